@@ -1,0 +1,51 @@
+"""Generalized Holographic Reduced Representations: computing with structured high-dimensional vectors.
+
+A hypervector is a complex tensor ``(*batch, dim, m, m)``: ``dim`` slots, each an m x m unitary matrix. Binding is
+the matrix product in every slot, so order matters; bundling is the sum; m = 1 is FHRR.
+"""
+
+from ghrr import ops, testing, unitary
+from ghrr.algebra import (
+    adjoint,
+    bind,
+    bind_bundle,
+    bundle,
+    commutativity,
+    commutator,
+    multibind,
+    normalize,
+    pairwise_similarity,
+    power,
+    shift,
+    similarity,
+    unbind,
+)
+from ghrr.files import load, save
+from ghrr.hypervector import Hypervector
+from ghrr.space import Space
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Hypervector",
+    "Space",
+    "__version__",
+    "adjoint",
+    "bind",
+    "bind_bundle",
+    "bundle",
+    "commutativity",
+    "commutator",
+    "load",
+    "multibind",
+    "normalize",
+    "ops",
+    "pairwise_similarity",
+    "power",
+    "save",
+    "shift",
+    "similarity",
+    "testing",
+    "unbind",
+    "unitary",
+]

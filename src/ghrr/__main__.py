@@ -1,0 +1,5 @@
+"""``python -m ghrr`` is the command ``ghrr``."""
+
+from ghrr.cli import main
+
+main()

@@ -1,0 +1,133 @@
+"""One home for every complaint about input that does not fit.
+
+A message names the operation, what was given and what would fit. The checks read shapes and types only, never
+values, so that they cost nothing on a GPU and are invisible to ``torch.vmap`` and ``torch.compile``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, SupportsIndex
+
+import torch
+from torch import Tensor
+
+# What torch.linalg raises for singular matrices and, on a CPU, for numbers that are not finite.
+LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+
+
+def describe(x: object) -> str:
+    """Say in a few words what ``x`` is: its type or, for a tensor, its dtype and shape."""
+    if isinstance(x, Tensor):
+        return f"a {str(x.dtype).removeprefix('torch.')} tensor of shape {tuple(x.shape)}"
+    return f"{type(x).__name__} {x!r}"[:120]
+
+
+def check_hypervectors(operation: str, **given: Tensor) -> None:
+    """Raise unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device."""
+    for name, x in given.items():
+        _check_one(operation, name, x)
+    (first_name, first), *rest = given.items()
+    for name, x in rest:
+        for what, left, right in (
+            ("m", first.shape[-1], x.shape[-1]),
+            ("dim", first.shape[-3], x.shape[-3]),
+            ("dtype", first.dtype, x.dtype),
+            ("device", first.device, x.device),
+        ):
+            if left != right:
+                raise ValueError(
+                    f"{operation}: {first_name} and {name} differ in {what}: {left} and {right} "
+                    f"({first_name} is {describe(first)} on {first.device}, {name} is {describe(x)} on {x.device}); "
+                    f"hypervectors meet only with the same dim, m, dtype and device"
+                )
+
+
+def _check_one(operation: str, name: str, x: Any) -> None:
+    if not isinstance(x, Tensor):
+        hint = f"; pass {name}.tensor, or use the operators" if hasattr(x, "tensor") else ""
+        raise TypeError(
+            f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}{hint}"
+        )
+    if not x.dtype.is_complex:
+        raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
+    if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:
+        raise ValueError(
+            f"{operation}: {name} must have shape (*batch, dim, m, m), square slots of m >= 1 and dim >= 1; "
+            f"got {describe(x)}"
+        )
+
+
+def check_items(operation: str, **given: Tensor) -> None:
+    """Raise unless every hypervector has an item axis: ``(*batch, n, dim, m, m)``."""
+    for name, x in given.items():
+        if x.ndim < 4:
+            raise ValueError(
+                f"{operation}: {name} needs an axis of items before the slots, shape (*batch, n, dim, m, m); "
+                f"got {describe(x)}"
+            )
+
+
+def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
+    """Raise unless the named batch shapes broadcast together."""
+    longest = max(len(shape) for shape in shapes.values())
+    for axis in range(1, longest + 1):
+        sizes = [shape[-axis] for shape in shapes.values() if len(shape) >= axis]
+        wide = [size for size in sizes if size != 1]
+        if any(size != wide[0] for size in wide[1:]):
+            listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+            raise ValueError(f"{operation}: the batch shapes do not broadcast: {listed}")
+
+
+def check_choice(operation: str, name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise unless ``value`` is one of the words in ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+
+
+def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int | None = None) -> int:
+    """Return ``value`` as an int; raise unless it is a whole number of at least ``least``."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}") from None
+    if isinstance(value, bool) or (least is not None and number < least):
+        raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {value!r}")
+    return number
+
+
+def check_real(operation: str, name: str, value: float, *, low: float, high: float, open_ends: bool = False) -> float:
+    """Return ``value`` as a float; raise unless it lies in [low, high], or in (low, high) with ``open_ends``."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}") from None
+    inside = low < number < high if open_ends else low <= number <= high
+    if not inside or math.isnan(number):
+        ends = "({}, {})" if open_ends else "[{}, {}]"
+        raise ValueError(f"{operation}: {name} must lie in {ends.format(low, high)}, got {value!r}")
+    return number
+
+
+def check_generator(operation: str, generator: torch.Generator) -> torch.Generator:
+    """Raise unless ``generator`` is a ``torch.Generator``: nothing here draws from the global seed."""
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"{operation}: generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "
+            f"got {describe(generator)}"
+        )
+    return generator
+
+
+def check_complex_dtype(operation: str, dtype: torch.dtype) -> torch.dtype:
+    """Raise unless ``dtype`` is one in which hypervectors are kept."""
+    if dtype not in (torch.complex64, torch.complex128):
+        raise ValueError(f"{operation}: dtype must be torch.complex64 or torch.complex128, got {dtype!r}")
+    return dtype
+
+
+def first_nonfinite_slot(x: Tensor) -> tuple[int, ...] | None:
+    """Index ``(*batch, slot)`` of the first slot with a NaN or an infinity, or None."""
+    bad = (~torch.isfinite(x)).any(dim=(-1, -2)).nonzero()
+    return tuple(bad[0].tolist()) if len(bad) else None

@@ -1,0 +1,444 @@
+r"""The algebra of hypervectors: pure functions on complex tensors ``(*batch, dim, m, m)``.
+
+Every function checks that its arguments fit, broadcasts over batches, is differentiable, and works under
+``torch.vmap`` and ``torch.compile``. :math:`A_j` is slot j of A, an m x m matrix, and :math:`\delta` the
+similarity.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+from torch import Tensor
+
+from ghrr import ops, unitary
+from ghrr._checks import (
+    LinAlgError,
+    check_broadcast,
+    check_choice,
+    check_hypervectors,
+    check_integer,
+    check_items,
+    describe,
+    first_nonfinite_slot,
+)
+
+__all__ = [
+    "adjoint",
+    "bind",
+    "bind_bundle",
+    "bundle",
+    "commutativity",
+    "commutator",
+    "multibind",
+    "normalize",
+    "pairwise_similarity",
+    "power",
+    "shift",
+    "similarity",
+    "unbind",
+]
+
+
+def bind(a: Tensor, b: Tensor) -> Tensor:
+    r"""Bind two hypervectors: :math:`(A * B)_j = A_j B_j`, the matrix product in every slot.
+
+    Binding is associative and distributes over bundling; it commutes only for m = 1 (FHRR) or diagonal slots. With
+    unitary factors the product is unitary, unlike both factors, and keeps similarities: :math:`\delta(C * A, C * B)
+    = \delta(A, B)` for a unitary C. For a C that is a bundle this fails.
+
+    Shapes
+    ------
+    a, b: ``(*batch, dim, m, m)``, batches broadcast; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=1000, m=3, seed=0)
+    >>> a, b = space.vectors(["a", "b"])
+    >>> ghrr.bind(a, b).shape
+    torch.Size([1000, 3, 3])
+    >>> torch.allclose(ghrr.bind(a, b), ghrr.bind(b, a))
+    False
+
+    See Also
+    --------
+    unbind : the inverse, on a named side.
+    """
+    _check_pair("bind(a, b)", a=a, b=b)
+    return ops.bind(a, b)
+
+
+def unbind(x: Tensor, key: Tensor, *, side: str, exact: bool = False) -> Tensor:
+    r"""Undo a binding: what was bound to ``key`` when ``key`` stood on the given side.
+
+    ``side="left"`` reads :math:`x = K * V` as :math:`K^\dagger * x = V`; ``side="right"`` reads :math:`x = V * K` as
+    :math:`x * K^\dagger = V`. With a unitary key this is exact; what else is bundled in x stays as noise. On the wrong
+    side the answer has a similarity of about :math:`1/m^2` with V instead of 1 (Haar rotations).
+
+    Parameters
+    ----------
+    x
+        The bound hypervector, or a bundle that contains it.
+    key
+        The factor to remove.
+    side
+        Where the key stands in the product: ``"left"`` or ``"right"``. There is no default, since a guess would be
+        wrong half of the time.
+    exact
+        Solve :math:`K V = x` instead of multiplying with the adjoint. For keys that are not unitary, such as bundles;
+        it amplifies noise by the condition number of the key's slots.
+
+    Shapes
+    ------
+    x, key: ``(*batch, dim, m, m)``, batches broadcast; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=1000, m=3, seed=0)
+    >>> key, value = space.vectors(["key", "value"])
+    >>> x = ghrr.bind(key, value)
+    >>> f"{ghrr.similarity(ghrr.unbind(x, key, side='left'), value):.3f}"
+    '1.000'
+    >>> f"{ghrr.similarity(ghrr.unbind(x, key, side='right'), value):.1f}"
+    '0.1'
+    """
+    operation = "unbind(x, key)"
+    _check_pair(operation, x=x, key=key)
+    check_choice(operation, "side", side, ("left", "right"))
+    if exact:
+        return _solve(x, key, side)
+    inverse = ops.adjoint(key)
+    return ops.bind(inverse, x) if side == "left" else ops.bind(x, inverse)
+
+
+def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
+    try:
+        solution: Tensor = torch.linalg.solve(key, x, left=side == "left")
+    except LinAlgError as error:
+        raise ValueError(
+            "unbind(x, key, exact=True): a slot of the key is singular or not finite, so no exact inverse exists; "
+            "normalize the key, or unbind with its adjoint (exact=False)"
+        ) from error
+    return solution
+
+
+def multibind(*hypervectors: Tensor) -> Tensor:
+    r"""Bind many in order: :math:`A^{(1)} * A^{(2)} * \dots * A^{(n)}`.
+
+    Give several hypervectors, or one tensor with an axis of items. Associativity lets the product be taken in
+    pairs. The product of no items is the identity.
+
+    Shapes
+    ------
+    several of ``(*batch, dim, m, m)``, or one ``(*batch, n, dim, m, m)``; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> a, b, c = ghrr.Space(dim=10, m=2, seed=0).vectors(["a", "b", "c"])
+    >>> torch.allclose(ghrr.multibind(a, b, c), ghrr.bind(a, ghrr.bind(b, c)), atol=1e-6)
+    True
+    >>> torch.allclose(ghrr.multibind(torch.stack([a, b, c])), ghrr.multibind(a, b, c), atol=1e-6)
+    True
+    """
+    _check_many("multibind", hypervectors)
+    if len(hypervectors) == 1:
+        return ops.multibind(hypervectors[0])
+    return functools.reduce(ops.bind, hypervectors)
+
+
+def bundle(*hypervectors: Tensor) -> Tensor:
+    r"""Superpose many: :math:`A^{(1)} + A^{(2)} + \dots + A^{(n)}`.
+
+    The sum is similar to each of its parts: :math:`\delta(A + B, A) = \delta(A, A) + \delta(B, A) \approx 1` for
+    independent unitary A, B. It is not unitary, and it is never normalised here: see :func:`normalize`.
+
+    Give several hypervectors, or one tensor with an axis of items. The bundle of no items is zero.
+
+    Shapes
+    ------
+    several of ``(*batch, dim, m, m)``, or one ``(*batch, n, dim, m, m)``; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=1000, m=3, seed=0)
+    >>> stack = space.vectors(["a", "b", "c"])
+    >>> torch.equal(ghrr.bundle(stack), ghrr.bundle(*stack))
+    True
+    >>> [f"{s:.1f}" for s in ghrr.pairwise_similarity(ghrr.bundle(stack), stack)]
+    ['1.0', '1.0', '1.0']
+    """
+    _check_many("bundle", hypervectors)
+    if len(hypervectors) == 1:
+        return ops.bundle(hypervectors[0])
+    return functools.reduce(torch.add, hypervectors)
+
+
+def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
+    r"""Bind pairs and bundle the products: :math:`\sum_n K^{(n)} * V^{(n)}`, the hypervector of a dictionary.
+
+    Equal to ``bundle(bind(keys, values))``, but the bound items never exist in memory. Read it with
+    ``unbind(x, key, side="left")``.
+
+    Shapes
+    ------
+    keys, values: ``(*batch, n, dim, m, m)``, batches and n broadcast; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=1000, m=3, seed=0)
+    >>> keys, values = space.vectors(["name", "city"]), space.vectors(["Ada", "London"])
+    >>> x = ghrr.bind_bundle(keys, values)
+    >>> ghrr.pairwise_similarity(ghrr.unbind(x, keys[1], side="left"), values).argmax()
+    tensor(1)
+    """
+    operation = "bind_bundle(keys, values)"
+    check_hypervectors(operation, keys=keys, values=values)
+    check_items(operation, keys=keys, values=values)
+    check_broadcast(operation, keys=keys.shape[:-3], values=values.shape[:-3])
+    return ops.bind_bundle(keys, values)
+
+
+def adjoint(a: Tensor) -> Tensor:
+    r"""Conjugate transpose of each slot, :math:`A_j^\dagger`: the inverse of a unitary hypervector under binding.
+
+    :math:`(A * B)^\dagger = B^\dagger * A^\dagger`: the order turns round.
+
+    Shapes
+    ------
+    a: ``(*batch, dim, m, m)``; output: the same
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=10, m=2, seed=0)
+    >>> a = space.vectors(["a"])[0]
+    >>> torch.allclose(ghrr.bind(ghrr.adjoint(a), a), space.identity(), atol=1e-6)
+    True
+    """
+    check_hypervectors("adjoint(a)", a=a)
+    return ops.adjoint(a)
+
+
+def shift(a: Tensor, steps: int = 1) -> Tensor:
+    r"""Permute by rolling the slots: :math:`\rho^s(A)_j = A_{(j-s) \bmod D}`.
+
+    A shifted random hypervector is unlike the original; :math:`\rho` respects binding, bundling and similarity, and
+    ``shift(shift(a, s), -s)`` is ``a``. The matrices inside the slots do not move.
+
+    Shapes
+    ------
+    a: ``(*batch, dim, m, m)``; output: the same
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> ghrr.shift(torch.tensor([1 + 0j, 2, 3]).reshape(3, 1, 1)).flatten().real
+    tensor([3., 1., 2.])
+    """
+    check_hypervectors("shift(a, steps)", a=a)
+    return ops.shift(a, check_integer("shift(a, steps)", "steps", steps))
+
+
+def power(a: Tensor, exponent: float | Tensor) -> Tensor:
+    r"""Bind with itself, a whole or a fractional number of times: :math:`A_j^x`, the matrix power of each slot.
+
+    A Python ``int`` is repeated binding, :math:`A^0` the identity and :math:`A^{-1}` the matrix inverse; it is
+    exact for any hypervector. A real exponent is the principal power: eigenvalues :math:`re^{i\varphi}`,
+    :math:`\varphi \in (-\pi, \pi]`, become :math:`r^x e^{ix\varphi}`. Then :math:`A^x * A^y = A^{x+y}`, and for
+    unitary A :math:`A^x` is unitary with :math:`(A^x)^\dagger = A^{-x}`. It jumps where an eigenvalue crosses -1.
+
+    For m = 1 and independent phases, :math:`\delta(A^x, A^y)` is a kernel of x - y (fractional power encoding). For
+    m > 1 the paper encodes numbers as :math:`Q \Lambda(x)` instead, which is not the power of a matrix.
+
+    Parameters
+    ----------
+    a
+        The base.
+    exponent
+        An int, a float, or a real tensor that broadcasts against the batch.
+
+    Shapes
+    ------
+    a: ``(*batch, dim, m, m)``, exponent: ``(*batch)``, broadcast; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> a = ghrr.Space(dim=10, m=2, seed=0).vectors(["a"])[0]
+    >>> root = ghrr.power(a, 0.5)
+    >>> torch.allclose(ghrr.bind(root, root), a, atol=1e-5)
+    True
+    >>> ghrr.power(a, torch.linspace(0, 1, 5)).shape
+    torch.Size([5, 10, 2, 2])
+    """
+    operation = "power(a, exponent)"
+    check_hypervectors(operation, a=a)
+    if isinstance(exponent, int) and not isinstance(exponent, bool):
+        return _power(operation, a, exponent)
+    exponents = _real_exponent(operation, a, exponent)
+    check_broadcast(operation, a=a.shape[:-3], exponent=exponents.shape)
+    return _power(operation, a, exponents)
+
+
+def _power(operation: str, a: Tensor, exponent: int | Tensor) -> Tensor:
+    try:
+        return ops.power(a, exponent)
+    except LinAlgError as error:
+        slot = first_nonfinite_slot(a)
+        why = "a slot of a is singular" if slot is None else f"slot {slot} of a is not finite"
+        raise ValueError(f"{operation}: {why}, so its power does not exist") from error
+
+
+def _real_exponent(operation: str, a: Tensor, exponent: float | Tensor) -> Tensor:
+    if isinstance(exponent, Tensor):
+        if exponent.dtype.is_complex or exponent.dtype == torch.bool:
+            raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
+        return exponent.to(a.real.dtype)
+    if isinstance(exponent, bool) or not isinstance(exponent, float):
+        raise TypeError(f"{operation}: exponent must be an int, a float or a real tensor, got {describe(exponent)}")
+    if not math.isfinite(exponent):
+        raise ValueError(f"{operation}: exponent must be finite, got {exponent}")
+    return torch.tensor(exponent, dtype=a.real.dtype, device=a.device)
+
+
+def normalize(a: Tensor, *, to: str = "norm") -> Tensor:
+    r"""Scale to unit norm, or project every slot to the nearest unitary matrix.
+
+    ``to="norm"`` divides by :math:`\sqrt{\delta(A, A)}`, so that :math:`\delta(A, A) = 1`: proportions inside a
+    bundle stay as they are. Zero stays zero. ``to="unitary"`` replaces each slot by its polar factor, so that the
+    adjoint becomes the inverse again; for a bundle this loses capacity and is not undone by unbundling.
+
+    Shapes
+    ------
+    a: ``(*batch, dim, m, m)``; output: the same
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=100, m=2, seed=0)
+    >>> x = ghrr.bundle(space.vectors(["a", "b"]))
+    >>> y = ghrr.normalize(x)
+    >>> f"{ghrr.similarity(y, y):.3f}"
+    '1.000'
+    >>> ghrr.unitary.check_unitary(ghrr.normalize(x, to="unitary"))
+    True
+    """
+    operation = "normalize(a)"
+    check_hypervectors(operation, a=a)
+    check_choice(operation, "to", to, ("norm", "unitary"))
+    if to == "unitary":
+        return unitary.polar(a)
+    # Scaled by the largest entry first: squares of very small or very large entries would leave the range of floats.
+    largest = a.abs().amax(dim=(-3, -2, -1), keepdim=True)
+    scaled = a / torch.where(largest > 0, largest, torch.ones_like(largest))
+    square = ops.similarity(scaled, scaled)[..., None, None, None]
+    return scaled * torch.rsqrt(torch.where(square > 0, square, torch.ones_like(square)))
+
+
+def similarity(a: Tensor, b: Tensor) -> Tensor:
+    r"""Similarity :math:`\delta(A, B) = \frac{1}{mD} \mathrm{Re}\,\mathrm{tr}\big(\sum_j A_j B_j^\dagger\big)`.
+
+    A real inner product: symmetric, bilinear over the reals, positive on everything but zero. A unitary hypervector has
+    similarity 1 with itself; independent random ones have 0 within ``Space.noise_std``. It does not divide by norms:
+    a bundle of n has similarity about 1 with each of its parts and about n with itself.
+
+    Shapes
+    ------
+    a, b: ``(*batch, dim, m, m)``, batches broadcast; output: ``(*batch)``, real
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> a, b = ghrr.Space(dim=1000, m=3, seed=0).vectors(["a", "b"])
+    >>> f"{ghrr.similarity(a + b, a):.2f}"
+    '1.00'
+    """
+    _check_pair("similarity(a, b)", a=a, b=b)
+    return ops.similarity(a, b)
+
+
+def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
+    r"""Similarity of every query with every item, as one real matrix product.
+
+    Shapes
+    ------
+    queries: ``(*batch, dim, m, m)``, items: ``(n, dim, m, m)``; output: ``(*batch, n)``, real
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> items = ghrr.Space(dim=1000, m=3, seed=0).vectors(["a", "b", "c"])
+    >>> ghrr.pairwise_similarity(items, items).argmax(dim=-1)
+    tensor([0, 1, 2])
+    """
+    operation = "pairwise_similarity(queries, items)"
+    check_hypervectors(operation, queries=queries, items=items)
+    if items.ndim != 4:
+        raise ValueError(f"{operation}: items must have shape (n, dim, m, m), got {describe(items)}")
+    return ops.pairwise_similarity(queries, items)
+
+
+def commutator(a: Tensor, b: Tensor) -> Tensor:
+    r"""What order changes: :math:`[A, B] = A * B - B * A`; zero when, and only when, A and B commute.
+
+    Shapes
+    ------
+    a, b: ``(*batch, dim, m, m)``, batches broadcast; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=10, m=2, seed=0)
+    >>> ghrr.commutator(space.vectors(["a"])[0], space.identity()).abs().max()
+    tensor(0.)
+    """
+    _check_pair("commutator(a, b)", a=a, b=b)
+    return ops.bind(a, b) - ops.bind(b, a)
+
+
+def commutativity(a: Tensor, b: Tensor) -> Tensor:
+    r"""The paper's degree of commutativity :math:`\delta(A * B, B * A)`: 1 when A and B (unitary) commute.
+
+    For independent Haar rotations its mean is :math:`1/m^2`. For given rotations Q, R of A, B and uniform phases
+    the mean is :math:`\frac1m \mathrm{Re} \sum_b \overline{Q_{bb}} R_{bb} (R^\dagger Q)_{bb}`, averaged over slots.
+
+    Shapes
+    ------
+    a, b: ``(*batch, dim, m, m)``, batches broadcast; output: ``(*batch)``, real
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> for m in (1, 3, 5):
+    ...     a, b = ghrr.Space(dim=20000, m=m, seed=0).vectors(["a", "b"])
+    ...     print(f"{ghrr.commutativity(a, b):.2f}")
+    1.00
+    0.11
+    0.04
+    """
+    _check_pair("commutativity(a, b)", a=a, b=b)
+    return ops.similarity(ops.bind(a, b), ops.bind(b, a))
+
+
+def _check_pair(operation: str, **pair: Tensor) -> None:
+    check_hypervectors(operation, **pair)
+    check_broadcast(operation, **{name: x.shape[:-3] for name, x in pair.items()})
+
+
+def _check_many(name: str, hypervectors: tuple[Tensor, ...]) -> None:
+    operation = f"{name}(*hypervectors)"
+    if not hypervectors:
+        raise TypeError(f"{operation}: give several hypervectors, or one tensor of shape (*batch, n, dim, m, m)")
+    named = {f"hypervectors[{i}]": x for i, x in enumerate(hypervectors)}
+    check_hypervectors(operation, **named)
+    if len(hypervectors) == 1:
+        check_items(operation, **named)
+    else:
+        check_broadcast(operation, **{key: x.shape[:-3] for key, x in named.items()})

@@ -1,0 +1,187 @@
+"""Hypervectors on disk: safetensors with the space inside, written atomically, checked when read. Never pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ghrr.hypervector import Hypervector
+from ghrr.space import Space
+
+FORMAT = "ghrr-hypervectors"
+VERSION = 1
+_DTYPES = {"complex64": torch.complex64, "complex128": torch.complex128}
+_ROTATION = "space.rotation"
+_ITEM = "item."
+_SINGLE = "x"
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside ``path`` to write to; on success it takes the place of ``path`` in one step.
+
+    When anything goes wrong, a keyboard interrupt included, the temporary file goes and the old one stays as it was.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector]) -> None:
+    """Write a hypervector, or several by name, to a safetensors file that also holds their space.
+
+    The file is complete or not there: it is written beside the target and renamed. All hypervectors must be of one
+    space.
+
+    Parameters
+    ----------
+    path
+        Where to; by custom ``*.safetensors``.
+    x
+        A :class:`Hypervector` (wrap tensors with ``space.wrap``) or a mapping of names to them.
+
+    Examples
+    --------
+    >>> import ghrr, tempfile, pathlib
+    >>> a, b = ghrr.Space(dim=100, m=2, seed=0).atoms("a", "b")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pair.safetensors"
+    >>> ghrr.save(path, {"bound": a * b, "bundled": a + b})
+    >>> ghrr.load(path)["bound"]
+    Hypervector(a * b, dim=100, m=2, complex64)
+    """
+    items = {_SINGLE: x} if isinstance(x, Hypervector) else dict(x)
+    spaces = _spaces_of(items)
+    if len(spaces) != 1:
+        listed = ", ".join(map(repr, spaces)) or "no hypervector at all"
+        raise ValueError(f"save(path, x): a file holds the hypervectors of one space, got {listed}")
+    space = spaces[0]
+    tensors = {_ITEM + name: _as_stored(item.tensor) for name, item in items.items()}
+    if isinstance(space.rotation, Tensor):
+        tensors[_ROTATION] = _as_stored(space.rotation)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "single": isinstance(x, Hypervector),
+        "space": _describe_space(space),
+        "expressions": {name: item.expression for name, item in items.items()},
+    }
+    text = json.dumps(header, sort_keys=True)
+    with atomic_write(path) as temporary:
+        save_file(tensors, temporary, metadata={"ghrr": text, "sha256": _checksum(text, tensors)})
+
+
+def _spaces_of(items: Mapping[str, Hypervector]) -> list[Space]:
+    spaces: list[Space] = []
+    for name, item in items.items():
+        if not isinstance(name, str) or not isinstance(item, Hypervector):
+            raise TypeError(
+                f"save(path, x): x must be a Hypervector or map names to Hypervectors, but x[{name!r}] is a "
+                f"{type(item).__name__}; space.wrap(tensor) makes a Hypervector"
+            )
+        if item.space not in spaces:
+            spaces.append(item.space)
+    return spaces
+
+
+def load(path: str | os.PathLike[str]) -> Hypervector | dict[str, Hypervector]:
+    """Read what :func:`save` wrote: a hypervector, or a dict of them, as it was saved.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        It is not a file of this library, or was cut short or changed since it was written.
+
+    Examples
+    --------
+    See :func:`save`.
+    """
+    text, tensors, checksum = _read(path)
+    if _checksum(text, tensors) != checksum:
+        raise ValueError(
+            f"load({str(path)!r}): the content does not match its checksum: the file was damaged or changed"
+        )
+    header = json.loads(text)
+    if header.get("version") != VERSION:
+        raise ValueError(
+            f"load({str(path)!r}): format version {header.get('version')!r}, this ghrr reads {VERSION}; "
+            f"use the version of ghrr that wrote it"
+        )
+    try:
+        space = _rebuild_space(header["space"], tensors)
+        items = {
+            name: Hypervector(torch.view_as_complex(tensors[_ITEM + name]), space, expression)
+            for name, expression in header["expressions"].items()
+        }
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"load({str(path)!r}): the file is inconsistent: {error!r}") from error
+    return items[_SINGLE] if header["single"] else items
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Tensor], str]:
+    """Header, tensors and checksum of a file that says it is ours."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"load({str(path)!r}): no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if json.loads(metadata.get("ghrr", "{}")).get("format") != FORMAT:
+                raise ValueError(f"load({str(path)!r}): a safetensors file, but not one that ghrr.save wrote")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, json.JSONDecodeError, AttributeError) as error:
+        raise ValueError(
+            f"load({str(path)!r}): not a readable safetensors file; it was cut short or is of another kind ({error})"
+        ) from error
+    return metadata["ghrr"], tensors, metadata.get("sha256", "")
+
+
+def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.numpy().data if tensor.numel() else b"")
+    return digest.hexdigest()
+
+
+def _as_stored(x: Tensor) -> Tensor:
+    """Complex numbers as pairs of reals, which every reader of safetensors understands."""
+    return torch.view_as_real(x.detach().cpu().resolve_conj()).contiguous()
+
+
+def _describe_space(space: Space) -> dict[str, Any]:
+    return {
+        "dim": space.dim,
+        "m": space.m,
+        "rotation": space.rotation if isinstance(space.rotation, str) else {"tensor": _ROTATION},
+        "diagonality": space.diagonality,
+        "phases": space.phases,
+        "seed": space.seed,
+        "dtype": str(space.dtype).removeprefix("torch."),
+    }
+
+
+def _rebuild_space(stored: dict[str, Any], tensors: Mapping[str, Tensor]) -> Space:
+    settings = dict(stored)
+    settings["dtype"] = _DTYPES[settings["dtype"]]
+    if isinstance(settings["rotation"], dict):
+        settings["rotation"] = torch.view_as_complex(tensors[_ROTATION])
+    return Space(**settings)

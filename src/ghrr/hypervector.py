@@ -1,0 +1,209 @@
+"""A tensor with its space and its expression, for people: operators, a one-line repr, a picture in notebooks."""
+
+from __future__ import annotations
+
+import cmath
+import html
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ghrr import algebra
+from ghrr._checks import describe
+
+if TYPE_CHECKING:
+    from ghrr.space import Space
+
+# How tightly an expression holds together, as in Python: a part looser than its place needs gets brackets.
+_SUM, _PRODUCT, _SIGN, _POWER, _NAME = range(5)
+_LONGEST = 100
+
+
+class Hypervector:
+    r"""A hypervector, or a batch of them, that knows its space and how it was made.
+
+    ======================  ==========================================================
+    ``a * b``               bind; ``2 * a`` scales
+    ``a + b``, ``a - b``    bundle; the difference removes
+    ``~a``                  adjoint, the inverse of a unitary hypervector
+    ``a ** x``              power, x an int or a float
+    ======================  ==========================================================
+
+    The library itself works on plain tensors (``a.tensor``); this wrapper is the edge that people touch. It never
+    changes: every operation gives a new one.
+
+    Parameters
+    ----------
+    tensor
+        Complex, ``(*batch, dim, m, m)``, fitting the space.
+    space
+        Where it lives. Hypervectors of different spaces do not mix.
+    expression
+        What it is called.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> a, b, c = ghrr.Space(dim=1024, m=3, seed=0).atoms("a", "b", "c")
+    >>> x = a * (b + c)
+    >>> x
+    Hypervector(a * (b + c), dim=1024, m=3, complex64)
+    >>> f"{x.unbind(a, side='left').similarity(b):.1f}"
+    '1.0'
+    """
+
+    __slots__ = ("_strength", "expression", "space", "tensor")
+
+    tensor: Tensor
+    space: Space
+    expression: str
+    _strength: int
+
+    def __init__(self, tensor: Tensor, space: Space, expression: str, *, _strength: int = _NAME) -> None:
+        space.check(tensor, f"Hypervector({expression})")
+        if len(expression) > _LONGEST:
+            expression = f"{expression[: _LONGEST // 2]} … {expression[-_LONGEST // 2 :]}"
+        for name, value in (("tensor", tensor), ("space", space), ("expression", expression), ("_strength", _strength)):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Hypervector does not change: make a new one instead of setting {name!r}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.tensor, self.space, self.expression, self._strength)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape before the slots; empty for a single hypervector."""
+        return self.tensor.shape[:-3]
+
+    def __mul__(self, other: Hypervector | float) -> Hypervector:
+        if isinstance(other, (int, float)):
+            return self._scaled(other)
+        if not isinstance(other, Hypervector):
+            return NotImplemented
+        made = algebra.bind(self.tensor, self._meet(other, "*").tensor)
+        return self._new(made, f"{self._inside(_PRODUCT)} * {other._inside(_PRODUCT)}", _PRODUCT)
+
+    def __rmul__(self, other: float) -> Hypervector:
+        if isinstance(other, (int, float)):
+            return self._scaled(other)
+        return NotImplemented
+
+    def __add__(self, other: Hypervector) -> Hypervector:
+        if not isinstance(other, Hypervector):
+            return NotImplemented
+        made = algebra.bundle(self.tensor, self._meet(other, "+").tensor)
+        return self._new(made, f"{self._inside(_SUM)} + {other._inside(_SUM)}", _SUM)
+
+    def __sub__(self, other: Hypervector) -> Hypervector:
+        if not isinstance(other, Hypervector):
+            return NotImplemented
+        made = algebra.bundle(self.tensor, -self._meet(other, "-").tensor)
+        return self._new(made, f"{self._inside(_SUM)} - {other._inside(_PRODUCT)}", _SUM)
+
+    def __neg__(self) -> Hypervector:
+        return self._new(-self.tensor, f"-{self._inside(_SIGN)}", _SIGN)
+
+    def __invert__(self) -> Hypervector:
+        return self._new(algebra.adjoint(self.tensor), f"~{self._inside(_SIGN)}", _SIGN)
+
+    def __pow__(self, exponent: float) -> Hypervector:
+        if not isinstance(exponent, (int, float)):
+            return NotImplemented
+        made = algebra.power(self.tensor, exponent)
+        return self._new(made, f"{self._inside(_NAME)} ** {exponent}", _POWER)
+
+    def similarity(self, other: Hypervector) -> Tensor:
+        """Similarity with another hypervector, a real tensor of the broadcast batch shape: :func:`ghrr.similarity`."""
+        return algebra.similarity(self.tensor, self._meet(other, "similarity").tensor)
+
+    def unbind(self, key: Hypervector, *, side: str, exact: bool = False) -> Hypervector:
+        """What was bound to ``key`` on the given side: :func:`ghrr.unbind`."""
+        made = algebra.unbind(self.tensor, self._meet(key, "unbind").tensor, side=side, exact=exact)
+        inverse = f"{key._inside(_NAME)} ** -1" if exact else f"~{key._inside(_SIGN)}"
+        mine = self._inside(_PRODUCT)
+        return self._new(made, f"{inverse} * {mine}" if side == "left" else f"{mine} * {inverse}", _PRODUCT)
+
+    def shift(self, steps: int = 1) -> Hypervector:
+        """Roll the slots: :func:`ghrr.shift`."""
+        return self._new(algebra.shift(self.tensor, steps), f"shift({self.expression}, {steps})", _NAME)
+
+    def normalize(self, *, to: str = "norm") -> Hypervector:
+        """Scale to unit norm or project to unitary: :func:`ghrr.normalize`."""
+        made = algebra.normalize(self.tensor, to=to)
+        return self._new(made, f"normalize({self.expression}, to={to!r})", _NAME)
+
+    def __repr__(self) -> str:
+        batch = f"batch={tuple(self.batch_shape)}, " if self.batch_shape else ""
+        dtype = str(self.space.dtype).removeprefix("torch.")
+        return f"Hypervector({self.expression}, {batch}dim={self.space.dim}, m={self.space.m}, {dtype})"
+
+    def _repr_html_(self) -> str:
+        return _card(self)
+
+    def _scaled(self, factor: float) -> Hypervector:
+        return self._new(self.tensor * factor, f"{factor} * {self._inside(_PRODUCT)}", _PRODUCT)
+
+    def _new(self, tensor: Tensor, expression: str, strength: int) -> Hypervector:
+        return Hypervector(tensor, self.space, expression, _strength=strength)
+
+    def _inside(self, strength: int) -> str:
+        return self.expression if self._strength >= strength else f"({self.expression})"
+
+    def _meet(self, other: Hypervector, operation: str) -> Hypervector:
+        if not isinstance(other, Hypervector):
+            raise TypeError(f"{operation}: needs a Hypervector, got {describe(other)}; space.wrap(tensor) makes one")
+        if self.space != other.space:
+            raise ValueError(
+                f"{operation}: {self.expression} and {other.expression} live in different spaces: {self.space} and "
+                f"{other.space}; make both in one space"
+            )
+        return other
+
+
+def _rebuild(tensor: Tensor, space: Space, expression: str, strength: int) -> Hypervector:
+    return Hypervector(tensor, space, expression, _strength=strength)
+
+
+def _card(hypervector: Hypervector) -> str:
+    """A small table and, for a single hypervector, its first slots as discs: hue for phase, size for magnitude."""
+    space = hypervector.space
+    title = html.escape(hypervector.expression)
+    lines = f"dim = {space.dim}, m = {space.m}, total {space.total_dim}, {str(space.dtype).removeprefix('torch.')}"
+    if hypervector.batch_shape:
+        return _HTML.format(title=title, lines=f"{lines}, batch {tuple(hypervector.batch_shape)}", picture="")
+    square = float(hypervector.similarity(hypervector).detach())
+    return _HTML.format(title=title, lines=f"{lines}, δ(x, x) = {square:.3g}", picture=_discs(hypervector.tensor))
+
+
+def _discs(x: Tensor, slots: int = 24, size: int = 9) -> str:
+    m = x.shape[-1]
+    shown = x[:slots].detach().cpu()
+    largest = float(shown.abs().max()) or 1.0
+    marks = []
+    for slot, matrix in enumerate(shown.tolist()):
+        for row, entries in enumerate(matrix):
+            for column, value in enumerate(entries):
+                radius, phase = cmath.polar(value)
+                if not math.isfinite(radius):
+                    continue
+                left, top = slot * (m * size + 4) + column * size + size / 2, row * size + size / 2
+                marks.append(
+                    f'<circle cx="{left:.1f}" cy="{top:.1f}" r="{size / 2 * radius / largest:.2f}" '
+                    f'fill="hsl({math.degrees(phase) % 360:.0f} 65% 55%)"/>'
+                )
+    width = len(shown) * (m * size + 4)
+    note = f"{'first ' if x.shape[0] > slots else ''}{len(shown)} slots; colour is phase, size is magnitude"
+    return (
+        f'<svg viewBox="0 0 {width} {m * size}" role="img" aria-label="{note}" '
+        f'style="width:100%;max-width:{width}px;display:block;margin:4px 0">{"".join(marks)}</svg><small>{note}</small>'
+    )
+
+
+_HTML = (
+    '<div style="font-family:system-ui,sans-serif;line-height:1.4;overflow-wrap:anywhere">'
+    "<b>Hypervector</b> <code>{title}</code><br><small>{lines}</small>{picture}</div>"
+)

@@ -1,0 +1,100 @@
+r"""The specification: every operation as its formula, slow and readable.
+
+Nothing here is optimised and nothing outside the tests should call it. A kernel is right when it gives what these
+functions give, values and gradients. A hypervector is a complex tensor ``(*batch, dim, m, m)``; :math:`A_j` is slot j.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def bind(a: Tensor, b: Tensor) -> Tensor:
+    r""":math:`(A * B)_j = A_j B_j`, that is :math:`[A_j B_j]_{kl} = \sum_n [A_j]_{kn} [B_j]_{nl}`."""
+    m = a.shape[-1]
+    rows = []
+    for k in range(m):
+        entries = [sum(a[..., k, n] * b[..., n, l] for n in range(m)) for l in range(m)]
+        rows.append(torch.stack(entries, dim=-1))  # type: ignore[arg-type]
+    return torch.stack(rows, dim=-2)
+
+
+def adjoint(a: Tensor) -> Tensor:
+    r""":math:`[A_j^\dagger]_{kl} = \overline{[A_j]_{lk}}`."""
+    m = a.shape[-1]
+    rows = [torch.stack([a[..., l, k].conj() for l in range(m)], dim=-1) for k in range(m)]
+    return torch.stack(rows, dim=-2).resolve_conj()
+
+
+def bundle(items: Tensor) -> Tensor:
+    r""":math:`\sum_n A^{(n)}` over the item axis: ``(*, n, dim, m, m)`` to ``(*, dim, m, m)``."""
+    total = torch.zeros_like(items.sum(dim=-4))
+    for n in range(items.shape[-4]):
+        total = total + items[..., n, :, :, :]
+    return total
+
+
+def multibind(items: Tensor) -> Tensor:
+    r""":math:`A^{(1)} * A^{(2)} * \dots * A^{(n)}` over the item axis, in this order; the identity when n = 0."""
+    product = identity_like(items)
+    for n in range(items.shape[-4]):
+        product = bind(product, items[..., n, :, :, :])
+    return product
+
+
+def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
+    r""":math:`\sum_n K^{(n)} * V^{(n)}` over the item axis."""
+    items = keys.shape[-4] if values.shape[-4] == 1 else values.shape[-4]
+    keys = keys.expand(*keys.shape[:-4], items, *keys.shape[-3:])
+    values = values.expand(*values.shape[:-4], items, *values.shape[-3:])
+    total = torch.zeros_like((keys * values).sum(dim=-4))
+    for n in range(items):
+        total = total + bind(keys[..., n, :, :, :], values[..., n, :, :, :])
+    return total
+
+
+def similarity(a: Tensor, b: Tensor) -> Tensor:
+    r""":math:`\delta(A, B) = \frac{1}{mD} \mathrm{Re}\,\mathrm{tr}\big(\sum_j A_j B_j^\dagger\big)`."""
+    dim, m = a.shape[-3], a.shape[-1]
+    summed = bind(a, adjoint(b)).sum(dim=-3)
+    trace = torch.stack([summed[..., k, k] for k in range(m)]).sum(dim=0)
+    return trace.real / (m * dim)
+
+
+def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
+    r""":math:`\delta(A, B^{(n)})` of every query and item: ``(*, dim, m, m)`` x ``(n, dim, m, m)`` to ``(*, n)``."""
+    if len(items) == 0:
+        return queries.real.new_zeros((*queries.shape[:-3], 0))
+    return torch.stack([similarity(queries, item) for item in items], dim=-1)
+
+
+def shift(a: Tensor, steps: int) -> Tensor:
+    r""":math:`\rho^s(A)_j = A_{(j-s) \bmod D}`: slots move, their matrices stay as they are."""
+    dim = a.shape[-3]
+    return torch.stack([a[..., (j - steps) % dim, :, :] for j in range(dim)], dim=-3)
+
+
+def power(a: Tensor, exponent: int | Tensor) -> Tensor:
+    r"""The matrix power of each slot.
+
+    An integer is repeated binding, :math:`A^{-1}` being the matrix inverse. A real exponent is the principal power
+    :math:`A_j^x = V \mathrm{diag}(\lambda_k^x) V^{-1}` of :math:`A_j = V \mathrm{diag}(\lambda_k) V^{-1}`, with
+    :math:`\lambda^x = e^{x \log \lambda}` and :math:`\mathrm{Im} \log \lambda \in (-\pi, \pi]`; a tensor of exponents
+    broadcasts against the batch.
+    """
+    if isinstance(exponent, int):
+        base = torch.linalg.inv(a) if exponent < 0 else a
+        product = identity_like(a.unsqueeze(-4))
+        for _ in range(abs(exponent)):
+            product = bind(product, base)
+        return product
+    eigenvalues, vectors = torch.linalg.eig(a)
+    powers = torch.exp(exponent[..., None, None] * torch.log(eigenvalues))
+    return bind(vectors * powers[..., None, :], torch.linalg.inv(vectors))
+
+
+def identity_like(items: Tensor) -> Tensor:
+    """The identity hypervector in the shape of a bundle of ``items``."""
+    eye = torch.eye(items.shape[-1], dtype=items.dtype, device=items.device)
+    return eye.expand(*items.shape[:-4], *items.shape[-3:]).clone()

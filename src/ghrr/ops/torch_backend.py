@@ -1,0 +1,140 @@
+r"""The operations in plain torch: any device, differentiable, batched; the fallback below every faster kernel.
+
+Same names and meaning as :mod:`ghrr.ops.reference`. What is done differently here, and why:
+
+- m = 1 is elementwise: a batched matrix product of 1x1 matrices costs many times the multiplication.
+- :math:`\mathrm{Re}\,\mathrm{tr}(A B^\dagger)` is the dot product of the two tensors seen as real vectors, so
+  similarity is a real matrix product; broadcast axes become its rows and columns and nothing is expanded.
+- Binding and bundling contracts the item axis together with the inner matrix axis: the bound items never exist.
+- The derivative of a matrix power is taken from divided differences, which stay finite where eigenvalues meet.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# bind_bundle gathers its operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
+_CHUNK_NUMBERS = 1 << 19
+
+
+def bind(a: Tensor, b: Tensor) -> Tensor:
+    if a.shape[-1] == 1:
+        return a * b
+    return a @ b
+
+
+def adjoint(a: Tensor) -> Tensor:
+    # Resolved: a lazily conjugated tensor is refused by numpy(), view_as_real() and safetensors.
+    return a.mH.resolve_conj()
+
+
+def bundle(items: Tensor) -> Tensor:
+    return items.sum(dim=-4)
+
+
+def multibind(items: Tensor) -> Tensor:
+    """Bind neighbours in pairs, then the pairs, and so on: log2(n) batched products instead of n - 1 small ones."""
+    count = items.shape[-4]
+    if count == 0:
+        eye = torch.eye(items.shape[-1], dtype=items.dtype, device=items.device)
+        return eye.expand(*items.shape[:-4], *items.shape[-3:]).clone()
+    while count > 1:
+        left = items[..., 0 : count - 1 : 2, :, :, :]
+        right = items[..., 1:count:2, :, :, :]
+        odd_one_out = items[..., count - count % 2 :, :, :, :]
+        items = torch.cat([bind(left, right), odd_one_out], dim=-4)
+        count = items.shape[-4]
+    return items[..., 0, :, :, :]
+
+
+def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
+    count = keys.shape[-4]
+    if count != values.shape[-4]:  # one key for all values, or the other way round: binding distributes
+        return bind(keys.sum(dim=-4), values.sum(dim=-4))
+    largest = max(keys.numel(), values.numel()) // max(1, count)
+    step = max(1, _CHUNK_NUMBERS // max(1, largest))
+    parts = (
+        torch.einsum(
+            "...ndij,...ndjk->...dik",
+            keys[..., start : start + step, :, :, :],
+            values[..., start : start + step, :, :, :],
+        )
+        for start in range(0, max(1, count), step)
+    )
+    return functools.reduce(torch.add, parts)
+
+
+def similarity(a: Tensor, b: Tensor) -> Tensor:
+    dim, m = a.shape[-3], a.shape[-1]
+    return torch.einsum("...k,...k->...", _as_real_vectors(a), _as_real_vectors(b)) / (m * dim)
+
+
+def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
+    dim, m = queries.shape[-3], queries.shape[-1]
+    return _as_real_vectors(queries) @ _as_real_vectors(items).mT / (m * dim)
+
+
+def _as_real_vectors(x: Tensor) -> Tensor:
+    return torch.view_as_real(x.resolve_conj()).flatten(start_dim=-4)
+
+
+def shift(a: Tensor, steps: int) -> Tensor:
+    return torch.roll(a, steps, dims=-3)
+
+
+def power(a: Tensor, exponent: int | Tensor) -> Tensor:
+    if isinstance(exponent, int):
+        return a**exponent if a.shape[-1] == 1 else torch.linalg.matrix_power(a, exponent)
+    if a.shape[-1] == 1:
+        return torch.pow(a, exponent[..., None, None, None])
+    result: Tensor = _RealPower.apply(a, exponent)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _RealPower(torch.autograd.Function):
+    r"""Principal real power of each slot, with a derivative that survives equal eigenvalues.
+
+    With :math:`A = V \mathrm{diag}(\lambda) V^{-1}` and :math:`f(\lambda) = \lambda^x` the differential is
+    :math:`dF = V (\Gamma \circ V^{-1} dA\, V) V^{-1}`, where :math:`\Gamma_{ij} = (f(\lambda_i) - f(\lambda_j)) /
+    (\lambda_i - \lambda_j)` and :math:`\Gamma_{ii} = f'(\lambda_i)`. With :math:`l = \log\lambda` this is
+    :math:`\Gamma_{ij} = e^{(x-1)(l_i + l_j)/2} \sinh(x(l_i - l_j)/2) / \sinh((l_i - l_j)/2)`, which has no
+    cancellation. Differentiating through ``torch.linalg.eig`` instead gives NaN for the identity.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, exponent: Tensor) -> Tensor:
+        logs, vectors, inverse = _eigen(a)
+        powers = torch.exp(exponent[..., None, None] * logs)
+        return (vectors * powers[..., None, :]) @ inverse
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        a, exponent = ctx.saved_tensors
+        logs, vectors, inverse = _eigen(a)
+        x = exponent[..., None, None]
+        inner = vectors.mH @ grad @ inverse.mH
+        mean = (logs[..., :, None] + logs[..., None, :]) / 2
+        half_gap = (logs[..., :, None] - logs[..., None, :]) / 2
+        equal = half_gap == 0
+        safe_gap = torch.where(equal, torch.ones_like(half_gap), half_gap)
+        ratio = torch.where(equal, x[..., None], torch.sinh(x[..., None] * safe_gap) / torch.sinh(safe_gap))
+        slopes = torch.exp((x[..., None] - 1) * mean) * ratio
+        grad_a = inverse.mH @ (slopes.conj() * inner) @ vectors.mH
+        diagonal = torch.diagonal(inner, dim1=-2, dim2=-1)
+        grad_exponent = (diagonal.conj() * torch.exp(x * logs) * logs).real.sum(dim=(-1, -2))
+        return grad_a.sum_to_size(a.shape), grad_exponent.sum_to_size(exponent.shape)
+
+
+def _eigen(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    eigenvalues, vectors = torch.linalg.eig(a)
+    return torch.log(eigenvalues), vectors, torch.linalg.inv(vectors)

@@ -1,0 +1,136 @@
+"""The nearest unitary matrix, and how far a matrix is from unitary."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import LinAlgError, check_hypervectors, first_nonfinite_slot
+
+
+def polar(x: Tensor) -> Tensor:
+    r"""The unitary factor W of the polar decomposition :math:`X = W P`, the unitary matrix nearest to X.
+
+    W minimises :math:`\|X - W\|` over all unitary matrices; a unitary X is its own projection, and
+    :math:`\mathrm{polar}(U X V) = U\,\mathrm{polar}(X)\,V` for unitary U, V. A singular X has several nearest unitary
+    matrices: one of them is returned and the gradient there is not finite.
+
+    Shapes
+    ------
+    x: ``(*, m, m)``, output: ``(*, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> ghrr.unitary.polar(torch.tensor([[2.0 + 0j, 0], [0, 3j]]))
+    tensor([[1.+0.j, 0.+0.j],
+            [0.+0.j, 0.+1.j]])
+    """
+    try:
+        result: Tensor = _Polar.apply(x)[0]  # type: ignore[no-untyped-call]
+    except LinAlgError as error:
+        slot = first_nonfinite_slot(x)
+        raise ValueError(f"polar(x): slot {slot} of x is not finite") from error
+    return result
+
+
+class _Polar(torch.autograd.Function):
+    r"""With :math:`X = U S V^\dagger` and :math:`W = U V^\dagger` the gradient is
+    :math:`U \big[(M - M^\dagger)_{ij} / (s_i + s_j)\big] V^\dagger`, :math:`M = U^\dagger G V`.
+
+    Differentiating through ``torch.linalg.svd`` divides by :math:`s_i - s_j` instead, which is zero at every unitary X.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        u, s, vh = torch.linalg.svd(x, full_matrices=False)
+        return u @ vh, u, s, vh
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
+        _, u, s, vh = output
+        ctx.mark_non_differentiable(u, s, vh)
+        ctx.save_for_backward(u, s, vh)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> Tensor:
+        u, s, vh = ctx.saved_tensors
+        inner = u.mH @ grad @ vh.mH
+        core = (inner - inner.mH) / (s[..., :, None] + s[..., None, :])
+        grad_x: Tensor = u @ core @ vh
+        return grad_x
+
+
+def unitarity_error(x: Tensor) -> Tensor:
+    r"""The largest entry of :math:`|A_j^\dagger A_j - I|` for each slot.
+
+    Shapes
+    ------
+    x: ``(*, dim, m, m)``, output: ``(*, dim)``, real
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> ghrr.unitary.unitarity_error(torch.tensor([[[1.0 + 0j]], [[2.0 + 0j]]]))
+    tensor([0., 3.])
+    """
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    return (x.mH @ x - eye).abs().amax(dim=(-1, -2))
+
+
+@overload
+def check_unitary(x: Tensor, *, explain: Literal[False] = False) -> bool: ...
+@overload
+def check_unitary(x: Tensor, *, explain: Literal[True]) -> tuple[bool, str]: ...
+def check_unitary(x: Tensor, *, explain: bool = False) -> bool | tuple[bool, str]:
+    r"""Whether every slot is unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in each entry.
+
+    Parameters
+    ----------
+    x
+        A hypervector or a batch of them.
+    explain
+        Return ``(verdict, reason)``; the reason names the worst slot, and is empty when all are unitary.
+
+    Shapes
+    ------
+    x: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> x = torch.eye(2, dtype=torch.complex64).repeat(10, 1, 1)
+    >>> ghrr.unitary.check_unitary(x)
+    True
+    >>> x[7] *= 2
+    >>> ghrr.unitary.check_unitary(x, explain=True)
+    (False, 'slot 7 is not unitary: |A^H A - I| is up to 3, more than the 4.8e-06 that rounding explains')
+    """
+    check_hypervectors("check_unitary(x)", x=x)
+    reason = _why_not_unitary(x) if x.numel() else ""
+    return (not reason, reason) if explain else not reason
+
+
+def _why_not_unitary(x: Tensor) -> str:
+    nonfinite = first_nonfinite_slot(x)
+    if nonfinite is not None:
+        return f"{_name_slot(nonfinite)} holds a number that is not finite"
+    error = unitarity_error(x)
+    tolerance = 20 * x.shape[-1] * torch.finfo(x.dtype).eps
+    worst = error.max().item()
+    if worst <= tolerance:
+        return ""
+    index = torch.unravel_index(error.argmax(), error.shape)
+    return (
+        f"{_name_slot(tuple(int(i) for i in index))} is not unitary: |A^H A - I| is up to {worst:.3g}, "
+        f"more than the {tolerance:.2g} that rounding explains"
+    )
+
+
+def _name_slot(index: tuple[int, ...]) -> str:
+    *batch, slot = index
+    return f"slot {slot} of item {tuple(batch)}" if batch else f"slot {slot}"
