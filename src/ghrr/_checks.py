@@ -1,7 +1,8 @@
 """One home for every complaint about input that does not fit.
 
-A message names the operation, what was given and what would fit. The checks read shapes and types only, never
-values, so that they cost nothing on a GPU and are invisible to ``torch.vmap`` and ``torch.compile``.
+A message names the operation, what was given and what would fit. The checks read shapes and types, not values, so
+that they cost nothing on a GPU and are invisible to ``torch.vmap`` and ``torch.compile``; only :func:`check_finite`
+looks inside.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-# What torch.linalg raises for singular matrices and, on a CPU, for numbers that are not finite.
+# What torch.linalg raises for a singular matrix.
 LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 
@@ -125,6 +126,18 @@ def check_complex_dtype(operation: str, dtype: torch.dtype) -> torch.dtype:
     if dtype not in (torch.complex64, torch.complex128):
         raise ValueError(f"{operation}: dtype must be torch.complex64 or torch.complex128, got {dtype!r}")
     return dtype
+
+
+def check_finite(operation: str, name: str, x: Tensor) -> None:
+    """Raise for a NaN or an infinity, before an operation that would spread it or answer with nonsense."""
+    if torch.compiler.is_compiling():
+        return
+    try:
+        fine = bool(torch.isfinite(x).all())
+    except RuntimeError:  # values cannot be looked at inside torch.vmap
+        return
+    if not fine:
+        raise ValueError(f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite")
 
 
 def first_nonfinite_slot(x: Tensor) -> tuple[int, ...] | None:

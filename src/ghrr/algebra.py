@@ -18,11 +18,11 @@ from ghrr._checks import (
     LinAlgError,
     check_broadcast,
     check_choice,
+    check_finite,
     check_hypervectors,
     check_integer,
     check_items,
     describe,
-    first_nonfinite_slot,
 )
 
 __all__ = [
@@ -116,11 +116,12 @@ def unbind(x: Tensor, key: Tensor, *, side: str, exact: bool = False) -> Tensor:
 
 
 def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
+    check_finite("unbind(x, key, exact=True)", "key", key)
     try:
         solution: Tensor = torch.linalg.solve(key, x, left=side == "left")
     except LinAlgError as error:
         raise ValueError(
-            "unbind(x, key, exact=True): a slot of the key is singular or not finite, so no exact inverse exists; "
+            "unbind(x, key, exact=True): a slot of the key is singular, so no exact inverse exists; "
             "normalize the key, or unbind with its adjoint (exact=False)"
         ) from error
     return solution
@@ -281,19 +282,18 @@ def power(a: Tensor, exponent: float | Tensor) -> Tensor:
     operation = "power(a, exponent)"
     check_hypervectors(operation, a=a)
     if isinstance(exponent, int) and not isinstance(exponent, bool):
-        return _power(operation, a, exponent)
+        return _whole_power(operation, a, exponent)
     exponents = _real_exponent(operation, a, exponent)
     check_broadcast(operation, a=a.shape[:-3], exponent=exponents.shape)
-    return _power(operation, a, exponents)
+    check_finite(operation, "a", a)
+    return ops.power(a, exponents)
 
 
-def _power(operation: str, a: Tensor, exponent: int | Tensor) -> Tensor:
+def _whole_power(operation: str, a: Tensor, exponent: int) -> Tensor:
     try:
         return ops.power(a, exponent)
     except LinAlgError as error:
-        slot = first_nonfinite_slot(a)
-        why = "a slot of a is singular" if slot is None else f"slot {slot} of a is not finite"
-        raise ValueError(f"{operation}: {why}, so its power does not exist") from error
+        raise ValueError(f"{operation}: a slot of a is singular and has no power {exponent}") from error
 
 
 def _real_exponent(operation: str, a: Tensor, exponent: float | Tensor) -> Tensor:

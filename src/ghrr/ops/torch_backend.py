@@ -121,7 +121,7 @@ class _RealPower(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         a, exponent = ctx.saved_tensors
         logs, vectors, inverse = _eigen(a)
-        x = exponent[..., None, None]
+        x = exponent[..., None, None].to(a.dtype)  # torch.where cannot mix real and complex in a second derivative
         inner = vectors.mH @ grad @ inverse.mH
         mean = (logs[..., :, None] + logs[..., None, :]) / 2
         half_gap = (logs[..., :, None] - logs[..., None, :]) / 2

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from ghrr._checks import LinAlgError, check_hypervectors, first_nonfinite_slot
+from ghrr._checks import check_finite, check_hypervectors, first_nonfinite_slot
 
 
 def polar(x: Tensor) -> Tensor:
@@ -28,11 +28,8 @@ def polar(x: Tensor) -> Tensor:
     tensor([[1.+0.j, 0.+0.j],
             [0.+0.j, 0.+1.j]])
     """
-    try:
-        result: Tensor = _Polar.apply(x)[0]  # type: ignore[no-untyped-call]
-    except LinAlgError as error:
-        slot = first_nonfinite_slot(x)
-        raise ValueError(f"polar(x): slot {slot} of x is not finite") from error
+    check_finite("polar(x)", "x", x)
+    result: Tensor = _Polar.apply(x)[0]  # type: ignore[no-untyped-call]
     return result
 
 

@@ -1,0 +1,221 @@
+"""Every kernel equals the specification: values and gradients, all sizes, precisions and kinds of input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ghrr import ops
+from ghrr.ops import reference, torch_backend
+from tests.helpers import gaussian, rounding, unitary
+
+SIZES = range(1, 9)
+DTYPES = (torch.complex64, torch.complex128)
+OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    "bind": ops.bind,
+    "adjoint": ops.adjoint,
+    "bundle": ops.bundle,
+    "multibind": ops.multibind,
+    "bind_bundle": ops.bind_bundle,
+    "similarity": ops.similarity,
+    "pairwise_similarity": ops.pairwise_similarity,
+    "shift": lambda a: ops.shift(a, 2),
+    "shift back": lambda a: ops.shift(a, -7),
+    "power 3": lambda a: ops.power(a, 3),
+    "power 0": lambda a: ops.power(a, 0),
+    "power -2": lambda a: ops.power(a, -2),
+}
+# Batch shapes of the arguments before (dim, m, m); several cases per operation: plain, broadcast, empty.
+BATCHES: dict[str, list[tuple[tuple[int, ...], ...]]] = {
+    "bind": [((), ()), ((3, 1), (2,)), ((0,), (0,)), ((4,), ())],
+    "adjoint": [((),), ((2, 3),), ((0,),)],
+    "bundle": [((5,),), ((2, 3),), ((0,),)],
+    "multibind": [((1,),), ((2, 5),), ((6,),), ((0,),)],
+    "bind_bundle": [
+        ((5,), (5,)),
+        ((3, 1, 4), (2, 4)),
+        ((1,), (5,)),
+        ((5,), (1,)),
+        ((0,), (0,)),
+        ((0,), (1,)),
+        ((2, 0), (0,)),
+    ],
+    "similarity": [((), ()), ((3, 1), (2,)), ((4,), (4,)), ((0,), ()), ((), (5,))],
+    "pairwise_similarity": [((), (5,)), ((3,), (5,)), ((2, 3), (5,)), ((0,), (5,)), ((3,), (0,))],
+}
+FOR_ALL = [((),), ((2, 3),), ((0,),)]
+DIM = 5
+
+
+@pytest.fixture(autouse=True)
+def poisoned_memory() -> Iterator[None]:
+    """Memory that a kernel forgets to write holds NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def contiguous(x: Tensor) -> Tensor:
+    return x
+
+
+def strided(x: Tensor) -> Tensor:
+    """The same numbers, every second one of a larger tensor, with the matrix axes swapped in memory."""
+    wide = torch.full((*x.shape[:-3], 2 * x.shape[-3], *x.shape[-2:]), torch.nan, dtype=x.dtype)
+    wide.mT[..., ::2, :, :] = x
+    return wide.mT[..., ::2, :, :]
+
+
+def conjugated(x: Tensor) -> Tensor:
+    """The same numbers, behind torch's lazy conjugation."""
+    return x.conj().resolve_conj().conj()
+
+
+def arguments(name: str, batches: tuple[tuple[int, ...], ...], m: int) -> list[Tensor]:
+    shapes = [(*batch, DIM, m, m) for batch in batches]
+    if name.startswith("power"):
+        return [unitary(*shape[:-2], m=m, seed=i) + 0.1 * gaussian(*shape, seed=9) for i, shape in enumerate(shapes)]
+    return [gaussian(*shape, seed=i) for i, shape in enumerate(shapes)]
+
+
+def value_and_gradients(function: Callable[..., Tensor], inputs: list[Tensor]) -> list[Tensor]:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    out = function(*leaves)
+    weights = gaussian(*out.shape, seed=77).to(out.dtype if out.is_complex() else torch.complex128)
+    weights = weights if out.is_complex() else weights.real.to(out.dtype)
+    if not out.requires_grad:  # a constant, as the product of nothing is
+        return [out, *(torch.zeros_like(x) for x in inputs)]
+    gradients = torch.autograd.grad(out, leaves, grad_outputs=weights, allow_unused=True)
+    return [out.detach()] + [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, gradients, strict=True)]
+
+
+CASES = [
+    pytest.param(name, batches, id=f"{name}-{'x'.join(map(str, batches)).replace(' ', '')}")
+    for name in OPERATIONS
+    for batches in BATCHES.get(name, FOR_ALL)
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["complex64", "complex128"])
+@pytest.mark.parametrize(("name", "batches"), CASES)
+def test_values_and_gradients_equal_the_reference(
+    name: str, batches: tuple[tuple[int, ...], ...], dtype: torch.dtype
+) -> None:
+    for m in SIZES:
+        exact = arguments(name, batches, m)
+        with ops.backend("reference"):
+            expected = value_and_gradients(OPERATIONS[name], exact)
+        for layout in (contiguous, strided, conjugated):
+            got = value_and_gradients(OPERATIONS[name], [layout(x.to(dtype)) for x in exact])
+            for want, have in zip(expected, got, strict=True):
+                assert have.shape == want.shape
+                assert have.dtype == (dtype if want.is_complex() else torch.empty(0, dtype=dtype).real.dtype)
+                scale = 1.0 + float(want.abs().max()) if want.numel() else 1.0
+                tolerance = rounding(dtype, terms=8 * m, scale=scale)
+                torch.testing.assert_close(have.to(want.dtype), want, atol=tolerance, rtol=0)
+
+
+def smallest_gap(a: Tensor) -> float:
+    eigenvalues = torch.linalg.eigvals(a)
+    gaps = (eigenvalues[..., :, None] - eigenvalues[..., None, :]).abs()
+    return float((gaps + 9 * torch.eye(a.shape[-1])).min())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["complex64", "complex128"])
+@pytest.mark.parametrize(
+    ("batch", "exponents"), [((), ()), ((2,), ()), ((), (4,)), ((3, 1), (2,)), ((0,), ()), ((2,), (2,))]
+)
+def test_real_power_equals_the_reference(
+    batch: tuple[int, ...], exponents: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    x = torch.linspace(-1.7, 2.3, max(1, torch.Size(exponents).numel()), dtype=torch.float64).reshape(exponents)
+    for m in SIZES:
+        a = unitary(*batch, DIM, m=m, seed=3)
+        with ops.backend("reference"):
+            expected = value_and_gradients(ops.power, [a, x])
+        got = value_and_gradients(ops.power, [strided(a.to(dtype)), x.to(torch.empty(0, dtype=dtype).real.dtype)])
+        # An eigenvector is known to rounding divided by the gap between eigenvalues; the reference differentiates it.
+        gap = min(1.0, smallest_gap(a)) if a.numel() else 1.0
+        for want, have in zip(expected, got, strict=True):
+            scale = 1.0 + float(want.abs().max()) if want.numel() else 1.0
+            tolerance = rounding(dtype, terms=DIM * m**2, scale=scale) / gap
+            torch.testing.assert_close(have.to(want.dtype), want, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_real_power_differentiates_where_eigenvalues_meet(m: int) -> None:
+    eye = torch.eye(m, dtype=torch.complex128).repeat(3, 1, 1).requires_grad_()
+    exponent = torch.tensor([0.3, 1.0, 2.5], dtype=torch.float64)
+    out = ops.power(eye, exponent)
+    (grad,) = torch.autograd.grad(out.real.sum(), eye)
+    # A^x at the identity is 1 + x (A - 1) to first order, so the gradient is the sum of the exponents everywhere.
+    torch.testing.assert_close(grad, torch.full_like(grad, exponent.sum()))
+
+
+def test_real_power_passes_gradcheck() -> None:
+    a = (unitary(2, 3, m=3) + 0.05 * gaussian(2, 3, 3, 3, seed=4)).requires_grad_()
+    exponent = torch.tensor([0.7, -1.3], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(torch_backend.power, (a, exponent))
+    assert torch.autograd.gradgradcheck(torch_backend.power, (a, exponent))
+
+
+class LargestAllocation(TorchDispatchMode):
+    """Remembers the largest tensor that an operation allocated; views cost nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        out = func(*args, **(kwargs or {}))
+        given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
+        if isinstance(out, Tensor) and out.untyped_storage().data_ptr() not in given:
+            self.numbers = max(self.numbers, out.numel())
+        return out
+
+
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_bind_bundle_never_holds_the_bound_items(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_backend, "_CHUNK_NUMBERS", 4000)
+    keys, values = gaussian(200, 50, m, m), gaussian(200, 50, m, m, seed=1)
+    with LargestAllocation() as fused:
+        fast = torch_backend.bind_bundle(keys, values)
+    with LargestAllocation() as materialised:
+        slow = torch_backend.bundle(torch_backend.bind(keys, values))
+    torch.testing.assert_close(fast, slow)
+    assert fused.numbers <= 4000
+    assert materialised.numbers == keys.numel()  # the control: the other way does hold them
+
+
+def test_broadcast_similarity_is_one_real_matrix_product() -> None:
+    queries, items = gaussian(30, 1, 20, 2, 2), gaussian(40, 20, 2, 2, seed=1)
+    with LargestAllocation() as memory:
+        got = torch_backend.similarity(queries, items)
+    torch.testing.assert_close(got, torch_backend.pairwise_similarity(queries[:, 0], items))
+    assert memory.numbers == 30 * 40  # the result; the products of the pairs would be 30 * 40 * 80
+
+
+def test_the_backend_is_restored_after_an_error() -> None:
+    with pytest.raises(RuntimeError, match="on purpose"), ops.backend("reference"):
+        assert ops._kernels is reference
+        raise RuntimeError("on purpose")
+    assert ops._kernels is torch_backend
+
+
+def test_unknown_backend_is_named() -> None:
+    with pytest.raises(ValueError, match=r"ops.backend\(name\): name must be one of 'torch', 'reference'; got 'cuda'"):
+        ops.backend("cuda").__enter__()
+
+
+def test_parity_would_notice_a_wrong_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a kernel with the factors swapped, or a lost conjugation, does not pass."""
+    monkeypatch.setattr(torch_backend, "bind", lambda a, b: b @ a)
+    with pytest.raises(AssertionError):
+        test_values_and_gradients_equal_the_reference("bind", ((), ()), torch.complex128)
+    monkeypatch.setattr(torch_backend, "adjoint", lambda a: a.mT)
+    with pytest.raises(AssertionError):
+        test_values_and_gradients_equal_the_reference("adjoint", ((),), torch.complex128)

@@ -1,0 +1,155 @@
+"""Bad input gets one clear error that names the operation, what was given and what fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.unitary import check_unitary, haar, polar, with_diagonality
+from tests.helpers import gaussian, generator
+
+A = gaussian(10, 3, 3)
+GEN = generator()
+
+
+def wrong(value: object) -> Any:
+    """A value of a type that the function does not take."""
+    return value
+
+
+PAIRS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "bind(a, b)": ghrr.bind,
+    "unbind(x, key)": lambda a, b: ghrr.unbind(a, b, side="left"),
+    "multibind(*hypervectors)": ghrr.multibind,
+    "bundle(*hypervectors)": ghrr.bundle,
+    "bind_bundle(keys, values)": lambda a, b: ghrr.bind_bundle(a[None], b[None]),
+    "similarity(a, b)": ghrr.similarity,
+    "pairwise_similarity(queries, items)": lambda a, b: ghrr.pairwise_similarity(a, b[None]),
+    "commutator(a, b)": ghrr.commutator,
+    "commutativity(a, b)": ghrr.commutativity,
+}
+SINGLES: dict[str, Callable[[Tensor], object]] = {
+    "adjoint(a)": ghrr.adjoint,
+    "shift(a, steps)": ghrr.shift,
+    "power(a, exponent)": lambda a: ghrr.power(a, 0.5),
+    "normalize(a)": ghrr.normalize,
+    "check_unitary(x)": check_unitary,
+    **{name: lambda a, function=function: function(a, a) for name, function in PAIRS.items()},
+    "bind_bundle(keys, values)": lambda a: ghrr.bind_bundle(a, a),
+}
+
+
+@pytest.mark.parametrize("operation", PAIRS)
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (gaussian(10, 2, 2), "differ in m: 3 and 2"),
+        (gaussian(11, 3, 3), "differ in dim: 10 and 11"),
+        (A.to(torch.complex64), "differ in dtype: torch.complex128 and torch.complex64"),
+        (A.to("meta"), "differ in device: cpu and meta"),
+    ],
+    ids=["m", "dim", "dtype", "device"],
+)
+def test_mismatched_hypervectors(operation: str, other: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        PAIRS[operation](A, other)
+    assert str(caught.value).startswith(operation)
+    assert str(tuple(other.shape))[1:-1] in str(caught.value)  # what was given
+    assert "same dim, m, dtype and device" in str(caught.value)  # what fits
+
+
+@pytest.mark.parametrize("operation", SINGLES)
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (gaussian(10, 3, 2), ValueError, "square slots"),
+        (gaussian(3, 3), ValueError, "(*batch, dim, m, m)"),
+        (gaussian(0, 3, 3), ValueError, "dim >= 1"),
+        (gaussian(4, 0, 0), ValueError, "m >= 1"),
+        (A.real, TypeError, "must be complex (complex64 or complex128), got a float64 tensor"),
+    ],
+    ids=["not square", "too few axes", "no slots", "m = 0", "real"],
+)
+def test_what_is_not_a_hypervector(operation: str, given: Tensor, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        SINGLES[operation](given)
+    assert str(caught.value).startswith(operation)
+
+
+@pytest.mark.parametrize("function", [ghrr.adjoint, ghrr.normalize, lambda x: ghrr.bind(x, x)])
+def test_what_is_not_a_tensor(function: Callable[[object], object]) -> None:
+    with pytest.raises(TypeError, match="got list"):
+        function([1, 2])
+    atom = ghrr.Space(dim=4, m=2).atoms("a")[0]
+    with pytest.raises(TypeError, match=r"pass a.tensor, or use the operators"):
+        function(atom)
+
+
+def test_batches_that_do_not_broadcast() -> None:
+    with pytest.raises(ValueError, match=r"bind\(a, b\): the batch shapes do not broadcast: a \(2, 3\), b \(2,\)"):
+        ghrr.bind(gaussian(2, 3, 4, 2, 2), gaussian(2, 4, 2, 2))
+    with pytest.raises(ValueError, match=r"power\(a, exponent\): .* a \(2,\), exponent \(3,\)"):
+        ghrr.power(gaussian(2, 4, 2, 2), torch.ones(3))
+    with pytest.raises(ValueError, match=r"bind_bundle.* keys \(3,\), values \(4,\)"):
+        ghrr.bind_bundle(gaussian(3, 4, 2, 2), gaussian(4, 4, 2, 2))
+    with pytest.raises(ValueError, match=r"bundle.* do not broadcast"):
+        ghrr.bundle(gaussian(3, 4, 2, 2), gaussian(4, 4, 2, 2))
+
+
+def test_missing_item_axis() -> None:
+    for function in (ghrr.bundle, ghrr.multibind, lambda a: ghrr.bind_bundle(a, a)):
+        with pytest.raises(ValueError, match=r"axis of items before the slots, shape \(\*batch, n, dim, m, m\)"):
+            function(A)
+    with pytest.raises(TypeError, match=r"bundle\(\*hypervectors\): give several"):
+        ghrr.bundle()
+    with pytest.raises(ValueError, match=r"items must have shape \(n, dim, m, m\)"):
+        ghrr.pairwise_similarity(A, A)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ghrr.unbind(A, A, side="middle"), ValueError, "side must be one of 'left', 'right'; got 'middle'"),
+        (lambda: ghrr.unbind(A, 0 * A, side="left", exact=True), ValueError, "a slot of the key is singular"),
+        (lambda: ghrr.normalize(A, to="one"), ValueError, "to must be one of 'norm', 'unitary'; got 'one'"),
+        (lambda: ghrr.shift(A, wrong(1.5)), TypeError, "steps must be a whole number, got float 1.5"),
+        (lambda: ghrr.power(A, wrong("2")), TypeError, "exponent must be an int, a float or a real tensor"),
+        (lambda: ghrr.power(A, wrong(1j)), TypeError, "exponent must be an int"),
+        (lambda: ghrr.power(A, torch.tensor(1j)), TypeError, "exponent must be real"),
+        (lambda: ghrr.power(A, float("nan")), ValueError, "exponent must be finite, got nan"),
+        (lambda: ghrr.power(0 * A, -1), ValueError, "a slot of a is singular"),
+        (lambda: haar(3, m=0, generator=GEN), ValueError, "m must be a whole number of at least 1, got 0"),
+        (lambda: haar(3, m=2, generator=wrong(0)), TypeError, "must be a torch.Generator, for example"),
+        (lambda: haar(3, m=2, generator=GEN, dtype=torch.float32), ValueError, "must be torch.complex64 or"),
+        (lambda: with_diagonality(1.2, 3, m=2, generator=GEN), ValueError, "must lie in [0.0, 1.0], got 1.2"),
+        (lambda: with_diagonality(-0.1, 3, m=2, generator=GEN), ValueError, "must lie in [0.0, 1.0], got -0.1"),
+        (lambda: with_diagonality(float("nan"), 3, m=2, generator=GEN), ValueError, "got nan"),
+        (lambda: with_diagonality(wrong("x"), 3, m=2, generator=GEN), TypeError, "must be a real number"),
+        (lambda: with_diagonality(0.5, 3, m=1, generator=GEN), ValueError, "a 1x1 matrix has diagonality 1"),
+        (lambda: with_diagonality(0.5, m=2, generator=GEN, method="luck"), ValueError, "method must be one of"),
+    ],
+)
+def test_single_arguments(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_numbers_that_are_not_finite(bad: float) -> None:
+    x = gaussian(2, 5, 3, 3)
+    x[1, 3, 0, 2] = bad
+    with pytest.raises(ValueError, match=r"polar\(x\): slot \(1, 3\) of x is not finite"):
+        ghrr.normalize(x, to="unitary")
+    with pytest.raises(ValueError, match=r"polar\(x\)"):
+        polar(x)
+    with pytest.raises(ValueError, match=r"unbind\(x, key, exact=True\): slot \(1, 3\) of key is not finite"):
+        ghrr.unbind(x, x, side="left", exact=True)
+    with pytest.raises(ValueError, match=r"power\(a, exponent\): slot \(1, 3\) of a is not finite"):
+        ghrr.power(x, 0.5)
+    assert check_unitary(x, explain=True) == (False, "slot 3 of item (1,) holds a number that is not finite")

@@ -1,0 +1,73 @@
+"""Diagonality: measured, and drawn to order by the closed form and by the paper's descent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ghrr.unitary import check_unitary, diagonal, diagonality, haar, with_diagonality
+from tests.helpers import generator
+
+VALUES = (0.0, 0.001, 0.1, 1 / 3, 0.5, 0.77, 0.99, 1.0)
+
+
+def test_diagonality_of_known_matrices() -> None:
+    assert diagonality(torch.eye(4)) == 1
+    assert diagonality(torch.eye(4).roll(1, 0)) == 0
+    assert diagonality(torch.ones(5, 5)) == pytest.approx(0.2)
+    q = haar(10, m=3, generator=generator())
+    phases = torch.polar(torch.ones(3), torch.tensor([0.1, 2.0, -1.0]))
+    order = torch.tensor([2, 0, 1])
+    torch.testing.assert_close(diagonality(phases[:, None] * q), diagonality(q))
+    torch.testing.assert_close(diagonality(q[:, order][..., order]), diagonality(q))
+    assert not torch.allclose(diagonality(q[:, order]), diagonality(q))  # the control: rows alone do change it
+
+
+@pytest.mark.parametrize("m", range(2, 17))
+@pytest.mark.parametrize("value", VALUES)
+def test_closed_form_reaches_every_value(m: int, value: float) -> None:
+    for dtype, tolerance in ((torch.complex64, 1e-6), (torch.complex128, 1e-12)):
+        q = with_diagonality(value, 40, 3, m=m, generator=generator(m), dtype=dtype)
+        assert q.shape == (40, 3, m, m)
+        assert check_unitary(q)
+        assert (diagonality(q) - value).abs().max() < tolerance
+
+
+@pytest.mark.parametrize("m", range(2, 17))
+def test_descent_reaches_every_value(m: int) -> None:
+    for value in (0.0, 0.5, 1.0) if m % 4 else VALUES:
+        q = with_diagonality(value, 4, m=m, generator=generator(m), method="descent", dtype=torch.complex128)
+        assert check_unitary(q)
+        assert (diagonality(q) - value).abs().max() < 1e-3
+
+
+def test_haar_matrices_do_not_have_the_value_by_chance() -> None:
+    q = haar(1000, m=4, generator=generator())
+    assert ((diagonality(q) - 0.5).abs() < 1e-3).float().mean() < 0.01
+
+
+@pytest.mark.parametrize("m", [2, 3, 5])
+def test_drawn_matrices_differ(m: int) -> None:
+    q = with_diagonality(0.4, 50, m=m, generator=generator())
+    distance = (q[:, None] - q[None]).abs().amax(dim=(-1, -2)) + 9 * torch.eye(50)
+    assert distance.min() > 1e-3
+
+
+@pytest.mark.parametrize(("m", "monomial"), [(2, True), (3, True), (4, False), (5, False), (6, False)])
+def test_an_empty_diagonal_means_one_entry_per_row_only_for_small_m(m: int, monomial: bool) -> None:
+    largest = with_diagonality(0.0, 200, m=m, generator=generator()).abs().amax(dim=-1)
+    assert bool((largest > 1 - 1e-5).all()) == monomial
+
+
+def test_matrices_of_size_one() -> None:
+    q = with_diagonality(1.0, 10, m=1, generator=generator())
+    assert check_unitary(q)
+
+
+def test_descent_that_does_not_arrive_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(value: float, count: int, m: int, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros(count, m, m, dtype=torch.complex128), torch.zeros(count, dtype=torch.bool)
+
+    monkeypatch.setattr(diagonal, "_descend_once", stuck)
+    with pytest.raises(RuntimeError, match=r"descent to 0.5 with m=3 did not arrive for 4 of 4 matrices"):
+        with_diagonality(0.5, 4, m=3, generator=generator(), method="descent")
