@@ -23,6 +23,10 @@ def wrong(value: object) -> Any:
     return value
 
 
+def twice(function: Callable[[Tensor, Tensor], object]) -> Callable[[Tensor], object]:
+    return lambda a: function(a, a)
+
+
 PAIRS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "bind(a, b)": ghrr.bind,
     "unbind(x, key)": lambda a, b: ghrr.unbind(a, b, side="left"),
@@ -40,7 +44,7 @@ SINGLES: dict[str, Callable[[Tensor], object]] = {
     "power(a, exponent)": lambda a: ghrr.power(a, 0.5),
     "normalize(a)": ghrr.normalize,
     "check_unitary(x)": check_unitary,
-    **{name: lambda a, function=function: function(a, a) for name, function in PAIRS.items()},
+    **{name: twice(function) for name, function in PAIRS.items()},
     "bind_bundle(keys, values)": lambda a: ghrr.bind_bundle(a, a),
 }
 

@@ -36,7 +36,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
+        temporary.touch(exist_ok=False)  # where nothing can be written, this says so first
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # a writer that makes the file anew may have closed it to others
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -84,7 +87,10 @@ def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector
     }
     text = json.dumps(header, sort_keys=True)
     with atomic_write(path) as temporary:
-        save_file(tensors, temporary, metadata={"ghrr": text, "sha256": _checksum(text, tensors)})
+        try:
+            save_file(tensors, temporary, metadata={"ghrr": text, "sha256": _checksum(text, tensors)})
+        except SafetensorError as error:
+            raise OSError(f"save({str(path)!r}): {error}") from error
 
 
 def _spaces_of(items: Mapping[str, Hypervector]) -> list[Space]:
@@ -145,7 +151,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Tensor], str]:
             metadata = file.metadata() or {}
             if json.loads(metadata.get("ghrr", "{}")).get("format") != FORMAT:
                 raise ValueError(f"load({str(path)!r}): a safetensors file, but not one that ghrr.save wrote")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            # Cloned: the mapped file may change under the tensors, and does not align them for complex arithmetic.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, json.JSONDecodeError, AttributeError) as error:
         raise ValueError(
             f"load({str(path)!r}): not a readable safetensors file; it was cut short or is of another kind ({error})"

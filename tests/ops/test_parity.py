@@ -153,7 +153,7 @@ def test_real_power_differentiates_where_eigenvalues_meet(m: int) -> None:
     out = ops.power(eye, exponent)
     (grad,) = torch.autograd.grad(out.real.sum(), eye)
     # A^x at the identity is 1 + x (A - 1) to first order, so the gradient is the sum of the exponents everywhere.
-    torch.testing.assert_close(grad, torch.full_like(grad, exponent.sum()))
+    torch.testing.assert_close(grad, torch.full_like(grad, exponent.sum().item()))
 
 
 def test_real_power_passes_gradcheck() -> None:

@@ -1,0 +1,117 @@
+"""Capacity and suggested size agree with simulation, in every regime of rotation."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import ghrr
+from ghrr import Space
+from ghrr.capacity import entry_moments, first_true, recall_error
+from tests.helpers import STANDARD_ERRORS, generator, unitary
+from tests.test_space import REGIMES
+
+CANDIDATES, ERROR = 100, 0.1
+
+
+def simulated_errors(space: Space, items: int, trials: int) -> torch.Tensor:
+    """Share of wrong answers in each of several bundles of key-value pairs."""
+    source = generator(11)
+    shares = []
+    for _ in range(trials):
+        keys, values = space.random(items, generator=source), space.random(CANDIDATES, generator=source)
+        chosen = torch.randint(CANDIDATES, (items,), generator=source)
+        bundle = ghrr.bind_bundle(keys, values[chosen])
+        answers = ghrr.pairwise_similarity(ghrr.unbind(bundle, keys, side="left"), values).argmax(dim=-1)
+        shares.append((answers != chosen).double().mean())
+    return torch.stack(shares)
+
+
+def assert_share(shares: torch.Tensor, expected: float) -> None:
+    error = shares.std().item() / math.sqrt(len(shares))
+    assert abs(shares.mean().item() - expected) <= STANDARD_ERRORS * error
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_capacity_agrees_with_simulation(regime: str) -> None:
+    space = Space(40, 3, **REGIMES[regime])
+    items = space.capacity(candidates=CANDIDATES, error=ERROR)
+    predicted = recall_error(items, CANDIDATES, space.noise_std, space.crosstalk_std)
+    assert 0.8 * ERROR < predicted <= ERROR
+    assert_share(simulated_errors(space, items, 60), predicted)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_suggest_agrees_with_simulation(m: int) -> None:
+    space = Space.suggest(20, m=m, candidates=CANDIDATES, error=ERROR)
+    predicted = recall_error(20, CANDIDATES, space.noise_std, space.crosstalk_std)
+    assert_share(simulated_errors(space, 20, 100), predicted)
+    with pytest.raises(AssertionError):  # the control: a third of the size errs far more often
+        assert_share(simulated_errors(Space(max(1, space.dim // 3), m), 20, 100), predicted)
+
+
+@pytest.mark.parametrize("settings", [{}, {"rotation": "shared"}, {"diagonality": 0.7}, {"rotation": "fixed"}])
+@pytest.mark.parametrize("items", [1, 7, 200])
+def test_suggest_is_the_smallest_that_suffices(settings: dict[str, Any], items: int) -> None:
+    space = Space.suggest(items, m=3, candidates=1000, error=0.01, **settings)
+    assert space.capacity(candidates=1000, error=0.01) >= items
+    if space.dim > 1:
+        assert Space(space.dim - 1, 3, **settings).capacity(candidates=1000, error=0.01) < items
+
+
+def test_capacity_is_monotone() -> None:
+    sizes = [Space(d, 1).capacity(candidates=100) for d in (1, 10, 50, 100, 400)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 0  # even one pair errs too often
+    assert sizes[-1] > 20
+    assert Space(100, 3).capacity(candidates=10_000) < Space(100, 3).capacity(candidates=10)
+    assert Space(100, 3).capacity(candidates=100, error=1e-6) < Space(100, 3).capacity(candidates=100, error=0.1)
+    assert Space(100, 3, rotation="shared").capacity(candidates=100) < Space(100, 3).capacity(candidates=100)
+
+
+def test_recall_error_in_known_cases() -> None:
+    # Two candidates: the difference of two scores is Gaussian, and one integral suffices.
+    noise, crosstalk, items = 0.2, 0.3, 5
+    spread = math.sqrt(noise**2 + 2 * (items - 1) * crosstalk**2)
+    want = 0.5 * math.erfc(1 / spread / math.sqrt(2))
+    assert recall_error(items, 2, noise, crosstalk) == pytest.approx(want, rel=1e-6)
+    # Noise alone: nearly guessing. No noise: no error.
+    assert recall_error(10**9, 50, 1.0, 1.0) == pytest.approx(1 - 1 / 50, abs=1e-3)
+    assert recall_error(2, 50, 1e-3, 1e-3) < 1e-12
+
+
+def test_moments_of_rotations() -> None:
+    for m in (2, 3, 5):
+        q = unitary(40_000, m=m)
+        weight, fourth = entry_moments(m, None)
+        assert torch.diagonal(q, dim1=-2, dim2=-1).abs().square().mean().item() == pytest.approx(weight, rel=0.02)
+        assert q.abs().pow(4).sum((-1, -2)).mean().item() == pytest.approx(fourth, rel=0.02)
+        assert entry_moments(m, 1.0)[0] == pytest.approx(1)
+        assert entry_moments(m, 0.0)[0] == pytest.approx(0)
+
+
+def test_first_true() -> None:
+    for threshold in (1, 2, 3, 17, 1000):
+        assert first_true(lambda n, t=threshold: n >= t) == threshold  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"candidates": 1}, "candidates must be a whole number of at least 2, got 1"),
+        ({"candidates": 10, "error": 0.0}, "error must lie in (0.0, 0.9), got 0.0"),
+        ({"candidates": 10, "error": 0.95}, "error must lie in (0.0, 0.9), got 0.95"),
+        ({"candidates": 10, "error": math.nan}, "got nan"),
+    ],
+)
+def test_tasks_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"Space.capacity: {message}" if message[0] != "g" else message)):
+        Space(10, 3).capacity(**arguments)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Space.suggest(5, m=3, **arguments)
+    with pytest.raises(ValueError, match=re.escape("Space.suggest: items must be a whole number of at least 1, got 0")):
+        Space.suggest(0, m=3, candidates=10)

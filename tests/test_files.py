@@ -1,0 +1,239 @@
+"""Saved hypervectors come back as they were; damaged, foreign and interrupted files are told apart."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+import ghrr
+from ghrr import Hypervector, Space, files
+from tests.helpers import unitary
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"rotation": "fixed", "seed": 2**40},
+    {"rotation": "shared", "phases": 4, "dtype": torch.complex128},
+    {"rotation": unitary(m=3)},
+    {"rotation": unitary(10, m=3, dtype=torch.complex64)},
+    {"diagonality": 0.25},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_round_trip(settings: dict[str, Any], tmp_path: Path) -> None:
+    space = Space(10, 3, **settings)
+    a, b = space.atoms("a", "b")
+    path = tmp_path / "x.safetensors"
+    for saved in (a * b, space.wrap(space.vectors(["p", "q"]), "pair"), space.wrap(space.empty(0))):
+        ghrr.save(path, saved)
+        loaded = ghrr.load(path)
+        assert isinstance(loaded, Hypervector)
+        assert loaded.space == space
+        assert loaded.expression == saved.expression
+        assert torch.equal(loaded.tensor, saved.tensor)
+        assert torch.equal(loaded.space.vectors(["a"])[0], a.tensor)
+
+
+def test_round_trip_of_several(tmp_path: Path) -> None:
+    a, b = Space(10, 3).atoms("a", "b")
+    ghrr.save(tmp_path / "x", {"bound": a * b, "κ/../ö": ~a})
+    loaded = ghrr.load(tmp_path / "x")
+    assert isinstance(loaded, dict)
+    assert list(loaded) == ["bound", "κ/../ö"]
+    assert torch.equal(loaded["κ/../ö"].tensor, (~a).tensor)
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_views_and_gradients_are_saved_as_numbers(tmp_path: Path) -> None:
+    space = Space(10, 3)
+    x = space.random(4, generator=space.generator("x")).requires_grad_()
+    lazy = space.wrap(x[::2].mH, "lazy")  # conjugated, strided, with a gradient
+    ghrr.save(tmp_path / "x", lazy)
+    loaded = ghrr.load(tmp_path / "x")
+    assert isinstance(loaded, Hypervector)
+    assert torch.equal(loaded.tensor, lazy.tensor.detach())
+    assert not loaded.tensor.requires_grad
+
+
+def test_what_cannot_be_saved(tmp_path: Path) -> None:
+    a = Space(10, 3).atoms("a")[0]
+    d = Space(10, 3, seed=1).atoms("d")[0]
+    with pytest.raises(ValueError, match=r"holds the hypervectors of one space, got Space.*seed=0.*, Space.*seed=1"):
+        ghrr.save(tmp_path / "x", {"a": a, "d": d})
+    with pytest.raises(ValueError, match="no hypervector at all"):
+        ghrr.save(tmp_path / "x", {})
+    with pytest.raises(TypeError, match=r"x\['t'\] is a Tensor; space.wrap\(tensor\) makes a Hypervector"):
+        ghrr.save(tmp_path / "x", {"t": a.tensor})  # type: ignore[dict-item]
+    with pytest.raises(FileNotFoundError):
+        ghrr.save(tmp_path / "no" / "x", a)
+    assert not list(tmp_path.iterdir())
+
+
+# ----------------------------------------------------------------------------------------------------------- bad files
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "x.safetensors"
+    a, b = Space(10, 3, rotation=unitary(m=3)).atoms("a", "b")
+    ghrr.save(path, a * b)
+    return path
+
+
+def assert_refused(path: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        ghrr.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such file"):
+        ghrr.load(tmp_path / "x")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    assert_refused(tmp_path, "not a readable safetensors file")
+
+
+def test_a_file_cut_short_anywhere(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for length in {*range(0, len(whole), 97), len(whole) - 1}:
+        saved.write_bytes(whole[:length])
+        assert_refused(saved, "not a readable safetensors file; it was cut short or is of another kind")
+
+
+def test_a_flipped_bit_anywhere(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for position in range(8, len(whole), 41):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        saved.write_bytes(bytes(damaged))
+        with pytest.raises(ValueError, match=r"load\("):
+            ghrr.load(saved)
+    saved.write_bytes(whole)
+    ghrr.load(saved)  # the control: the whole file is fine
+
+
+def test_foreign_files(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for content in (b"", b"hello", b"\x80\x04K\x01.", json.dumps({"a": 1}).encode()):
+        path.write_bytes(content)
+        assert_refused(path, "not a readable safetensors file")
+    save_file({"weight": torch.zeros(3)}, path)
+    assert_refused(path, "a safetensors file, but not one that ghrr.save wrote")
+    save_file({"weight": torch.zeros(3)}, path, metadata={"ghrr": "[1, 2]"})
+    assert_refused(path, "not")
+
+
+def rewritten(path: Path, change: dict[str, Any]) -> None:
+    """Change the header of a saved file, with a checksum that fits: the work of someone who knows the format."""
+    tensors = load_file(path)
+    (length,) = struct.unpack("<Q", path.read_bytes()[:8])
+    header = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["ghrr"])
+    for key, value in change.items():
+        header[key] = {**header[key], **value} if isinstance(value, dict) else value
+    text = json.dumps(header, sort_keys=True)
+    save_file(tensors, path, metadata={"ghrr": text, "sha256": files._checksum(text, tensors)})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 99}, "format version 99, this ghrr reads 1"),
+        ({"space": {"dim": 11}}, "does not fit Space(dim=11"),
+        ({"space": {"m": -1}}, "m must be a whole number of at least 1"),
+        ({"space": {"dtype": "float16"}}, "the file is inconsistent"),
+        ({"space": {"surprise": 1}}, "the file is inconsistent"),
+        ({"expressions": {"y": "y"}}, "the file is inconsistent"),
+        ({"space": {"rotation": "spinning"}}, "rotation (or a unitary tensor) must be one of"),
+    ],
+)
+def test_headers_that_contradict_the_content(saved: Path, change: dict[str, Any], message: str) -> None:
+    rewritten(saved, {})
+    ghrr.load(saved)  # the control: rewriting alone is not noticed
+    rewritten(saved, change)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ghrr.load(saved)
+
+
+def test_a_file_without_checksum_is_refused(saved: Path) -> None:
+    tensors = load_file(saved)
+    (length,) = struct.unpack("<Q", saved.read_bytes()[:8])
+    text = json.loads(saved.read_bytes()[8 : 8 + length])["__metadata__"]["ghrr"]
+    save_file(tensors, saved, metadata={"ghrr": text})
+    assert_refused(saved, "does not match its checksum")
+
+
+# ------------------------------------------------------------------------------------------------------- atomic writes
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), SafetensorError("disk full"), KeyboardInterrupt()])
+def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(
+    saved: Path, failure: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = saved.read_bytes()
+
+    def half_written(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(before[:100])
+        raise failure
+
+    monkeypatch.setattr(files, "save_file", half_written)
+    with pytest.raises(KeyboardInterrupt if isinstance(failure, KeyboardInterrupt) else OSError):
+        ghrr.save(saved, Space(10, 3).atoms("z")[0])
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_a_killed_save_leaves_the_old_file_whole(saved: Path) -> None:
+    """A process that saves without end is killed at ten moments; the file is never half of anything."""
+    code = (
+        "import ghrr, sys\n"
+        "a, b = ghrr.Space(4000, 3).atoms('a', 'b')\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    ghrr.save(sys.argv[1], a); ghrr.save(sys.argv[1], b)\n"
+    )
+    want = {name: Space(4000, 3).atoms(name)[0].tensor for name in "ab"}
+    with subprocess.Popen([sys.executable, "-c", code, str(saved)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for _ in range(10):  # stopped, looked at, continued: as good as killed, without starting Python ten times
+            process.send_signal(signal.SIGCONT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+            process.send_signal(signal.SIGSTOP)
+            loaded = ghrr.load(saved)
+            assert isinstance(loaded, Hypervector)
+            if loaded.expression in want:
+                assert torch.equal(loaded.tensor, want[loaded.expression])
+        process.send_signal(signal.SIGKILL)
+    assert isinstance(ghrr.load(saved), Hypervector)
+
+
+def test_new_files_get_the_usual_permissions(saved: Path) -> None:
+    plain = saved.with_name("plain")
+    plain.touch()
+    assert saved.stat().st_mode == plain.stat().st_mode
+
+
+def test_no_write_permission_is_an_error(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        target = Path("/proc/x.safetensors")  # not even root may write there
+    else:
+        tmp_path.chmod(0o500)
+        target = tmp_path / "x.safetensors"
+    with pytest.raises(OSError, match=r".+"):
+        ghrr.save(target, Space(10, 3).atoms("a")[0])

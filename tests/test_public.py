@@ -1,0 +1,112 @@
+"""The public names, and what the documents say about the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import ghrr
+from ghrr import ops, testing, unitary
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_public_names_are_frozen() -> None:
+    assert ghrr.__all__ == [
+        "Hypervector",
+        "Space",
+        "__version__",
+        "adjoint",
+        "bind",
+        "bind_bundle",
+        "bundle",
+        "commutativity",
+        "commutator",
+        "load",
+        "multibind",
+        "normalize",
+        "ops",
+        "pairwise_similarity",
+        "power",
+        "save",
+        "shift",
+        "similarity",
+        "testing",
+        "unbind",
+        "unitary",
+    ]
+    assert ops.__all__ == [
+        "adjoint",
+        "backend",
+        "bind",
+        "bind_bundle",
+        "bundle",
+        "multibind",
+        "pairwise_similarity",
+        "power",
+        "shift",
+        "similarity",
+    ]
+    assert unitary.__all__ == [
+        "check_unitary",
+        "diagonality",
+        "exp_hermitian",
+        "haar",
+        "orthonormalize",
+        "polar",
+        "unitarity_error",
+        "with_diagonality",
+    ]
+    assert testing.__all__ == ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
+    for module in (ghrr, ops, unitary, testing):
+        assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_public_functions_have_an_example_and_shapes() -> None:
+    for name in ghrr.__all__:
+        documented = getattr(ghrr, name)
+        if callable(documented):
+            assert ">>> " in documented.__doc__ or "See :func:`save`" in documented.__doc__, name
+        if callable(documented) and documented.__module__ == "ghrr.algebra":
+            assert "Shapes\n" in documented.__doc__, name
+
+
+def test_backends_offer_the_same_operations() -> None:
+    for name in ops.__all__:
+        if name != "backend":
+            assert callable(getattr(ops.reference, name))
+            assert callable(getattr(ops.torch_backend, name))
+
+
+def test_the_picture_of_the_layers_is_the_import_rule() -> None:
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [name for layer in rules[0]["layers"] for name in layer.split(" | ")]
+    picture = re.findall(r'font-weight="600"[^>]*>([^<]+)<', (ROOT / "docs" / "layers.svg").read_text())
+    drawn = [name for row in picture for name in row.split(" · ")]
+    assert sorted(drawn) == sorted(layers)
+    assert [name for name in drawn if not name.startswith("_")] == [n for n in layers if not n.startswith("_")]
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert all(f"`{name}`" in page for name in layers)
+
+
+def test_versions_agree() -> None:
+    assert f"\nversion: {ghrr.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {ghrr.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_core_needs_neither_command_line_nor_plotting() -> None:
+    code = (
+        "import sys, importlib.abc\n"
+        "class Refuse(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in {'typer', 'rich', 'matplotlib', 'pandas', 'jinja2', 'torchhd'}:\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "import ghrr\n"
+        "print(ghrr.Space(4, 2).atoms('a')[0])\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "Hypervector(a, dim=4, m=2, complex64)\n"
