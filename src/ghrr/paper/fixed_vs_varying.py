@@ -45,7 +45,7 @@ def draw(data: pd.DataFrame, settings: Mapping[str, int]) -> Figure:
             density = np.exp(-0.5 * (x / std) ** 2) / (std * np.sqrt(2 * np.pi))
             bins = np.linspace(-4.2 * std, 4.2 * std, 41)
             axis.hist(values, bins=list(bins), density=True, color=colour, alpha=0.65, label="measured")
-            axis.plot(x, density, color=BLACK, lw=1.2, label=f"normal curve with the std of theory, {std:.4f}")
+            axis.plot(x, density, color=BLACK, lw=1.2, label=f"theory, std {std:.4f}")
             axis.set_title(f"{kind}: {len(values)} pairs of encodings, std {std_with_error(values)[0]:.4f}")
             axis.legend(loc="upper right")
         axes[-1].set_xlabel("similarity δ(φ₁(0), φ₂(0)) (no unit)")
