@@ -97,9 +97,9 @@ def test_html_shows_and_escapes() -> None:
     page = evil._repr_html_()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert page.count("<circle") == 20 * 9
+    assert page.count("<path") == 20 * 9
     assert "dim = 20, m = 3, total 180" in page
-    assert Space(100, 2).atoms("x")[0]._repr_html_().count("<circle") == 24 * 4
+    assert Space(100, 2).atoms("x")[0]._repr_html_().count("<path") == 24 * 4
     assert "batch (2,)" in SPACE.wrap(SPACE.empty(2))._repr_html_()
     assert "nan" not in SPACE.wrap(a.tensor * torch.nan)._repr_html_().split("<svg")[1]
 

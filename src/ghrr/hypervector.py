@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 import html
-import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -169,37 +168,39 @@ def _rebuild(tensor: Tensor, space: Space, expression: str, strength: int) -> Hy
 
 
 def _card(hypervector: Hypervector) -> str:
-    """A small table and, for a single hypervector, its first slots as discs: hue for phase, size for magnitude."""
+    """A small table and, for a single hypervector, its first slots as clock hands."""
     space = hypervector.space
     title = html.escape(hypervector.expression)
     lines = f"dim = {space.dim}, m = {space.m}, total {space.total_dim}, {str(space.dtype).removeprefix('torch.')}"
     if hypervector.batch_shape:
         return _HTML.format(title=title, lines=f"{lines}, batch {tuple(hypervector.batch_shape)}", picture="")
     square = float(hypervector.similarity(hypervector).detach())
-    return _HTML.format(title=title, lines=f"{lines}, δ(x, x) = {square:.3g}", picture=_discs(hypervector.tensor))
+    return _HTML.format(title=title, lines=f"{lines}, δ(x, x) = {square:.3g}", picture=_hands(hypervector.tensor))
 
 
-def _discs(x: Tensor, slots: int = 24, size: int = 9) -> str:
+def _hands(x: Tensor, slots: int = 24, size: int = 10) -> str:
+    """An entry is a hand: it points to its phase and is as long as its magnitude. No colour is needed to read it."""
     m = x.shape[-1]
     shown = x[:slots].detach().cpu()
-    largest = float(shown.abs().max()) or 1.0
+    scale = size / 2 / (float(shown.abs().max()) or 1.0)
     marks = []
     for slot, matrix in enumerate(shown.tolist()):
+        left = slot * (m * size + 6)
+        marks.append(
+            f'<rect x="{left}" width="{m * size}" height="{m * size}" rx="2" fill="currentColor" stroke="none" opacity=".08"/>'
+        )
         for row, entries in enumerate(matrix):
             for column, value in enumerate(entries):
-                radius, phase = cmath.polar(value)
-                if not math.isfinite(radius):
+                if not cmath.isfinite(value):
                     continue
-                left, top = slot * (m * size + 4) + column * size + size / 2, row * size + size / 2
-                marks.append(
-                    f'<circle cx="{left:.1f}" cy="{top:.1f}" r="{size / 2 * radius / largest:.2f}" '
-                    f'fill="hsl({math.degrees(phase) % 360:.0f} 65% 55%)"/>'
-                )
-    width = len(shown) * (m * size + 4)
-    note = f"{'first ' if x.shape[0] > slots else ''}{len(shown)} slots; colour is phase, size is magnitude"
+                x0, y0 = left + (column + 0.5) * size, (row + 0.5) * size
+                marks.append(f'<path d="M{x0} {y0}l{scale * value.real:.2f} {-scale * value.imag:.2f}"/>')
+    width = len(shown) * (m * size + 6) - 6
+    note = f"{'first ' if x.shape[0] > slots else ''}{len(shown)} slots; direction is phase, length is magnitude"
     return (
-        f'<svg viewBox="0 0 {width} {m * size}" role="img" aria-label="{note}" '
-        f'style="width:100%;max-width:{width}px;display:block;margin:4px 0">{"".join(marks)}</svg><small>{note}</small>'
+        f'<svg viewBox="0 0 {width} {m * size}" role="img" aria-label="{note}" stroke="currentColor" '
+        f'stroke-width="1.4" stroke-linecap="round" style="width:100%;max-width:{width}px;display:block;margin:4px 0">{"".join(marks)}</svg>'
+        f"<small>{note}</small>"
     )
 
 
