@@ -186,9 +186,8 @@ def _hands(x: Tensor, slots: int = 24, size: int = 10) -> str:
     marks = []
     for slot, matrix in enumerate(shown.tolist()):
         left = slot * (m * size + 6)
-        marks.append(
-            f'<rect x="{left}" width="{m * size}" height="{m * size}" rx="2" fill="currentColor" stroke="none" opacity=".08"/>'
-        )
+        box = f'width="{m * size}" height="{m * size}" rx="2" stroke="none" fill="currentColor" opacity=".08"'
+        marks.append(f'<rect x="{left}" {box}/>')
         for row, entries in enumerate(matrix):
             for column, value in enumerate(entries):
                 if not cmath.isfinite(value):
@@ -197,10 +196,10 @@ def _hands(x: Tensor, slots: int = 24, size: int = 10) -> str:
                 marks.append(f'<path d="M{x0} {y0}l{scale * value.real:.2f} {-scale * value.imag:.2f}"/>')
     width = len(shown) * (m * size + 6) - 6
     note = f"{'first ' if x.shape[0] > slots else ''}{len(shown)} slots; direction is phase, length is magnitude"
+    look = f'style="width:100%;max-width:{width}px;display:block;margin:4px 0"'
     return (
-        f'<svg viewBox="0 0 {width} {m * size}" role="img" aria-label="{note}" stroke="currentColor" '
-        f'stroke-width="1.4" stroke-linecap="round" style="width:100%;max-width:{width}px;display:block;margin:4px 0">{"".join(marks)}</svg>'
-        f"<small>{note}</small>"
+        f'<svg viewBox="0 0 {width} {m * size}" role="img" aria-label="{note}" {look} '
+        f'stroke="currentColor" stroke-width="1.4" stroke-linecap="round">{"".join(marks)}</svg><small>{note}</small>'
     )
 
 
