@@ -25,6 +25,7 @@ def test_public_names_are_frozen() -> None:
         "bundle",
         "commutativity",
         "commutator",
+        "encoding",
         "load",
         "multibind",
         "normalize",

@@ -4,7 +4,7 @@ A hypervector is a complex tensor ``(*batch, dim, m, m)``: ``dim`` slots, each a
 the matrix product in every slot, so order matters; bundling is the sum; m = 1 is FHRR.
 """
 
-from ghrr import ops, testing, unitary
+from ghrr import encoding, ops, testing, unitary
 from ghrr.algebra import (
     adjoint,
     bind,
@@ -36,6 +36,7 @@ __all__ = [
     "bundle",
     "commutativity",
     "commutator",
+    "encoding",
     "load",
     "multibind",
     "normalize",

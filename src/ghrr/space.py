@@ -201,14 +201,35 @@ class Space:
         for start in range(0, len(names), step):
             block = names[start : start + step]
             out[start : start + len(block)] = self._build(
-                *(
-                    torch.stack([labelled_uniform(math.prod(shape), self.seed, what, name) for name in block]).reshape(
-                        len(block), *shape
-                    )
-                    for what, shape in (("rotation", self._rotation_numbers), ("phases", (self.dim, self.m)))
-                )
+                self._numbers("rotation", self._rotation_numbers, block),
+                self._numbers("phases", (self.dim, self.m), block),
             )
         return out
+
+    def _numbers(self, what: str, shape: tuple[int, ...], names: Sequence[str]) -> Tensor:
+        """The uniform numbers behind one part of the atoms of these names."""
+        streams = [labelled_uniform(math.prod(shape), self.seed, what, name) for name in names]
+        return torch.cat([torch.empty(0, dtype=torch.float64), *streams]).reshape(len(names), *shape)
+
+    def rotations(self, names: Sequence[str]) -> Tensor:
+        """The rotations Q of the atoms of these names: what is left of them without phases.
+
+        Shapes
+        ------
+        output: ``(len(names), dim, m, m)``
+
+        Examples
+        --------
+        >>> import torch, ghrr
+        >>> space = ghrr.Space(dim=100, m=2, seed=0)
+        >>> phases = ghrr.bind(ghrr.adjoint(space.rotations(["a"])), space.vectors(["a"]))
+        >>> ghrr.unitary.diagonality(phases).min() > 0.999
+        tensor(True)
+        """
+        shape = (len(names), *self.shape)
+        if self._one_for_all:
+            return self._shared_rotation.to(self.dtype).expand(shape)
+        return self._rotations(self._numbers("rotation", self._rotation_numbers, names)).to(self.dtype).expand(shape)
 
     def random(self, *batch: int, generator: torch.Generator) -> Tensor:
         """Anonymous base hypervectors, on the generator's device.
@@ -363,16 +384,20 @@ class Space:
     def _is_shared(self) -> bool:
         return self.rotation == "shared" if isinstance(self.rotation, str) else True
 
+    @property
+    def _one_for_all(self) -> bool:
+        return self._is_shared or self.m == 1
+
     def _std(self, trace_variance: float) -> float:
         """Deviation of Re tr(...)/(mD) when the trace in each slot has this mean square."""
         # Square roots of unity make the trace real where no rotation gives it a random phase: nothing is lost in Re.
-        real = self.phases == 2 and (self.m == 1 or self._is_shared)
+        real = self.phases == 2 and self._one_for_all
         return math.sqrt(trace_variance / self.dim / (1 if real else 2)) / self.m
 
     @cached_property
     def _rotation_numbers(self) -> tuple[int, ...]:
         """Shape of the uniform numbers that one hypervector's rotation is made of."""
-        if self._is_shared or self.m == 1:
+        if self._one_for_all:
             return (0,)
         return (self.dim if self.rotation == "varying" else 1, *self._numbers_per_rotation)
 
@@ -387,6 +412,8 @@ class Space:
     def _shared_rotation(self) -> Tensor:
         if isinstance(self.rotation, Tensor):
             return self.rotation
+        if self.m == 1:
+            return torch.ones(1, 1, dtype=torch.complex128)
         shape = (self.dim, *self._numbers_per_rotation)
         return self._rotations(labelled_uniform(math.prod(shape), self.seed, "shared rotation").reshape(shape))
 
@@ -395,9 +422,7 @@ class Space:
         if isinstance(self.phases, int):
             phase_numbers = torch.floor(phase_numbers * self.phases) / self.phases
         phases = torch.polar(torch.ones_like(phase_numbers), 2 * math.pi * phase_numbers)
-        if self.m == 1 and isinstance(self.rotation, str):
-            return phases[..., None].to(self.dtype)
-        rotation = self._shared_rotation.to(phases.device) if self._is_shared else self._rotations(rotation_numbers)
+        rotation = self._shared_rotation.to(phases.device) if self._one_for_all else self._rotations(rotation_numbers)
         return (rotation * phases[..., None, :]).to(self.dtype)
 
 

@@ -1,0 +1,111 @@
+r"""Input-dependent rotations: a kernel that adapts to its input.
+
+For :math:`\phi(x) = Q(x) \Lambda(x)` the weight of the k-th kernel between x and y is :math:`(Q(y)^\dagger
+Q(x))_{kk}`. Where Q does not change all weights are 1 and the kernel is the stationary one; where Q turns quickly
+with x, similarity falls faster than :math:`\Lambda` alone would make it. So a learned Q(x) gives each region its
+own length scale.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ghrr._checks import check_integer
+from ghrr.encoding.fractional_power import FractionalPower
+from ghrr.encoding.inputs import as_features
+from ghrr.space import Space
+from ghrr.unitary import exp_hermitian
+
+
+class AdaptiveEncoder(nn.Module):
+    r"""Encode numbers with a rotation that depends on them: :math:`\phi(x)_j = Q_j\,e^{i H_j(x)} \Lambda_j(x)`.
+
+    A small network gives a few coordinates :math:`u_r(x)`, and each slot turns about its own random Hermitian axes:
+    :math:`H_j(x) = \sum_r u_r(x)\,G_{jr}`. So the kernel is the stationary one times a function of the distance
+    between u(x) and u(y), and there is little to learn. The network's last layer starts at zero: an untrained
+    encoder is the :class:`FractionalPower` of the same name.
+
+    Parameters
+    ----------
+    space, n_features
+        As for :class:`FractionalPower`.
+    latent
+        Number of coordinates u.
+    hidden
+        Width of the network's two hidden layers. Inputs should be of the order of 1.
+    network
+        Your own instead: ``(*, n_features)`` to ``(*, latent)``.
+    **settings
+        Further arguments of :class:`FractionalPower`: kernel, bandwidth, features, name, …
+
+    Shapes
+    ------
+    x: ``(*batch, n_features)``; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=100, m=2, seed=0)
+    >>> adaptive = ghrr.encoding.AdaptiveEncoder(space, n_features=3)
+    >>> x = torch.linspace(-1, 1, 6).reshape(2, 3)
+    >>> torch.allclose(adaptive(x), ghrr.encoding.FractionalPower(space, n_features=3)(x), atol=1e-5)
+    True
+    """
+
+    axes: Tensor
+
+    def __init__(
+        self,
+        space: Space,
+        n_features: int,
+        *,
+        latent: int = 2,
+        hidden: int = 32,
+        network: nn.Module | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self.base = FractionalPower(space, n_features, **settings)
+        self.space = space
+        self.latent = check_integer("AdaptiveEncoder", "latent", latent, least=1)
+        hidden = check_integer("AdaptiveEncoder", "hidden", hidden, least=1)
+        self.network = _mlp(space, n_features, hidden, self.latent) if network is None else network
+        source = space.generator(f"axes {self.base.name}")
+        gaussian = torch.randn((self.latent, *space.shape), generator=source, dtype=torch.complex128)
+        self.register_buffer("axes", ((gaussian + gaussian.mH) / 2).to(space.dtype))
+
+    def hermitian(self, x: Any) -> Tensor:
+        r"""The Hermitian matrices :math:`H_j(x)`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
+        x = as_features("AdaptiveEncoder", x, self.base.n_features, like=self.base.frequencies)
+        coordinates = self.network(x.to(self.base.frequencies.dtype))
+        if coordinates.shape != (*x.shape[:-1], self.latent):
+            raise ValueError(
+                f"AdaptiveEncoder: the network must give {(*x.shape[:-1], self.latent)} for an input of shape "
+                f"{tuple(x.shape)}, got {tuple(coordinates.shape)}"
+            )
+        return torch.tensordot(coordinates.to(self.axes.dtype), self.axes, dims=1)
+
+    def rotation(self, x: Any) -> Tensor:
+        r"""The whole rotation :math:`Q_j e^{iH_j(x)}`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
+        return self.base.rotation @ exp_hermitian(self.hermitian(x))
+
+    def forward(self, x: Any) -> Tensor:
+        """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
+        angles = self.base.phases(x).to(self.base.frequencies.dtype)
+        return self.rotation(x) * torch.complex(torch.cos(angles), torch.sin(angles))[..., None, :]
+
+
+def _mlp(space: Space, n_features: int, hidden: int, latent: int) -> nn.Sequential:
+    """Two hidden layers and zeros at the end; drawn from the seed of the space, not from the global one."""
+    first, second, last = nn.Linear(n_features, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, latent)
+    source = space.generator("adaptive network")
+    with torch.no_grad():
+        for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # steep at first: it must bend within the data
+            bound = gain * layer.in_features**-0.5
+            for parameter in layer.parameters():
+                parameter.uniform_(-bound, bound, generator=source)
+    real = torch.float32 if space.dtype == torch.complex64 else torch.float64
+    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), last).to(real)

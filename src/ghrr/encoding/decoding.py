@@ -1,0 +1,126 @@
+r"""From a noisy hypervector back to the number: scan a grid, climb to the peak, and say how sure.
+
+With :math:`z_{jk} = (Q_j^\dagger h_j)_{kk}` the similarity of h with an encoding is :math:`s(x) = \frac{1}{mD}
+\mathrm{Re} \sum_{jk} z_{jk} e^{-i w_{jk}^\top x}`: a grid of x is one real matrix product, and gradient and
+curvature are sums of the same terms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_MOST_POINTS = 1 << 20
+_CHUNK_NUMBERS = 1 << 22
+
+
+class Decoded(NamedTuple):
+    """A decoded number: ``value`` and its standard error ``std``, ``(*, n)``, and the similarity ``score``, ``(*)``."""
+
+    value: Tensor
+    std: Tensor
+    score: Tensor
+
+
+def decode_peak(z: Tensor, frequencies: Tensor, *, energy: Tensor, m: int, low: Tensor, high: Tensor) -> Decoded:
+    r"""Find the peak of s(x) in a box.
+
+    Parameters
+    ----------
+    z
+        The diagonal of :math:`Q^\dagger h`, ``(batch, dim * m)``.
+    frequencies
+        ``(dim * m, n)``.
+    energy
+        :math:`\delta(h, h)`, ``(batch,)``: what the peak does not explain of it is noise.
+    m
+        Size of the slots.
+    low, high
+        Corners of the box, ``(n,)``.
+    """
+    pairs = torch.cat([z.real, z.imag], dim=-1)  # s(x) = pairs · (cos, sin) / (mD)
+    x, spacing = _best_of_grid(pairs, frequencies, low, high)
+    typical = frequencies.abs().median(dim=0).values
+    if (frequencies.square().mean(dim=0).sqrt() > 4 * typical).any():  # heavy tails: a rough kernel
+        x = _zoom(pairs, frequencies, x, spacing, box=(low, high))
+    for _ in range(10):
+        x = torch.clamp(_climb(pairs, frequencies, x), low, high)
+    score, _, curvature = _local(pairs, frequencies, x)
+    # Noise of energy v spreads evenly: v / (2m) in each real part that the gradient sums with weights w / (mD).
+    noise = (energy - score.square()).clamp(min=0) / (2 * m * len(frequencies))
+    spread = frequencies.mT @ frequencies / len(frequencies)
+    inverse = torch.linalg.pinv(curvature)
+    covariance = noise[:, None, None] * (inverse @ spread @ inverse)
+    std = torch.diagonal(covariance, dim1=-2, dim2=-1).clamp(min=0).sqrt()
+    return Decoded(x, std, score)
+
+
+def _table(frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    angles = x @ frequencies.mT
+    return torch.cos(angles), torch.sin(angles)
+
+
+def _best_of_grid(pairs: Tensor, frequencies: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """The best point of a grid fine enough not to miss the peak, whose width is about one over a typical frequency."""
+    typical = frequencies.abs().median(dim=0).values.clamp(min=1e-12)
+    counts = (torch.ceil((high - low) * typical * 2).long() + 2).tolist()
+    total = 1
+    for count in counts:
+        total *= count
+    if total > _MOST_POINTS:
+        raise ValueError(
+            f"decode: a grid fine enough for this box has {' x '.join(map(str, counts))} points; give a smaller box "
+            f"(low, high), or decode fewer features at a time"
+        )
+    axes = [torch.linspace(0, 1, count, dtype=low.dtype, device=low.device) for count in counts]
+    unit = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(counts))
+    grid = low + unit * (high - low)
+    best = torch.full_like(pairs[:, 0], -torch.inf)
+    at = grid[:1].expand(len(pairs), -1).clone()
+    step = max(1, _CHUNK_NUMBERS // (2 * len(frequencies) + len(pairs)))
+    for start in range(0, len(grid), step):
+        points = grid[start : start + step]
+        scores, index = (pairs @ torch.cat(_table(frequencies, points), dim=-1).mT).max(dim=-1)
+        better = scores > best
+        best = torch.where(better, scores, best)
+        at = torch.where(better[:, None], points[index], at)
+    return at, (high - low) / torch.tensor([count - 1 for count in counts], device=low.device)
+
+
+def _score(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
+    return (pairs * torch.cat(_table(frequencies, x), dim=-1)).sum(dim=-1) / len(frequencies)
+
+
+def _local(pairs: Tensor, frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, gradient and curvature (minus the Hessian) of s at x."""
+    real, imaginary = pairs.chunk(2, dim=-1)
+    cosine, sine = _table(frequencies, x)
+    even, odd = real * cosine + imaginary * sine, imaginary * cosine - real * sine
+    count = len(frequencies)
+    curvature = torch.einsum("bk,kp,kq->bpq", even, frequencies, frequencies) / count
+    return even.sum(dim=-1) / count, odd @ frequencies / count, curvature
+
+
+def _zoom(pairs: Tensor, frequencies: Tensor, x: Tensor, spacing: Tensor, *, box: tuple[Tensor, Tensor]) -> Tensor:
+    """Look ever closer along one axis after the other: rough kernels have peaks too sharp for Newton's method."""
+    offsets = torch.linspace(-1, 1, 17, dtype=x.dtype, device=x.device)
+    for power in range(8):
+        for axis in range(x.shape[-1]):
+            around = x.expand(17, *x.shape).clone()
+            around[..., axis] += spacing[axis] * offsets[:, None] / 4**power
+            around = torch.clamp(around, *box)
+            best = _score(pairs, frequencies, around).argmax(dim=0)
+            x = around[best, torch.arange(len(x), device=x.device)]
+    return x
+
+
+def _climb(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
+    """A Newton step where the peak is round, a gradient step elsewhere; taken only if it goes up."""
+    score, gradient, curvature = _local(pairs, frequencies, x)
+    values, vectors = torch.linalg.eigh(curvature)
+    floor = values.abs().amax(dim=-1, keepdim=True).clamp(min=1e-12) * 1e-3
+    step = (vectors / torch.maximum(values.abs(), floor)[:, None, :]) @ (vectors.mT @ gradient[..., None])
+    candidate = x + step[..., 0]
+    return torch.where((_score(pairs, frequencies, candidate) > score)[:, None], candidate, x)

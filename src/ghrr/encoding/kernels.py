@@ -1,0 +1,166 @@
+r"""Kernels and the distributions of frequencies behind them (Bochner's theorem).
+
+A shift-invariant kernel is the expectation :math:`K(\Delta) = E \cos(w^\top \Delta)` over random frequencies w. A
+:class:`Spectrum` holds both sides: frequencies as a function of uniform numbers, so that plain, orthogonal and
+quasi-random points all go through it, and the kernel itself, for plots and tests. Differences are in units of the
+bandwidth.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_choice
+from ghrr._random import labelled_generator, labelled_uniform
+from ghrr.unitary import orthonormalize
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    r"""A kernel and its distribution of frequencies, at bandwidth 1.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    frequencies
+        Uniform numbers ``(*, n + extra)`` in (0, 1) to frequencies ``(*, n)``.
+    kernel
+        Differences ``(*, n)`` to values ``(*)``, 1 at zero; the Fourier transform of the distribution of frequencies.
+    extra
+        How many uniform numbers a frequency needs beyond one per feature.
+    isotropic
+        Whether the distribution is the same in all directions, which orthogonal frequencies need.
+    """
+
+    name: str
+    frequencies: Callable[[Tensor], Tensor]
+    kernel: Callable[[Tensor], Tensor]
+    extra: int = 0
+    isotropic: bool = False
+
+
+def _chi_squared_quantile(u: Tensor, freedom: int) -> Tensor:
+    """Inverse of the distribution function of chi-squared, by bisection: torch has the function but not its inverse."""
+    low, high = torch.zeros_like(u), torch.full_like(u, 200.0)
+    half = torch.full_like(u, freedom / 2)
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = torch.special.gammainc(half, middle / 2) < u
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return (low + high) / 2
+
+
+def _student(u: Tensor, freedom: int) -> Tensor:
+    """Multivariate Student t: a Gaussian direction over the root of an independent chi-squared."""
+    scale = torch.sqrt(_chi_squared_quantile(u[..., -1:], freedom) / freedom)
+    student: Tensor = torch.special.ndtri(u[..., :-1]) / scale
+    return student
+
+
+def _double_exponential(u: Tensor) -> Tensor:
+    centred = u - 0.5
+    return -torch.sign(centred) * torch.log1p(-2 * centred.abs())
+
+
+def _matern(twice_nu: int) -> Callable[[Tensor], Tensor]:
+    def kernel(delta: Tensor) -> Tensor:
+        s = math.sqrt(twice_nu) * torch.linalg.vector_norm(delta, dim=-1)
+        polynomial = {1: torch.ones_like(s), 3: 1 + s, 5: 1 + s + s.square() / 3}[twice_nu]
+        value: Tensor = polynomial * torch.exp(-s)
+        return value
+
+    return kernel
+
+
+SPECTRA: dict[str, Spectrum] = {
+    spectrum.name: spectrum
+    for spectrum in (
+        Spectrum(
+            "rbf",
+            torch.special.ndtri,
+            lambda delta: torch.exp(-delta.square().sum(dim=-1) / 2),
+            isotropic=True,
+        ),
+        Spectrum(
+            "laplace",
+            lambda u: torch.tan(math.pi * (u - 0.5)),
+            lambda delta: torch.exp(-delta.abs().sum(dim=-1)),
+        ),
+        Spectrum("cauchy", _double_exponential, lambda delta: (1 / (1 + delta.square())).prod(dim=-1)),
+        Spectrum("sinc", lambda u: math.pi * (2 * u - 1), lambda delta: torch.sinc(delta).prod(dim=-1)),
+        *(
+            Spectrum(
+                f"matern-{twice_nu}/2",
+                functools.partial(_student, freedom=twice_nu),
+                _matern(twice_nu),
+                extra=1,
+                isotropic=True,
+            )
+            for twice_nu in (1, 3, 5)
+        ),
+    )
+}
+
+Sampler = Callable[[int, int, torch.Generator], Tensor]
+Kernel = str | Spectrum | Sampler
+FEATURES = ("random", "orthogonal", "qmc")
+
+
+def find_spectrum(operation: str, kernel: Kernel) -> Spectrum | Sampler:
+    """A spectrum by its name; a spectrum or a sampler as it is."""
+    if isinstance(kernel, str):
+        check_choice(operation, "kernel (or a Spectrum, or a sampler)", kernel, tuple(SPECTRA))
+        return SPECTRA[kernel]
+    if not isinstance(kernel, Spectrum) and not callable(kernel):
+        raise TypeError(f"{operation}: kernel must be a name, a Spectrum or a callable, got {kernel!r}")
+    return kernel
+
+
+def draw_frequencies(
+    spectrum: Spectrum | Sampler, count: int, n: int, *, features: str, seed: int, label: str
+) -> Tensor:
+    """``count`` frequencies of ``n`` features that depend on seed and label only: ``(count, n)``, in double precision.
+
+    ``"random"`` draws them independently. ``"orthogonal"`` makes each run of n of them orthogonal, keeping every single
+    one's distribution. ``"qmc"`` uses scrambled Sobol points instead of random numbers. The last two spread the
+    frequencies more evenly and so lower the error of the kernel at equal dimension.
+    """
+    if not isinstance(spectrum, Spectrum):
+        return _sampled(spectrum, count, n, features, labelled_generator(seed, "frequencies", label))
+    width = n + spectrum.extra
+    if features == "qmc":
+        scramble = labelled_generator(seed, "scramble", label).initial_seed()
+        engine = torch.quasirandom.SobolEngine(width, scramble=True, seed=scramble)  # type: ignore[no-untyped-call]
+        points = engine.draw(count, dtype=torch.float64)
+    else:
+        points = labelled_uniform(count * width, seed, "frequencies", label).reshape(count, width)
+    frequencies = spectrum.frequencies(points.clamp(2.0**-40, 1 - 2.0**-40))
+    if features != "orthogonal":
+        return frequencies
+    if not spectrum.isotropic:
+        fitting = ", ".join(name for name, other in SPECTRA.items() if other.isotropic)
+        raise ValueError(
+            f"orthogonal frequencies need a kernel that is the same in all directions ({fitting}), "
+            f"not {spectrum.name!r}"
+        )
+    blocks = -(-count // n)
+    directions = labelled_uniform(blocks * n * n, seed, "directions", label).clamp(min=2.0**-40)
+    directions = orthonormalize(torch.special.ndtri(directions.reshape(blocks, n, n))).reshape(blocks * n, n)[:count]
+    radii: Tensor = torch.linalg.vector_norm(frequencies, dim=-1, keepdim=True)
+    return radii * directions
+
+
+def _sampled(sampler: Sampler, count: int, n: int, features: str, generator: torch.Generator) -> Tensor:
+    if features != "random":
+        raise ValueError(f'a sampler of your own draws features="random"; for {features!r} give a Spectrum')
+    frequencies = sampler(count, n, generator)
+    if not isinstance(frequencies, Tensor) or frequencies.shape != (count, n) or not frequencies.isfinite().all():
+        raise ValueError(f"the sampler must give finite frequencies of shape ({count}, {n}), got {frequencies!r:.100}")
+    return frequencies.double()

@@ -1,0 +1,85 @@
+"""Several modalities in one hypervector, each with an encoder of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ghrr._checks import check_real
+
+
+class Multimodal(nn.Module):
+    r"""Bundle the encodings of several modalities: :math:`\sum_s \sqrt{a_s}\,\phi_s(x_s)`.
+
+    Encoders of different names have independent frequencies and rotations, so modalities do not mix, and the
+    similarity is the mixture of their kernels, :math:`\sum_s a_s K_s(x_s, y_s)`, with weights that sum to 1.
+
+    Parameters
+    ----------
+    encoders
+        A module per modality, all of one space and of different names.
+    weights
+        How much each counts; scaled to sum to 1. Equal by default.
+
+    Shapes
+    ------
+    inputs: a mapping of modality to what its encoder takes; output: ``(*batch, dim, m, m)``
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=1000, m=2)
+    >>> word = ghrr.encoding.Codebook(space, ["cat", "dog"])
+    >>> size = ghrr.encoding.FractionalPower(space, n_features=1, name="size")
+    >>> both = ghrr.encoding.Multimodal({"word": word, "size": size})
+    >>> x, y = both({"word": "cat", "size": [0.3]}), both({"word": "dog", "size": [0.3]})
+    >>> f"{ghrr.similarity(x, y):.1f}"
+    '0.5'
+    """
+
+    def __init__(self, encoders: Mapping[str, nn.Module], weights: Mapping[str, float] | None = None) -> None:
+        super().__init__()
+        if not encoders:
+            raise ValueError("Multimodal: give at least one encoder")
+        self.encoders = nn.ModuleDict(dict(encoders))
+        spaces = {name: getattr(encoder, "space", None) for name, encoder in encoders.items()}
+        first = next(iter(spaces.values()))
+        for name, space in spaces.items():
+            if space is None or space != first:
+                raise ValueError(f"Multimodal: all encoders must be of one space; {name!r} is of {space}, not {first}")
+        self.space = first
+        given = dict.fromkeys(encoders, 1.0) if weights is None else dict(weights)
+        self._check_keys("weights", given)
+        total = sum(
+            check_real("Multimodal", f"weight of {name!r}", a, low=0.0, high=math.inf, open_ends=True)
+            for name, a in given.items()
+        )
+        self.weights = {name: given[name] / total for name in encoders}
+
+    def forward(self, inputs: Mapping[str, Any]) -> Tensor:
+        """Encode inputs that have all modalities."""
+        self._check_keys("inputs", inputs)
+        parts = [math.sqrt(a) * self.encoders[name](inputs[name]) for name, a in self.weights.items()]
+        return torch.stack(torch.broadcast_tensors(*parts)).sum(dim=0)  # type: ignore[no-untyped-call]
+
+    def kernel(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> Tensor:
+        """The mixture that similarity approximates; every encoder must have a ``kernel`` of its own."""
+        self._check_keys("x", x)
+        self._check_keys("y", y)
+        total: Tensor | float = 0.0
+        for name, a in self.weights.items():
+            encoder = self.encoders[name]
+            if not callable(getattr(encoder, "kernel", None)):
+                raise ValueError(f"Multimodal.kernel: the encoder of {name!r} has no kernel")
+            total = total + a * encoder.kernel(x[name], y[name])  # type: ignore[operator]
+        return torch.as_tensor(total)
+
+    def _check_keys(self, what: str, given: Mapping[str, Any]) -> None:
+        if set(given) != set(self.encoders):
+            raise ValueError(
+                f"Multimodal: {what} must have the modalities {sorted(self.encoders)}, got {sorted(given)}"
+            )
