@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -122,13 +124,61 @@ def test_exact_unbinding_inverts_keys_that_are_not_unitary(side: str) -> None:
     assert not torch.allclose(ghrr.unbind(bound, key, side=side), value, atol=0.1)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("x", "key"), [((2, 2, 2), (2, 2, 2, 2)), ((3, 1, 3, 3, 3), (3, 3, 3, 3)), ((2, 3, 3, 3), (3, 3, 3))]
+)
+def test_exact_unbinding_broadcasts(x: tuple[int, ...], key: tuple[int, ...], side: str) -> None:
+    """Also when batch, dim and m are equal, where a solver could take matrices for vectors."""
+    bound, factor = gaussian(*x), gaussian(*key, seed=1)
+    want = torch.linalg.inv(factor) @ bound if side == "left" else bound @ torch.linalg.inv(factor)
+    torch.testing.assert_close(ghrr.unbind(bound, factor, side=side, exact=True), want)
+
+
 @pytest.mark.parametrize("m", [1, 3])
-def test_bundle_and_multibind_take_several_or_a_stack(m: int) -> None:
+def test_a_list_of_one_batch_is_not_a_stack(m: int) -> None:
+    batch = gaussian(3, 4, m, m)
+    assert torch.equal(ghrr.bundle([batch]), batch)
+    assert torch.equal(ghrr.multibind([batch]), batch)
+    assert ghrr.bundle(batch).shape == (4, m, m)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_autocast_does_not_round_similarity(dtype: torch.dtype) -> None:
+    a, b = unitary(2, 300, m=3, dtype=dtype)
+    want = ghrr.similarity(a, b), ghrr.pairwise_similarity(a, b[None])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.ones(2, 2).matmul(torch.ones(2, 2)).dtype == torch.bfloat16  # the control: it is on
+        got = ghrr.similarity(a, b), ghrr.pairwise_similarity(a, b[None])
+    assert all(torch.equal(x, y) for x, y in zip(got, want, strict=True))
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    a = unitary(5, m=2)
+    two: Any = np.int64(2)
+    half: Any = np.float32(0.5)
+    seven: Any = np.int64(7)
+    torch.testing.assert_close(ghrr.power(a, two), ghrr.power(a, 2))
+    torch.testing.assert_close(ghrr.power(a, half), ghrr.power(a, 0.5))
+    assert torch.equal(ghrr.shift(a, seven), ghrr.shift(a, 2))
+    assert torch.equal(ghrr.shift(a, -(2**61)), ghrr.shift(a, -(2**61) % 5))
+
+
+def test_compiled_power_takes_any_exponent() -> None:
+    torch.compiler.reset()
+    a = unitary(5, m=2)
+    compiled = torch.compile(ghrr.power, fullgraph=True, backend="aot_eager")
+    for exponent in (0.1, 0.2, 0.7, 2, 3):
+        torch.testing.assert_close(compiled(a, exponent), ghrr.power(a, exponent))
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_bundle_and_multibind_take_a_list_or_a_stack(m: int) -> None:
     stack = gaussian(5, 4, m, m)
-    torch.testing.assert_close(ghrr.bundle(*stack), stack.sum(0))
+    torch.testing.assert_close(ghrr.bundle(list(stack)), stack.sum(0))
     torch.testing.assert_close(ghrr.bundle(stack), stack.sum(0))
     product = stack[0] @ stack[1] @ stack[2] @ stack[3] @ stack[4]
-    torch.testing.assert_close(ghrr.multibind(*stack), product)
+    torch.testing.assert_close(ghrr.multibind(tuple(stack)), product)
     torch.testing.assert_close(ghrr.multibind(stack), product)
     torch.testing.assert_close(ghrr.multibind(stack[:0]), torch.eye(m, dtype=stack.dtype).expand(4, m, m))
     if m > 1:  # the control: another order is another product
@@ -176,8 +226,11 @@ def test_normalize_survives_zero_and_extremes() -> None:
     zero = torch.zeros(4, 2, 2, dtype=torch.complex64)
     assert torch.equal(ghrr.normalize(zero), zero)
     a = gaussian(4, 2, 2, dtype=torch.complex64)
-    for scale in (1e-30, 1e30):
-        torch.testing.assert_close(ghrr.normalize(scale * a), ghrr.normalize(a))
+    largest = a / torch.view_as_real(a).abs().max()
+    for scale in (1e-30, 1e30, 2e-38, 3.4e38):
+        torch.testing.assert_close(ghrr.normalize(scale * largest), ghrr.normalize(a))
+    tiny = ghrr.normalize(1e-42 * a)  # below the normal range numbers have few digits, but a length
+    assert abs(ghrr.similarity(tiny, tiny) - 1) < 1e-6
 
 
 def test_normalize_to_unitary_is_the_nearest() -> None:
@@ -192,7 +245,7 @@ def test_normalize_to_unitary_is_the_nearest() -> None:
 
 def test_bundle_never_normalises() -> None:
     a = unitary(10, m=2)
-    assert abs(ghrr.similarity(ghrr.bundle(a, a), a) - 2) < 1e-12
+    assert abs(ghrr.similarity(ghrr.bundle([a, a]), a) - 2) < 1e-12
 
 
 @pytest.mark.parametrize("steps", [1, -3, 10, 0])
@@ -215,9 +268,9 @@ DIFFERENTIABLE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "unbind left": lambda a, b: algebra.unbind(a, b, side="left"),
     "unbind right": lambda a, b: algebra.unbind(a, b, side="right"),
     "unbind exact": lambda a, b: algebra.unbind(a, b, side="left", exact=True),
-    "multibind": lambda a, b: algebra.multibind(a, b, a),
+    "multibind": lambda a, b: algebra.multibind([a, b, a]),
     "multibind stack": lambda a, b: algebra.multibind(torch.stack([a, b, a])),
-    "bundle": algebra.bundle,
+    "bundle": lambda a, b: algebra.bundle([a, b]),
     "bundle stack": lambda a, b: algebra.bundle(torch.stack([a, b])),
     "bind_bundle": lambda a, b: algebra.bind_bundle(torch.stack([a, b]), torch.stack([b, b])),
     "adjoint": lambda a, b: algebra.adjoint(a) + b,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,7 @@ def test_paper_list_and_unknown_experiment(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "no experiment is called 'quasi-ortogonality': did you mean 'quasi-orthogonality'?" in result.output
     assert not (tmp_path / "r").exists()
+    assert "no experiment is called '[/x]'" in invoke("paper", "run", "[/x]").output
 
 
 def test_paper_run_needs_a_place_to_write(tmp_path: Path) -> None:
@@ -63,6 +66,9 @@ def test_paper_run_needs_a_place_to_write(tmp_path: Path) -> None:
     result = invoke("paper", "run", "fixed-vs-varying", "--out", str(tmp_path / "file"))
     assert result.exit_code == 2
     assert f"cannot write to {tmp_path / 'file'}: File exists" in result.output.replace("\n", "")
+    result = invoke("paper", "run", "fixed-vs-varying", "--out", str(tmp_path / "file" / "[/y]"))
+    assert result.exit_code == 2
+    assert "[/y]" in result.output
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +93,16 @@ def test_paper_run_as_a_command(tmp_path: Path) -> None:
     assert manifest["command"] == "ghrr paper run fixed-vs-varying --quick --seed 3"
 
 
-def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "app", interrupted)
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 130
-    assert "Interrupted" in capsys.readouterr().err
+def test_an_interrupt_ends_quietly_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "report[bold]"
+    command = [sys.executable, "-m", "ghrr", "paper", "run", "--full", "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not out.exists():  # it runs
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted. What was finished before is as it was." in output
+    assert "Traceback" not in errors
+    assert not list(out.iterdir())

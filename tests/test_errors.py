@@ -11,11 +11,21 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.unitary import check_unitary, haar, polar, with_diagonality
+from ghrr.unitary import (
+    check_unitary,
+    diagonality,
+    exp_hermitian,
+    haar,
+    orthonormalize,
+    polar,
+    unitarity_error,
+    with_diagonality,
+)
 from tests.helpers import gaussian, generator
 
 A = gaussian(10, 3, 3)
 GEN = generator()
+JORDAN = torch.tensor([[[1, 1], [0, 1]]], dtype=torch.complex128)
 
 
 def wrong(value: object) -> Any:
@@ -30,8 +40,8 @@ def twice(function: Callable[[Tensor, Tensor], object]) -> Callable[[Tensor], ob
 PAIRS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "bind(a, b)": ghrr.bind,
     "unbind(x, key)": lambda a, b: ghrr.unbind(a, b, side="left"),
-    "multibind(*hypervectors)": ghrr.multibind,
-    "bundle(*hypervectors)": ghrr.bundle,
+    "multibind(items)": lambda a, b: ghrr.multibind([a, b]),
+    "bundle(items)": lambda a, b: ghrr.bundle([a, b]),
     "bind_bundle(keys, values)": lambda a, b: ghrr.bind_bundle(a[None], b[None]),
     "similarity(a, b)": ghrr.similarity,
     "pairwise_similarity(queries, items)": lambda a, b: ghrr.pairwise_similarity(a, b[None]),
@@ -103,15 +113,19 @@ def test_batches_that_do_not_broadcast() -> None:
     with pytest.raises(ValueError, match=r"bind_bundle.* keys \(3,\), values \(4,\)"):
         ghrr.bind_bundle(gaussian(3, 4, 2, 2), gaussian(4, 4, 2, 2))
     with pytest.raises(ValueError, match=r"bundle.* do not broadcast"):
-        ghrr.bundle(gaussian(3, 4, 2, 2), gaussian(4, 4, 2, 2))
+        ghrr.bundle([gaussian(3, 4, 2, 2), gaussian(4, 4, 2, 2)])
 
 
 def test_missing_item_axis() -> None:
     for function in (ghrr.bundle, ghrr.multibind, lambda a: ghrr.bind_bundle(a, a)):
         with pytest.raises(ValueError, match=r"axis of items before the slots, shape \(\*batch, n, dim, m, m\)"):
             function(A)
-    with pytest.raises(TypeError, match=r"bundle\(\*hypervectors\): give several"):
-        ghrr.bundle()
+    with pytest.raises(TypeError, match=r"bundle\(items\): give a list, \[a, b\], or one tensor .* got 2 arguments"):
+        ghrr.bundle(A, A)
+    with pytest.raises(TypeError, match=r"multibind\(items\): give a list, .* got 1 argument, the first str"):
+        ghrr.multibind("ab")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"bundle\(items\): an empty list has no shape"):
+        ghrr.bundle([])
     with pytest.raises(ValueError, match=r"items must have shape \(n, dim, m, m\)"):
         ghrr.pairwise_similarity(A, A)
 
@@ -123,11 +137,28 @@ def test_missing_item_axis() -> None:
         (lambda: ghrr.unbind(A, 0 * A, side="left", exact=True), ValueError, "a slot of the key is singular"),
         (lambda: ghrr.normalize(A, to="one"), ValueError, "to must be one of 'norm', 'unitary'; got 'one'"),
         (lambda: ghrr.shift(A, wrong(1.5)), TypeError, "steps must be a whole number, got float 1.5"),
-        (lambda: ghrr.power(A, wrong("2")), TypeError, "exponent must be an int, a float or a real tensor"),
-        (lambda: ghrr.power(A, wrong(1j)), TypeError, "exponent must be an int"),
+        (lambda: ghrr.power(A, wrong("2")), TypeError, "exponent must be a real number or a real tensor"),
+        (lambda: ghrr.power(A, wrong(1j)), TypeError, "exponent must be a real number"),
         (lambda: ghrr.power(A, torch.tensor(1j)), TypeError, "exponent must be real"),
+        (lambda: ghrr.power(A, wrong(True)), TypeError, "exponent must be a real number"),
         (lambda: ghrr.power(A, float("nan")), ValueError, "exponent must be finite, got nan"),
-        (lambda: ghrr.power(0 * A, -1), ValueError, "a slot of a is singular"),
+        (lambda: ghrr.power(A, torch.tensor(torch.inf)), ValueError, "exponent must be finite"),
+        (lambda: ghrr.power(A, torch.ones(2, device="meta")), ValueError, "a is on cpu but exponent on meta"),
+        (lambda: ghrr.power(A, 10**30), ValueError, "exponent must be below 2**62"),
+        (lambda: ghrr.power(0 * A, -1), ValueError, "slot (0,) of a is singular"),
+        (lambda: ghrr.power(0 * A, 0.5), ValueError, "slot (0,) of a is singular"),
+        (lambda: ghrr.power(0 * A[:, :1, :1], -1), ValueError, "slot (0,) of a is singular"),
+        (lambda: ghrr.power(JORDAN, 0.5), ValueError, "slot (0,) of a cannot be diagonalised"),
+        (lambda: ghrr.shift(A, wrong(True)), TypeError, "steps must be a whole number, got bool True"),
+        (lambda: ghrr.bind(torch.zeros(4, 2, 2, dtype=torch.bfloat16), A), TypeError, "must be complex (complex64 or"),
+        (lambda: haar(-1, m=2, generator=GEN), ValueError, "a batch size must be a whole number of at least 0"),
+        (lambda: haar(wrong((2, 3)), m=2, generator=GEN), TypeError, "a batch size must be a whole number, got tuple"),
+        (lambda: polar(gaussian(2, 3)), ValueError, "polar(x): needs square matrices, (*, m, m); got a complex128"),
+        (lambda: polar(wrong([1])), TypeError, "polar(x): needs a tensor of square matrices, got list [1]"),
+        (lambda: diagonality(gaussian(2, 3)), ValueError, "diagonality(q): needs square matrices"),
+        (lambda: exp_hermitian(gaussian(2, 3)), ValueError, "exp_hermitian(x): needs square matrices"),
+        (lambda: orthonormalize(gaussian(2, 3)), ValueError, "orthonormalize(x): needs square matrices"),
+        (lambda: unitarity_error(gaussian(4, 2, 3)), ValueError, "unitarity_error(x): needs square matrices"),
         (lambda: haar(3, m=0, generator=GEN), ValueError, "m must be a whole number of at least 1, got 0"),
         (lambda: haar(3, m=2, generator=wrong(0)), TypeError, "must be a torch.Generator, for example"),
         (lambda: haar(3, m=2, generator=GEN, dtype=torch.float32), ValueError, "must be torch.complex64 or"),
@@ -152,6 +183,8 @@ def test_numbers_that_are_not_finite(bad: float) -> None:
         ghrr.normalize(x, to="unitary")
     with pytest.raises(ValueError, match=r"polar\(x\)"):
         polar(x)
+    with pytest.raises(ValueError, match=r"normalize\(a\): slot \(1, 3\) of a is not finite"):
+        ghrr.normalize(x)
     with pytest.raises(ValueError, match=r"unbind\(x, key, exact=True\): slot \(1, 3\) of key is not finite"):
         ghrr.unbind(x, x, side="left", exact=True)
     with pytest.raises(ValueError, match=r"power\(a, exponent\): slot \(1, 3\) of a is not finite"):

@@ -77,8 +77,16 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
         ghrr.save(tmp_path / "x", {})
     with pytest.raises(TypeError, match=r"x\['t'\] is a Tensor; space.wrap\(tensor\) makes a Hypervector"):
         ghrr.save(tmp_path / "x", {"t": a.tensor})  # type: ignore[dict-item]
+    for wrong in (None, [a], a.tensor):
+        with pytest.raises(TypeError, match="x must be a Hypervector or a mapping of names to them, got"):
+            ghrr.save(tmp_path / "x", wrong)  # type: ignore[arg-type]
+    for name in ("\ud800", "a\0b"):
+        with pytest.raises(TypeError, match="printable names"):
+            ghrr.save(tmp_path / "x", {name: a})
     with pytest.raises(FileNotFoundError):
         ghrr.save(tmp_path / "no" / "x", a)
+    with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
+        ghrr.save(tmp_path, a)
     assert not list(tmp_path.iterdir())
 
 
@@ -135,7 +143,7 @@ def test_foreign_files(tmp_path: Path) -> None:
     save_file({"weight": torch.zeros(3)}, path)
     assert_refused(path, "a safetensors file, but not one that ghrr.save wrote")
     save_file({"weight": torch.zeros(3)}, path, metadata={"ghrr": "[1, 2]"})
-    assert_refused(path, "not")
+    assert_refused(path, "a safetensors file, but not one that ghrr.save wrote")
 
 
 def rewritten(path: Path, change: dict[str, Any]) -> None:
@@ -145,6 +153,8 @@ def rewritten(path: Path, change: dict[str, Any]) -> None:
     header = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["ghrr"])
     for key, value in change.items():
         header[key] = {**header[key], **value} if isinstance(value, dict) else value
+    if header["single"] is None:
+        header["single"] = False
     text = json.dumps(header, sort_keys=True)
     save_file(tensors, path, metadata={"ghrr": text, "sha256": files._checksum(text, tensors)})
 
@@ -155,18 +165,42 @@ def rewritten(path: Path, change: dict[str, Any]) -> None:
         ({"version": 99}, "format version 99, this ghrr reads 1"),
         ({"space": {"dim": 11}}, "does not fit Space(dim=11"),
         ({"space": {"m": -1}}, "m must be a whole number of at least 1"),
-        ({"space": {"dtype": "float16"}}, "the file is inconsistent"),
-        ({"space": {"surprise": 1}}, "the file is inconsistent"),
-        ({"expressions": {"y": "y"}}, "the file is inconsistent"),
+        ({"space": {"dtype": "float16"}}, "inconsistent content (KeyError('float16'))"),
+        ({"space": {"surprise": 1}}, "inconsistent content (TypeError("),
+        ({"space": "x"}, "dictionary update sequence"),
+        ({"space": {"diagonality": 2}}, "leave out diagonality or the tensor"),
+        ({"expressions": {"y": "y"}}, "the header names ['item.x', 'item.y', 'space.rotation'], but the file holds"),
+        ({"expressions": ["x"]}, "inconsistent content (AttributeError"),
+        ({"expressions": {"x": ["a"]}}, "the header names"),
         ({"space": {"rotation": "spinning"}}, "rotation (or a unitary tensor) must be one of"),
+        ({"space": {"rotation": "fixed"}}, "the header names ['item.x'], but the file holds"),
+        ({"single": None}, None),
+        ({"format": "other"}, "a safetensors file, but not one that ghrr.save wrote"),
     ],
 )
-def test_headers_that_contradict_the_content(saved: Path, change: dict[str, Any], message: str) -> None:
+def test_headers_that_contradict_the_content(saved: Path, change: dict[str, Any], message: str | None) -> None:
     rewritten(saved, {})
     ghrr.load(saved)  # the control: rewriting alone is not noticed
     rewritten(saved, change)
-    with pytest.raises(ValueError, match=re.escape(message)):
+    if message is None:
+        assert isinstance(ghrr.load(saved), dict)
+    else:
+        assert_refused(saved, message)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "null", '{"format": "ghrr-hypervectors", "version": 1}'])
+def test_headers_made_to_do_harm(saved: Path, text: str) -> None:
+    tensors = load_file(saved)
+    save_file(tensors, saved, metadata={"ghrr": text, "sha256": files._checksum(text, tensors)})
+    with pytest.raises(ValueError, match=r"load\("):
         ghrr.load(saved)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int64, torch.bool])
+def test_tensors_of_another_kind(saved: Path, dtype: torch.dtype) -> None:
+    tensors = {name: tensor.to(dtype) for name, tensor in load_file(saved).items()}
+    save_file(tensors, saved, metadata={"ghrr": "{}"})
+    assert_refused(saved, "holds tensors of a kind that ghrr.save does not write")
 
 
 def test_a_file_without_checksum_is_refused(saved: Path) -> None:
@@ -206,7 +240,10 @@ def test_a_killed_save_leaves_the_old_file_whole(saved: Path) -> None:
         "while True:\n"
         "    ghrr.save(sys.argv[1], a); ghrr.save(sys.argv[1], b)\n"
     )
-    want = {name: Space(4000, 3).atoms(name)[0].tensor for name in "ab"}
+    before = ghrr.load(saved)
+    assert isinstance(before, Hypervector)
+    want = {name: Space(4000, 3).atoms(name)[0].tensor for name in "ab"} | {before.expression: before.tensor}
+    seen: set[str] = set()
     with subprocess.Popen([sys.executable, "-c", code, str(saved)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -217,9 +254,10 @@ def test_a_killed_save_leaves_the_old_file_whole(saved: Path) -> None:
             process.send_signal(signal.SIGSTOP)
             loaded = ghrr.load(saved)
             assert isinstance(loaded, Hypervector)
-            if loaded.expression in want:
-                assert torch.equal(loaded.tensor, want[loaded.expression])
+            assert torch.equal(loaded.tensor, want[loaded.expression])
+            seen.add(loaded.expression)
         process.send_signal(signal.SIGKILL)
+    assert seen & {"a", "b"}  # the control: saves did happen
     assert isinstance(ghrr.load(saved), Hypervector)
 
 
@@ -227,6 +265,22 @@ def test_new_files_get_the_usual_permissions(saved: Path) -> None:
     plain = saved.with_name("plain")
     plain.touch()
     assert saved.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_file_that_is_there_keeps_its_permissions(saved: Path) -> None:
+    saved.chmod(0o600)
+    ghrr.save(saved, Space(10, 3).atoms("z")[0])
+    assert saved.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_stays_a_link(saved: Path) -> None:
+    link = saved.with_name("link")
+    link.symlink_to(saved)
+    ghrr.save(link, Space(10, 3).atoms("z")[0])
+    assert link.is_symlink()
+    loaded = ghrr.load(saved)
+    assert isinstance(loaded, Hypervector)
+    assert loaded.expression == "z"
 
 
 def test_no_write_permission_is_an_error(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any, cast
 
 import pytest
 import torch
@@ -27,6 +28,9 @@ def test_operators_are_the_algebra() -> None:
         (a**0.5, ghrr.power(a.tensor, 0.5)),
         (2 * a, 2 * a.tensor),
         (a * 0.5, a.tensor / 2),
+        (a / 2, a.tensor / 2),
+        (cast("Hypervector", sum([a, b, c])), a.tensor + b.tensor + c.tensor),
+        (a.to("cpu"), a.tensor),
         ((a * b).unbind(a, side="left"), b.tensor),
         ((a * b).unbind(b, side="right"), a.tensor),
         (((a + b) * c).unbind(a + b, side="left", exact=True), c.tensor),
@@ -60,6 +64,8 @@ def test_operators_are_the_algebra() -> None:
         ((a * b) ** 0.5, "(a * b) ** 0.5"),
         ((a**2) ** 3, "(a ** 2) ** 3"),
         (2 * (a + b), "2 * (a + b)"),
+        ((a + b) / 2, "(a + b) / 2"),
+        (cast("Hypervector", sum([a, b, c])), "a + b + c"),
         ((a * b).unbind(a, side="left"), "~a * a * b"),
         ((a + b).unbind(a * b, side="right"), "(a + b) * ~(a * b)"),
         ((a + b).unbind(a, side="left", exact=True), "a ** -1 * (a + b)"),
@@ -109,6 +115,11 @@ def test_batches_broadcast() -> None:
     assert (many * a).batch_shape == (5,)
     assert many.similarity(a).shape == (5,)
     assert a.batch_shape == ()
+    assert torch.equal(many[1].tensor, many.tensor[1])
+    assert [x.expression for x in many][:2] == ["many[0]", "many[1]"]
+    assert (many[1:3] * a).batch_shape == (2,)
+    with pytest.raises(TypeError, match="a is a single hypervector, not a batch"):
+        a[0]
 
 
 def test_different_spaces_do_not_mix() -> None:
@@ -121,7 +132,16 @@ def test_different_spaces_do_not_mix() -> None:
 
 
 def test_other_types_are_refused() -> None:
-    for operation in (lambda: a + 1, lambda: a - 1, lambda: a * "x", lambda: "x" * a, lambda: a**a):  # type: ignore[operator]
+    x: Any = a
+    for operation in (
+        lambda: x + 1,
+        lambda: 1 + x,
+        lambda: x - 1,
+        lambda: x * "x",
+        lambda: "x" * x,
+        lambda: x**x,
+        lambda: x / x,
+    ):
         with pytest.raises(TypeError):
             operation()
     with pytest.raises(TypeError, match=r"similarity: needs a Hypervector, got a complex128 tensor .* space.wrap"):

@@ -127,7 +127,7 @@ def test_m_one_equals_torchhd(oracle: tuple[Tensor, FHRRTensor]) -> None:
     ours, theirs = oracle
     a, b, x, y = ours[:4], ours[4:], theirs[:4], theirs[4:]
     assert torch.equal(ghrr.bind(a, b)[..., 0, 0], torchhd.bind(x, y).as_subclass(Tensor))  # to the bit
-    same(ghrr.bundle(a, b), torchhd.bundle(x, y))
+    same(ghrr.bundle([a, b]), torchhd.bundle(x, y))
     same(ghrr.bundle(ours), torchhd.multibundle(theirs))
     same(ghrr.multibind(ours), torchhd.multibind(theirs))
     same(ghrr.adjoint(a), torchhd.inverse(x))

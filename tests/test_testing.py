@@ -38,9 +38,15 @@ def test_quasi_orthogonal(settings: dict[str, object]) -> None:
     assert "standard deviation" in reason
 
 
+@pytest.mark.parametrize("rotation", ["varying", "fixed"])
+def test_quasi_orthogonal_raises_no_false_alarm(rotation: str) -> None:
+    space, source = Space(100, 2, rotation=rotation), generator()
+    assert all(testing.check_quasi_orthogonal(space.random(10, generator=source)) for _ in range(300))
+
+
 def test_quasi_orthogonal_needs_items() -> None:
-    with pytest.raises(ValueError, match="needs at least three items"):
-        testing.check_quasi_orthogonal(unitary(2, 5, m=2))
+    with pytest.raises(ValueError, match="needs at least ten items"):
+        testing.check_quasi_orthogonal(unitary(9, 5, m=2))
     with pytest.raises(ValueError, match="axis of items"):
         testing.check_quasi_orthogonal(unitary(5, m=2))
 

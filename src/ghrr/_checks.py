@@ -8,12 +8,14 @@ looks inside.
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
 
+_TOO_LARGE = 1 << 62  # torch counts in 64 bits
 # What torch.linalg raises for a singular matrix.
 LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
@@ -51,7 +53,7 @@ def _check_one(operation: str, name: str, x: Any) -> None:
         raise TypeError(
             f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}{hint}"
         )
-    if not x.dtype.is_complex:
+    if x.dtype not in (torch.complex64, torch.complex128):
         raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
     if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:
         raise ValueError(
@@ -81,9 +83,22 @@ def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
             raise ValueError(f"{operation}: the batch shapes do not broadcast: {listed}")
 
 
+def check_batch(operation: str, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Raise unless these are sizes of a batch, given one by one as in ``torch.randn``."""
+    return tuple(check_integer(operation, "a batch size", size, least=0) for size in batch)
+
+
+def check_square(operation: str, x: Tensor, *, dims: int = 2) -> None:
+    """Raise unless ``x`` is a tensor of square matrices, with at least ``dims`` axes."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{operation}: needs a tensor of square matrices, got {describe(x)}")
+    if x.ndim < dims or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"{operation}: needs square matrices, ({'*, ' + 'dim, ' * (dims - 2)}m, m); got {describe(x)}")
+
+
 def check_choice(operation: str, name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless ``value`` is one of the words in ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
 
 
@@ -93,17 +108,20 @@ def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}") from None
-    if isinstance(value, bool) or (least is not None and number < least):
-        raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {value!r}")
+    if isinstance(value, bool):
+        raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}")
+    if least is not None and number < least:
+        raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {number}")
+    if number >= _TOO_LARGE:
+        raise ValueError(f"{operation}: {name} must be below 2**62, got one of {number.bit_length()} bits")
     return number
 
 
-def check_real(operation: str, name: str, value: float, *, low: float, high: float, open_ends: bool = False) -> float:
+def check_real(operation: str, name: str, value: object, *, low: float, high: float, open_ends: bool = False) -> float:
     """Return ``value`` as a float; raise unless it lies in [low, high], or in (low, high) with ``open_ends``."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}") from None
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}")
+    number = float(value)
     inside = low < number < high if open_ends else low <= number <= high
     if not inside or math.isnan(number):
         ends = "({}, {})" if open_ends else "[{}, {}]"
@@ -128,16 +146,22 @@ def check_complex_dtype(operation: str, dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
+def is_true(condition: Tensor) -> bool:
+    """Whether a condition on values holds; False where values cannot be looked at, in torch.compile and torch.vmap."""
+    if torch.compiler.is_compiling() or condition.device.type == "meta":
+        return False
+    try:
+        return bool(condition)
+    except RuntimeError:
+        return False
+
+
 def check_finite(operation: str, name: str, x: Tensor) -> None:
     """Raise for a NaN or an infinity, before an operation that would spread it or answer with nonsense."""
-    if torch.compiler.is_compiling():
-        return
-    try:
-        fine = bool(torch.isfinite(x).all())
-    except RuntimeError:  # values cannot be looked at inside torch.vmap
-        return
-    if not fine:
-        raise ValueError(f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite")
+    if is_true(~torch.isfinite(x).all()):
+        raise ValueError(
+            f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite; NaN and infinity have no place here"
+        )
 
 
 def first_nonfinite_slot(x: Tensor) -> tuple[int, ...] | None:

@@ -8,7 +8,9 @@ similarity.
 from __future__ import annotations
 
 import functools
-import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +25,7 @@ from ghrr._checks import (
     check_integer,
     check_items,
     describe,
+    is_true,
 )
 
 __all__ = [
@@ -117,6 +120,8 @@ def unbind(x: Tensor, key: Tensor, *, side: str, exact: bool = False) -> Tensor:
 
 def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
     check_finite("unbind(x, key, exact=True)", "key", key)
+    shape = torch.broadcast_shapes(x.shape, key.shape)  # type: ignore[no-untyped-call]
+    x, key = x.expand(shape), key.expand(shape)  # solve would take a smaller x for a batch of vectors
     try:
         solution: Tensor = torch.linalg.solve(key, x, left=side == "left")
     except LinAlgError as error:
@@ -127,57 +132,54 @@ def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
     return solution
 
 
-def multibind(*hypervectors: Tensor) -> Tensor:
+def multibind(items: Tensor | Sequence[Tensor], *others: Tensor) -> Tensor:
     r"""Bind many in order: :math:`A^{(1)} * A^{(2)} * \dots * A^{(n)}`.
 
-    Give several hypervectors, or one tensor with an axis of items. Associativity lets the product be taken in
-    pairs. The product of no items is the identity.
+    Give a list of hypervectors, or a tensor with an axis of items. Associativity lets the product be taken in pairs.
+    The product of an axis of no items is the identity.
 
     Shapes
     ------
-    several of ``(*batch, dim, m, m)``, or one ``(*batch, n, dim, m, m)``; output: ``(*batch, dim, m, m)``
+    items: a list of ``(*batch, dim, m, m)``, or ``(*batch, n, dim, m, m)``; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
     >>> import torch, ghrr
     >>> a, b, c = ghrr.Space(dim=10, m=2, seed=0).vectors(["a", "b", "c"])
-    >>> torch.allclose(ghrr.multibind(a, b, c), ghrr.bind(a, ghrr.bind(b, c)), atol=1e-6)
+    >>> torch.allclose(ghrr.multibind([a, b, c]), ghrr.bind(a, ghrr.bind(b, c)), atol=1e-6)
     True
-    >>> torch.allclose(ghrr.multibind(torch.stack([a, b, c])), ghrr.multibind(a, b, c), atol=1e-6)
+    >>> torch.allclose(ghrr.multibind(torch.stack([a, b, c])), ghrr.multibind([a, b, c]), atol=1e-6)
     True
     """
-    _check_many("multibind", hypervectors)
-    if len(hypervectors) == 1:
-        return ops.multibind(hypervectors[0])
-    return functools.reduce(ops.bind, hypervectors)
+    checked = _check_many("multibind(items)", items, others)
+    return ops.multibind(checked) if isinstance(checked, Tensor) else functools.reduce(ops.bind, checked)
 
 
-def bundle(*hypervectors: Tensor) -> Tensor:
+def bundle(items: Tensor | Sequence[Tensor], *others: Tensor) -> Tensor:
     r"""Superpose many: :math:`A^{(1)} + A^{(2)} + \dots + A^{(n)}`.
 
     The sum is similar to each of its parts: :math:`\delta(A + B, A) = \delta(A, A) + \delta(B, A) \approx 1` for
     independent unitary A, B. It is not unitary, and it is never normalised here: see :func:`normalize`.
 
-    Give several hypervectors, or one tensor with an axis of items. The bundle of no items is zero.
+    Give a list of hypervectors, or a tensor with an axis of items; two are simply ``a + b``. The bundle of an axis
+    of no items is zero.
 
     Shapes
     ------
-    several of ``(*batch, dim, m, m)``, or one ``(*batch, n, dim, m, m)``; output: ``(*batch, dim, m, m)``
+    items: a list of ``(*batch, dim, m, m)``, or ``(*batch, n, dim, m, m)``; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
     >>> import torch, ghrr
     >>> space = ghrr.Space(dim=1000, m=3, seed=0)
     >>> stack = space.vectors(["a", "b", "c"])
-    >>> torch.equal(ghrr.bundle(stack), ghrr.bundle(*stack))
+    >>> torch.equal(ghrr.bundle(stack), ghrr.bundle(list(stack)))
     True
     >>> [f"{s:.1f}" for s in ghrr.pairwise_similarity(ghrr.bundle(stack), stack)]
     ['1.0', '1.0', '1.0']
     """
-    _check_many("bundle", hypervectors)
-    if len(hypervectors) == 1:
-        return ops.bundle(hypervectors[0])
-    return functools.reduce(torch.add, hypervectors)
+    checked = _check_many("bundle(items)", items, others)
+    return ops.bundle(checked) if isinstance(checked, Tensor) else functools.reduce(torch.add, checked)
 
 
 def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
@@ -244,16 +246,17 @@ def shift(a: Tensor, steps: int = 1) -> Tensor:
     tensor([3., 1., 2.])
     """
     check_hypervectors("shift(a, steps)", a=a)
-    return ops.shift(a, check_integer("shift(a, steps)", "steps", steps))
+    return ops.shift(a, check_integer("shift(a, steps)", "steps", steps) % a.shape[-3])
 
 
 def power(a: Tensor, exponent: float | Tensor) -> Tensor:
     r"""Bind with itself, a whole or a fractional number of times: :math:`A_j^x`, the matrix power of each slot.
 
-    A Python ``int`` is repeated binding, :math:`A^0` the identity and :math:`A^{-1}` the matrix inverse; it is
+    A whole number is repeated binding, :math:`A^0` the identity and :math:`A^{-1}` the matrix inverse; it is
     exact for any hypervector. A real exponent is the principal power: eigenvalues :math:`re^{i\varphi}`,
     :math:`\varphi \in (-\pi, \pi]`, become :math:`r^x e^{ix\varphi}`. Then :math:`A^x * A^y = A^{x+y}`, and for
-    unitary A :math:`A^x` is unitary with :math:`(A^x)^\dagger = A^{-x}`. It jumps where an eigenvalue crosses -1.
+    unitary A :math:`A^x` is unitary with :math:`(A^x)^\dagger = A^{-x}`. It jumps where an eigenvalue
+    crosses -1. It needs slots that can be inverted and diagonalised, as unitary ones always can.
 
     For m = 1 and independent phases, :math:`\delta(A^x, A^y)` is a kernel of x - y (fractional power encoding). For
     m > 1 the paper encodes numbers as :math:`Q \Lambda(x)` instead, which is not the power of a matrix.
@@ -263,7 +266,7 @@ def power(a: Tensor, exponent: float | Tensor) -> Tensor:
     a
         The base.
     exponent
-        An int, a float, or a real tensor that broadcasts against the batch.
+        A whole number, a real number, or a real tensor that broadcasts against the batch.
 
     Shapes
     ------
@@ -281,31 +284,55 @@ def power(a: Tensor, exponent: float | Tensor) -> Tensor:
     """
     operation = "power(a, exponent)"
     check_hypervectors(operation, a=a)
-    if isinstance(exponent, int) and not isinstance(exponent, bool):
-        return _whole_power(operation, a, exponent)
+    given: Any = exponent
+    if isinstance(given, numbers.Integral) and given is not True and given is not False:
+        whole = check_integer(operation, "exponent", int(given))
+        if whole < 0:
+            _check_invertible(operation, a)
+        return ops.power(a, whole)
     exponents = _real_exponent(operation, a, exponent)
     check_broadcast(operation, a=a.shape[:-3], exponent=exponents.shape)
-    check_finite(operation, "a", a)
+    _check_invertible(operation, a)
+    _check_diagonalisable(operation, a)
     return ops.power(a, exponents)
 
 
-def _whole_power(operation: str, a: Tensor, exponent: int) -> Tensor:
-    try:
-        return ops.power(a, exponent)
-    except LinAlgError as error:
-        raise ValueError(f"{operation}: a slot of a is singular and has no power {exponent}") from error
-
-
-def _real_exponent(operation: str, a: Tensor, exponent: float | Tensor) -> Tensor:
-    if isinstance(exponent, Tensor):
-        if exponent.dtype.is_complex or exponent.dtype == torch.bool:
-            raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
-        return exponent.to(a.real.dtype)
-    if isinstance(exponent, bool) or not isinstance(exponent, float):
-        raise TypeError(f"{operation}: exponent must be an int, a float or a real tensor, got {describe(exponent)}")
-    if not math.isfinite(exponent):
+def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
+    if not isinstance(exponent, Tensor):
+        if isinstance(exponent, bool) or not isinstance(exponent, numbers.Real):
+            raise TypeError(f"{operation}: exponent must be a real number or a real tensor, got {describe(exponent)}")
+        exponent = torch.tensor(exponent, dtype=a.real.dtype, device=a.device)
+    if exponent.dtype.is_complex or exponent.dtype == torch.bool:
+        raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
+    if exponent.device != a.device:
+        raise ValueError(f"{operation}: a is on {a.device} but exponent on {exponent.device}; move one of them")
+    if is_true(~torch.isfinite(exponent).all()):
         raise ValueError(f"{operation}: exponent must be finite, got {exponent}")
-    return torch.tensor(exponent, dtype=a.real.dtype, device=a.device)
+    return exponent.to(a.real.dtype)
+
+
+def _check_invertible(operation: str, a: Tensor) -> None:
+    check_finite(operation, "a", a)
+    singular = torch.linalg.det(a) == 0
+    if is_true(singular.any()):
+        slot = tuple(singular.nonzero()[0].tolist())
+        raise ValueError(f"{operation}: slot {slot} of a is singular; only whole powers from 0 on exist for it")
+
+
+def _check_diagonalisable(operation: str, a: Tensor) -> None:
+    """Slots that commute with their adjoint always can be diagonalised; others are tried."""
+    tolerance = 1e3 * a.shape[-1] * torch.finfo(a.dtype).eps * a.detach().abs().amax() ** 2 if a.numel() else 0.0
+    if not is_true(((a @ a.mH - a.mH @ a).abs() > tolerance).any()):
+        return
+    vectors = torch.linalg.eig(a.detach()).eigenvectors
+    largest, smallest = (torch.linalg.svdvals(vectors)[..., k] for k in (0, -1))
+    poor = smallest < largest * torch.finfo(a.dtype).eps ** 0.75
+    if is_true(poor.any()):
+        slot = tuple(poor.nonzero()[0].tolist())
+        raise ValueError(
+            f"{operation}: slot {slot} of a cannot be diagonalised (its eigenvectors coincide) and has no real power "
+            f"here; a whole number as exponent works, and so does normalizing to unitary first"
+        )
 
 
 def normalize(a: Tensor, *, to: str = "norm") -> Tensor:
@@ -335,9 +362,12 @@ def normalize(a: Tensor, *, to: str = "norm") -> Tensor:
     check_choice(operation, "to", to, ("norm", "unitary"))
     if to == "unitary":
         return unitary.polar(a)
-    # Scaled by the largest entry first: squares of very small or very large entries would leave the range of floats.
-    largest = a.abs().amax(dim=(-3, -2, -1), keepdim=True)
-    scaled = a / torch.where(largest > 0, largest, torch.ones_like(largest))
+    check_finite(operation, "a", a)
+    # Divided by a power of two first: squares of very small or very large entries would leave the range of floats.
+    pairs = torch.view_as_real(a.resolve_conj())
+    _, exponent = torch.frexp(pairs.detach().abs().amax(dim=(-4, -3, -2, -1), keepdim=True))
+    half = torch.div(exponent, 2, rounding_mode="floor")  # in two steps, since 2**-exponent may be no float
+    scaled = torch.view_as_complex(torch.ldexp(torch.ldexp(pairs, -half), half - exponent))
     square = ops.similarity(scaled, scaled)[..., None, None, None]
     return scaled * torch.rsqrt(torch.where(square > 0, square, torch.ones_like(square)))
 
@@ -432,13 +462,20 @@ def _check_pair(operation: str, **pair: Tensor) -> None:
     check_broadcast(operation, **{name: x.shape[:-3] for name, x in pair.items()})
 
 
-def _check_many(name: str, hypervectors: tuple[Tensor, ...]) -> None:
-    operation = f"{name}(*hypervectors)"
-    if not hypervectors:
-        raise TypeError(f"{operation}: give several hypervectors, or one tensor of shape (*batch, n, dim, m, m)")
-    named = {f"hypervectors[{i}]": x for i, x in enumerate(hypervectors)}
+def _check_many(operation: str, items: Tensor | Sequence[Tensor], others: tuple[Tensor, ...]) -> Tensor | list[Tensor]:
+    """A tensor with an axis of items, or a list of hypervectors that fit together."""
+    if others or not isinstance(items, (Tensor, list, tuple)):
+        raise TypeError(
+            f"{operation}: give a list, [a, b], or one tensor with an axis of items, (*batch, n, dim, m, m); "
+            f"got {1 + len(others)} argument{'s' * bool(others)}, the first {describe(items)}"
+        )
+    if isinstance(items, Tensor):
+        check_hypervectors(operation, items=items)
+        check_items(operation, items=items)
+        return items
+    if not items:
+        raise ValueError(f"{operation}: an empty list has no shape; give a tensor of shape (0, dim, m, m) instead")
+    named = {f"items[{i}]": x for i, x in enumerate(items)}
     check_hypervectors(operation, **named)
-    if len(hypervectors) == 1:
-        check_items(operation, **named)
-    else:
-        check_broadcast(operation, **{key: x.shape[:-3] for key, x in named.items()})
+    check_broadcast(operation, **{key: x.shape[:-3] for key, x in named.items()})
+    return list(items)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import torch
 
 from ghrr._random import labelled_uniform
-from ghrr.unitary.diagonal import diagonality_from_uniform
+from ghrr.unitary.diagonal import circulant_entries
 
 
 def relative_weight(p: float, m: int) -> float:
@@ -29,29 +29,28 @@ def relative_weight(p: float, m: int) -> float:
 
 
 @functools.lru_cache
-def entry_moments(m: int, diagonality: float | None) -> tuple[float, float]:
-    r"""Moments of a random rotation: :math:`E|Q_{kk}|^2` and :math:`\sum_{jk} E|Q_{jk}|^4`.
+def diagonal_weight(m: int, diagonality: float | None) -> float:
+    r"""The mean weight :math:`E|Q_{kk}|^2` of a diagonal entry of a random rotation.
 
-    For Haar rotations they are 1/m and 2m/(m+1). For a requested diagonality they have no closed form and are
-    averaged over 4096 rotations of a fixed stream.
+    It is 1/m for Haar rotations. For a requested diagonality it has no closed form and is averaged over 4096 rotations
+    of a fixed stream.
     """
     if m == 1:
-        return 1.0, 1.0
+        return 1.0
     if diagonality is None:
-        return 1 / m, 2 * m / (m + 1)
-    u = labelled_uniform(4096 * 5 * m, 0, "entry moments").reshape(4096, 5, m)
-    weights = diagonality_from_uniform(diagonality, u).abs().square()
-    diagonal = torch.diagonal(weights, dim1=-2, dim2=-1).mean().item()
-    return diagonal, weights.square().sum(dim=(-1, -2)).mean().item()
+        return 1 / m
+    spectrum, ranks = labelled_uniform(2 * 4096 * m, 0, "diagonal weight").reshape(2, 4096, m)
+    return circulant_entries(diagonality, spectrum, ranks)[:, 0].abs().square().mean().item()
 
 
 def recall_error(items: int, candidates: int, noise: float, crosstalk: float) -> float:
     r"""Chance that reading one of ``items`` bundled key-value pairs picks a wrong value among ``candidates``.
 
-    Unbinding gives the value plus crosstalk from the other pairs. The right candidate scores :math:`1 + \sigma z` with
-    :math:`\sigma^2 = (n - 1) c^2`; each wrong one scores noise with :math:`\tau^2 = s^2 + (n - 1) c^2`. So
+    Unbinding gives the value plus crosstalk from the other pairs. The right candidate scores :math:`S = 1 + \sigma
+    z` with :math:`\sigma^2 = (n - 1) c^2`. Each wrong one scores noise in proportion to the size of the whole
+    answer, which is larger when the right score is: :math:`\tau^2 = s^2 (S^2 - \sigma^2) + (n - 1) c^2`. So
 
-    .. math:: P(\text{right}) = \int \varphi(z)\, \Phi\big((1 + \sigma z)/\tau\big)^{M - 1} dz .
+    .. math:: P(\text{right}) = \int \varphi(z)\, \Phi(S/\tau)^{M - 1} dz .
 
     Parameters
     ----------
@@ -66,13 +65,14 @@ def recall_error(items: int, candidates: int, noise: float, crosstalk: float) ->
     --------
     >>> from ghrr.capacity import recall_error
     >>> f"{recall_error(50, 1000, 1 / 1200**0.5, 1 / 1200**0.5):.3f}"
-    '0.058'
+    '0.056'
     """
     sigma = math.sqrt(items - 1) * crosstalk
-    tau = math.sqrt(noise**2 + (items - 1) * crosstalk**2)
     z = torch.linspace(-12, 12, 4801, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
-    all_below = (candidates - 1) * torch.special.log_ndtr((1 + sigma * z) / tau)
+    score = 1 + sigma * z
+    tau = torch.sqrt(noise**2 * (score.square() - sigma**2).clamp(min=0) + sigma**2).clamp(min=1e-300)
+    all_below = (candidates - 1) * torch.special.log_ndtr(score / tau)
     return float(torch.trapezoid(-torch.expm1(all_below) * density, z))
 
 

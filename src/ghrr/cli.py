@@ -6,7 +6,8 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import sys
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -48,23 +50,19 @@ BIBTEX = """\
 
 
 def main() -> None:
-    """Run the command line; an interrupt ends it quietly, with the exit status that shells expect."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        Console(stderr=True).print("\nInterrupted.")
-        sys.exit(130)
+    """Run the command line."""
+    app()
 
 
 def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[bold red]Error:[/] {message}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     raise typer.Exit(2)
 
 
 def _need(extra: str) -> None:
     missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
     if missing:
-        _fail(f"this needs {', '.join(missing)}: pip install 'ghrr\\[{extra}]'")
+        _fail(f"this needs {', '.join(missing)}: pip install 'ghrr[{extra}]'")
 
 
 @app.callback(invoke_without_command=True)
@@ -108,8 +106,8 @@ def _readings(title: str, story: dict[str, dict[str, str]], values: list[str], s
     """Every path of the story read from one side, with the similarity to each value."""
     keys = dict(zip(story, space.atoms(*story), strict=True))
     atoms = dict(zip(values, space.atoms(*values), strict=True))
-    inner = {key: _bundle([keys[k] * atoms[v] for k, v in pairs.items()]) for key, pairs in story.items()}
-    whole = _bundle([keys[key] * inner[key] for key in story])
+    inner = {key: reduce(add, [keys[k] * atoms[v] for k, v in pairs.items()]) for key, pairs in story.items()}
+    whole = reduce(add, [keys[key] * inner[key] for key in story])
     table = Table(title=title, title_justify="left", title_style="bold", min_width=60)
     table.add_column("path")
     for value in values:
@@ -124,13 +122,6 @@ def _readings(title: str, story: dict[str, dict[str, str]], values: list[str], s
             answer = f"{mark} {' or '.join(answers) or 'nothing near 1'}"
             table.add_row(f"{outer}.{key}", *(f"{score:.2f}" for score in scores.values()), answer)
     return table
-
-
-def _bundle(items: list[ghrr.Hypervector]) -> ghrr.Hypervector:
-    total = items[0]
-    for item in items[1:]:
-        total = total + item
-    return total
 
 
 # ---------------------------------------------------------------------------------------------------------- info, cite
@@ -219,6 +210,10 @@ def paper_run(
                 command=command,
                 on_block=lambda experiment: progress.advance(tasks[experiment.name]),
             )
+        except KeyboardInterrupt:
+            progress.stop()
+            console.print("Interrupted. What was finished before is as it was.")
+            raise typer.Exit(130) from None
         except OSError as error:
             _fail(f"cannot write to {out}: {error.strerror or error}")
     table = Table("experiment", "claim", "verdict")
@@ -227,7 +222,7 @@ def paper_run(
             colour = {"reproduced": "green", "partly": "yellow"}.get(finding.verdict, "red")
             table.add_row(outcome.experiment.name, finding.claim.says, f"[{colour}]{finding.verdict}[/]")
     console.print(table)
-    console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False)
+    console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False, markup=False)
 
 
 if __name__ == "__main__":

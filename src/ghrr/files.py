@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ghrr._checks import describe
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 
@@ -33,13 +34,15 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     When anything goes wrong, a keyboard interrupt included, the temporary file goes and the old one stays as it was.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is replaced
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write to {str(path)!r}: it is a folder; name a file in it")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         temporary.touch(exist_ok=False)  # where nothing can be written, this says so first
-        mode = temporary.stat().st_mode
+        mode = (target if target.exists() else temporary).stat().st_mode
         yield temporary
-        temporary.chmod(mode)  # a writer that makes the file anew may have closed it to others
+        temporary.chmod(mode)  # as before, or as a new file has it: some writers close theirs to others
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -69,6 +72,8 @@ def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector
     >>> ghrr.load(path)["bound"]
     Hypervector(a * b, dim=100, m=2, complex64)
     """
+    if not isinstance(x, (Hypervector, Mapping)):
+        raise TypeError(f"save(path, x): x must be a Hypervector or a mapping of names to them, got {describe(x)}")
     items = {_SINGLE: x} if isinstance(x, Hypervector) else dict(x)
     spaces = _spaces_of(items)
     if len(spaces) != 1:
@@ -96,9 +101,9 @@ def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector
 def _spaces_of(items: Mapping[str, Hypervector]) -> list[Space]:
     spaces: list[Space] = []
     for name, item in items.items():
-        if not isinstance(name, str) or not isinstance(item, Hypervector):
+        if not isinstance(name, str) or not name.isprintable() or not isinstance(item, Hypervector):
             raise TypeError(
-                f"save(path, x): x must be a Hypervector or map names to Hypervectors, but x[{name!r}] is a "
+                f"save(path, x): x must be a Hypervector or map printable names to Hypervectors, but x[{name!r}] is a "
                 f"{type(item).__name__}; space.wrap(tensor) makes a Hypervector"
             )
         if item.space not in spaces:
@@ -120,44 +125,58 @@ def load(path: str | os.PathLike[str]) -> Hypervector | dict[str, Hypervector]:
     --------
     See :func:`save`.
     """
-    text, tensors, checksum = _read(path)
-    if _checksum(text, tensors) != checksum:
-        raise ValueError(
-            f"load({str(path)!r}): the content does not match its checksum: the file was damaged or changed"
-        )
-    header = json.loads(text)
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"load({str(path)!r}): format version {header.get('version')!r}, this ghrr reads {VERSION}; "
-            f"use the version of ghrr that wrote it"
-        )
+    if not Path(path).exists():
+        raise FileNotFoundError(f"load({str(path)!r}): no such file")
     try:
-        space = _rebuild_space(header["space"], tensors)
-        items = {
-            name: Hypervector(torch.view_as_complex(tensors[_ITEM + name]), space, expression)
-            for name, expression in header["expressions"].items()
-        }
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"load({str(path)!r}): the file is inconsistent: {error!r}") from error
-    return items[_SINGLE] if header["single"] else items
+        return _parse(*_read(path))
+    except _UNREADABLE as error:
+        reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
+        raise ValueError(f"load({str(path)!r}): {reason:.500}") from error
+
+
+# What reading a file can raise that is damaged, or was made to do harm.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError, OverflowError)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Tensor], str]:
     """Header, tensors and checksum of a file that says it is ours."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"load({str(path)!r}): no such file")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if json.loads(metadata.get("ghrr", "{}")).get("format") != FORMAT:
-                raise ValueError(f"load({str(path)!r}): a safetensors file, but not one that ghrr.save wrote")
+            if "ghrr" not in metadata:
+                raise ValueError("a safetensors file, but not one that ghrr.save wrote")
             # Cloned: the mapped file may change under the tensors, and does not align them for complex arithmetic.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, json.JSONDecodeError, AttributeError) as error:
+    except (SafetensorError, OSError) as error:
         raise ValueError(
-            f"load({str(path)!r}): not a readable safetensors file; it was cut short or is of another kind ({error})"
+            f"not a readable safetensors file; it was cut short or is of another kind ({error})"
         ) from error
+    if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors.values()):
+        raise ValueError("holds tensors of a kind that ghrr.save does not write")
     return metadata["ghrr"], tensors, metadata.get("sha256", "")
+
+
+def _parse(text: str, tensors: dict[str, Tensor], checksum: str) -> Hypervector | dict[str, Hypervector]:
+    """Hypervectors from header and tensors, each part of which may be wrong."""
+    header = json.loads(text)
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError("a safetensors file, but not one that ghrr.save wrote")
+    if header.get("version") != VERSION:
+        raise ValueError(
+            f"format version {header.get('version')!r}, this ghrr reads {VERSION}; use the version that wrote it"
+        )
+    if _checksum(text, tensors) != checksum:
+        raise ValueError("the content does not match its checksum: the file was damaged or changed")
+    space = _rebuild_space(header["space"], tensors)
+    expressions = header["expressions"]
+    wanted = {_ITEM + name for name in expressions} | ({_ROTATION} if isinstance(space.rotation, Tensor) else set())
+    if set(tensors) != wanted or not all(isinstance(text, str) for text in expressions.values()):
+        raise ValueError(f"the header names {sorted(wanted)}, but the file holds {sorted(tensors)}")
+    items = {
+        name: Hypervector(torch.view_as_complex(tensors[_ITEM + name]), space, expression)
+        for name, expression in expressions.items()
+    }
+    return items[_SINGLE] if header["single"] else items
 
 
 def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:

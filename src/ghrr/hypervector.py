@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import html
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -28,6 +29,8 @@ class Hypervector:
     ``a + b``, ``a - b``    bundle; the difference removes
     ``~a``                  adjoint, the inverse of a unitary hypervector
     ``a ** x``              power, x an int or a float
+    ``a / 2``, ``sum(...)`` scale, bundle many
+    ``batch[i]``            one of a batch
     ======================  ==========================================================
 
     The library itself works on plain tensors (``a.tensor``); this wrapper is the edge that people touch. It never
@@ -78,6 +81,23 @@ class Hypervector:
         """Shape before the slots; empty for a single hypervector."""
         return self.tensor.shape[:-3]
 
+    def __getitem__(self, index: int | slice) -> Hypervector:
+        """One hypervector, or some, of a batch."""
+        len(self)
+        return self._new(self.tensor[index], f"{self._inside(_NAME)}[{index}]", _NAME)
+
+    def __len__(self) -> int:
+        if not self.batch_shape:
+            raise TypeError(f"{self.expression} is a single hypervector, not a batch; its slots are in .tensor")
+        return self.batch_shape[0]
+
+    def __iter__(self) -> Iterator[Hypervector]:
+        return (self[index] for index in range(len(self)))
+
+    def to(self, device: torch.device | str) -> Hypervector:
+        """The same on another device."""
+        return self._new(self.tensor.to(device), self.expression, self._strength)
+
     def __mul__(self, other: Hypervector | float) -> Hypervector:
         if isinstance(other, (int, float)):
             return self._scaled(other)
@@ -94,14 +114,23 @@ class Hypervector:
     def __add__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bundle(self.tensor, self._meet(other, "+").tensor)
+        made = algebra.bundle([self.tensor, self._meet(other, "+").tensor])
         return self._new(made, f"{self._inside(_SUM)} + {other._inside(_SUM)}", _SUM)
+
+    def __radd__(self, other: object) -> Hypervector:
+        # sum() starts from 0, the empty bundle
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __sub__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bundle(self.tensor, -self._meet(other, "-").tensor)
+        made = algebra.bundle([self.tensor, -self._meet(other, "-").tensor])
         return self._new(made, f"{self._inside(_SUM)} - {other._inside(_PRODUCT)}", _SUM)
+
+    def __truediv__(self, divisor: float) -> Hypervector:
+        if not isinstance(divisor, (int, float)):
+            return NotImplemented
+        return self._new(self.tensor / divisor, f"{self._inside(_PRODUCT)} / {divisor}", _PRODUCT)
 
     def __neg__(self) -> Hypervector:
         return self._new(-self.tensor, f"-{self._inside(_SIGN)}", _SIGN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ghrr import capacity as theory
 from ghrr._checks import (
+    check_batch,
     check_choice,
     check_complex_dtype,
     check_hypervectors,
@@ -84,6 +85,11 @@ class Space:
         put(self, "seed", check_integer("Space", "seed", self.seed, least=0))
         check_complex_dtype("Space", self.dtype)
         put(self, "rotation", _checked_rotation(self.rotation, self.dim, self.m))
+        if isinstance(self.rotation, Tensor) and self.rotation.dtype == torch.complex64 != self.dtype:
+            raise ValueError(
+                f"Space: a rotation known in complex64 is not unitary to the precision of {self.dtype}; give it in "
+                f"complex128, or say dtype=torch.complex64"
+            )
         if self.diagonality is not None:
             if isinstance(self.rotation, Tensor):
                 raise ValueError("Space: a given rotation has its own diagonality; leave out diagonality or the tensor")
@@ -135,7 +141,7 @@ class Space:
         error
             Share of wrong answers that is acceptable.
         **settings
-            Further arguments of :class:`Space`; a rotation given as a tensor is not possible.
+            Further arguments of :class:`Space`; a rotation given as a tensor must be ``(m, m)``, fitting any size.
 
         Examples
         --------
@@ -149,11 +155,10 @@ class Space:
         operation = "Space.suggest"
         items = check_integer(operation, "items", items, least=1)
         candidates, error = _check_task(operation, candidates, error)
-        one = cls(1, m, **settings)
-        noise, crosstalk = one.noise_std, one.crosstalk_std
-        dim = theory.first_true(
-            lambda d: theory.recall_error(items, candidates, noise / math.sqrt(d), crosstalk / math.sqrt(d)) <= error
-        )
+        rotation = settings.get("rotation")
+        if isinstance(rotation, Tensor) and rotation.ndim != 2:
+            raise ValueError(f"{operation}: a given rotation must be (m, m), to fit any dim; got {describe(rotation)}")
+        dim = theory.first_true(lambda d: cls(d, m, **settings)._recall_error(items, candidates) <= error)
         return cls(dim, m, **settings)
 
     @property
@@ -178,10 +183,9 @@ class Space:
         >>> space.atoms("b", "New York")
         (Hypervector(b, dim=1024, m=3, complex64), Hypervector('New York', dim=1024, m=3, complex64))
         """
+        vectors = self.vectors(names)
         labels = [name if name.isidentifier() else repr(name) for name in names]
-        return tuple(
-            Hypervector(vector, self, label) for vector, label in zip(self.vectors(names), labels, strict=True)
-        )
+        return tuple(Hypervector(vector, self, label) for vector, label in zip(vectors, labels, strict=True))
 
     def vectors(self, names: Sequence[str]) -> Tensor:
         """The atoms of many names as one tensor.
@@ -190,11 +194,7 @@ class Space:
         ------
         output: ``(len(names), dim, m, m)``
         """
-        if isinstance(names, str):
-            raise TypeError(f"Space.vectors(names): give a list of names, as in [{names!r}]")
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise TypeError(f"Space: the name of an atom must be a string that is not empty, got {describe(name)}")
+        names = _checked_names(names)
         out = torch.empty((len(names), *self.shape), dtype=self.dtype)
         per_name = max(1, math.prod(self._rotation_numbers) + self.dim * self.m)
         step = max(1, _BLOCK_NUMBERS // per_name)
@@ -226,6 +226,7 @@ class Space:
         >>> ghrr.unitary.diagonality(phases).min() > 0.999
         tensor(True)
         """
+        names = _checked_names(names)
         shape = (len(names), *self.shape)
         if self._one_for_all:
             return self._shared_rotation.to(self.dtype).expand(shape)
@@ -252,6 +253,7 @@ class Space:
         >>> space.random(5, generator=space.generator("noise")).shape
         torch.Size([5, 100, 2, 2])
         """
+        batch = check_batch("Space.random", batch)
         return self._build(
             draw_uniform(generator, *batch, *self._rotation_numbers),
             draw_uniform(generator, *batch, self.dim, self.m),
@@ -268,7 +270,7 @@ class Space:
         ------
         output: ``(*batch, dim, m, m)``
         """
-        return torch.eye(self.m, dtype=self.dtype).repeat(*batch, self.dim, 1, 1)
+        return torch.eye(self.m, dtype=self.dtype).repeat(*check_batch("Space.identity", batch), self.dim, 1, 1)
 
     def empty(self, *batch: int) -> Tensor:
         """The neutral element of bundling: zeros.
@@ -277,7 +279,7 @@ class Space:
         ------
         output: ``(*batch, dim, m, m)``
         """
-        return torch.zeros((*batch, *self.shape), dtype=self.dtype)
+        return torch.zeros((*check_batch("Space.empty", batch), *self.shape), dtype=self.dtype)
 
     def wrap(self, tensor: Tensor, expression: str = "x") -> Hypervector:
         """Give a tensor of this space operators and a name."""
@@ -309,7 +311,7 @@ class Space:
         """
         if self._is_shared:
             return self._std(self.m)
-        weight, _ = theory.entry_moments(self.m, self.diagonality)
+        weight = theory.diagonal_weight(self.m, self.diagonality)
         return self._std(self.m * theory.relative_weight(weight, self.m))
 
     @property
@@ -318,12 +320,9 @@ class Space:
 
         This is what another key-value pair adds to an answer. It equals ``noise_std`` for own Haar rotations.
         """
-        if isinstance(self.rotation, Tensor):
-            fourth = self.rotation.abs().pow(4).sum(dim=(-1, -2)).mean().item()
-            return self._std(fourth)
-        weight, fourth = theory.entry_moments(self.m, self.diagonality)
-        if self._is_shared:
-            return self._std(fourth)
+        if self._one_for_all:  # this very rotation, not the average over all that could have been drawn
+            return self._std(self._shared_rotation.abs().pow(4).sum(dim=(-1, -2)).mean().item())
+        weight = theory.diagonal_weight(self.m, self.diagonality)
         g = theory.relative_weight
         return self._std(self.m * g(g(weight, self.m), self.m))
 
@@ -348,8 +347,10 @@ class Space:
         [55, 55, 55]
         """
         candidates, error = _check_task("Space.capacity", candidates, error)
-        noise, crosstalk = self.noise_std, self.crosstalk_std
-        return theory.first_true(lambda n: theory.recall_error(n, candidates, noise, crosstalk) > error) - 1
+        return theory.first_true(lambda n: self._recall_error(n, candidates) > error) - 1
+
+    def _recall_error(self, items: int, candidates: int) -> float:
+        return theory.recall_error(items, candidates, self.noise_std, self.crosstalk_std)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self._key == other._key
@@ -431,13 +432,24 @@ def _check_task(operation: str, candidates: int, error: float) -> tuple[int, flo
     return candidates, check_real(operation, "error", error, low=0.0, high=1 - 1 / candidates, open_ends=True)
 
 
+def _checked_names(names: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"Space: give a list of names, as in ['a', 'b']; got {describe(names)}")
+    names = list(names)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"Space: the name of an atom must be a string that is not empty, got {describe(name)}")
+    return names
+
+
 def _checked_rotation(rotation: str | Tensor, dim: int, m: int) -> str | Tensor:
     if not isinstance(rotation, Tensor):
         check_choice("Space", "rotation (or a unitary tensor)", rotation, _ROTATIONS)
         return rotation
-    if tuple(rotation.shape) not in ((m, m), (dim, m, m)) or not rotation.dtype.is_complex:
+    fits = tuple(rotation.shape) in ((m, m), (dim, m, m)) and rotation.layout == torch.strided
+    if not fits or rotation.dtype not in (torch.complex64, torch.complex128) or rotation.device.type == "meta":
         raise ValueError(
-            f"Space: a given rotation must be complex, of shape ({m}, {m}) or ({dim}, {m}, {m}); "
+            f"Space: a given rotation must be complex64 or complex128, of shape ({m}, {m}) or ({dim}, {m}, {m}); "
             f"got {describe(rotation)}"
         )
     fine, reason = check_unitary(rotation.reshape(-1, m, m), explain=True)

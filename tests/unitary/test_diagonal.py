@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ghrr.unitary import check_unitary, diagonal, diagonality, haar, with_diagonality
-from tests.helpers import generator
+from tests.helpers import assert_mean, generator
 
 VALUES = (0.0, 0.001, 0.1, 1 / 3, 0.5, 0.77, 0.99, 1.0)
 
@@ -57,6 +57,30 @@ def test_drawn_matrices_differ(m: int) -> None:
 def test_an_empty_diagonal_means_one_entry_per_row_only_for_small_m(m: int, monomial: bool) -> None:
     largest = with_diagonality(0.0, 200, m=m, generator=generator()).abs().amax(dim=-1)
     assert bool((largest > 1 - 1e-5).all()) == monomial
+
+
+@pytest.mark.parametrize("m", [4, 5, 6])
+def test_no_place_off_the_diagonal_is_preferred(m: int) -> None:
+    """Rows and columns are exchanged at random: all entries off the diagonal have the same mean weight."""
+    weights = with_diagonality(0.4, 20_000, m=m, generator=generator()).abs().square()
+    off = ~torch.eye(m, dtype=torch.bool)
+    share = (1 - torch.diagonal(weights, dim1=-2, dim2=-1).mean(-1)) / (m - 1)
+    for row, column in off.nonzero().tolist():
+        assert_mean(weights[:, row, column] - share, 0.0)
+
+
+def test_opposite_angles_may_fall_anywhere() -> None:
+    """For m = 4 an empty diagonal has a second empty place per row or not, by which angles are opposite."""
+    smallest = with_diagonality(0.0, 300, m=4, generator=generator()).abs().sort(dim=-1).values[:, 0, 1]
+    share = (smallest < 1e-6).double()
+    assert_mean(share, 1 / 3)  # of three ways to pair four angles, one gives the empty place
+
+
+def test_descent_needs_no_gradient_mode() -> None:
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            q = with_diagonality(0.5, 2, m=2, generator=generator(), method="descent")
+            assert (diagonality(q) - 0.5).abs().max() < 1e-3
 
 
 def test_matrices_of_size_one() -> None:

@@ -41,7 +41,9 @@ def test_polar_differentiates_at_unitary_matrices() -> None:
 
 
 def test_polar_gradcheck() -> None:
-    assert torch.autograd.gradcheck(polar, gaussian(2, 3, 3).requires_grad_())
+    for x in (gaussian(2, 3, 3), unitary(2, m=3)):
+        assert torch.autograd.gradcheck(polar, x.clone().requires_grad_())
+        assert torch.autograd.gradgradcheck(polar, x.clone().requires_grad_())
 
 
 def test_check_unitary_names_the_worst_slot() -> None:

@@ -12,6 +12,7 @@ Same names and meaning as :mod:`ghrr.ops.reference`. What is done differently he
 from __future__ import annotations
 
 import functools
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -70,12 +71,21 @@ def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
     dim, m = a.shape[-3], a.shape[-1]
-    return torch.einsum("...k,...k->...", _as_real_vectors(a), _as_real_vectors(b)) / (m * dim)
+    with _full_precision(a):
+        return torch.einsum("...k,...k->...", _as_real_vectors(a), _as_real_vectors(b)) / (m * dim)
 
 
 def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
     dim, m = queries.shape[-3], queries.shape[-1]
-    return _as_real_vectors(queries) @ _as_real_vectors(items).mT / (m * dim)
+    with _full_precision(queries):
+        return _as_real_vectors(queries) @ _as_real_vectors(items).mT / (m * dim)
+
+
+def _full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """Autocast would round these real products to 16 bits, which is as coarse as the noise they measure."""
+    if x.device.type not in ("cpu", "cuda"):
+        return nullcontext()
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def _as_real_vectors(x: Tensor) -> Tensor:

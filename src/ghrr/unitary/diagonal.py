@@ -11,14 +11,23 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, check_complex_dtype, check_generator, check_integer, check_real
+from ghrr._checks import (
+    check_batch,
+    check_choice,
+    check_complex_dtype,
+    check_generator,
+    check_integer,
+    check_real,
+    check_square,
+)
 from ghrr.unitary.sampling import draw_uniform, exp_hermitian
 
 
 def diagonality(q: Tensor) -> Tensor:
     r"""Share of the diagonal in the absolute values of a matrix: :math:`\sum_j |Q_{jj}| / \sum_{jk} |Q_{jk}|`.
 
-    It lies in [0, 1] and does not change when rows and columns are permuted together or multiplied by phases.
+    It is NaN for zeros. For others it lies in [0, 1], and it does not change when rows and columns are permuted
+    together or multiplied by phases.
 
     Shapes
     ------
@@ -30,6 +39,7 @@ def diagonality(q: Tensor) -> Tensor:
     >>> ghrr.unitary.diagonality(torch.tensor([[1.0, 1.0], [1.0, -1.0]]) / 2**0.5)
     tensor(0.5000)
     """
+    check_square("diagonality(q)", q)
     size = q.abs()
     return torch.diagonal(size, dim1=-2, dim2=-1).sum(dim=-1) / size.sum(dim=(-1, -2))
 
@@ -83,6 +93,7 @@ def with_diagonality(
     check_choice(operation, "method", method, ("closed form", "descent"))
     check_complex_dtype(operation, dtype)
     check_generator(operation, generator)
+    batch = check_batch(operation, batch)
     if method == "descent":
         return _descend(value, batch, m, generator).to(dtype)
     return diagonality_from_uniform(value, draw_uniform(generator, *batch, 5, m)).to(dtype)
@@ -100,8 +111,7 @@ def diagonality_from_uniform(value: float, u: Tensor) -> Tensor:
     """The closed form as a function of uniform numbers: ``(*, 5, m)`` to ``(*, m, m)``."""
     spectrum, ranks, labels, left, right = u.unbind(dim=-2)
     m = u.shape[-1]
-    angles = torch.gather(_balanced_angles(spectrum), -1, ranks.argsort(dim=-1))
-    entries = _circulant_entries(angles, _solve_for_diagonality(value, angles))
+    entries = circulant_entries(value, spectrum, ranks)
     index = torch.arange(m, device=u.device)
     circulant = entries[..., (index[:, None] - index[None, :]) % m]
     order = labels.argsort(dim=-1)
@@ -109,6 +119,12 @@ def diagonality_from_uniform(value: float, u: Tensor) -> Tensor:
     columns = order[..., None, :].expand_as(circulant)
     relabelled = circulant.gather(-2, rows).gather(-1, columns)
     return _phases(left)[..., :, None] * relabelled * _phases(right)[..., None, :]
+
+
+def circulant_entries(value: float, spectrum: Tensor, ranks: Tensor) -> Tensor:
+    """First column of the circulant matrices of a diagonality, before rows and columns are exchanged: ``(*, m)``."""
+    angles = torch.gather(_balanced_angles(spectrum), -1, ranks.argsort(dim=-1))
+    return _circulant_entries(angles, _solve_for_diagonality(value, angles))
 
 
 def _phases(u: Tensor) -> Tensor:
@@ -148,7 +164,8 @@ def _descend(value: float, batch: tuple[int, ...], m: int, generator: torch.Gene
     found = torch.zeros((math.prod(batch), m, m), dtype=torch.complex128, device=generator.device)
     missing = torch.arange(len(found), device=generator.device)
     for _ in range(20):
-        q, arrived = _descend_once(value, len(missing), m, generator)
+        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller does, this takes gradients
+            q, arrived = _descend_once(value, len(missing), m, generator)
         found[missing[arrived]] = q[arrived]
         missing = missing[~arrived]
         if len(missing) == 0:

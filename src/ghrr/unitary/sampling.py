@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_complex_dtype, check_generator, check_integer
+from ghrr._checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
 
 
 def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = torch.complex64) -> Tensor:
@@ -44,6 +44,7 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     operation = "haar(*batch, m)"
     m = check_integer(operation, "m", m, least=1)
     check_complex_dtype(operation, dtype)
+    batch = check_batch(operation, batch)
     return haar_from_uniform(draw_uniform(generator, *batch, m, m, 2)).to(dtype)
 
 
@@ -77,6 +78,7 @@ def orthonormalize(x: Tensor) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
+    check_square("orthonormalize(x)", x)
     # The matrix axes go first: every step is then elementwise over the long last axes.
     columns = x.movedim((-2, -1), (1, 0)).contiguous()
     basis: list[Tensor] = []
@@ -106,4 +108,5 @@ def exp_hermitian(x: Tensor) -> Tensor:
     >>> ghrr.unitary.check_unitary(ghrr.unitary.exp_hermitian(x))
     True
     """
+    check_square("exp_hermitian(x)", x)
     return torch.matrix_exp(0.5j * (x + x.mH))
