@@ -45,6 +45,11 @@ def decode_peak(z: Tensor, frequencies: Tensor, *, energy: Tensor, m: int, low: 
     typical = frequencies.abs().median(dim=0).values
     if (frequencies.square().mean(dim=0).sqrt() > 4 * typical).any():  # heavy tails: a rough kernel
         x = _zoom(pairs, frequencies, x, spacing, box=(low, high))
+    kind = x.dtype
+    # At the peak s is flat: in single precision it would hide half of the digits of x.
+    pairs, frequencies, x, low, high = (t.double() for t in (pairs, frequencies, x, low, high))
+    unit = 1 / typical.double().clamp(min=1e-12)  # from here in units of each feature's bandwidth
+    frequencies, x, low, high = frequencies * unit, x / unit, low / unit, high / unit
     for _ in range(10):
         x = torch.clamp(_climb(pairs, frequencies, x), low, high)
     score, _, curvature = _local(pairs, frequencies, x)
@@ -54,7 +59,9 @@ def decode_peak(z: Tensor, frequencies: Tensor, *, energy: Tensor, m: int, low: 
     inverse = torch.linalg.pinv(curvature)
     covariance = noise[:, None, None] * (inverse @ spread @ inverse)
     std = torch.diagonal(covariance, dim1=-2, dim2=-1).clamp(min=0).sqrt()
-    return Decoded(x, std, score)
+    is_peak = torch.linalg.eigvalsh(curvature)[:, :1] > 0
+    std = torch.where(is_peak, std, torch.inf)
+    return Decoded((unit * x).to(kind), (unit * std).to(kind), score.to(kind))
 
 
 def _table(frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,10 +124,15 @@ def _zoom(pairs: Tensor, frequencies: Tensor, x: Tensor, spacing: Tensor, *, box
 
 
 def _climb(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
-    """A Newton step where the peak is round, a gradient step elsewhere; taken only if it goes up."""
+    """The best of some steps: Newton's where the peak is round, along the gradient elsewhere; none if none goes up."""
     score, gradient, curvature = _local(pairs, frequencies, x)
     values, vectors = torch.linalg.eigh(curvature)
     floor = values.abs().amax(dim=-1, keepdim=True).clamp(min=1e-12) * 1e-3
     step = (vectors / torch.maximum(values.abs(), floor)[:, None, :]) @ (vectors.mT @ gradient[..., None])
-    candidate = x + step[..., 0]
-    return torch.where((_score(pairs, frequencies, candidate) > score)[:, None], candidate, x)
+    best = x
+    for shorter in (1, 1 / 2, 1 / 4, 1 / 16):  # far from the peak a whole step would jump over it
+        candidate = x + shorter * step[..., 0]
+        value = _score(pairs, frequencies, candidate)
+        best = torch.where((value > score)[:, None], candidate, best)
+        score = torch.maximum(score, value)
+    return best

@@ -39,10 +39,13 @@ class _Field(nn.Module):
         self.channels = check_integer(operation, "channels", channels, least=1)
         self.place = FractionalPower(space, len(self.shape), bandwidth=place_bandwidth, name=f"{name} place")
         self.value = FractionalPower(space, self.channels, bandwidth=value_bandwidth, name=f"{name} value")
+        self.register_buffer("places", self._all_places(), persistent=False)  # made again from the encoder of places
+        self.register_load_state_dict_post_hook(_renew_places)  # type: ignore[no-untyped-call]
+
+    def _all_places(self) -> Tensor:
         axes = torch.meshgrid(*(torch.arange(size) for size in self.shape), indexing="ij")
-        self.register_buffer(
-            "places", self.place(torch.stack(axes, dim=-1).reshape(-1, len(self.shape))), persistent=False
-        )
+        encoded: Tensor = self.place(torch.stack(axes, dim=-1).reshape(-1, len(self.shape)))
+        return encoded
 
     def _encode(self, values: Tensor) -> Tensor:
         """Values ``(*batch, *shape, channels)`` to hypervectors."""
@@ -55,9 +58,13 @@ class _Field(nn.Module):
 
     def _numbers(self, x: Any) -> Tensor:
         operation = type(self).__name__
-        x = as_numbers(operation, x, like=self.place.frequencies)
-        check_features(operation, x)
-        return x
+        numbers = as_numbers(operation, x, like=self.place.frequencies)
+        check_features(operation, numbers)
+        return numbers
+
+
+def _renew_places(field: _Field, _: object) -> None:
+    field.places = field._all_places()
 
 
 class Image(_Field):
@@ -79,8 +86,10 @@ class Image(_Field):
     name
         Encoders of different names are independent.
 
-    Shapes ------ x: ``(*batch, height, width)`` for one channel, or ``(*batch, channels, height, width)``; output:
-    ``(*batch, dim, m, m)``
+    Shapes
+    ------
+    x: ``(*batch, height, width)`` for one channel, or ``(*batch, channels, height, width)``;
+    output: ``(*batch, dim, m, m)``
 
     Examples
     --------

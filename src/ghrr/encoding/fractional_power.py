@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
-from ghrr._checks import check_choice, check_integer, describe
+from ghrr._checks import check_choice, check_finite, check_integer, describe
 from ghrr.algebra import multibind, similarity
 from ghrr.encoding.decoding import Decoded, decode_peak
-from ghrr.encoding.inputs import as_features
+from ghrr.encoding.inputs import as_features, as_numbers
 from ghrr.encoding.kernels import FEATURES, Kernel, Spectrum, draw_frequencies, find_spectrum
 from ghrr.space import Space
 from ghrr.unitary import check_unitary
@@ -74,7 +74,7 @@ class FractionalPower(nn.Module):
         n_features: int,
         *,
         kernel: Kernel | Sequence[Kernel] = "rbf",
-        bandwidth: float | Sequence[float] | Tensor = 1.0,
+        bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | Tensor = 1.0,
         features: str = "random",
         rotation: Tensor | None = None,
         trainable: str | None = None,
@@ -113,25 +113,32 @@ class FractionalPower(nn.Module):
 
     def phases(self, x: Any) -> Tensor:
         r"""The angles :math:`w_{jk}^\top x`: ``(*batch, n)`` to ``(*batch, dim, m)``."""
-        x = as_features("FractionalPower", x, self.n_features, like=self.frequencies)
+        return self._angles(self._numbers(x))
+
+    def _numbers(self, x: Any) -> Tensor:
+        return as_features(type(self).__name__, x, self.n_features, like=self.frequencies)
+
+    def _angles(self, x: Tensor) -> Tensor:
         weights = self.frequencies.to(x.dtype).flatten(0, 1)
-        return torch.unflatten(x @ weights.mT, -1, self.frequencies.shape[:2])
+        with torch.autocast(x.device.type, enabled=False):  # angles need all their digits
+            angles: Tensor = x @ weights.mT
+        return angles.reshape(*x.shape[:-1], *self.frequencies.shape[:2])
 
     def forward(self, x: Any) -> Tensor:
         """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
-        x = as_features("FractionalPower", x, self.n_features, like=self.frequencies)
+        numbers = self._numbers(x)
         rotation = self.rotation
-        if torch.is_grad_enabled() and (x.requires_grad or rotation.requires_grad):
-            return self._encode(x, rotation)
-        rows = x.reshape(-1, self.n_features)
-        out = torch.empty((len(rows), *self.space.shape), dtype=self.space.dtype, device=x.device)
+        if torch.is_grad_enabled() and (numbers.requires_grad or rotation.requires_grad):
+            return self._encode(numbers, rotation)
+        rows = numbers.reshape(-1, self.n_features)
+        out = numbers.new_empty((len(rows), *self.space.shape), dtype=self.space.dtype)
         step = max(1, _CHUNK_PHASES // (self.space.dim * self.space.m))
         for start in range(0, len(rows), step):
             out[start : start + step] = self._encode(rows[start : start + step], rotation)
-        return out.reshape(*x.shape[:-1], *self.space.shape)
+        return out.reshape(*numbers.shape[:-1], *self.space.shape)
 
     def _encode(self, x: Tensor, rotation: Tensor) -> Tensor:
-        angles = self.phases(x)
+        angles = self._angles(x)
         real = self.frequencies.dtype
         diagonal = torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))
         return rotation * diagonal[..., None, :]
@@ -146,7 +153,7 @@ class FractionalPower(nn.Module):
         ------
         x: ``(*batch, n)``; output: ``(*batch, n, dim, m, m)``
         """
-        x = as_features("FractionalPower", x, self.n_features, like=self.frequencies)
+        x = self._numbers(x)
         angles = x[..., :, None, None] * self.frequencies.to(x.dtype).movedim(-1, 0)
         real = self.frequencies.dtype
         return torch.diag_embed(torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real)))
@@ -179,8 +186,9 @@ class FractionalPower(nn.Module):
         """The input whose encoding is most similar to a noisy hypervector.
 
         A grid over the box, then Newton's method. The standard error takes what is left over in h for noise, and the
-        peak for round, which those of laplace and matern-1/2 are not (theirs is too small by a factor of about two). It
-        holds when the right peak was found, which ``score`` tells: well above ``space.noise_std`` times the size of h.
+        peak for round, which those of laplace and matern-1/2 are not (theirs is too small, by a factor of six for two
+        features). It holds when the right peak was found, which ``score`` tells: well above ``space.noise_std`` times
+        the size of h. It is infinite where there is no peak.
 
         Parameters
         ----------
@@ -204,20 +212,24 @@ class FractionalPower(nn.Module):
         '0.70 ± 0.02'
         """
         self.space.check(h, "FractionalPower.decode")
+        check_finite("FractionalPower.decode", "h", h)
         frequencies = self.frequencies.flatten(0, 1)
-        corners = [torch.as_tensor(c, dtype=frequencies.dtype, device=h.device) for c in (low, high)]
+        corners = [as_numbers("decode(h, low, high)", c, like=frequencies).to(frequencies.dtype) for c in (low, high)]
         if (
-            any(c.ndim > 1 or c.shape not in ((), (self.n_features,)) for c in corners)
+            any(c.shape not in ((), (self.n_features,)) or not c.isfinite().all() for c in corners)
             or not (corners[0] < corners[1]).all()
         ):
-            raise ValueError(f"decode: low must be below high, a number or one per feature; got {low} and {high}")
+            raise ValueError(
+                f"decode: low must be below high, both finite, a number or one per feature; got {low} and {high}"
+            )
         low_corner, high_corner = (c.expand(self.n_features) for c in corners)
         rows = h.detach().reshape(-1, *self.space.shape)
         z = (self.rotation.detach().conj() * rows).sum(dim=-2).flatten(start_dim=-2)
-        found = decode_peak(
-            z, frequencies, energy=similarity(rows, rows), m=self.space.m, low=low_corner, high=high_corner
-        )
-        return Decoded(*(part.reshape(*h.shape[:-3], *part.shape[1:]) for part in found))
+        with torch.autocast(h.device.type, enabled=False):
+            found = decode_peak(
+                z, frequencies, energy=similarity(rows, rows), m=self.space.m, low=low_corner, high=high_corner
+            )
+        return Decoded(*(part.reshape(h.shape[:-3] + part.shape[1:]) for part in found))
 
 
 def kernel_weights(first: Tensor, second: Tensor) -> Tensor:
@@ -268,7 +280,7 @@ def _hold_rotation(module: nn.Module, rotation: Tensor, trainable: str | None) -
 
 def _as_bandwidths(operation: str, bandwidth: Any, m: int, n: int) -> Tensor:
     """Bandwidths as ``(m, n)``; raises for one that is not positive, naming the feature."""
-    given = torch.as_tensor(bandwidth, dtype=torch.float64)
+    given = as_numbers(f"{operation}: bandwidth", bandwidth, like=torch.empty(0, dtype=torch.float64))
     if tuple(given.shape) not in ((), (n,), (1, n), (m, 1), (m, n)):
         raise ValueError(
             f"{operation}: bandwidth must be a number, one per feature ({n},), or one per diagonal entry ({m}, 1) or "

@@ -28,12 +28,18 @@ def as_features(operation: str, x: Any, n: int, *, like: Tensor) -> Tensor:
 def as_numbers(operation: str, x: Any, *, like: Tensor) -> Tensor:
     """Numbers as a real tensor of at least the precision of ``like``, on its device."""
     try:
-        numbers = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
-    except (TypeError, ValueError):
+        numbers = x if isinstance(x, Tensor) else torch.as_tensor(_plain_array(x))
+    except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{operation}: needs numbers, got {describe(x)}") from None
     if numbers.dtype.is_complex:
         raise TypeError(f"{operation}: needs real numbers, got {describe(x)}")
     return numbers.to(device=like.device, dtype=torch.promote_types(numbers.dtype, like.dtype))
+
+
+def _plain_array(x: Any) -> np.ndarray[Any, Any]:
+    """As a NumPy array that torch takes: contiguous, writable, in native byte order; copied only if need be."""
+    array = np.asarray(x)
+    return np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "W"])
 
 
 def check_features(operation: str, x: Tensor) -> None:
@@ -45,6 +51,7 @@ def check_features(operation: str, x: Tensor) -> None:
     except RuntimeError:  # values cannot be looked at inside torch.vmap
         return
     if not fine:
+        x = x if x.ndim else x[None]
         *item, feature = (~torch.isfinite(x)).nonzero()[0].tolist()
         where = f" of input {tuple(item)}" if item else ""
         raise ValueError(f"{operation}: feature {feature}{where} is not finite: {x[(*item, feature)].item()}")

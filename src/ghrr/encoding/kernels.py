@@ -161,6 +161,9 @@ def _sampled(sampler: Sampler, count: int, n: int, features: str, generator: tor
     if features != "random":
         raise ValueError(f'a sampler of your own draws features="random"; for {features!r} give a Spectrum')
     frequencies = sampler(count, n, generator)
-    if not isinstance(frequencies, Tensor) or frequencies.shape != (count, n) or not frequencies.isfinite().all():
-        raise ValueError(f"the sampler must give finite frequencies of shape ({count}, {n}), got {frequencies!r:.100}")
+    fits = isinstance(frequencies, Tensor) and frequencies.shape == (count, n) and not frequencies.is_complex()
+    if not fits or not frequencies.isfinite().all():
+        raise ValueError(
+            f"the sampler must give finite real frequencies of shape ({count}, {n}), got {frequencies!r:.100}"
+        )
     return frequencies.double()

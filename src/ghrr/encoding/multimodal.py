@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import check_real
+from ghrr._checks import check_broadcast, check_real, describe
 
 
 class Multimodal(nn.Module):
@@ -45,14 +45,17 @@ class Multimodal(nn.Module):
         super().__init__()
         if not encoders:
             raise ValueError("Multimodal: give at least one encoder")
-        self.encoders = nn.ModuleDict(dict(encoders))
+        try:
+            self.encoders = nn.ModuleDict(dict(encoders))
+        except KeyError as error:  # torch reserves dots and the names of its own methods
+            raise ValueError(f"Multimodal: not possible as the name of a modality: {error.args[0]}") from None
         spaces = {name: getattr(encoder, "space", None) for name, encoder in encoders.items()}
         first = next(iter(spaces.values()))
         for name, space in spaces.items():
             if space is None or space != first:
                 raise ValueError(f"Multimodal: all encoders must be of one space; {name!r} is of {space}, not {first}")
         self.space = first
-        given = dict.fromkeys(encoders, 1.0) if weights is None else dict(weights)
+        given = dict.fromkeys(encoders, 1.0) if weights is None else weights
         self._check_keys("weights", given)
         total = sum(
             check_real("Multimodal", f"weight of {name!r}", a, low=0.0, high=math.inf, open_ends=True)
@@ -64,6 +67,9 @@ class Multimodal(nn.Module):
         """Encode inputs that have all modalities."""
         self._check_keys("inputs", inputs)
         parts = [math.sqrt(a) * self.encoders[name](inputs[name]) for name, a in self.weights.items()]
+        check_broadcast(
+            "Multimodal", **{repr(name): part.shape[:-3] for name, part in zip(self.weights, parts, strict=True)}
+        )
         return torch.stack(torch.broadcast_tensors(*parts)).sum(dim=0)  # type: ignore[no-untyped-call]
 
     def kernel(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> Tensor:
@@ -79,7 +85,9 @@ class Multimodal(nn.Module):
         return torch.as_tensor(total)
 
     def _check_keys(self, what: str, given: Mapping[str, Any]) -> None:
+        if not isinstance(given, Mapping):
+            raise TypeError(f"Multimodal: {what} must be a mapping of modality to value, got {describe(given)}")
         if set(given) != set(self.encoders):
             raise ValueError(
-                f"Multimodal: {what} must have the modalities {sorted(self.encoders)}, got {sorted(given)}"
+                f"Multimodal: {what} must have the modalities {sorted(self.encoders)}, got {sorted(map(str, given))}"
             )

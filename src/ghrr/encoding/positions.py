@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ghrr._checks import check_hypervectors, check_integer, check_items, describe
 from ghrr.algebra import power
+from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.space import Space
 
 
@@ -84,8 +85,10 @@ class PowerPositions(nn.Module):
 
     def forward(self, places: Any) -> Tensor:
         """The hypervectors of positions."""
-        real = self.base.real.dtype
-        return power(self.base, torch.as_tensor(places, device=self.base.device).to(real))
+        real = self.base.real
+        numbers = as_numbers("PowerPositions", places, like=real)
+        check_features("PowerPositions", numbers)
+        return power(self.base, numbers.to(real.dtype))
 
 
 class GivenPositions(nn.Module):
@@ -128,11 +131,16 @@ class GivenPositions(nn.Module):
 
 
 def _checked_places(operation: str, places: Any, length: int) -> Tensor:
-    numbers = torch.as_tensor(places)
+    try:
+        numbers = torch.as_tensor(places)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{operation}: places must be whole numbers, got {describe(places)}") from None
+    if numbers.numel() == 0:
+        return numbers.long()
     if numbers.dtype.is_floating_point or numbers.dtype.is_complex or numbers.dtype == torch.bool:
         raise TypeError(f"{operation}: places must be whole numbers, got {describe(places)}")
     check_integer(operation, "length", length, least=1)
-    if numbers.numel() and (int(numbers.min()) < 0 or int(numbers.max()) >= length):
+    if int(numbers.min()) < 0 or int(numbers.max()) >= length:
         raise ValueError(
             f"{operation}: there are {length} positions, 0 to {length - 1}; "
             f"got {int(numbers.min())} to {int(numbers.max())}"

@@ -129,8 +129,13 @@ class Circular(FractionalPower):
         period = check_real("Circular", "period", period, low=0.0, high=math.inf, open_ends=True)
         width = period / 6 if bandwidth is None else bandwidth
         width = check_real("Circular", "bandwidth", width, low=0.0, high=math.inf, open_ends=True)
+        self.period = period
         spectrum = _rounded_gaussian(period / (2 * math.pi * width))
         super().__init__(space, 1, kernel=spectrum, bandwidth=period / (2 * math.pi), name=name)
+
+    def _numbers(self, x: Any) -> Tensor:
+        """Within one turn, so that rounding of the frequencies does not add up over many."""
+        return torch.remainder(super()._numbers(x), self.period)
 
 
 def _rounded_gaussian(deviation: float) -> Spectrum:

@@ -53,13 +53,16 @@ class Sequence(nn.Module):
 
     def item(self, x: Tensor, place: int | Tensor) -> Tensor:
         """The noisy elements at places: ``(*batch, dim, m, m)`` to ``(*batch, *places, dim, m, m)``."""
-        places = torch.as_tensor(place, device=x.device)
-        key = self.positions(places)
-        x = x.reshape(*x.shape[:-3], *([1] * places.ndim), *x.shape[-3:])
+        self.space.check(x, "Sequence.item")
+        key = self.positions(place)
+        x = x.reshape(*x.shape[:-3], *([1] * (key.ndim - 3)), *x.shape[-3:])
         return unbind(x, key, side="left")
 
     def read(self, x: Tensor, length: int, vectors: Tensor) -> Tensor:
         """The most similar of ``vectors`` at each place: ``(*batch, dim, m, m)`` to ``(*batch, length)`` numbers."""
+        length = check_integer("Sequence.read", "length", length, least=0)
+        if len(vectors) == 0:
+            raise ValueError("Sequence.read: there are no vectors to choose from")
         return pairwise_similarity(self.item(x, torch.arange(length)), vectors).argmax(dim=-1)
 
 
@@ -106,4 +109,4 @@ class NGrams(nn.Module):
         runs = [items[..., start : start + count, :, :, :] for start in range(self.n)]
         if self.n == 2:
             return bind_bundle(*runs)
-        return bind_bundle(multibind(*runs[:-1]), runs[-1])  # the last binding and the bundling in one
+        return bind_bundle(multibind(runs[:-1]), runs[-1])  # the last binding and the bundling in one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -61,10 +62,14 @@ class Codebook(nn.Module):
         """Put names into the book; those that are in it already stay where they are."""
         if isinstance(names, str):
             raise TypeError(f"Codebook: give a list of names, as in [{names!r}]")
+        names = list(names)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise TypeError(f"Codebook: a name must be a string that is not empty, got {describe(name)}")
         new = [name for name in dict.fromkeys(names) if name not in self._index]
         if not new:
             return
-        made = self.space.vectors([self.prefix + name if isinstance(name, str) else name for name in new])
+        made = self.space.vectors([self.prefix + name for name in new])
         self.vectors = torch.cat([self.vectors, made.to(self.vectors.device)])
         for name in new:
             self._index[name] = len(self.names)
@@ -89,21 +94,23 @@ class Codebook(nn.Module):
 
     def forward(self, names: Any) -> Tensor:
         """Encode names, or whole numbers that are places in the book."""
+        if isinstance(names, np.ndarray):
+            names = torch.from_numpy(names.astype(np.int64)) if names.dtype.kind in "iu" else names.tolist()
         if isinstance(names, Tensor):
             if names.dtype.is_floating_point or names.dtype.is_complex or names.dtype == torch.bool:
                 raise TypeError(f"Codebook: needs names or whole numbers, got {describe(names)}")
             if names.numel() and (int(names.min()) < 0 or int(names.max()) >= len(self)):
                 raise IndexError(
-                    f"Codebook: holds {len(self)} names, so numbers must be 0 to {len(self) - 1}; "
+                    f"Codebook: holds {len(self)} names, so numbers must be from 0 and below {len(self)}; "
                     f"got {int(names.min())} to {int(names.max())}"
                 )
-            return self.vectors[names]
+            return self.vectors[names.long()]
         places = self.indices(names)  # first, since it may make the book grow
         return self.vectors[places]
 
     def get_extra_state(self) -> list[str]:
         """The names: with the space they are all that is needed."""
-        return self.names
+        return list(self.names)
 
     def set_extra_state(self, state: list[str]) -> None:
         """Take up the names of a saved book."""

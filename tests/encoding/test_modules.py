@@ -1,0 +1,168 @@
+"""All encoders are ordinary modules: they are saved, loaded, copied and chained like any other."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ghrr
+from ghrr import Space
+from ghrr.encoding import (
+    AdaptiveEncoder,
+    Circular,
+    Codebook,
+    FractionalPower,
+    GivenPositions,
+    Image,
+    Level,
+    Multimodal,
+    NGrams,
+    OneHotPositions,
+    PowerPositions,
+    Sequence,
+    Thermometer,
+    TimeSeries,
+)
+from tests.helpers import generator
+
+NUMBERS = torch.linspace(-1, 1, 6).reshape(3, 2)
+# How to make each encoder in a space, and an input for it (given the space).
+ENCODERS: dict[str, tuple[Callable[[Space], nn.Module], Callable[[Space], Any]]] = {
+    "FractionalPower": (lambda s: FractionalPower(s, 2), lambda s: NUMBERS),
+    "FractionalPower, mixed": (
+        lambda s: FractionalPower(s, 2, kernel=["rbf", "laplace"], bandwidth=[[1.0], [2.0]]),
+        lambda s: NUMBERS,
+    ),
+    "FractionalPower, unitary": (lambda s: FractionalPower(s, 2, trainable="unitary"), lambda s: NUMBERS),
+    "FractionalPower, relaxed": (lambda s: FractionalPower(s, 2, trainable="relaxed"), lambda s: NUMBERS),
+    "AdaptiveEncoder": (lambda s: AdaptiveEncoder(s, 2), lambda s: NUMBERS),
+    "Circular": (lambda s: Circular(s, 24), lambda s: NUMBERS[:, :1]),
+    "Level": (lambda s: Level(s, -1, 1), lambda s: NUMBERS),
+    "Thermometer": (lambda s: Thermometer(s, -1, 1), lambda s: NUMBERS),
+    "Codebook": (lambda s: Codebook(s, ["a", "b", "c"]), lambda s: ["c", "a"]),
+    "Sequence": (Sequence, lambda s: s.random(4, generator=generator())),
+    "NGrams": (lambda s: NGrams(2), lambda s: s.random(4, generator=generator())),
+    "Image": (lambda s: Image(s, 3, 2), lambda s: NUMBERS),
+    "TimeSeries": (lambda s: TimeSeries(s, 3, 2), lambda s: NUMBERS),
+    "Multimodal": (
+        lambda s: Multimodal({"word": Codebook(s, ["a", "b"]), "size": FractionalPower(s, 2)}),
+        lambda s: {"word": "a", "size": NUMBERS},
+    ),
+    "OneHotPositions": (OneHotPositions, lambda s: torch.tensor([1, 0])),
+    "PowerPositions": (PowerPositions, lambda s: torch.tensor([1.5, 0.0])),
+    "GivenPositions": (
+        lambda s: GivenPositions(s.random(4, generator=s.generator("places"))),
+        lambda s: torch.tensor([3, 0]),
+    ),
+    "GivenPositions, trainable": (
+        lambda s: GivenPositions(s.random(4, generator=s.generator("places")), trainable=True),
+        lambda s: torch.tensor([3, 0]),
+    ),
+}
+# What these give follows from their settings, not from tensors that a state dict could bring from another seed.
+NO_TENSORS = {"NGrams", "OneHotPositions", "Codebook"}
+
+
+def test_every_encoder_is_listed() -> None:
+    listed = {name.split(",")[0] for name in ENCODERS}
+    modules = {name for name in ghrr.encoding.__all__ if isinstance(getattr(ghrr.encoding, name), type)}
+    assert listed == modules - {"Decoded", "Spectrum"}
+
+
+def step(module: nn.Module, x: Any) -> None:
+    """Move the parameters, so that a state differs from a fresh module's."""
+    parameters = list(module.parameters())
+    if parameters:
+        optimiser = torch.optim.SGD(parameters, lr=0.5)
+        out: Tensor = module(x)
+        (out.real * torch.linspace(-1, 1, out.numel()).reshape(out.shape)).sum().backward()
+        optimiser.step()
+
+
+def saved(module: nn.Module) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    torch.save(module.state_dict(), buffer)
+    buffer.seek(0)
+    state: dict[str, Any] = torch.load(buffer, weights_only=True)
+    return state
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_state_dict_goes_to_a_file_and_back(name: str, dtype: torch.dtype) -> None:
+    make, example = ENCODERS[name]
+    space = Space(12, 2, dtype=dtype)
+    module, x = make(space), example(space)
+    step(module, x)
+    want = module(x).detach()
+    assert want.dtype == dtype
+    fresh = make(space)
+    fresh.load_state_dict(saved(module))
+    torch.testing.assert_close(fresh(x).detach(), want)
+    if name not in NO_TENSORS and name != "Multimodal":  # a module of another seed becomes the saved one
+        other = make(Space(12, 2, seed=7, dtype=dtype))
+        assert not torch.allclose(other(x).detach(), want, atol=0.05)
+        other.load_state_dict(saved(module))
+        torch.testing.assert_close(other(x).detach(), want)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_deep_copy_is_independent(name: str) -> None:
+    make, example = ENCODERS[name]
+    space = Space(12, 2)
+    module, x = make(space), example(space)
+    want = module(x).detach().clone()
+    other = copy.deepcopy(module)
+    assert torch.equal(other(x).detach(), want)
+    step(other, x)
+    with torch.no_grad():
+        for tensor in other.buffers():
+            tensor.zero_()
+    assert torch.equal(module(x).detach(), want)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_it_works_inside_a_sequential(name: str) -> None:
+    make, example = ENCODERS[name]
+    space = Space(12, 2)
+    module, x = make(space), example(space)
+
+    class Readout(nn.Module):
+        def forward(self, h: Tensor) -> Tensor:
+            return torch.view_as_real(h).flatten(start_dim=-4)
+
+    model = nn.Sequential(module, Readout(), nn.Linear(2 * space.total_dim, 3))
+    out = model(x)
+    assert out.shape == (*module(x).shape[:-3], 3)
+    out.sum().backward()
+    assert all(parameter.grad is not None for parameter in model[2].parameters())
+    prefixed = {key for key in model.state_dict() if key.startswith("0.")}
+    assert prefixed == {f"0.{key}" for key in module.state_dict()}
+
+
+def test_encoders_chain() -> None:
+    space = Space(300, 2)
+    numbers, sequence = FractionalPower(space, 1), Sequence(space)
+    values = torch.tensor([[0.5], [-1.0], [2.0]])
+    encoded = nn.Sequential(numbers, sequence)(values)
+    read = numbers.decode(sequence.item(encoded, torch.arange(3)), low=-3, high=3)
+    assert ((read.value - values).abs() < 5 * read.std).all()
+    words = nn.Sequential(Codebook(space, list("abc")), NGrams(2))
+    assert not torch.allclose(words(list("abc")), words(list("cba")), atol=0.1)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_two_of_the_same_settings_are_the_same(name: str) -> None:
+    make, example = ENCODERS[name]
+    torch.manual_seed(1)
+    one = make(Space(12, 2))
+    torch.manual_seed(2)
+    two = make(Space(12, 2))
+    x = example(Space(12, 2))
+    assert torch.equal(one(x).detach(), two(x).detach())

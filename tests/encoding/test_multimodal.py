@@ -1,0 +1,145 @@
+"""Multimodal: the similarity is the mixture of the modalities' kernels."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ghrr
+from ghrr import Space
+from ghrr.encoding import Circular, Codebook, FractionalPower, Multimodal
+from tests.encoding.common import slots, wrong
+from tests.helpers import assert_mean
+
+SPACE = Space(8000, 2)
+X = {"size": torch.tensor([0.3]), "place": torch.tensor([0.1, 0.5]), "hour": torch.tensor([23.0])}
+Y = {"size": torch.tensor([0.0]), "place": torch.tensor([0.9, -0.2]), "hour": torch.tensor([1.0])}
+
+
+def make(weights: dict[str, float] | None = None, name: str = "place") -> Multimodal:
+    return Multimodal(
+        {
+            "size": FractionalPower(SPACE, 1, kernel="laplace", name="size"),
+            "place": FractionalPower(SPACE, 2, bandwidth=0.5, name=name),
+            "hour": Circular(SPACE, 24),
+        },
+        weights,
+    )
+
+
+def mixture(model: Multimodal, weights: dict[str, float]) -> float:
+    kernels: dict[str, float] = {name: wrong(model.encoders[name]).kernel(X[name], Y[name]).item() for name in X}
+    return sum(weights[name] * value for name, value in kernels.items()) / sum(weights.values())
+
+
+@pytest.mark.parametrize("weights", [None, {"size": 1.0, "place": 3.0, "hour": 0.5}])
+def test_similarity_is_the_mixture_of_kernels(weights: dict[str, float] | None) -> None:
+    model = make(weights)
+    want = mixture(model, weights or dict.fromkeys(X, 1.0))
+    assert model.kernel(X, Y).item() == pytest.approx(want)
+    values = slots(model(X), model(Y))
+    assert_mean(values, want)
+    assert_mean(slots(model(X), model(X)), 1.0)
+    with pytest.raises(AssertionError):  # the control: other weights
+        assert_mean(values, mixture(model, {"size": 1.0, "place": 1.0, "hour": 3.0}))
+    for name in X:
+        with pytest.raises(AssertionError):  # no modality alone
+            assert_mean(values, mixture(model, {other: float(other == name) for other in X}))
+
+
+def test_modalities_do_not_mix_and_encoders_of_one_name_do() -> None:
+    """The control: two encoders of one name have the same frequencies and rotation, and the mixture fails."""
+    x, y = {"a": torch.tensor([0.2]), "b": torch.tensor([0.9])}, {"a": torch.tensor([1.2]), "b": torch.tensor([0.3])}
+
+    def pair(name: str) -> tuple[Tensor, float]:
+        a, b = FractionalPower(SPACE, 1, name="a"), FractionalPower(SPACE, 1, name=name)
+        model = Multimodal({"a": a, "b": b})
+        return slots(model(x), model(y)), model.kernel(x, y).item()
+
+    values, want = pair("b")
+    assert_mean(values, want)
+    values, want = pair("a")
+    with pytest.raises(AssertionError):
+        assert_mean(values, want)
+
+
+def test_symbols_take_part() -> None:
+    model = Multimodal({"word": Codebook(SPACE, ["cat", "dog"]), "size": FractionalPower(SPACE, 1)})
+    one, other = model({"word": ["cat", "cat"], "size": [[0.3], [0.8]]}), model({"word": "dog", "size": [0.3]})
+    assert one.shape == (2, 8000, 2, 2)  # batches broadcast
+    assert_mean(slots(one[0], other), 0.5)
+    with pytest.raises(ValueError, match=re.escape("Multimodal.kernel: the encoder of 'word' has no kernel")):
+        model.kernel({"word": "cat", "size": [0.3]}, {"word": "dog", "size": [0.3]})
+
+
+def test_weights_are_scaled_to_one() -> None:
+    space = Space(20, 2)
+    encoders = {"a": FractionalPower(space, 1, name="a"), "b": FractionalPower(space, 1, name="b")}
+    one, two = Multimodal(encoders, {"a": 1, "b": 3}), Multimodal(encoders, {"b": 0.3, "a": 0.1})
+    x = {"a": [0.1], "b": [0.2]}
+    torch.testing.assert_close(one(x), two(x))
+    torch.testing.assert_close(one(x), 0.5 * encoders["a"]([0.1]) + 0.75**0.5 * encoders["b"]([0.2]))
+    assert not torch.allclose(one(x), Multimodal(encoders)(x), atol=0.05)
+
+
+def test_an_empty_batch() -> None:
+    model = Multimodal({"a": FractionalPower(Space(20, 2), 1)})
+    assert model({"a": torch.empty(0, 1)}).shape == (0, 20, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ({"size": [0.1]}, ValueError, "inputs must have the modalities ['size', 'word'], got ['size']"),
+        ({"size": [0.1], "word": "a", "x": 1}, ValueError, "got ['size', 'word', 'x']"),
+        ({"size": [0.1], 3: "a"}, ValueError, "got ['3', 'size']"),
+        (["size", "word"], TypeError, "inputs must be a mapping of modality to value, got list"),
+        (torch.zeros(2), TypeError, "inputs must be a mapping of modality to value, got a float32 tensor"),
+        ({"size": torch.zeros(3, 1), "word": ["a", "a"]}, ValueError, "batch shapes do not broadcast: 'size' (3,)"),
+    ],
+)
+def test_bad_inputs_are_named(inputs: Any, error: type[Exception], message: str) -> None:
+    space = Space(10, 2)
+    model = Multimodal({"size": FractionalPower(space, 1), "word": Codebook(space, ["a"])})
+    with pytest.raises(error, match="Multimodal.*" + re.escape(message)):
+        model(inputs)
+
+
+@pytest.mark.parametrize(
+    ("encoders", "weights", "error", "message"),
+    [
+        ({}, None, ValueError, "give at least one encoder"),
+        (
+            {"a": FractionalPower(Space(10, 2), 1), "b": FractionalPower(Space(10, 2, seed=1), 1)},
+            None,
+            ValueError,
+            "all encoders must be of one space; 'b' is of Space(dim=10, m=2, seed=1), not Space(dim=10, m=2, seed=0)",
+        ),
+        ({"a": nn.Identity()}, None, ValueError, "all encoders must be of one space; 'a' is of None"),
+        (
+            {"type": Codebook(Space(10, 2))},
+            None,
+            ValueError,
+            "not possible as the name of a modality: attribute 'type'",
+        ),
+        ({"a.b": Codebook(Space(10, 2))}, None, ValueError, "not possible as the name of a modality"),
+        ({"a": Codebook(Space(10, 2))}, {"b": 1.0}, ValueError, "weights must have the modalities ['a'], got ['b']"),
+        ({"a": Codebook(Space(10, 2))}, {"a": 0.0}, ValueError, "weight of 'a' must lie in (0.0, inf), got"),
+        ({"a": Codebook(Space(10, 2))}, {"a": -1.0}, ValueError, "weight of 'a' must lie in (0.0, inf), got"),
+        ({"a": Codebook(Space(10, 2))}, [1.0], TypeError, "weights must be a mapping"),
+    ],
+)
+def test_bad_settings_are_named(encoders: Any, weights: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match="Multimodal: .*" + re.escape(message)):
+        Multimodal(encoders, weights)
+
+
+def test_similarity_of_whole_hypervectors_is_what_slots_say() -> None:
+    model = make()
+    assert ghrr.similarity(model(X), model(Y)).item() == pytest.approx(
+        slots(model(X), model(Y)).mean().item(), abs=1e-5
+    )

@@ -1,0 +1,196 @@
+"""Numbers on a scale: straight lines, clamped ends, and a circle that closes."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr import Space
+from ghrr.encoding import Circular, Level, Thermometer
+from ghrr.unitary import check_unitary
+from tests.encoding.common import slots
+from tests.helpers import assert_mean, assert_std, generator
+
+SPACE = Space(200, 2)
+SCALES: list[type[Level] | type[Thermometer]] = [Level, Thermometer]
+
+
+def place_share(level: Level | Thermometer, x: Tensor) -> Tensor:
+    """The share of slots that come from the upper end."""
+    same: Tensor = (level(x) == level.above).all(dim=(-1, -2)).double().mean(dim=-1)
+    return same
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_share_of_slots_is_the_place_on_the_scale(scale: type[Level] | type[Thermometer]) -> None:
+    level = scale(SPACE, -3, 7)
+    x = torch.linspace(-3, 7, 97)
+    assert ((place_share(level, x) - (x.double() + 3) / 10).abs() <= 1 / SPACE.dim).all()
+    assert place_share(level, torch.tensor(-3)) == 0
+    assert place_share(level, torch.tensor(7)) == 1
+    assert ((place_share(level, x) - (x.double() + 2) / 10).abs() > 1 / SPACE.dim).any()  # the control
+    assert check_unitary(level(x))
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_level_similarity_is_a_straight_line(m: int) -> None:
+    """1 - |x - y| / (high - low); where the slots differ, the noise of so many slots between the two ends is left."""
+    values = []
+    for seed in range(200):
+        level = Level(Space(40, m, seed=seed), 0, 10)
+        values.append(ghrr.similarity(level(torch.tensor([0.0, 2.0, 5.0])), level(torch.tensor([10.0, 5.0, 6.0]))))
+    for off, distance in zip(torch.stack(values).unbind(1), (10, 3, 1), strict=True):
+        assert_mean(off, 1 - distance / 10)
+        # distance / 10 of the slots have noise: its deviation is that of the space times the root of the share.
+        assert_std(off - (1 - distance / 10), Space(40, m).noise_std * math.sqrt(distance / 10))
+        with pytest.raises(AssertionError):  # the control: another slope
+            assert_mean(off, 1 - distance / 9)
+
+
+def test_level_is_exact_but_for_the_noise_between_its_ends() -> None:
+    level = Level(SPACE, 0, 1)
+    x = torch.linspace(0, 1, 21)
+    matrix = ghrr.pairwise_similarity(level(x), level(x))
+    straight = 1 - (x[:, None] - x).abs()
+    assert (matrix - straight).abs().max() < 1 / SPACE.dim + 5 * SPACE.noise_std
+
+
+def test_thermometer_similarity_is_a_straight_line_without_noise() -> None:
+    thermometer = Thermometer(SPACE, 0, 5)
+    x = torch.linspace(0, 5, 41)
+    matrix = ghrr.pairwise_similarity(thermometer(x), thermometer(x))
+    straight = 1 - 2 * (x[:, None] - x).abs() / 5
+    assert (matrix - straight).abs().max() <= 2 / SPACE.dim + 1e-5
+    assert (matrix[0, -1] + 1).abs() < 1e-5
+    assert (matrix - (1 - (x[:, None] - x).abs() / 5)).abs().max() > 0.5  # the control: the line of Level
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_outside_the_scale_the_nearer_end_is_taken(scale: type[Level] | type[Thermometer]) -> None:
+    level = scale(SPACE, 0, 10)
+    assert torch.equal(level([-5.0, -1e30, 0.0]), level([0.0, 0.0, 0.0]))
+    assert torch.equal(level([11, 10**9]), level([10, 10]))
+    assert not torch.equal(level(9), level(10))
+    assert torch.equal(level(0), level.below)
+    assert torch.equal(level(10), level.above)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_numbers_of_every_kind_and_batches(scale: type[Level] | type[Thermometer]) -> None:
+    level = scale(Space(20, 2, dtype=torch.complex128), 0, 10)
+    want = level(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert want.dtype == torch.complex128
+    inputs: list[Any] = [[[1, 2], [3, 4]], np.array([[1, 2], [3, 4]]), torch.tensor([[1, 2], [3, 4]]).double()]
+    for x in inputs:
+        assert torch.equal(level(x), want)
+    assert level(3).shape == (20, 2, 2)
+    assert level([]).shape == (0, 20, 2, 2)
+    assert level(torch.empty(2, 0)).shape == (2, 0, 20, 2, 2)
+
+
+def test_scales_of_different_names_are_independent() -> None:
+    space = Space(3000, 2)
+    one, two = Level(space, 0, 1), Level(space, 0, 1, name="other")
+    assert_mean(slots(one(0.3), two(0.3)), 0.0)
+    assert torch.equal(one(0.3), Level(space, 0, 1)(0.3))
+    with pytest.raises(AssertionError):
+        assert_mean(slots(one(0.3), one(0.4)), 0.0)
+    assert not torch.equal(one.thresholds, two.thresholds)
+
+
+# --------------------------------------------------------------------------------------------------------------- circle
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_the_circle_closes(dtype: torch.dtype) -> None:
+    clock = Circular(Space(200, 2, dtype=dtype), period=24)
+    x = torch.linspace(0, 24, 50, dtype=torch.float64)[:, None]
+    digits = 1e-5 if dtype == torch.complex64 else 1e-11
+    for turns in (1, -1, 3):
+        torch.testing.assert_close(clock(x + 24 * turns), clock(x), atol=digits, rtol=0)
+    assert not torch.allclose(clock(x + 12), clock(x), atol=0.5)
+
+
+def test_the_circle_closes_after_many_turns() -> None:
+    """Hours since 1970 in double precision: frequencies in single precision must not drift away."""
+    clock = Circular(SPACE, period=24)
+    x = torch.rand(20, 1, dtype=torch.float64, generator=generator())
+    torch.testing.assert_close(clock(x + 24 * 20_000), clock(x), atol=1e-5, rtol=0)
+    torch.testing.assert_close(clock.compose(x + 24 * 20_000), clock(x), atol=1e-5, rtol=0)
+    assert not torch.allclose(clock(x + 24 * 20_000 + 6), clock(x), atol=0.5)
+
+
+@pytest.mark.parametrize("bandwidth", [None, 1.0, 12.0])
+def test_similarity_on_the_circle_follows_its_kernel(bandwidth: float | None) -> None:
+    clock = Circular(Space(5000, 2), period=24, bandwidth=bandwidth)
+    for x, y in ((1.0, 2.0), (23.0, 1.0), (3.0, 9.0)):
+        value = clock.kernel([x], [y]).item()
+        assert_mean(slots(clock([x]), clock([y])), value)
+        assert value == pytest.approx(clock.kernel([x + 24], [y]).item(), abs=1e-5)
+    if bandwidth == 1.0:
+        # The rbf, far from closing, times the transform of the rounding.
+        assert clock.kernel([23.0], [1.0]).item() == pytest.approx(math.exp(-2) * np.sinc(2 / 24), abs=1e-5)
+        with pytest.raises(AssertionError):
+            assert_mean(slots(clock([23.0]), clock([1.0])), math.exp(-(22**2) / 2))  # the control: a line, no circle
+
+
+def test_a_circle_can_be_decoded_and_trained_through() -> None:
+    clock = Circular(SPACE, period=24)
+    found = clock.decode(clock([[5.0], [29.0]]), low=0, high=24)
+    torch.testing.assert_close(found.value, torch.tensor([[5.0], [5.0]]), atol=1e-3, rtol=0)
+    x = torch.tensor([5.0], requires_grad=True)
+    ghrr.similarity(clock(x), clock([6.0])).backward()
+    assert x.grad is not None
+    assert x.grad.item() > 0
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    ("low", "high", "error", "message"),
+    [
+        (1, 1, ValueError, "high must lie in (1.0, inf), got"),
+        (2, 1, ValueError, "high must lie in (2.0, inf), got"),
+        (math.nan, 1, ValueError, "low must lie in (-inf, inf), got"),
+        (0, math.inf, ValueError, "high must lie in (0.0, inf), got"),
+        ("a", 1, TypeError, "low must be a real number, got str 'a'"),
+    ],
+)
+def test_bad_scales(
+    scale: type[Level] | type[Thermometer], low: Any, high: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(f"{scale.__name__}: {message}")):
+        scale(SPACE, low, high)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_bad_numbers(scale: type[Level] | type[Thermometer]) -> None:
+    level = scale(SPACE, 0, 1)
+    with pytest.raises(ValueError, match=re.escape("input (1,) is not finite: nan")):
+        level([0.1, math.nan])
+    with pytest.raises(ValueError, match="is not finite: inf"):
+        level(math.inf)
+    for x in ("a", None, [0.1, "b"]):
+        with pytest.raises(TypeError, match=f"{scale.__name__}: needs numbers, got"):
+            level(x)
+
+
+def test_bad_circles() -> None:
+    for period in (0, -1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="Circular: period must lie in"):
+            Circular(SPACE, period)
+    with pytest.raises(ValueError, match="Circular: bandwidth must lie in"):
+        Circular(SPACE, 24, bandwidth=0)
+    with pytest.raises(ValueError, match=re.escape("Circular: needs 1 feature on the last axis, (*, 1); got")):
+        Circular(SPACE, 24)([1.0, 2.0])
+    with pytest.raises(ValueError, match=re.escape("Circular: feature 0 of input (0,) is not finite")):
+        Circular(SPACE, 24)([[math.inf]])
