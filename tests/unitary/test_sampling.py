@@ -87,7 +87,17 @@ def test_exp_hermitian_is_unitary_for_any_matrix(m: int) -> None:
 
 
 def test_exp_hermitian_gradient() -> None:
-    assert torch.autograd.gradcheck(exp_hermitian, gaussian(2, 3, 3).requires_grad_())
+    for m in (1, 2, 3):
+        assert torch.autograd.gradcheck(exp_hermitian, gaussian(2, m, m).requires_grad_())
+        assert torch.autograd.gradcheck(exp_hermitian, torch.zeros(2, m, m, dtype=torch.complex128, requires_grad=True))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-3, 1.0, 30.0])
+def test_closed_form_of_exp_equals_the_series(scale: float) -> None:
+    x = scale * gaussian(50, 2, 2)
+    torch.testing.assert_close(exp_hermitian(x), torch.matrix_exp(0.5j * (x + x.mH)))
+    x[0] = scale * torch.eye(2)  # equal eigenvalues
+    torch.testing.assert_close(exp_hermitian(x), torch.matrix_exp(0.5j * (x + x.mH)))
 
 
 def test_large_batches_do_not_go_one_by_one() -> None:

@@ -86,7 +86,8 @@ class AdaptiveEncoder(nn.Module):
                 f"AdaptiveEncoder: the network must give {(*x.shape[:-1], self.latent)} for an input of shape "
                 f"{tuple(x.shape)}, got {tuple(coordinates.shape)}"
             )
-        return torch.tensordot(coordinates.to(self.axes.dtype), self.axes, dims=1)
+        matrices: Tensor = torch.tensordot(coordinates.to(self.axes.dtype), self.axes, dims=1)
+        return matrices
 
     def rotation(self, x: Any) -> Tensor:
         r"""The whole rotation :math:`Q_j e^{iH_j(x)}`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""

@@ -129,19 +129,22 @@ class FractionalPower(nn.Module):
         numbers = self._numbers(x)
         rotation = self.rotation
         if torch.is_grad_enabled() and (numbers.requires_grad or rotation.requires_grad):
-            return self._encode(numbers, rotation)
+            return rotation * self._diagonal(numbers)[..., None, :]
         rows = numbers.reshape(-1, self.n_features)
         out = numbers.new_empty((len(rows), *self.space.shape), dtype=self.space.dtype)
         step = max(1, _CHUNK_PHASES // (self.space.dim * self.space.m))
         for start in range(0, len(rows), step):
-            out[start : start + step] = self._encode(rows[start : start + step], rotation)
+            chunk = out[start : start + step]
+            diagonal = self._diagonal(rows[start : start + step])
+            for i in range(self.space.m):  # all rows, then one product in place: nothing is broadcast within a slot
+                chunk[..., i, :] = diagonal
+            chunk *= rotation
         return out.reshape(*numbers.shape[:-1], *self.space.shape)
 
-    def _encode(self, x: Tensor, rotation: Tensor) -> Tensor:
+    def _diagonal(self, x: Tensor) -> Tensor:
         angles = self._angles(x)
         real = self.frequencies.dtype
-        diagonal = torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))
-        return rotation * diagonal[..., None, :]
+        return torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))
 
     def factors(self, x: Any) -> Tensor:
         r"""One diagonal hypervector per feature, :math:`\mathrm{diag}(e^{i w_{jkf} x_f})`.

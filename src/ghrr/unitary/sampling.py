@@ -109,4 +109,20 @@ def exp_hermitian(x: Tensor) -> Tensor:
     True
     """
     check_square("exp_hermitian(x)", x)
-    return torch.matrix_exp(0.5j * (x + x.mH))
+    hermitian = (x + x.mH) / 2
+    if x.shape[-1] == 2:
+        return _exp_hermitian_pair(hermitian)
+    return torch.matrix_exp(1j * hermitian)
+
+
+def _exp_hermitian_pair(h: Tensor) -> Tensor:
+    r"""The closed form for m = 2, several times faster: :math:`e^{ia} (\cos b + i\,\frac{\sin b}{b} N)` where a is half
+    of the trace, N = H - a, and N² = b².
+    """
+    first, second, corner = h[..., 0, 0].real, h[..., 1, 1].real, h[..., 0, 1]
+    half_trace, half_gap = (first + second) / 2, (first - second) / 2
+    size = torch.sqrt(half_gap.square() + corner.real.square() + corner.imag.square() + 1e-20)  # smooth at zero too
+    cos, sinc = torch.cos(size), torch.sin(size) / size
+    top, off = torch.complex(cos, sinc * half_gap), 1j * sinc * corner
+    special = torch.stack([top, off, -off.conj(), top.conj()], dim=-1).reshape(h.shape)
+    return special * torch.complex(torch.cos(half_trace), torch.sin(half_trace))[..., None, None]

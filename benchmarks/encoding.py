@@ -1,0 +1,160 @@
+"""Time of encoding numbers against the time of what it cannot avoid: one matrix product, its sines and its cosines.
+
+A batch of 10,000 × 32 features at total_dim 4096, for m = 1, 2 and 4. First the encoding is compared with the plain
+formula; where they differ there is no time. Then the rivals take turns in one process, so that all meet the same state
+of the machine, and a ratio is that of two neighbours. Run it on a machine that does nothing else::
+
+    python benchmarks/encoding.py
+
+- product, sin, cos: the least that any encoder of so many phases computes. Its three results are new tensors.
+- with output: that, and writing one complex tensor of total_dim numbers per row, each phase m times, in the order that
+  is quickest to write (not the one of an encoding) and without the product with the rotation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.encoding import FractionalPower
+from ghrr.files import atomic_write
+
+TARGET = 1.3
+
+
+def plain_encoding(encoder: FractionalPower, x: Tensor) -> Tensor:
+    """The formula: Q_j diag(exp(i w_jk · x)), in double precision."""
+    angles = torch.einsum("bn,jkn->bjk", x.double(), encoder.frequencies.double())
+    return encoder.rotation.to(torch.complex128) @ torch.diag_embed(torch.exp(1j * angles))
+
+
+def check(encoder: FractionalPower, x: Tensor) -> float:
+    """Largest difference between the encoding of some rows and the formula; raises where it is more than rounding."""
+    ends = torch.cat([torch.arange(len(x))[:100], torch.arange(len(x))[-100:]])
+    rows = x[ends]
+    difference = float((encoder(x)[ends] - plain_encoding(encoder, rows)).abs().max())
+    largest_angle = float(encoder.phases(rows).abs().max())
+    bound = 8 * torch.finfo(x.dtype).eps * max(1.0, largest_angle)
+    if not difference <= bound:
+        raise SystemExit(f"encoding differs from the formula by {difference:.2e}, more than {bound:.2e}: no time")
+    return difference
+
+
+def rivals(encoder: FractionalPower, x: Tensor) -> dict[str, Callable[[], object]]:
+    """What is timed, by name."""
+    space = encoder.space
+    weights = encoder.frequencies.flatten(0, 1).mT.contiguous()
+
+    def unavoidable() -> tuple[Tensor, Tensor]:
+        angles = x @ weights
+        return torch.cos(angles), torch.sin(angles)
+
+    def with_output() -> Tensor:
+        cos, sin = unavoidable()
+        out = torch.empty((len(x), space.m, space.dim * space.m), dtype=space.dtype)
+        for i in range(space.m):
+            torch.complex(cos, sin, out=out[:, i])
+        return out
+
+    return {"unavoidable": unavoidable, "with_output": with_output, "encoding": lambda: encoder(x)}
+
+
+def measure(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each, taking turns; one round of warm-up is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(repeats + 1):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            result = function()
+            elapsed = time.perf_counter() - start
+            del result
+            if turn:
+                seconds[name].append(elapsed)
+    return seconds
+
+
+def quartiles(values: Sequence[float]) -> dict[str, float]:
+    """Median and the quartiles about it."""
+    low, median, high = statistics.quantiles(values, n=4)
+    return {"median": median, "low": low, "high": high}
+
+
+def run(m: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Check, then time, one m."""
+    space = ghrr.Space.from_total(options.total_dim, m, seed=0)
+    encoder = FractionalPower(space, options.features)
+    x = torch.randn(options.rows, options.features, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        difference = check(encoder, x)
+        seconds = measure(rivals(encoder, x), options.repeats)
+    result: dict[str, Any] = {"m": m, "dim": space.dim, "phases": space.dim * m, "largest_difference": difference}
+    result["seconds"] = {name: quartiles(values) for name, values in seconds.items()}
+    for name in ("unavoidable", "with_output"):
+        pairs = zip(seconds["encoding"], seconds[name], strict=True)
+        result[f"ratio_to_{name}"] = quartiles([mine / least for mine, least in pairs])
+    return result
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """The results for the terminal."""
+    lines = [
+        "milliseconds, median (quartiles); ratio of neighbouring runs, median (quartiles)",
+        f"{'m':>2}{'phases':>8}{'product, sin, cos':>24}{'with output':>24}{'encoding':>24}"
+        f"{'ratio':>20}{'ratio, with output':>22}",
+    ]
+    for r in results:
+        times = [{k: 1e3 * v for k, v in s.items()} for s in r["seconds"].values()]
+        spans = [f"{t['median']:.0f} ({t['low']:.0f} to {t['high']:.0f})" for t in times]
+        ratios = [r["ratio_to_unavoidable"], r["ratio_to_with_output"]]
+        cells = [f"{q['median']:.2f} ({q['low']:.2f} to {q['high']:.2f})" for q in ratios]
+        lines.append(
+            f"{r['m']:>2}{r['phases']:>8}{''.join(f'{span:>24}' for span in spans)}{cells[0]:>20}{cells[1]:>22}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Check and time the encoder, print the table, write the numbers; gives the numbers."""
+    parser = argparse.ArgumentParser(description="Time of encoding against what it cannot avoid.")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--total-dim", type=int, default=4096)
+    parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    if options.repeats < 2:
+        parser.error("--repeats must be at least 2")
+    results = [run(m, options) for m in options.m]
+    print(table(results))
+    report = {
+        "command": shlex.join(["python", "benchmarks/encoding.py", *given]),
+        "rows": options.rows,
+        "features": options.features,
+        "total_dim": options.total_dim,
+        "repeats": options.repeats,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "target_ratio": TARGET,
+        "results": results,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    with atomic_write(options.out / "encoding.json") as path:
+        path.write_text(json.dumps(report, indent=1) + "\n")
+    return report
+
+
+if __name__ == "__main__":
+    main()
