@@ -115,7 +115,7 @@ FULL = (
     ),
 )
 QUICK = (
-    replace(FULL[0], n_train=400, stationary_bandwidths=(0.02, 0.03, 0.05, 0.1), adaptive_bandwidths=(0.2,), steps=60),
+    replace(FULL[0], adaptive_bandwidths=(0.4,)),
     replace(
         FULL[1],
         n_train=300,
