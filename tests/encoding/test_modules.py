@@ -75,6 +75,15 @@ def test_every_encoder_is_listed() -> None:
     assert listed == modules - {"Decoded", "Spectrum"}
 
 
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_global_seed_is_untouched(name: str) -> None:
+    make, example = ENCODERS[name]
+    space = Space(6, 2)
+    before = torch.get_rng_state()
+    make(space)(example(space))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def step(module: nn.Module, x: Any) -> None:
     """Move the parameters, so that a state differs from a fresh module's."""
     parameters = list(module.parameters())

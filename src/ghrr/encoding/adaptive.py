@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from ghrr._checks import check_integer
 from ghrr.encoding.fractional_power import FractionalPower
@@ -101,7 +102,9 @@ class AdaptiveEncoder(nn.Module):
 
 def _mlp(space: Space, n_features: int, hidden: int, latent: int) -> nn.Sequential:
     """Two hidden layers and zeros at the end; drawn from the seed of the space, not from the global one."""
-    first, second, last = nn.Linear(n_features, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, latent)
+    widths = ((n_features, hidden), (hidden, hidden), (hidden, latent))
+    # A linear layer's own start would draw from the global seed.
+    first, second, last = (skip_init(nn.Linear, *sizes) for sizes in widths)  # type: ignore[no-untyped-call]
     source = space.generator("adaptive network")
     with torch.no_grad():
         for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # steep at first: it must bend within the data
