@@ -4,7 +4,8 @@ Two problems: a noisy chirp, slow on the left and fast on the right, and a photo
 temple (pixel position to grey value, from a part of the pixels). Both encoders have the same total dimension and the
 same readout, ridge regression on the real and imaginary parts of the encoding.
 
-- stationary: ``FractionalPower`` with m = 1; kernel, bandwidth and ridge strength by cross-validation.
+- stationary: ``FractionalPower`` with m = 1; kernel, bandwidth, random or quasi-random frequencies and ridge strength
+  by cross-validation.
 - adaptive: ``AdaptiveEncoder`` with m = 2; bandwidth and ridge strength by cross-validation on the same folds, and the
   network trained anew in each fold, by the leave-one-out error that ridge regression has in closed form.
 
@@ -38,7 +39,8 @@ from ghrr.encoding import AdaptiveEncoder, FractionalPower
 from ghrr.files import atomic_write
 from ghrr.paper.style import BLACK, BLUE, GREY, ORANGE, style
 
-KERNELS = ("rbf", "matern-1/2", "matern-3/2", "matern-5/2", "laplace", "cauchy")
+KERNELS = ("rbf", "matern-1/2", "matern-3/2", "matern-5/2", "laplace", "cauchy", "sinc")
+SPREADS = ("random", "qmc")  # of the frequencies
 STRENGTHS = tuple(10.0**k for k in range(-9, 2))
 FIRST_SEED = 100  # the sizes below were chosen with other seeds
 STATIONARY, ADAPTIVE = "stationary", "adaptive"
@@ -60,6 +62,7 @@ class Setting:
     latent: int
     hidden: int
     steps: int
+    starts: int = 1  # of the network, of which the best by leave-one-out error on the training data is kept
     rate: float = 0.02
     folds: int = 4
     noise: float = 0.0  # of the chirp
@@ -101,6 +104,7 @@ FULL = (
         latent=2,
         hidden=32,
         steps=120,
+        starts=2,
     ),
     Setting(
         problem="photo",
@@ -207,25 +211,38 @@ def leave_one_out(z: Tensor, y: Tensor, strength: Tensor) -> Tensor:
 # The two encoders
 
 
-def train(encoder: AdaptiveEncoder, x: Tensor, y: Tensor, *, steps: int, rate: float) -> AdaptiveEncoder:
-    """Fit the network of an adaptive encoder, and a ridge strength beside it, to the leave-one-out error by Adam."""
+def train(encoder: AdaptiveEncoder, x: Tensor, y: Tensor, *, steps: int, rate: float) -> float:
+    """Fit the network of an adaptive encoder, and a ridge strength beside it, to the leave-one-out error by Adam.
+
+    Gives the error reached.
+    """
+    error = torch.tensor(torch.inf)
     log_strength = torch.tensor(-5.0, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([*encoder.network.parameters(), log_strength], lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         optimizer.zero_grad()
-        leave_one_out(features(encoder, x), y, log_strength.exp()).backward()  # type: ignore[no-untyped-call]
+        error = leave_one_out(features(encoder, x), y, log_strength.exp())
+        error.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    return encoder
+    return float(error)
 
 
-def stationary_maker(setting: Setting, seed: int, kernel: str, bandwidth: float) -> Maker:
-    """Makes the fixed encoder of one kernel and bandwidth; it needs no training."""
+def redraw(network: torch.nn.Module, generator: torch.Generator) -> None:
+    """Another start of the network, from the same distributions; the last layer stays at zero."""
+    with torch.no_grad():
+        for parameter in network.parameters():
+            bound = float(parameter.abs().max())
+            parameter.uniform_(-bound, bound, generator=generator)
+
+
+def stationary_maker(setting: Setting, seed: int, **choice: Any) -> Maker:
+    """Makes the fixed encoder of one kernel, bandwidth and kind of frequencies; it needs no training."""
 
     def make(x: Tensor, _: Tensor) -> Encoder:
         space = ghrr.Space.from_total(setting.total_dim, 1, seed=seed)
-        return FractionalPower(space, x.shape[1], kernel=kernel, bandwidth=bandwidth)
+        return FractionalPower(space, x.shape[1], **choice)
 
     return make
 
@@ -236,8 +253,13 @@ def adaptive_maker(setting: Setting, seed: int, bandwidth: float) -> Maker:
     def make(x: Tensor, y: Tensor) -> Encoder:
         space = ghrr.Space.from_total(setting.total_dim, 2, seed=seed)
         n, latent, hidden = x.shape[1], setting.latent, setting.hidden
-        encoder = AdaptiveEncoder(space, n, latent=latent, hidden=hidden, bandwidth=bandwidth)
-        return train(encoder, x, y, steps=setting.steps, rate=setting.rate)
+        reached: dict[float, Encoder] = {}
+        for start in range(setting.starts):
+            encoder = AdaptiveEncoder(space, n, latent=latent, hidden=hidden, bandwidth=bandwidth)
+            if start:
+                redraw(encoder.network, space.generator(f"start {start}"))
+            reached[train(encoder, x, y, steps=setting.steps, rate=setting.rate)] = encoder
+        return reached[min(reached)]
 
     return make
 
@@ -246,9 +268,11 @@ def candidates(setting: Setting, seed: int) -> dict[str, list[tuple[dict[str, An
     """What cross-validation chooses from, for each competitor."""
     return {
         STATIONARY: [
-            ({"kernel": kernel, "bandwidth": bandwidth}, stationary_maker(setting, seed, kernel, bandwidth))
+            (choice, stationary_maker(setting, seed, **choice))
             for kernel in KERNELS
             for bandwidth in setting.stationary_bandwidths
+            for spread in SPREADS
+            for choice in [{"kernel": kernel, "bandwidth": bandwidth, "features": spread}]
         ],
         ADAPTIVE: [
             ({"kernel": "rbf", "bandwidth": bandwidth}, adaptive_maker(setting, seed, bandwidth))
@@ -456,6 +480,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "kernels": KERNELS,
+        "frequencies": SPREADS,
         "ridge_strengths": STRENGTHS,
         "settings": [asdict(setting) for setting in settings],
         "summary": summaries,

@@ -187,8 +187,15 @@ class Space:
         labels = [name if name.isidentifier() else repr(name) for name in names]
         return tuple(Hypervector(vector, self, label) for vector, label in zip(vectors, labels, strict=True))
 
-    def vectors(self, names: Sequence[str]) -> Tensor:
+    def vectors(self, names: Sequence[str], *, namespace: str = "") -> Tensor:
         """The atoms of many names as one tensor.
+
+        Parameters
+        ----------
+        names
+            What they are called.
+        namespace
+            Names of another namespace are other atoms.
 
         Shapes
         ------
@@ -201,18 +208,21 @@ class Space:
         for start in range(0, len(names), step):
             block = names[start : start + step]
             out[start : start + len(block)] = self._build(
-                self._numbers("rotation", self._rotation_numbers, block),
-                self._numbers("phases", (self.dim, self.m), block),
+                self._numbers("rotation", self._rotation_numbers, block, namespace),
+                self._numbers("phases", (self.dim, self.m), block, namespace),
             )
         return out
 
-    def _numbers(self, what: str, shape: tuple[int, ...], names: Sequence[str]) -> Tensor:
+    def _numbers(self, what: str, shape: tuple[int, ...], names: Sequence[str], namespace: str) -> Tensor:
         """The uniform numbers behind one part of the atoms of these names."""
-        streams = [labelled_uniform(math.prod(shape), self.seed, what, name) for name in names]
+        labels = (what, namespace) if namespace else (what,)
+        streams = [labelled_uniform(math.prod(shape), self.seed, *labels, name) for name in names]
         return torch.cat([torch.empty(0, dtype=torch.float64), *streams]).reshape(len(names), *shape)
 
-    def rotations(self, names: Sequence[str]) -> Tensor:
+    def rotations(self, names: Sequence[str], *, namespace: str = "") -> Tensor:
         """The rotations Q of the atoms of these names: what is left of them without phases.
+
+        Parameters are those of :meth:`vectors`.
 
         Shapes
         ------
@@ -230,7 +240,11 @@ class Space:
         shape = (len(names), *self.shape)
         if self._one_for_all:
             return self._shared_rotation.to(self.dtype).expand(shape)
-        return self._rotations(self._numbers("rotation", self._rotation_numbers, names)).to(self.dtype).expand(shape)
+        return (
+            self._rotations(self._numbers("rotation", self._rotation_numbers, names, namespace))
+            .to(self.dtype)
+            .expand(shape)
+        )
 
     def random(self, *batch: int, generator: torch.Generator) -> Tensor:
         """Anonymous base hypervectors, on the generator's device.

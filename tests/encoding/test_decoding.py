@@ -193,3 +193,17 @@ def test_bad_hypervectors() -> None:
         encoder.decode(torch.zeros(20, 2, 2), low=0, high=1)
     with pytest.raises(ValueError, match=re.escape("FractionalPower.decode: slot (0, 0) of h")):
         encoder.decode(encoder.space.empty(1) * math.nan, low=0, high=1)
+
+
+@pytest.mark.parametrize("bandwidth", [[[10.0], [0.1]], [[100.0], [0.1]]])
+def test_mixtures_of_wide_and_narrow_kernels_are_decoded(bandwidth: list[list[float]]) -> None:
+    encoder = FractionalPower(Space(1000, 2), 1, bandwidth=bandwidth)
+    x = torch.linspace(-4.9, 4.9, 200)[:, None]
+    found = encoder.decode(encoder(x), low=-5, high=5)
+    torch.testing.assert_close(found.value, x, atol=1e-3, rtol=0)
+
+
+def test_a_place_on_the_edge_of_the_box_is_not_called_sure() -> None:
+    encoder = FractionalPower(Space(1000, 2), 1)
+    found = encoder.decode(encoder([[2.0], [1.0]]), low=-1, high=1.5)
+    assert found.std.isinf().tolist() == [[True], [False]]

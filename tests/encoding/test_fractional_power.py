@@ -533,3 +533,22 @@ def test_bad_settings_are_named(settings: dict[str, Any], error: type[Exception]
 def test_a_rotation_that_is_no_tensor_is_named() -> None:
     with pytest.raises(ValueError, match="rotation must be"):
         FractionalPower(Space(10, 3), 2, rotation=wrong(np.eye(3)))
+
+
+def test_numbers_and_bandwidths_beyond_floats_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"numbers as large as 1e\+37 have no angle here"):
+        FractionalPower(Space(200, 2), 1, kernel="laplace")(torch.tensor([1e37]))
+    with pytest.raises(ValueError, match=r"bandwidth 1e-40 is too small for torch.float32"):
+        FractionalPower(Space(20, 2), 1, bandwidth=1e-40)
+
+
+def test_more_bad_input() -> None:
+    encoder = FractionalPower(Space(20, 2), 1)
+    with pytest.raises(ValueError, match=r"kernel\(x, y\): the batch shapes do not broadcast"):
+        encoder.kernel(torch.zeros(3, 1), torch.zeros(4, 1))
+    with pytest.raises(ValueError, match=r"rotation must be torch.complex64 of shape"):
+        FractionalPower(Space(20, 2), 1, rotation=[[1, 0], [0, 1]])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"kernel_weights\(first, second\): first and second differ in m"):
+        ghrr.encoding.kernel_weights(Space(5, 2).identity(), Space(5, 3).identity())
+    with pytest.raises(ValueError, match="quasi-random points exist for up to 21201 features, not 30000"):
+        FractionalPower(Space(2, 1), 30_000, features="qmc")

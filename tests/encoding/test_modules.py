@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,40 @@ def test_every_encoder_is_listed() -> None:
     listed = {name.split(",")[0] for name in ENCODERS}
     modules = {name for name in ghrr.encoding.__all__ if isinstance(getattr(ghrr.encoding, name), type)}
     assert listed == modules - {"Decoded", "Spectrum"}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.complex128])
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
+def test_encoders_keep_the_precision_of_their_space(name: str, dtype: torch.dtype) -> None:
+    make, example = ENCODERS[name]
+    space = Space(6, 2)
+    module = make(space)
+    before = module(example(space))
+    for cast in (module.to(dtype), nn.Sequential(module).to(dtype)[0], module.double(), module.bfloat16()):
+        after = cast(example(space))
+        assert after.dtype == before.dtype
+        assert torch.equal(after, before)
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODERS if "unitary" not in name])  # torch cannot pickle those
+def test_encoders_travel_to_other_processes(name: str) -> None:
+    make, example = ENCODERS[name]
+    space = Space(6, 2)
+    module = make(space)
+    again = pickle.loads(pickle.dumps(module))
+    assert torch.equal(again(example(space)), module(example(space)))
+
+
+def test_adaptive_encoders_of_other_names_have_other_networks() -> None:
+    one, two = (AdaptiveEncoder(Space(6, 2), 2, name=name) for name in ("a", "b"))
+    assert not torch.equal(next(one.network.parameters()), next(two.network.parameters()))
+
+
+@pytest.mark.parametrize("x", [1.0, 1e4, 1e6])
+def test_an_untrained_adaptive_encoder_has_all_the_digits(x: float) -> None:
+    number = torch.tensor([[x]], dtype=torch.float64)
+    torch.testing.assert_close(AdaptiveEncoder(Space(50, 2), 1)(number), FractionalPower(Space(50, 2), 1)(number))
 
 
 @pytest.mark.parametrize("name", ENCODERS)

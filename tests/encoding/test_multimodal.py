@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import ghrr
 from ghrr import Space
@@ -51,20 +51,32 @@ def test_similarity_is_the_mixture_of_kernels(weights: dict[str, float] | None) 
             assert_mean(values, mixture(model, {other: float(other == name) for other in X}))
 
 
-def test_modalities_do_not_mix_and_encoders_of_one_name_do() -> None:
-    """The control: two encoders of one name have the same frequencies and rotation, and the mixture fails."""
+@pytest.mark.parametrize(
+    "settings", [{"m": 2}, {"m": 1}, {"m": 2, "rotation": "shared"}, {"m": 2, "rotation": "fixed"}]
+)
+@pytest.mark.parametrize("name", ["b", "a"])
+def test_modalities_do_not_mix(name: str, settings: dict[str, Any]) -> None:
+    """Also for FHRR, for shared rotations and for two encoders of one name: their keys keep them apart."""
+    space = Space(8000, **settings)
     x, y = {"a": torch.tensor([0.2]), "b": torch.tensor([0.9])}, {"a": torch.tensor([1.2]), "b": torch.tensor([0.3])}
+    encoders = {"a": FractionalPower(space, 1, name="a"), "b": FractionalPower(space, 1, name=name)}
+    model = Multimodal(encoders)
+    assert_mean(slots(model(x), model(y)), model.kernel(x, y).item())
+    if name == "a":  # the control: without keys they would mix
+        bare = [sum(encoders[s](z[s]) for s in "ab") / 2**0.5 for z in (x, y)]
+        with pytest.raises(AssertionError):
+            assert_mean(slots(torch.as_tensor(bare[0]), torch.as_tensor(bare[1])), model.kernel(x, y).item())
 
-    def pair(name: str) -> tuple[Tensor, float]:
-        a, b = FractionalPower(SPACE, 1, name="a"), FractionalPower(SPACE, 1, name=name)
-        model = Multimodal({"a": a, "b": b})
-        return slots(model(x), model(y)), model.kernel(x, y).item()
 
-    values, want = pair("b")
-    assert_mean(values, want)
-    values, want = pair("a")
-    with pytest.raises(AssertionError):
-        assert_mean(values, want)
+def test_one_modality_is_read_by_its_key() -> None:
+    model = Multimodal({"a": FractionalPower(SPACE, 1), "b": FractionalPower(SPACE, 1, name="b")})
+    h = model({"a": [0.4], "b": [-1.3]})
+    encoder = model.encoders["b"]
+    assert isinstance(encoder, FractionalPower)
+    found = encoder.decode(ghrr.unbind(h, model.keys[1], side="left"), low=-5, high=5)
+    assert abs(found.value.item() + 1.3) < 5 * found.std.item() < 0.1
+    wrong = encoder.decode(ghrr.unbind(h, model.keys[0], side="left"), low=-5, high=5)
+    assert wrong.score < 0.3 < found.score
 
 
 def test_symbols_take_part() -> None:
@@ -82,7 +94,8 @@ def test_weights_are_scaled_to_one() -> None:
     one, two = Multimodal(encoders, {"a": 1, "b": 3}), Multimodal(encoders, {"b": 0.3, "a": 0.1})
     x = {"a": [0.1], "b": [0.2]}
     torch.testing.assert_close(one(x), two(x))
-    torch.testing.assert_close(one(x), 0.5 * encoders["a"]([0.1]) + 0.75**0.5 * encoders["b"]([0.2]))
+    parts = 0.5 * encoders["a"]([0.1]), 0.75**0.5 * encoders["b"]([0.2])
+    torch.testing.assert_close(one(x), one.keys[0] @ parts[0] + one.keys[1] @ parts[1])
     assert not torch.allclose(one(x), Multimodal(encoders)(x), atol=0.05)
 
 

@@ -73,7 +73,7 @@ def test_only_the_distance_of_two_powers_matters() -> None:
 def test_a_base_of_your_own_and_another_name() -> None:
     base = SPACE.random(generator=generator())
     torch.testing.assert_close(PowerPositions(SPACE, base=base)(1), base)
-    torch.testing.assert_close(PowerPositions(SPACE, name="hour")(1), SPACE.vectors(["hour"])[0])
+    torch.testing.assert_close(PowerPositions(SPACE, name="hour")(1), SPACE.vectors(["hour"], namespace="position")[0])
     assert not torch.allclose(PowerPositions(SPACE)(1), PowerPositions(SPACE, name="hour")(1), atol=0.1)
 
 

@@ -11,7 +11,7 @@ import torch
 
 import ghrr
 from ghrr import Space
-from ghrr.encoding import Codebook
+from ghrr.encoding import Codebook, FractionalPower, Level, PowerPositions, Thermometer
 from tests.encoding.common import wrong
 from tests.helpers import assert_mean, assert_std
 
@@ -60,16 +60,17 @@ def test_empty_batches() -> None:
     assert len(Codebook(SPACE)) == 0
 
 
-def test_atoms_are_quasi_orthogonal_and_prefixes_keep_books_apart() -> None:
+def test_atoms_are_quasi_orthogonal_and_namespaces_keep_books_apart() -> None:
     names = [str(i) for i in range(60)]
-    one, two = Codebook(SPACE, names), Codebook(SPACE, names, prefix="other ")
+    one, two = Codebook(SPACE, names), Codebook(SPACE, names, namespace="other")
     cross = ghrr.pairwise_similarity(one.vectors, two.vectors)
     assert_mean(cross.flatten(), 0.0)
     assert_std(cross.flatten(), SPACE.noise_std)
     same = ghrr.pairwise_similarity(one.vectors, Codebook(SPACE, names).vectors)
     torch.testing.assert_close(torch.diagonal(same), torch.ones(60))
     assert two.names == names
-    assert torch.equal(two("7"), SPACE.vectors(["other 7"])[0])
+    assert torch.equal(two("7"), SPACE.vectors(["7"], namespace="other")[0])
+    assert not torch.allclose(two("7"), Codebook(SPACE, ["other7"])("other7"), atol=0.1)
 
 
 # --------------------------------------------------------------------------------------------------------- unseen names
@@ -117,14 +118,14 @@ def test_names_must_be_strings(name: Any) -> None:
 @pytest.mark.parametrize(
     ("names", "error", "message"),
     [
-        (3, TypeError, "needs a name, a list of names or whole numbers, got int 3"),
-        (["a", 3], TypeError, "needs a name, a list of names or whole numbers, got int 3"),
-        (None, TypeError, "needs a name, a list of names or whole numbers, got NoneType None"),
+        (3, TypeError, "needs a name, a list of names or a tensor of whole numbers, got int 3"),
+        (["a", 3], TypeError, "needs a name, a list of names or a tensor of whole numbers, got int 3"),
+        (None, TypeError, "needs a name, a list of names or a tensor of whole numbers, got NoneType None"),
         ([["a"], ["a", "b"]], ValueError, "must have equal lengths"),
         (["a", ["b"]], ValueError, "must have equal lengths"),
         (torch.tensor([0.0]), TypeError, "needs names or whole numbers, got a float32 tensor of shape (1,)"),
         (torch.tensor([True]), TypeError, "needs names or whole numbers, got a bool tensor"),
-        (np.array([0.5]), TypeError, "needs a name, a list of names or whole numbers, got float 0.5"),
+        (np.array([0.5]), TypeError, "needs a name, a list of names or a tensor of whole numbers, got float 0.5"),
         (torch.tensor([0, 2]), IndexError, "holds 2 names, so numbers must be from 0 and below 2; got 0 to 2"),
         (torch.tensor([-1]), IndexError, "holds 2 names, so numbers must be from 0 and below 2; got -1 to -1"),
     ],
@@ -157,3 +158,16 @@ def test_a_saved_book_brings_its_names() -> None:
     assert torch.equal(fresh.vectors, SPACE.vectors(["a", "b", "c"]))
     with pytest.raises(KeyError):
         fresh("z")
+
+
+def test_no_name_is_that_of_a_part_of_another_encoder() -> None:
+    """Ordinary words, such as those the encoders use inside, are symbols like others."""
+    book = Codebook(SPACE, ["sequence", "position", "thermometer", "level low", "x"])
+    inside = [
+        PowerPositions(SPACE, name="sequence")(1),
+        PowerPositions(SPACE)(1),
+        Thermometer(SPACE, 0, 1)(1),
+        Level(SPACE, 0, 1)(0),
+        FractionalPower(SPACE, 1)([0]),
+    ]
+    assert ghrr.pairwise_similarity(torch.stack(inside), book.vectors).abs().max() < 5 * SPACE.noise_std

@@ -17,11 +17,12 @@ from torch.nn.utils import skip_init
 from ghrr._checks import check_integer
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_features
+from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 from ghrr.unitary import exp_hermitian
 
 
-class AdaptiveEncoder(nn.Module):
+class AdaptiveEncoder(Encoder):
     r"""Encode numbers with a rotation that depends on them: :math:`\phi(x)_j = Q_j\,e^{i H_j(x)} \Lambda_j(x)`.
 
     A small network gives a few coordinates :math:`u_r(x)`, and each slot turns about its own random Hermitian axes:
@@ -73,7 +74,7 @@ class AdaptiveEncoder(nn.Module):
         self.space = space
         self.latent = check_integer("AdaptiveEncoder", "latent", latent, least=1)
         hidden = check_integer("AdaptiveEncoder", "hidden", hidden, least=1)
-        self.network = _mlp(space, n_features, hidden, self.latent) if network is None else network
+        self.network = _mlp(space, (n_features, hidden, self.latent), self.base.name) if network is None else network
         source = space.generator(f"axes {self.base.name}")
         gaussian = torch.randn((self.latent, *space.shape), generator=source, dtype=torch.complex128)
         self.register_buffer("axes", ((gaussian + gaussian.mH) / 2).to(space.dtype))
@@ -96,16 +97,16 @@ class AdaptiveEncoder(nn.Module):
 
     def forward(self, x: Any) -> Tensor:
         """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
-        angles = self.base.phases(x).to(self.base.frequencies.dtype)
-        return self.rotation(x) * torch.complex(torch.cos(angles), torch.sin(angles))[..., None, :]
+        return self.rotation(x) * self.base.diagonal(x)[..., None, :]
 
 
-def _mlp(space: Space, n_features: int, hidden: int, latent: int) -> nn.Sequential:
+def _mlp(space: Space, widths: tuple[int, int, int], name: str) -> nn.Sequential:
     """Two hidden layers and zeros at the end; drawn from the seed of the space, not from the global one."""
-    widths = ((n_features, hidden), (hidden, hidden), (hidden, latent))
+    n_features, hidden, latent = widths
+    sizes = ((n_features, hidden), (hidden, hidden), (hidden, latent))
     # A linear layer's own start would draw from the global seed.
-    first, second, last = (skip_init(nn.Linear, *sizes) for sizes in widths)  # type: ignore[no-untyped-call]
-    source = space.generator("adaptive network")
+    first, second, last = (skip_init(nn.Linear, *pair) for pair in sizes)  # type: ignore[no-untyped-call]
+    source = space.generator(f"adaptive network {name}")
     with torch.no_grad():
         for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # steep at first: it must bend within the data
             bound = gain * layer.in_features**-0.5

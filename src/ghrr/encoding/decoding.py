@@ -24,7 +24,16 @@ class Decoded(NamedTuple):
     score: Tensor
 
 
-def decode_peak(z: Tensor, frequencies: Tensor, *, energy: Tensor, m: int, low: Tensor, high: Tensor) -> Decoded:
+def decode_peak(
+    z: Tensor,
+    frequencies: Tensor,
+    *,
+    typical: Tensor,
+    energy: Tensor,
+    m: int,
+    box: tuple[Tensor, Tensor],
+    slack: float = 0.0,
+) -> Decoded:
     r"""Find the peak of s(x) in a box.
 
     Parameters
@@ -33,22 +42,26 @@ def decode_peak(z: Tensor, frequencies: Tensor, *, energy: Tensor, m: int, low: 
         The diagonal of :math:`Q^\dagger h`, ``(batch, dim * m)``.
     frequencies
         ``(dim * m, n)``.
+    typical
+        A typical frequency of each feature, ``(n,)``: one over it is about the width of the peak.
     energy
         :math:`\delta(h, h)`, ``(batch,)``: what the peak does not explain of it is noise.
     m
         Size of the slots.
-    low, high
-        Corners of the box, ``(n,)``.
+    box
+        Its two corners, each ``(n,)``.
+    slack
+        How far the climb from the best point of the grid may leave the box.
     """
     pairs = torch.cat([z.real, z.imag], dim=-1)  # s(x) = pairs · (cos, sin) / (mD)
-    x, spacing = _best_of_grid(pairs, frequencies, low, high)
-    typical = frequencies.abs().median(dim=0).values
+    x, spacing = _best_of_grid(pairs, frequencies, typical, box)
+    low, high = box[0] - slack, box[1] + slack
     if (frequencies.square().mean(dim=0).sqrt() > 4 * typical).any():  # heavy tails: a rough kernel
         x = _zoom(pairs, frequencies, x, spacing, box=(low, high))
     kind = x.dtype
     # At the peak s is flat: in single precision it would hide half of the digits of x.
     pairs, frequencies, x, low, high = (t.double() for t in (pairs, frequencies, x, low, high))
-    unit = 1 / typical.double().clamp(min=1e-12)  # from here in units of each feature's bandwidth
+    unit = 1 / typical.double()  # from here in units of each feature's bandwidth
     frequencies, x, low, high = frequencies * unit, x / unit, low / unit, high / unit
     for _ in range(10):
         x = torch.clamp(_climb(pairs, frequencies, x), low, high)
@@ -60,7 +73,8 @@ def decode_peak(z: Tensor, frequencies: Tensor, *, energy: Tensor, m: int, low: 
     covariance = noise[:, None, None] * (inverse @ spread @ inverse)
     std = torch.diagonal(covariance, dim1=-2, dim2=-1).clamp(min=0).sqrt()
     is_peak = torch.linalg.eigvalsh(curvature)[:, :1] > 0
-    std = torch.where(is_peak, std, torch.inf)
+    inside = (x > low) & (x < high)
+    std = torch.where(is_peak & inside, std, torch.inf)
     return Decoded((unit * x).to(kind), (unit * std).to(kind), score.to(kind))
 
 
@@ -69,9 +83,11 @@ def _table(frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cos(angles), torch.sin(angles)
 
 
-def _best_of_grid(pairs: Tensor, frequencies: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+def _best_of_grid(
+    pairs: Tensor, frequencies: Tensor, typical: Tensor, box: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
     """The best point of a grid fine enough not to miss the peak, whose width is about one over a typical frequency."""
-    typical = frequencies.abs().median(dim=0).values.clamp(min=1e-12)
+    low, high = box
     counts = (torch.ceil((high - low) * typical * 2).long() + 2).tolist()
     total = 1
     for count in counts:

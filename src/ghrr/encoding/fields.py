@@ -6,18 +6,19 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ghrr._checks import check_integer
 from ghrr.algebra import bind_bundle
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_numbers, check_features
+from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 
 _CHUNK_NUMBERS = 1 << 24  # encoded values held at a time: 128 MiB in complex64
 
 
-class _Field(nn.Module):
+class _Field(Encoder):
     r""":math:`\sum_p \phi(p) * \psi(v_p)` over the places p of a grid: place on the left, value on the right."""
 
     places: Tensor

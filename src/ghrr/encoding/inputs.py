@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr._checks import describe, is_true
 
 
 def as_features(operation: str, x: Any, n: int, *, like: Tensor) -> Tensor:
@@ -33,7 +33,9 @@ def as_numbers(operation: str, x: Any, *, like: Tensor) -> Tensor:
         raise TypeError(f"{operation}: needs numbers, got {describe(x)}") from None
     if numbers.dtype.is_complex:
         raise TypeError(f"{operation}: needs real numbers, got {describe(x)}")
-    return numbers.to(device=like.device, dtype=torch.promote_types(numbers.dtype, like.dtype))
+    # Whole numbers go to double precision: single would change those above 2**24.
+    kind = numbers.dtype if numbers.dtype.is_floating_point else torch.float64
+    return numbers.to(device=like.device, dtype=torch.promote_types(kind, like.dtype))
 
 
 def _plain_array(x: Any) -> np.ndarray[Any, Any]:
@@ -44,13 +46,7 @@ def _plain_array(x: Any) -> np.ndarray[Any, Any]:
 
 def check_features(operation: str, x: Tensor) -> None:
     """Raise for a NaN or an infinity, naming the feature and the input."""
-    if torch.compiler.is_compiling():
-        return
-    try:
-        fine = bool(torch.isfinite(x).all())
-    except RuntimeError:  # values cannot be looked at inside torch.vmap
-        return
-    if not fine:
+    if is_true(~torch.isfinite(x).all()):
         x = x if x.ndim else x[None]
         *item, feature = (~torch.isfinite(x)).nonzero()[0].tolist()
         where = f" of input {tuple(item)}" if item else ""

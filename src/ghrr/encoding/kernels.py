@@ -45,6 +45,16 @@ class Spectrum:
     extra: int = 0
     isotropic: bool = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The ones that are built in are made of nameless functions and travel by their own name.
+        if SPECTRA.get(self.name) is self:
+            return _built_in, (self.name,)
+        return Spectrum, (self.name, self.frequencies, self.kernel, self.extra, self.isotropic)
+
+
+def _built_in(name: str) -> Spectrum:
+    return SPECTRA[name]
+
 
 def _chi_squared_quantile(u: Tensor, freedom: int) -> Tensor:
     """Inverse of the distribution function of chi-squared, by bisection: torch has the function but not its inverse."""
@@ -136,6 +146,9 @@ def draw_frequencies(
         return _sampled(spectrum, count, n, features, labelled_generator(seed, "frequencies", label))
     width = n + spectrum.extra
     if features == "qmc":
+        if width > torch.quasirandom.SobolEngine.MAXDIM:
+            most = torch.quasirandom.SobolEngine.MAXDIM - spectrum.extra
+            raise ValueError(f"quasi-random points exist for up to {most} features, not {n}; choose another kind")
         scramble = labelled_generator(seed, "scramble", label).initial_seed()
         engine = torch.quasirandom.SobolEngine(width, scramble=True, seed=scramble)  # type: ignore[no-untyped-call]
         points = engine.draw(count, dtype=torch.float64)

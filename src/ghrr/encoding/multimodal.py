@@ -10,18 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from ghrr._checks import check_broadcast, check_real, describe
+from ghrr.algebra import bind
+from ghrr.encoding.module import Encoder
 
 
-class Multimodal(nn.Module):
-    r"""Bundle the encodings of several modalities: :math:`\sum_s \sqrt{a_s}\,\phi_s(x_s)`.
+class Multimodal(Encoder):
+    r"""Bundle the encodings of several modalities, each bound to a key: :math:`\sum_s \sqrt{a_s}\,K_s * \phi_s(x_s)`.
 
-    Encoders of different names have independent frequencies and rotations, so modalities do not mix, and the
-    similarity is the mixture of their kernels, :math:`\sum_s a_s K_s(x_s, y_s)`, with weights that sum to 1.
+    The keys keep modalities apart in every space, also for m = 1 and shared rotations, and whatever the encoders are
+    called. So the similarity is the mixture of their kernels, :math:`\sum_s a_s K_s(x_s, y_s)`, with weights that sum
+    to 1. One modality is read by unbinding its key, ``keys[s]``, from the left.
 
     Parameters
     ----------
     encoders
-        A module per modality, all of one space and of different names.
+        A module per modality, all of one space.
     weights
         How much each counts; scaled to sum to 1. Equal by default.
 
@@ -41,6 +44,8 @@ class Multimodal(nn.Module):
     '0.5'
     """
 
+    keys: Tensor
+
     def __init__(self, encoders: Mapping[str, nn.Module], weights: Mapping[str, float] | None = None) -> None:
         super().__init__()
         if not encoders:
@@ -54,6 +59,7 @@ class Multimodal(nn.Module):
         for name, space in spaces.items():
             if space is None or space != first:
                 raise ValueError(f"Multimodal: all encoders must be of one space; {name!r} is of {space}, not {first}")
+        assert first is not None
         self.space = first
         given = dict.fromkeys(encoders, 1.0) if weights is None else weights
         self._check_keys("weights", given)
@@ -62,11 +68,15 @@ class Multimodal(nn.Module):
             for name, a in given.items()
         )
         self.weights = {name: given[name] / total for name in encoders}
+        self.register_buffer("keys", self.space.vectors(list(encoders), namespace="modality"))
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
         """Encode inputs that have all modalities."""
         self._check_keys("inputs", inputs)
-        parts = [math.sqrt(a) * self.encoders[name](inputs[name]) for name, a in self.weights.items()]
+        parts = [
+            bind(key, math.sqrt(a) * self.encoders[name](inputs[name]))
+            for key, (name, a) in zip(self.keys, self.weights.items(), strict=True)
+        ]
         check_broadcast(
             "Multimodal", **{repr(name): part.shape[:-3] for name, part in zip(self.weights, parts, strict=True)}
         )

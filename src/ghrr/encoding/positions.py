@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import check_hypervectors, check_integer, check_items, describe
+from ghrr._checks import check_hypervectors, check_integer, check_items, describe, is_true
 from ghrr.algebra import power
 from ghrr.encoding.inputs import as_numbers, check_features
+from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 
 
-class OneHotPositions(nn.Module):
+class OneHotPositions(Encoder):
     r"""The paper's :math:`E_j`: zero but for a 1 at row and column j, in every slot; for j = 0 to m - 1.
 
     Binding from the left keeps row j and drops the others: :math:`\sum_j E_j * x_j` has row j of :math:`x_j` in row
@@ -49,7 +50,7 @@ class OneHotPositions(nn.Module):
         return torch.diag_embed(rows)[..., None, :, :].expand(*places.shape, *self.space.shape)
 
 
-class PowerPositions(nn.Module):
+class PowerPositions(Encoder):
     r"""Powers of one unitary hypervector: :math:`R^j` for any real j, so that distance is :math:`R^{j-i}`.
 
     Parameters
@@ -79,7 +80,7 @@ class PowerPositions(nn.Module):
     def __init__(self, space: Space, *, base: Tensor | None = None, name: str = "position") -> None:
         super().__init__()
         self.space = space
-        base = space.vectors([name])[0] if base is None else base
+        base = space.vectors([name], namespace="position")[0] if base is None else base
         space.check(base, "PowerPositions")
         self.register_buffer("base", base)
 
@@ -91,7 +92,7 @@ class PowerPositions(nn.Module):
         return power(self.base, numbers.to(real.dtype))
 
 
-class GivenPositions(nn.Module):
+class GivenPositions(Encoder):
     r"""A hypervector :math:`P_j` per position: given, random, and trainable if wanted.
 
     Parameters
@@ -140,7 +141,8 @@ def _checked_places(operation: str, places: Any, length: int) -> Tensor:
     if numbers.dtype.is_floating_point or numbers.dtype.is_complex or numbers.dtype == torch.bool:
         raise TypeError(f"{operation}: places must be whole numbers, got {describe(places)}")
     check_integer(operation, "length", length, least=1)
-    if int(numbers.min()) < 0 or int(numbers.max()) >= length:
+    numbers = numbers.long()
+    if is_true(((numbers < 0) | (numbers >= length)).any()):
         raise ValueError(
             f"{operation}: there are {length} positions, 0 to {length - 1}; "
             f"got {int(numbers.min())} to {int(numbers.max())}"

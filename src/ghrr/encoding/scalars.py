@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ghrr._checks import check_real
 from ghrr._random import labelled_uniform
+from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.kernels import Spectrum
+from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 
 
-class _Scale(nn.Module):
+class _Scale(Encoder):
     """Where a number stands between ``low`` and ``high`` decides, slot by slot, which of two hypervectors is taken."""
 
     below: Tensor
@@ -72,7 +75,7 @@ class Level(_Scale):
     """
 
     def __init__(self, space: Space, low: float, high: float, *, name: str = "level") -> None:
-        ends = space.vectors([f"{name} low", f"{name} high"])
+        ends = space.vectors([f"{name} low", f"{name} high"], namespace="level")
         super().__init__(space, low, high, name, (ends[0], ends[1]))
 
 
@@ -88,11 +91,11 @@ class Thermometer(_Scale):
     >>> import ghrr
     >>> thermometer = ghrr.encoding.Thermometer(ghrr.Space(dim=1000, m=2), low=0, high=10)
     >>> [f"{ghrr.similarity(thermometer(0), thermometer(x)):.1f}" for x in (0, 5, 10)]
-    ['1.0', '-0.0', '-1.0']
+    ['1.0', '0.0', '-1.0']
     """
 
     def __init__(self, space: Space, low: float, high: float, *, name: str = "thermometer") -> None:
-        vector = space.vectors([name])[0]
+        vector = space.vectors([name], namespace="thermometer")[0]
         super().__init__(space, low, high, name, (-vector, vector))
 
 
@@ -137,15 +140,24 @@ class Circular(FractionalPower):
         """Within one turn, so that rounding of the frequencies does not add up over many."""
         return torch.remainder(super()._numbers(x), self.period)
 
+    def decode(self, h: Tensor) -> Decoded:  # type: ignore[override]
+        """The place on the circle, from 0 up to the period, with its standard error: no box, since there is no edge."""
+        found = self._decode(h, 0.0, self.period, slack=self.period / 4)  # over the seam, if the peak is there
+        return found._replace(value=torch.remainder(found.value, self.period))
+
 
 def _rounded_gaussian(deviation: float) -> Spectrum:
     """Whole frequencies, in units of one turn per period."""
+    return Spectrum("circle", partial(_round_frequencies, deviation), partial(_circle_kernel, deviation))
+
+
+def _round_frequencies(deviation: float, u: Tensor) -> Tensor:
+    return torch.round(torch.special.ndtri(u) * deviation)
+
+
+def _circle_kernel(deviation: float, delta: Tensor) -> Tensor:
     most = math.ceil(10 * deviation) + 1
-
-    def kernel(delta: Tensor) -> Tensor:
-        whole = torch.arange(-most, most + 1, dtype=delta.dtype, device=delta.device)
-        chances = torch.special.ndtr((whole + 0.5) / deviation) - torch.special.ndtr((whole - 0.5) / deviation)
-        value: Tensor = (torch.cos(whole * delta) * chances).sum(dim=-1)
-        return value
-
-    return Spectrum("circle", lambda u: torch.round(torch.special.ndtri(u) * deviation), kernel)
+    whole = torch.arange(-most, most + 1, dtype=delta.dtype, device=delta.device)
+    chances = torch.special.ndtr((whole + 0.5) / deviation) - torch.special.ndtr((whole - 0.5) / deviation)
+    value: Tensor = (torch.cos(whole * delta) * chances).sum(dim=-1)
+    return value

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ghrr._checks import check_hypervectors, check_integer, check_items, describe
 from ghrr.algebra import bind_bundle, bundle, multibind, pairwise_similarity, unbind
+from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
 from ghrr.space import Space
 
 
-class Sequence(nn.Module):
+class Sequence(Encoder):
     r"""A sequence of hypervectors as one: :math:`\sum_t R^t * x_t`, with a random unitary R.
 
     The element at a place is read by unbinding :math:`R^t` from the left.
@@ -66,7 +67,7 @@ class Sequence(nn.Module):
         return pairwise_similarity(self.item(x, torch.arange(length)), vectors).argmax(dim=-1)
 
 
-class NGrams(nn.Module):
+class NGrams(Encoder):
     r"""A sequence as the bundle of its n-grams: :math:`\sum_t x_t * x_{t+1} * \dots * x_{t+n-1}`.
 
     Which n-grams occur, and how often, not where. The similarity of two texts counts n-grams in common.

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ghrr._checks import check_choice, describe
+from ghrr._checks import check_choice, describe, is_true
+from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 
 UNKNOWN = "<unknown>"
 
 
-class Codebook(nn.Module):
+class Codebook(Encoder):
     """Names to hypervectors: a name's hypervector depends on the seed of the space and the name alone.
 
     Parameters
@@ -27,8 +28,8 @@ class Codebook(nn.Module):
     unseen
         What to do with a name that is not in the book: ``"error"``, ``"add"`` it, or encode it as ``"unknown"``, one
         hypervector for all unseen names.
-    prefix
-        Set before each name, so that two books of one space can hold the same names as different symbols.
+    namespace
+        Two books of one space and different namespaces hold the same names as different symbols.
 
     Shapes
     ------
@@ -46,10 +47,10 @@ class Codebook(nn.Module):
 
     vectors: Tensor
 
-    def __init__(self, space: Space, names: Iterable[str] = (), *, unseen: str = "error", prefix: str = "") -> None:
+    def __init__(self, space: Space, names: Iterable[str] = (), *, unseen: str = "error", namespace: str = "") -> None:
         super().__init__()
         check_choice("Codebook", "unseen", unseen, ("error", "add", "unknown"))
-        self.space, self.unseen, self.prefix = space, unseen, prefix
+        self.space, self.unseen, self.namespace = space, unseen, namespace
         self.names: list[str] = []
         self._index: dict[str, int] = {}
         self.register_buffer("vectors", space.empty(0), persistent=False)  # made again from the names
@@ -69,7 +70,7 @@ class Codebook(nn.Module):
         new = [name for name in dict.fromkeys(names) if name not in self._index]
         if not new:
             return
-        made = self.space.vectors([self.prefix + name for name in new])
+        made = self.space.vectors(new, namespace=self.namespace)
         self.vectors = torch.cat([self.vectors, made.to(self.vectors.device)])
         for name in new:
             self._index[name] = len(self.names)
@@ -99,12 +100,13 @@ class Codebook(nn.Module):
         if isinstance(names, Tensor):
             if names.dtype.is_floating_point or names.dtype.is_complex or names.dtype == torch.bool:
                 raise TypeError(f"Codebook: needs names or whole numbers, got {describe(names)}")
-            if names.numel() and (int(names.min()) < 0 or int(names.max()) >= len(self)):
+            names = names.long()
+            if is_true(((names < 0) | (names >= len(self))).any()):
                 raise IndexError(
                     f"Codebook: holds {len(self)} names, so numbers must be from 0 and below {len(self)}; "
                     f"got {int(names.min())} to {int(names.max())}"
                 )
-            return self.vectors[names.long()]
+            return self.vectors[names]
         places = self.indices(names)  # first, since it may make the book grow
         return self.vectors[places]
 
@@ -124,7 +126,7 @@ def _flatten(names: Any) -> tuple[list[str], tuple[int, ...]]:
     if isinstance(names, str):
         return [names], ()
     if not isinstance(names, Sequence):
-        raise TypeError(f"Codebook: needs a name, a list of names or whole numbers, got {describe(names)}")
+        raise TypeError(f"Codebook: needs a name, a list of names or a tensor of whole numbers, got {describe(names)}")
     parts = [_flatten(part) for part in names]
     if len({shape for _, shape in parts}) > 1:
         raise ValueError("Codebook: the lists of names inside a list must have equal lengths")
