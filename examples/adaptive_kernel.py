@@ -226,7 +226,7 @@ def train(encoder: AdaptiveEncoder, x: Tensor, y: Tensor, *, steps: int, rate: f
         error.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    return float(error)
+    return float(error.detach())
 
 
 def redraw(network: torch.nn.Module, generator: torch.Generator) -> None:
