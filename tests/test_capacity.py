@@ -118,3 +118,9 @@ def test_tasks_that_make_no_sense(arguments: dict[str, Any], message: str) -> No
         Space.suggest(5, m=3, **arguments)
     with pytest.raises(ValueError, match=re.escape("Space.suggest: items must be a whole number of at least 1, got 0")):
         Space.suggest(0, m=3, candidates=10)
+
+
+def test_suggest_takes_a_rotation_that_fits_any_size() -> None:
+    assert Space.suggest(5, m=3, candidates=100, rotation=unitary(m=3, dtype=torch.complex64)).dim > 1
+    with pytest.raises(ValueError, match=r"Space.suggest: a given rotation must be \(m, m\), to fit any dim"):
+        Space.suggest(5, m=3, candidates=100, rotation=unitary(4, m=3, dtype=torch.complex64))
