@@ -45,6 +45,7 @@ def test_public_names_are_frozen() -> None:
         "bind",
         "bind_bundle",
         "bundle",
+        "fractional_power",
         "multibind",
         "pairwise_similarity",
         "power",

@@ -32,6 +32,7 @@ app.add_typer(paper_app, name="paper")
 console = Console()
 
 EXTRAS = {
+    "fast": ("numba",),
     "paper": ("matplotlib", "pandas", "jinja2"),
     "learn": ("sklearn",),
     "lm": ("tokenizers", "accelerate"),

@@ -207,7 +207,9 @@ def test_the_backend_is_restored_after_an_error() -> None:
 
 
 def test_unknown_backend_is_named() -> None:
-    with pytest.raises(ValueError, match=r"ops.backend\(name\): name must be one of 'torch', 'reference'; got 'cuda'"):
+    with pytest.raises(
+        ValueError, match=r"ops.backend\(name\): name must be one of 'auto', 'torch', 'reference'; got 'cuda'"
+    ):
         ops.backend("cuda").__enter__()
 
 

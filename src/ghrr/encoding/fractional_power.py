@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
+from ghrr import ops
 from ghrr._checks import (
     check_broadcast,
     check_choice,
@@ -25,9 +26,6 @@ from ghrr.encoding.kernels import FEATURES, Kernel, Spectrum, draw_frequencies, 
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 from ghrr.unitary import check_unitary
-
-# Rows are encoded so many phases at a time: products, sines and cosines then meet in cache.
-_CHUNK_PHASES = 1 << 18
 
 
 class FractionalPower(Encoder):
@@ -146,20 +144,7 @@ class FractionalPower(Encoder):
 
     def forward(self, x: Any) -> Tensor:
         """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
-        numbers = self._numbers(x)
-        rotation = self.rotation
-        if torch.is_grad_enabled() and (numbers.requires_grad or rotation.requires_grad):
-            return rotation * self._diagonal(numbers)[..., None, :]
-        rows = numbers.reshape(-1, self.n_features)
-        out = numbers.new_empty((len(rows), *self.space.shape), dtype=self.space.dtype)
-        step = max(1, _CHUNK_PHASES // (self.space.dim * self.space.m))
-        for start in range(0, len(rows), step):
-            chunk = out[start : start + step]
-            diagonal = self._diagonal(rows[start : start + step])
-            for i in range(self.space.m):  # all rows, then one product in place: nothing is broadcast within a slot
-                chunk[..., i, :] = diagonal
-            chunk *= rotation
-        return out.reshape(*numbers.shape[:-1], *self.space.shape)
+        return ops.fractional_power(self.rotation, self.frequencies, self._numbers(x))
 
     def diagonal(self, x: Any) -> Tensor:
         r"""The phases on the diagonal, :math:`e^{i w_{jk}^\top x}`: ``(*batch, n)`` to ``(*batch, dim, m)``."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from ghrr._checks import check_choice
-from ghrr.ops import reference, torch_backend
+from ghrr.ops import numba_backend, reference, torch_backend
 
 __all__ = [
     "adjoint",
@@ -21,6 +21,7 @@ __all__ = [
     "bind",
     "bind_bundle",
     "bundle",
+    "fractional_power",
     "multibind",
     "pairwise_similarity",
     "power",
@@ -28,13 +29,17 @@ __all__ = [
     "similarity",
 ]
 
-_BACKENDS = {"torch": torch_backend, "reference": reference}
+_BACKENDS = {"auto": torch_backend, "torch": torch_backend, "reference": reference}
 _kernels = torch_backend
+_chosen = "auto"
 
 
 @contextmanager
 def backend(name: str) -> Iterator[None]:
-    """Use one backend inside a ``with`` block: ``"torch"``, the default, or ``"reference"``, the specification.
+    """Use one backend inside a ``with`` block.
+
+    ``"auto"``, the default, takes numba's loops where they are quicker and torch for the rest; ``"torch"`` is torch
+    alone; ``"reference"`` is the specification.
 
     Examples
     --------
@@ -46,14 +51,14 @@ def backend(name: str) -> Iterator[None]:
     ...     torch.allclose(fast, ops.bind(a, a))
     True
     """
-    global _kernels  # noqa: PLW0603 (a context variable would break torch.compile)
+    global _chosen, _kernels
     check_choice("ops.backend(name)", "name", name, tuple(_BACKENDS))
-    before = _kernels
-    _kernels = _BACKENDS[name]
+    before = _chosen
+    _chosen, _kernels = name, _BACKENDS[name]
     try:
         yield
     finally:
-        _kernels = before
+        _chosen, _kernels = before, _BACKENDS[before]
 
 
 def bind(a: Tensor, b: Tensor) -> Tensor:
@@ -99,3 +104,10 @@ def shift(a: Tensor, steps: int) -> Tensor:
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     """Matrix power of each slot: an int repeats binding, a tensor gives real principal powers."""
     return _kernels.power(a, exponent)
+
+
+def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
+    """Encodings of rows of numbers: rotations times phases that are linear in the numbers."""
+    if _chosen == "auto" and numba_backend.suits_fractional_power(rotation, frequencies, x):
+        return numba_backend.fractional_power(rotation, frequencies, x)
+    return _kernels.fractional_power(rotation, frequencies, x)

@@ -75,6 +75,15 @@ def shift(a: Tensor, steps: int) -> Tensor:
     return torch.stack([a[..., (j - steps) % dim, :, :] for j in range(dim)], dim=-3)
 
 
+def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
+    r""":math:`\phi(x)_j = Q_j\,\mathrm{diag}(e^{i w_{j1}^\top x}, \dots, e^{i w_{jm}^\top x})`.
+
+    Rotations ``(dim, m, m)``, frequencies ``(dim, m, n)`` and numbers ``(*, n)`` to ``(*, dim, m, m)``.
+    """
+    angles = (frequencies * x[..., None, None, :]).sum(dim=-1)
+    return bind(rotation, torch.diag_embed(torch.exp(1j * angles)))
+
+
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     r"""The matrix power of each slot.
 

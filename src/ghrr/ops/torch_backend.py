@@ -6,20 +6,27 @@ Same names and meaning as :mod:`ghrr.ops.reference`. What is done differently he
 - :math:`\mathrm{Re}\,\mathrm{tr}(A B^\dagger)` is the dot product of the two tensors seen as real vectors, so
   similarity is a real matrix product; broadcast axes become its rows and columns and nothing is expanded.
 - Binding and bundling contracts the item axis together with the inner matrix axis: the bound items never exist.
+- Phases are computed and rotated in chunks that stay in cache, straight into the result, unless something is to be
+  differentiated.
 - The derivative of a matrix power is taken from divided differences, which stay finite where eigenvalues meet.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 # bind_bundle gathers its operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
 _CHUNK_NUMBERS = 1 << 19
+# fractional_power encodes so many phases at a time: products, sines and cosines then meet in cache.
+_CHUNK_PHASES = 1 << 19
 
 
 def bind(a: Tensor, b: Tensor) -> Tensor:
@@ -94,6 +101,59 @@ def _as_real_vectors(x: Tensor) -> Tensor:
 
 def shift(a: Tensor, steps: int) -> Tensor:
     return torch.roll(a, steps, dims=-3)
+
+
+def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
+    if needs_no_derivative(rotation, frequencies, x):
+        return encode_rows(rotation, frequencies, x, functools.partial(rotate_phases, rotation))
+    with _full_precision(x):
+        angles = torch.einsum("...n,...jkn->...jk", x, frequencies.to(x.dtype))
+    return rotation * _phasors(angles, rotation.dtype)[..., None, :]
+
+
+def needs_no_derivative(*tensors: Tensor) -> bool:
+    """Whether these are plain numbers: no derivative is asked for, nothing is being traced or vectorised."""
+    return not (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
+        or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)  # type: ignore[no-untyped-call]
+    )
+
+
+def encode_rows(rotation: Tensor, frequencies: Tensor, x: Tensor, fill: Callable[[Tensor, Tensor], None]) -> Tensor:
+    """The encodings of all rows of x, chunk by chunk; ``fill(angles, out)`` turns angles into hypervectors."""
+    rows = x.reshape(-1, x.shape[-1])
+    shape = rotation.shape[-3:]
+    out = _fresh((len(rows), *shape), rotation)
+    weights = frequencies.to(x.dtype).flatten(0, 1).mT
+    step = max(1, _CHUNK_PHASES // weights.shape[-1])
+    angles = x.new_empty((min(step, len(rows)), weights.shape[-1]))
+    with _full_precision(x):
+        for start in range(0, len(rows), step):
+            chunk = rows[start : start + step]
+            fill(torch.mm(chunk, weights, out=angles[: len(chunk)]), out[start : start + step])
+    return out.reshape(*x.shape[:-1], *shape)
+
+
+def rotate_phases(rotation: Tensor, angles: Tensor, out: Tensor) -> None:
+    """Q · diag(e^{iθ}) of ``(rows, dim * m)`` angles, written to ``(rows, dim, m, m)``."""
+    phasors = _phasors(angles, rotation.dtype).reshape(len(angles), *rotation.shape[-3:-1])
+    for k in range(rotation.shape[-1]):  # all rows, then one product in place: nothing is broadcast within a slot
+        out[..., k, :] = phasors
+    out *= rotation
+
+
+def _phasors(angles: Tensor, dtype: torch.dtype) -> Tensor:
+    real = torch.empty(0, dtype=dtype).real.dtype
+    return torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))
+
+
+def _fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Memory for a large result. NumPy asks for huge pages, torch does not: first touching them costs a third."""
+    if like.device.type != "cpu" or torch.are_deterministic_algorithms_enabled():  # these fill new memory with NaN
+        return like.new_empty(shape)
+    return torch.from_numpy(np.empty(shape, dtype=str(like.dtype).removeprefix("torch.")))
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
