@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from ghrr.paper import fixed_vs_varying, quasi_orthogonality
-from ghrr.paper.experiment import Claim, Experiment, Finding
+from ghrr.paper.experiment import Claim, Experiment, Finding, Settings, judge
 
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (quasi_orthogonality, fixed_vs_varying)
-}
-CLAIMS: list[Claim] = [*quasi_orthogonality.CLAIMS, *fixed_vs_varying.CLAIMS]
+_MODULES = (quasi_orthogonality, fixed_vs_varying)
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
+CLAIMS: list[Claim] = [claim for module in _MODULES for claim in module.CLAIMS]
 
 
-def judge(name: str, data: pd.DataFrame, settings: Mapping[str, int]) -> list[Finding]:
+def judge_all(name: str, data: pd.DataFrame, settings: Settings) -> list[Finding]:
     """Test every claim about one experiment on its data."""
-    return [Finding(claim, claim.test(data, settings)) for claim in CLAIMS if claim.experiment == name]
+    return [judge(claim, data, settings) for claim in CLAIMS if claim.experiment == name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -11,19 +10,29 @@ import torch
 from matplotlib.figure import Figure
 
 import ghrr
-from ghrr.paper.experiment import Check, Claim, Experiment, equals, mean_with_error, ratio_with_error, std_with_error
+from ghrr.paper.experiment import (
+    Check,
+    Claim,
+    Experiment,
+    Params,
+    Settings,
+    equals,
+    mean_with_error,
+    ratio_with_error,
+    std_with_error,
+)
 from ghrr.paper.style import BLACK, BLUE, ORANGE, style
 
 FIXED, VARYING = "fixed Q", "varying Q"
 _COLOURS = {FIXED: BLUE, VARYING: ORANGE}
 
 
-def _theory(kind: str, settings: Mapping[str, int]) -> float:
+def _theory(kind: str, settings: Settings) -> float:
     """Re tr U / m of a Haar U has variance 1/(2m²); varying Q averages it over the slots."""
     return 1 / (settings["m"] * math.sqrt(2 * (settings["dim"] if kind == VARYING else 1)))
 
 
-def run_block(settings: Mapping[str, int], generator: torch.Generator) -> pd.DataFrame:
+def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
     dim, m, pairs = settings["dim"], settings["m"], settings["pairs"]
     tables = []
     for kind, slots in ((FIXED, 1), (VARYING, dim)):
@@ -33,7 +42,7 @@ def run_block(settings: Mapping[str, int], generator: torch.Generator) -> pd.Dat
     return pd.concat(tables, ignore_index=True)
 
 
-def draw(data: pd.DataFrame, settings: Mapping[str, int]) -> Figure:
+def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     limit = 4.2 * _theory(FIXED, settings)
     with style():
         figure = Figure(figsize=(6.4, 4.6), layout="constrained")
@@ -53,7 +62,7 @@ def draw(data: pd.DataFrame, settings: Mapping[str, int]) -> Figure:
     return figure
 
 
-def _varying_is_narrower(data: pd.DataFrame, settings: Mapping[str, int]) -> list[Check]:
+def _varying_is_narrower(data: pd.DataFrame, settings: Settings) -> list[Check]:
     by_kind = {kind: data.loc[data["kind"] == kind, "similarity"] for kind in (FIXED, VARYING)}
     checks = []
     for kind, values in by_kind.items():
@@ -75,7 +84,7 @@ EXPERIMENT = Experiment(
         "quick": {"dim": 1000, "m": 3, "pairs": 100, "blocks": 10},
         "full": {"dim": 1000, "m": 3, "pairs": 100, "blocks": 100},
     },
-    run_block=run_block,
+    run_trial=run_trial,
     draw=draw,
 )
 
@@ -85,6 +94,6 @@ CLAIMS = [
         "Section on encoding data, figure fixed-vs-vary",
         "Varying Q over the dimensions makes the distribution significantly more centred about its mean.",
         _varying_is_narrower,
-        "Theory: std 1/(m√2) for fixed and 1/(m√(2D)) for varying Q, a ratio of √D.",
+        comment="Theory: std 1/(m√2) for fixed and 1/(m√(2D)) for varying Q, a ratio of √D.",
     ),
 ]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
 import ghrr
-from ghrr.paper.experiment import Check, Claim, Experiment, equals, exceeds, mean_with_error, ratio_with_error
+from ghrr.paper.experiment import (
+    Check,
+    Claim,
+    Experiment,
+    Params,
+    Settings,
+    equals,
+    exceeds,
+    mean_with_error,
+    ratio_with_error,
+)
 from ghrr.paper.experiment import std_with_error as std_of
 from ghrr.paper.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, style
 
@@ -18,7 +26,7 @@ FIXED, VARYING, BOUND, SHARED = "fixed Q", "varying Q", "H₁ and H₁ * H₂", 
 _COLOURS = {FIXED: BLUE, VARYING: ORANGE, BOUND: GREEN, SHARED: PURPLE}
 
 
-def _spaces(settings: Mapping[str, int]) -> dict[str, ghrr.Space]:
+def _spaces(settings: Settings) -> dict[str, ghrr.Space]:
     dim, m = settings["dim"], settings["m"]
     return {
         FIXED: ghrr.Space(dim, m, rotation="fixed"),
@@ -27,12 +35,12 @@ def _spaces(settings: Mapping[str, int]) -> dict[str, ghrr.Space]:
     }
 
 
-def _theory(kind: str, settings: Mapping[str, int]) -> float:
+def _theory(kind: str, settings: Settings) -> float:
     # A bound hypervector differs from its factor like an independent one: δ(H₁, H₁ * H₂) = δ(1, H₂).
     return _spaces(settings)[VARYING if kind == BOUND else kind].noise_std
 
 
-def run_block(settings: Mapping[str, int], generator: torch.Generator) -> pd.DataFrame:
+def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
     tables = []
     for kind, space in _spaces(settings).items():
         first, second = space.random(2, settings["pairs"], generator=generator)
@@ -43,7 +51,7 @@ def run_block(settings: Mapping[str, int], generator: torch.Generator) -> pd.Dat
     return pd.concat(tables, ignore_index=True)
 
 
-def draw(data: pd.DataFrame, settings: Mapping[str, int]) -> Figure:
+def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     limit = 4.2 * _theory(SHARED, settings)
     bins = np.linspace(-limit, limit, 64)
     with style():
@@ -62,7 +70,7 @@ def draw(data: pd.DataFrame, settings: Mapping[str, int]) -> Figure:
     return figure
 
 
-def _is_centred_with_std(kind: str, data: pd.DataFrame, settings: Mapping[str, int]) -> list[Check]:
+def _is_centred_with_std(kind: str, data: pd.DataFrame, settings: Settings) -> list[Check]:
     values = data.loc[data["kind"] == kind, "similarity"]
     return [
         equals(f"mean, {kind}", *mean_with_error(values), 0.0),
@@ -70,15 +78,15 @@ def _is_centred_with_std(kind: str, data: pd.DataFrame, settings: Mapping[str, i
     ]
 
 
-def _concentrates(data: pd.DataFrame, settings: Mapping[str, int]) -> list[Check]:
+def _concentrates(data: pd.DataFrame, settings: Settings) -> list[Check]:
     return [check for kind in (FIXED, VARYING) for check in _is_centred_with_std(kind, data, settings)]
 
 
-def _binding_is_unlike_factor(data: pd.DataFrame, settings: Mapping[str, int]) -> list[Check]:
+def _binding_is_unlike_factor(data: pd.DataFrame, settings: Settings) -> list[Check]:
     return _is_centred_with_std(BOUND, data, settings)
 
 
-def _fixed_is_wider(data: pd.DataFrame, settings: Mapping[str, int]) -> list[Check]:
+def _fixed_is_wider(data: pd.DataFrame, settings: Settings) -> list[Check]:
     by_kind = {kind: data.loc[data["kind"] == kind, "similarity"] for kind in (FIXED, VARYING)}
     ratio = ratio_with_error(std_of(by_kind[FIXED]), std_of(by_kind[VARYING]))
     return [
@@ -99,7 +107,7 @@ EXPERIMENT = Experiment(
         "quick": {"dim": 1000, "m": 3, "pairs": 50, "blocks": 20},
         "full": {"dim": 1000, "m": 3, "pairs": 50, "blocks": 200},
     },
-    run_block=run_block,
+    run_trial=run_trial,
     draw=draw,
 )
 
@@ -109,7 +117,7 @@ CLAIMS = [
         "Corollary 1, figure quasi-orthogonal (top, middle)",
         "Similarities of randomly sampled hypervectors concentrate about zero, for fixed and for varying Q.",
         _concentrates,
-        "The paper gives no number; theory gives std 1/√(2Dm²) when each hypervector has its own Q.",
+        comment="The paper gives no number; theory gives std 1/√(2Dm²) when each hypervector has its own Q.",
     ),
     Claim(
         EXPERIMENT.name,
@@ -122,7 +130,7 @@ CLAIMS = [
         "Table of GHRR variants",
         "Fixed Q is quasi-orthogonal with higher variance than varying Q.",
         _fixed_is_wider,
-        "With independent phases the variances are equal; only the tails of fixed Q are heavier. The statement is "
+        comment="With independent phases the variances are equal; only the tails of fixed Q are heavier. The statement is "
         "true of encodings that share their phases, tested in the next experiment.",
     ),
 ]

@@ -11,6 +11,10 @@ from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, in an order that keeps neighbours far apart in lightness.
 BLUE, ORANGE, GREEN, PURPLE, BLACK, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#222222", "#888888"
+RED, SKY = "#D55E00", "#56B4E9"
+# One colour and one marker for each m, the same in all figures.
+M_COLOURS = {1: BLACK, 2: BLUE, 3: ORANGE, 4: GREEN, 5: PURPLE, 6: RED, 8: SKY}
+M_MARKERS = {1: "o", 2: "s", 3: "^", 4: "D", 5: "v", 6: "P", 8: "X"}
 
 _STYLE = {
     "axes.spines.top": False,
