@@ -80,29 +80,69 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_paper_run_as_a_command(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    done = subprocess.run(
-        [sys.executable, "-m", "ghrr", "paper", "run", "fixed-vs-varying", "--seed", "3", "--out", str(out)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_command("paper", "run", "fixed-vs-varying", "--seed", "3", "--out", str(out))
     assert str(out / "index.html") in done.stdout.replace("\n", "")
-    assert sorted(path.name for path in out.iterdir()) == ["fixed-vs-varying.csv", "index.html", "manifest.json"]
+    names = ["figures", "fixed-vs-varying.csv", "index.html", "manifest.json", "trials"]
+    assert sorted(path.name for path in out.iterdir()) == names
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["seed"] == 3
     assert manifest["command"] == "ghrr paper run fixed-vs-varying --quick --seed 3"
+    (out / "index.html").unlink()
+    assert "reproduced" in run_command("paper", "plot", "--out", str(out)).stdout
+    assert (out / "index.html").exists()
 
 
-def test_an_interrupt_ends_quietly_and_leaves_nothing(tmp_path: Path) -> None:
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ghrr", *arguments], capture_output=True, text=True, check=True)
+
+
+def test_plot_needs_results(tmp_path: Path) -> None:
+    result = invoke("paper", "plot", "--out", str(tmp_path / "none"))
+    assert result.exit_code == 2
+    assert "holds no results" in result.output
+
+
+def stop_after_some_trials(out: Path, how: signal.Signals, *options: str) -> subprocess.CompletedProcess[str]:
+    """Start a run, wait until it has stored three trials, and send a signal."""
+    command = [sys.executable, "-m", "ghrr", "paper", "run", "quasi-orthogonality", "--out", str(out), *options]
+    with (
+        open(out.with_suffix(".out"), "w+") as output,
+        open(out.with_suffix(".err"), "w+") as errors,
+        subprocess.Popen(command, stdout=output, stderr=errors, text=True) as process,
+    ):
+        journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(how)
+        process.wait(timeout=60)
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(command, process.returncode, output.read(), errors.read())
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_loses_nothing(tmp_path: Path, jobs: str) -> None:
     out = tmp_path / "report[bold]"
-    command = [sys.executable, "-m", "ghrr", "paper", "run", "--full", "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not out.exists():  # it runs
-            time.sleep(0.05)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Interrupted. What was finished before is as it was." in output
-    assert "Traceback" not in errors
-    assert not list(out.iterdir())
+    stopped = stop_after_some_trials(out, signal.SIGINT, "-j", jobs)
+    assert stopped.returncode == 130
+    assert "Interrupted. " in stopped.stdout
+    assert "of 20 trials are stored in" in stopped.stdout
+    assert "the same command goes on from there." in stopped.stdout
+    assert "Traceback" not in stopped.stderr
+    journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
+    stored = journal.read_bytes()
+    assert 4 <= stored.count(b"\n") < 21
+    run_command("paper", "run", "quasi-orthogonality", "--out", str(out), "-j", "2")
+    assert journal.read_bytes().startswith(stored)  # nothing was computed twice
+    assert journal.read_bytes().count(b"\n") == 21
+
+
+def test_a_kill_loses_nothing_and_changes_no_number(tmp_path: Path) -> None:
+    killed = stop_after_some_trials(tmp_path / "killed", signal.SIGKILL)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "index.html").exists()
+    for folder, jobs in (("killed", "2"), ("whole", "1")):
+        run_command("paper", "run", "quasi-orthogonality", "--out", str(tmp_path / folder), "-j", jobs)
+    tables = [(tmp_path / folder / "quasi-orthogonality.csv").read_bytes() for folder in ("killed", "whole")]
+    assert tables[0] == tables[1]

@@ -6,10 +6,11 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import ghrr
+
+if TYPE_CHECKING:
+    from ghrr import paper
 
 app = typer.Typer(
     name="ghrr",
@@ -32,8 +36,9 @@ app.add_typer(paper_app, name="paper")
 console = Console()
 
 EXTRAS = {
+    "cluster": ("dask", "distributed"),
     "fast": ("numba",),
-    "paper": ("matplotlib", "pandas", "jinja2"),
+    "paper": ("matplotlib", "pandas", "jinja2", "joblib"),
     "learn": ("sklearn",),
     "lm": ("tokenizers", "accelerate"),
     "index": ("faiss", "pymilvus"),
@@ -175,22 +180,32 @@ def paper_list() -> None:
     _need("paper")
     from ghrr import paper
 
-    table = Table("name", "what it shows", "claims")
+    table = Table("name", "what it shows", "claims", "trials, quick", "trials, full")
     for experiment in paper.EXPERIMENTS.values():
         count = sum(claim.experiment == experiment.name for claim in paper.CLAIMS)
-        table.add_row(experiment.name, experiment.title, str(count))
+        trials = [str(len(experiment.trials(experiment.settings[size]))) for size in ("quick", "full")]
+        table.add_row(experiment.name, experiment.title, str(count), *trials)
     console.print(table)
 
 
 @paper_app.command("run")
-def paper_run(
+def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
     names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; all when none is named.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="The paper's sizes, or smaller ones.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
+    out: Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")] = Path("report"),
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="Processes that share the work; else one per core."),
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Use the workers of this dask scheduler, tcp://host:port.")
+    ] = None,
 ) -> None:
-    """Run experiments and write the report."""
+    """Run experiments and write the report. A run that was stopped goes on where it was."""
     _need("paper")
+    if dask is not None:
+        _need("cluster")
     from ghrr import paper
 
     size = "full" if full else "quick"
@@ -199,28 +214,71 @@ def paper_run(
     except ValueError as error:
         _fail(str(error))
     command = " ".join(["ghrr paper run", *(names or []), f"--{size}", f"--seed {seed}"])
+    stored: dict[str, int] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
-        tasks = {e.name: progress.add_task(e.name, total=e.settings[size]["blocks"]) for e in experiments}
+        totals = {e.name: len(e.trials(e.settings[size])) for e in experiments}
+        rows = {name: progress.add_task(name, total=total) for name, total in totals.items()}
+        rows[""] = progress.add_task("[bold]all[/]", total=sum(totals.values()))
+
+        def show(step: paper.Progress) -> None:
+            stored[step.experiment.name] = step.done
+            progress.update(rows[step.experiment.name], completed=step.done)
+            progress.update(rows[""], completed=sum(stored.values()))
+
+        def what_is_kept() -> str:
+            progress.stop()
+            if not sum(stored.values()):
+                return "Nothing was computed yet."
+            return (
+                f"{sum(stored.values())} of {sum(totals.values())} trials are stored in {out / 'trials'}; the same "
+                "command goes on from there."
+            )
+
         try:
             report, outcomes = paper.run(
-                [e.name for e in experiments],
+                list(totals),
                 out,
                 size=size,
                 seed=seed,
+                jobs=jobs or os.cpu_count() or 1,
+                dask=dask,
                 command=command,
-                on_block=lambda experiment: progress.advance(tasks[experiment.name]),
+                on_progress=show,
+                on_notice=lambda notice: progress.console.print(f"[yellow]Note:[/] {escape(notice)}.", soft_wrap=True),
             )
         except KeyboardInterrupt:
-            progress.stop()
-            console.print("Interrupted. What was finished before is as it was.")
+            console.print(f"Interrupted. {what_is_kept()}", soft_wrap=True, highlight=False, markup=False)
             raise typer.Exit(130) from None
+        except paper.ClusterError as error:
+            _fail(f"{error}. {what_is_kept()}")
         except OSError as error:
-            _fail(f"cannot write to {out}: {error.strerror or error}")
+            _fail(f"cannot write to {out}: {error.strerror or error}. {what_is_kept()}")
+    _show_verdicts([outcome for outcome in outcomes if outcome.experiment.name in totals], report)
+
+
+@paper_app.command("plot")
+def paper_plot(
+    out: Annotated[Path, typer.Option(help="Folder of an earlier run.")] = Path("report"),
+) -> None:
+    """Draw the figures and the report of an earlier run again, from its tables; nothing is computed."""
+    _need("paper")
+    from ghrr import paper
+
+    try:
+        report, outcomes = paper.plot(out)
+    except ValueError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot write to {out}: {error.strerror or error}")
+    _show_verdicts(outcomes, report)
+
+
+def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
     table = Table("experiment", "claim", "verdict")
     for outcome in outcomes:
         for finding in outcome.findings:
-            colour = {"reproduced": "green", "partly": "yellow"}.get(finding.verdict, "red")
+            colour = {"reproduced": "green", "partly": "yellow", "erratum": "magenta"}.get(finding.verdict, "red")
             table.add_row(outcome.experiment.name, finding.claim.says, f"[{colour}]{finding.verdict}[/]")
     console.print(table)
     console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False, markup=False)

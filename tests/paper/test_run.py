@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -10,20 +9,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from ghrr import paper
 from ghrr.paper import claims, report
-from ghrr.paper.experiment import Check, Claim, Finding, equals, exceeds
-
-SMALL = {"dim": 50, "m": 2, "pairs": 40, "blocks": 5}
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, experiment in paper.EXPERIMENTS.items():
-        monkeypatch.setitem(
-            paper.EXPERIMENTS, name, dataclasses.replace(experiment, settings={"quick": SMALL, "full": SMALL})
-        )
+from ghrr.paper.experiment import Check, Claim, Finding, all_equal, equals, exceeds, falls_below, share_with_error
+from tests.helpers import generator
+from tests.paper.conftest import FIRST, SMALL
 
 
 @pytest.mark.usefixtures("small")
@@ -45,10 +37,11 @@ def test_an_experiment_does_not_depend_on_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_progress_is_reported_per_block(tmp_path: Path) -> None:
-    seen: list[str] = []
-    paper.run([], tmp_path, on_block=lambda experiment: seen.append(experiment.name))
-    assert seen == ["quasi-orthogonality"] * 5 + ["fixed-vs-varying"] * 5
+def test_progress_is_reported_per_trial(tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    paper.run([], tmp_path, on_progress=lambda step: seen.append((step.experiment.name, step.done, step.total)))
+    assert seen[:2] == [(name, 0, 5) for name in FIRST]
+    assert seen[2:] == [(name, done, 5) for name in FIRST for done in range(1, 6)]
 
 
 @pytest.mark.usefixtures("small")
@@ -64,7 +57,7 @@ def test_verdicts_follow_from_the_data(tmp_path: Path) -> None:
     _, outcomes = paper.run([], tmp_path)
     for outcome in outcomes:
         wrong = outcome.data.assign(similarity=3 * outcome.data["similarity"] + 0.5)
-        for finding in claims.judge(outcome.experiment.name, wrong, SMALL):
+        for finding in claims.judge_all(outcome.experiment.name, wrong, SMALL):
             assert finding.verdict == "not reproduced"
 
 
@@ -121,13 +114,94 @@ def test_the_manifest_holds_every_check(tmp_path: Path) -> None:
     assert all(set(check) == {"what", "measured", "error", "expected", "holds"} for check in checks)
 
 
+@pytest.mark.usefixtures("small")
+def test_plot_gives_the_same_report_from_the_tables_alone(tmp_path: Path) -> None:
+    report_path, outcomes = paper.run([], tmp_path, command="c")
+    first = report_path.read_text(encoding="utf-8")
+    manifest = (tmp_path / "manifest.json").read_text(encoding="utf-8")
+    for path in (report_path, *(tmp_path / "figures").iterdir(), *(tmp_path / "trials").rglob("*.jsonl")):
+        path.unlink()
+    _, again = paper.plot(tmp_path)
+    assert report_path.read_text(encoding="utf-8") == first
+    assert (tmp_path / "manifest.json").read_text(encoding="utf-8") == manifest
+    assert [o.findings for o in again] == [o.findings for o in outcomes]
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {f"{name}.png" for name in FIRST}
+
+
+@pytest.mark.usefixtures("small")
+def test_plot_judges_what_is_in_the_tables(tmp_path: Path) -> None:
+    """The control: other numbers in a table give other verdicts."""
+    paper.run([], tmp_path)
+    table = tmp_path / "fixed-vs-varying.csv"
+    data = pd.read_csv(table)
+    data.assign(similarity=3 * data["similarity"] + 0.5).to_csv(table, index=False)
+    _, outcomes = paper.plot(tmp_path)
+    assert [f.verdict for f in outcomes[1].findings] == ["not reproduced"]
+
+
+@pytest.mark.usefixtures("small")
+def test_plot_explains_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds no results: there is no manifest\.json; make them with"):
+        paper.plot(tmp_path)
+    paper.run([], tmp_path)
+    (tmp_path / "fixed-vs-varying.csv").unlink()
+    with pytest.raises(ValueError, match=r"no fixed-vs-varying\.csv any more"):
+        paper.plot(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["experiments"][0]["name"] = "another"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="names experiments that this version does not have"):
+        paper.plot(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"experiments": [')
+    with pytest.raises(ValueError, match="is damaged"):
+        paper.plot(tmp_path)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_report_keeps_what_earlier_runs_finished(tmp_path: Path) -> None:
+    paper.run(FIRST[:1], tmp_path)
+    _, outcomes = paper.run(FIRST[1:], tmp_path)
+    assert [outcome.experiment.name for outcome in outcomes] == FIRST
+    _, outcomes = paper.run(FIRST[1:], tmp_path, seed=1)
+    assert [outcome.experiment.name for outcome in outcomes] == FIRST[1:]
+
+
 @pytest.mark.parametrize(
-    ("held", "verdict"),
-    [([True, True], "reproduced"), ([True, False], "partly"), ([False, False], "not reproduced")],
+    ("held", "corrected", "verdict"),
+    [
+        ([True, True], [], "reproduced"),
+        ([True, False], [], "partly"),
+        ([False, False], [], "not reproduced"),
+        ([], [], "not measured"),
+        ([True, False], [True, True], "erratum"),
+        ([False, False], [True], "erratum"),
+        ([False, False], [True, False], "not reproduced"),
+        ([True, True], [True], "reproduced"),
+    ],
 )
-def test_verdicts(held: list[bool], verdict: str) -> None:
+def test_verdicts(held: list[bool], corrected: list[bool], verdict: str) -> None:
     claim = Claim("x", "here", "something", lambda data, settings: [])
-    assert Finding(claim, [Check("x", 1.0, 0.1, "1", holds) for holds in held]).verdict == verdict
+    first, second = ([Check("x", 1.0, 0.1, "1", holds) for holds in some] for some in (held, corrected))
+    assert Finding(claim, first, second).verdict == verdict
+
+
+def test_many_deviations_are_judged_together() -> None:
+    """The bound is the quantile of the largest of n: about 4 for one, more for many."""
+    assert all_equal("x", [3.9], [1.0], [0.0]).holds
+    assert not all_equal("x", [4.1], [1.0], [0.0]).holds
+    values = torch.randn(1000, generator=generator()).tolist()
+    assert all_equal("x", values, [1.0] * 1000, [0.0] * 1000).holds
+    assert not all_equal("x", [*values[:-1], 5.7], [1.0] * 1000, [0.0] * 1000).holds
+    assert all_equal("x", [*values[:-1], 5.2], [1.0] * 1000, [0.0] * 1000).holds
+
+
+def test_shares_have_an_error_where_all_agree() -> None:
+    share, error = share_with_error(50, 100)
+    assert share == 0.5
+    assert error == pytest.approx(0.05, rel=0.01)
+    share, error = share_with_error(100, 100)
+    assert share == 1.0
+    assert 0 < error < 0.02
 
 
 def test_checks_use_their_standard_error() -> None:
@@ -136,6 +210,10 @@ def test_checks_use_their_standard_error() -> None:
     assert exceeds("x", 1.41, 0.1, 1.0).holds
     assert not exceeds("x", 1.39, 0.1, 1.0).holds
     assert not equals("x", float("nan"), 0.1, 1.0).holds
+    assert falls_below("x", 0.59, 0.1, 1.0).holds
+    assert not falls_below("x", 0.61, 0.1, 1.0).holds
+    assert equals("x", 1.29, 0.1, 1.0, within=3).holds
+    assert not equals("x", 1.31, 0.1, 1.0, within=3).holds
 
 
 @pytest.mark.parametrize(

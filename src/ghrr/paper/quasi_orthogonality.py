@@ -130,7 +130,7 @@ CLAIMS = [
         "Table of GHRR variants",
         "Fixed Q is quasi-orthogonal with higher variance than varying Q.",
         _fixed_is_wider,
-        comment="With independent phases the variances are equal; only the tails of fixed Q are heavier. The statement is "
+        comment="With independent phases the variances are equal; only the tails of fixed Q are heavier. The claim is "
         "true of encodings that share their phases, tested in the next experiment.",
     ),
 ]

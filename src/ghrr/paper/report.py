@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from ghrr.paper.experiment import Check
-from ghrr.paper.style import to_svg
 
 if TYPE_CHECKING:
     from ghrr.paper.run import Outcome
+
+
+# Verdicts in the order in which they are counted, each with its mark.
+VERDICTS = {"reproduced": "✓", "partly": "◐", "erratum": "✎", "not reproduced": "✗", "not measured": "–"}
 
 
 def format_measured(check: Check) -> str:
@@ -24,8 +27,13 @@ def format_measured(check: Check) -> str:
     return f"{check.measured:.{digits}f} ± {check.error:.{digits}f}"
 
 
-def render(outcomes: Sequence[Outcome], manifest: Mapping[str, object]) -> str:
-    """The page as text. Figures are inside it as SVG: it needs no network and no other file."""
+def format_setting(value: object) -> str:
+    """A setting in words: lists without brackets."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def render(outcomes: Sequence[tuple[Outcome, str]], manifest: Mapping[str, object]) -> str:
+    """The page as text, from outcomes and their figures as SVG. It needs no network and no other file."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ghrr.paper"),
         autoescape=True,
@@ -34,8 +42,11 @@ def render(outcomes: Sequence[Outcome], manifest: Mapping[str, object]) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["measured"] = format_measured
+    environment.filters["setting"] = format_setting
+    counts = Counter(finding.verdict for outcome, _ in outcomes for finding in outcome.findings)
     return environment.get_template("report.html").render(
-        outcomes=[(outcome, to_svg(outcome.experiment.draw(outcome.data, outcome.settings))) for outcome in outcomes],
-        counts=Counter(finding.verdict for outcome in outcomes for finding in outcome.findings),
+        outcomes=outcomes,
+        counts={verdict: counts[verdict] for verdict in VERDICTS if verdict in counts},
+        marks=VERDICTS,
         manifest=manifest,
     )

@@ -1,4 +1,4 @@
-"""Running experiments: block by block, with reproducible numbers, to a folder with tables, a manifest and a report."""
+"""Running experiments to a folder: stored trials, a table and a figure for each, a manifest and the report."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import datetime
 import difflib
 import json
 import platform
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 
 import ghrr
 from ghrr.files import atomic_write
-from ghrr.paper.claims import EXPERIMENTS, judge
-from ghrr.paper.experiment import Experiment, Finding
+from ghrr.paper.claims import EXPERIMENTS, judge_all
+from ghrr.paper.compute import Task, compute
+from ghrr.paper.experiment import Experiment, Finding, Settings
+from ghrr.paper.journal import Journal, Trial
 from ghrr.paper.report import render
+from ghrr.paper.style import to_png, to_svg
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,19 @@ class Outcome:
     """What one experiment gave."""
 
     experiment: Experiment
-    settings: Mapping[str, int]
+    settings: Settings
     data: pd.DataFrame
     findings: list[Finding]
     seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Told after each trial: the experiment, how many of its trials are done, and how many there are."""
+
+    experiment: Experiment
+    done: int
+    total: int
 
 
 def choose(names: Sequence[str]) -> list[Experiment]:
@@ -48,86 +60,168 @@ def run(
     *,
     size: str = "quick",
     seed: int = 0,
+    jobs: int = 1,
+    dask: str | None = None,
     command: str = "",
-    on_block: Callable[[Experiment], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, list[Outcome]]:
     """Run experiments and write the report.
+
+    Each trial is stored as soon as it is done, under ``out/trials``. When a run is stopped, by an interrupt or a kill,
+    the next one goes on where it was. The report shows all experiments of this size and seed that are finished in the
+    folder.
 
     Parameters
     ----------
     names
         Which experiments; none means all.
     out
-        Folder for the report, ``index.html``, a CSV table per experiment and ``manifest.json``.
+        Folder for the report, ``index.html``, a CSV table and a figure per experiment, and ``manifest.json``.
     size
         ``"quick"`` or ``"full"``.
     seed
-        The same seed gives the same numbers.
+        The same seed gives the same numbers, whatever ``jobs`` and ``dask``.
+    jobs
+        How many processes share the work.
+    dask
+        The address of a dask scheduler that does the work instead.
     command
         Noted in the report, so that a reader can run it again.
-    on_block
-        Called after each block of work.
+    on_progress, on_notice
+        Called after each trial, and with a sentence for the user.
 
     Returns
     -------
     The path of the report, and the outcomes.
     """
-    experiments = choose(names)
+    chosen = choose(names)
     out.mkdir(parents=True, exist_ok=True)
+    journals = {e.name: _journal(e, out, size, seed) for e in EXPERIMENTS.values()}
+    done: dict[str, dict[int, Trial]] = {}
+    tasks: list[Task] = []
+    for experiment in chosen:
+        notice = journals[experiment.name].open()
+        if notice:
+            on_notice(notice)
+        settings = experiment.settings[size]
+        params = list(experiment.trials(settings))
+        stored = journals[experiment.name].trials()
+        finished = done[experiment.name] = {n: trial for n, trial in stored.items() if n < len(params)}
+        on_progress(Progress(experiment, len(finished), len(params)))
+        todo = [n for n in range(len(params)) if n not in finished]
+        tasks += [Task(experiment.name, settings, seed, n, params[n]) for n in todo]
+
+    def collect(some: Sequence[Task], **where: Any) -> None:
+        for task, trial in compute(some, **where):
+            journals[task.experiment].append(trial)
+            done[task.experiment][task.number] = trial
+            experiment = EXPERIMENTS[task.experiment]
+            total = len(experiment.trials(task.settings))
+            on_progress(Progress(experiment, len(done[task.experiment]), total))
+
+    collect([task for task in tasks if not EXPERIMENTS[task.experiment].alone], jobs=jobs, dask=dask)
+    collect([task for task in tasks if EXPERIMENTS[task.experiment].alone])
+
     outcomes = []
-    for experiment in experiments:
-        outcomes.append(_run_one(experiment, size, seed, on_block))
-        with atomic_write(out / f"{experiment.name}.csv") as path:
-            outcomes[-1].data.to_csv(path, index=False, float_format="%.9g")
-    manifest = _manifest(outcomes, size, seed, command)
+    for experiment in EXPERIMENTS.values():
+        trials = done.get(experiment.name)
+        if trials is None and journals[experiment.name].path.exists():
+            trials = journals[experiment.name].trials()  # finished by an earlier run
+        settings = experiment.settings[size]
+        if trials and len(trials) == len(experiment.trials(settings)):
+            data = pd.concat([trials[n].table.assign(trial=n) for n in sorted(trials)], ignore_index=True)
+            seconds = round(sum(trial.seconds for trial in trials.values()), 2)
+            outcomes.append(Outcome(experiment, settings, data, judge_all(experiment.name, data, settings), seconds))
+    for outcome in outcomes:
+        with atomic_write(out / f"{outcome.experiment.name}.csv") as path:
+            outcome.data.to_csv(path, index=False)
+    about = {"command": command, "size": size, "seed": seed}
+    return _write_report(out, outcomes, about | _circumstances()), outcomes
+
+
+def plot(out: Path) -> tuple[Path, list[Outcome]]:
+    """Draw the figures and the report in a folder again, from its tables, and judge the claims again.
+
+    Nothing is computed. Raises ``ValueError`` where the folder does not hold the results of a run.
+    """
+    manifest = _read_manifest(out)
+    outcomes = []
+    for entry in manifest["experiments"]:
+        experiment, settings = EXPERIMENTS[entry["name"]], entry["settings"]
+        try:
+            data = pd.read_csv(out / f"{experiment.name}.csv", keep_default_na=False, na_values=[""])
+        except FileNotFoundError as error:
+            raise ValueError(f"{out} has no {experiment.name}.csv any more: run ghrr paper run again") from error
+        findings = judge_all(experiment.name, data, settings)
+        outcomes.append(Outcome(experiment, settings, data, findings, entry["seconds"]))
+    about = {key: value for key, value in manifest.items() if key != "experiments"}
+    return _write_report(out, outcomes, about), outcomes
+
+
+def _journal(experiment: Experiment, out: Path, size: str, seed: int) -> Journal:
+    path = out / "trials" / f"{size}-seed-{seed}" / f"{experiment.name}.jsonl"
+    return Journal(path, experiment, experiment.settings[size], seed)
+
+
+def _write_report(out: Path, outcomes: list[Outcome], about: dict[str, Any]) -> Path:
+    manifest = about | {"experiments": [_entry(outcome) for outcome in outcomes]}
     with atomic_write(out / "manifest.json") as path:
         path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / "figures").mkdir(exist_ok=True)
+    pictures = []
+    for outcome in outcomes:
+        figure = outcome.experiment.draw(outcome.data, outcome.settings)
+        pictures.append(to_svg(figure))
+        with atomic_write(out / "figures" / f"{outcome.experiment.name}.png") as path:
+            path.write_bytes(to_png(figure))
     report = out / "index.html"
     with atomic_write(report) as path:
-        path.write_text(render(outcomes, manifest), encoding="utf-8")
-    return report, outcomes
+        path.write_text(render(list(zip(outcomes, pictures, strict=True)), manifest), encoding="utf-8")
+    return report
 
 
-def _run_one(experiment: Experiment, size: str, seed: int, on_block: Callable[[Experiment], None]) -> Outcome:
-    settings = experiment.settings[size]
-    start = time.perf_counter()
-    blocks = []
-    for block in range(settings["blocks"]):
-        generator = ghrr.Space(1, 1, seed=seed).generator(f"{experiment.name} {block}")
-        blocks.append(experiment.run_block(settings, generator).assign(block=block))
-        on_block(experiment)
-    data = pd.concat(blocks, ignore_index=True)
-    return Outcome(experiment, settings, data, judge(experiment.name, data, settings), time.perf_counter() - start)
-
-
-def _manifest(outcomes: list[Outcome], size: str, seed: int, command: str) -> dict[str, object]:
+def _circumstances() -> dict[str, Any]:
     return {
-        "command": command,
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "size": size,
-        "seed": seed,
         "versions": {
             "ghrr": ghrr.__version__,
             "torch": torch.__version__,
             "pandas": pd.__version__,
             "python": platform.python_version(),
         },
-        "experiments": [
+    }
+
+
+def _entry(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.experiment.name,
+        "settings": dict(outcome.settings),
+        "rows": len(outcome.data),
+        "seconds": outcome.seconds,
+        "claims": [
             {
-                "name": outcome.experiment.name,
-                "settings": dict(outcome.settings),
-                "rows": len(outcome.data),
-                "seconds": round(outcome.seconds, 2),
-                "claims": [
-                    {
-                        "where": finding.claim.where,
-                        "says": finding.claim.says,
-                        "verdict": finding.verdict,
-                        "checks": [vars(check) for check in finding.checks],
-                    }
-                    for finding in outcome.findings
-                ],
+                "where": finding.claim.where,
+                "says": finding.claim.says,
+                "verdict": finding.verdict,
+                "checks": [asdict(check) for check in finding.checks],
+                "corrected": [asdict(check) for check in finding.corrected],
+                "rejected": {name: [asdict(check) for check in checks] for name, checks in finding.rejected.items()},
             }
-            for outcome in outcomes
+            for finding in outcome.findings
         ],
     }
+
+
+def _read_manifest(out: Path) -> dict[str, Any]:
+    path = out / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        known = all(entry["name"] in EXPERIMENTS and "settings" in entry for entry in manifest["experiments"])
+    except FileNotFoundError as error:
+        raise ValueError(f"{out} holds no results: there is no manifest.json; make them with ghrr paper run") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a manifest of this program, or is damaged: {error}") from error
+    if not known:
+        raise ValueError(f"{path} names experiments that this version does not have: run ghrr paper run again")
+    return dict(manifest)

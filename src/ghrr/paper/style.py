@@ -48,3 +48,11 @@ def to_svg(figure: Figure) -> str:
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
+
+
+def to_png(figure: Figure) -> bytes:
+    """The figure as a picture for slides and mails."""
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,97 @@
+"""Computing trials: here, in several processes, or on a dask cluster. The numbers do not depend on where.
+
+Each trial runs with one thread, so that sums are taken in the same order everywhere, and draws from a generator of its
+own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import joblib
+import pandas as pd
+import torch
+
+import ghrr
+from ghrr.paper.claims import EXPERIMENTS
+from ghrr.paper.experiment import Params, Settings
+from ghrr.paper.journal import Trial, as_columns
+
+
+class ClusterError(RuntimeError):
+    """The dask cluster does not answer, or went away."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A trial to be computed."""
+
+    experiment: str
+    settings: Settings
+    seed: int
+    number: int
+    params: Params
+
+
+def compute(tasks: Sequence[Task], *, jobs: int = 1, dask: str | None = None) -> Iterator[tuple[Task, Trial]]:
+    """Compute trials and give each as soon as it is done, in any order.
+
+    Parameters
+    ----------
+    tasks
+        What to compute.
+    jobs
+        How many processes share the work.
+    dask
+        The address of a dask scheduler, such as ``"tcp://host:8786"``; its workers then do the work.
+    """
+    if dask is not None:
+        yield from _on_dask(tasks, dask)
+    elif jobs == 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield _run(task)
+    else:
+        # Should this process be killed, its idle workers go after half a minute instead of five.
+        with joblib.parallel_config(backend="loky", inner_max_num_threads=1, idle_worker_timeout=30):
+            parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+            yield from parallel(joblib.delayed(_run)(task) for task in tasks)
+
+
+def _on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Trial]]:
+    """As they come back from the workers.
+
+    Not by joblib's own dask backend: where the cluster has a single worker it computes here, without a word.
+    """
+    from dask.distributed import CancelledError, Client, as_completed  # noqa: PLC0415 (only a cluster needs dask)
+
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is raised, not logged as well
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"no dask scheduler answers at {address}: {error}") from error
+    try:
+        if not client.scheduler_info()["workers"]:
+            raise ClusterError(f"the dask scheduler at {address} has no workers: start some with dask worker {address}")
+        futures = client.map(_run, tasks, pure=False)
+        for future in as_completed(futures, loop=client.loop):
+            yield future.result()
+    except (OSError, CancelledError) as error:
+        raise ClusterError(f"the dask cluster at {address} went away") from error
+    finally:
+        client.close(timeout=2)
+
+
+def _run(task: Task) -> tuple[Task, Trial]:
+    experiment = EXPERIMENTS[task.experiment]
+    generator = ghrr.Space(1, 1, seed=task.seed).generator(f"{task.experiment} {task.number}")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    try:
+        table = experiment.run_trial(task.settings, task.params, generator)
+    finally:
+        torch.set_num_threads(threads)
+    return task, Trial(task.number, pd.DataFrame(as_columns(table)), time.perf_counter() - start)

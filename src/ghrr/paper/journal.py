@@ -1,0 +1,142 @@
+"""Finished trials on disk: one file for each experiment, a line for each trial, written as soon as it is done.
+
+The first line says what the trials are of: experiment, settings, seed, version. Each other line carries a checksum. A
+line cut short by a kill is not counted and its trial runs again; all lines before it count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import ghrr
+from ghrr.paper.experiment import Experiment, Settings
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finished trial: its number, its table and the seconds it took."""
+
+    number: int
+    table: pd.DataFrame
+    seconds: float
+
+
+class Journal:
+    """The finished trials of one experiment at one size and seed."""
+
+    def __init__(self, path: Path, experiment: Experiment, settings: Settings, seed: int) -> None:
+        self.path = path
+        self._header = {
+            "format": FORMAT,
+            "experiment": experiment.name,
+            "ghrr": ghrr.__version__,
+            "code": code_of(experiment),
+            "seed": seed,
+            "settings": json.loads(json.dumps(dict(settings))),
+        }
+
+    def open(self) -> str:
+        """Make the file ready for :meth:`append`; gives a sentence where something there could not be used, or ``""``.
+
+        A file of another version or of other settings is set aside under another name, never deleted. A last line
+        that was cut short is removed.
+        """
+        if not self.path.exists():
+            self._write_header()
+            return ""
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        reason = self._why_foreign(lines)
+        if reason:
+            aside = self._free_name()
+            os.replace(self.path, aside)
+            self._write_header()
+            return f"{self.path.name} {reason}; it is now {aside.name}, and its trials run anew"
+        whole = sum(len(line) for line in lines if line.endswith(b"\n"))
+        if whole < self.path.stat().st_size:
+            os.truncate(self.path, whole)
+            return f"{self.path.name} ended in the middle of a trial, which runs again"
+        return ""
+
+    def trials(self) -> dict[int, Trial]:
+        """The finished trials by number; lines that are damaged are left out."""
+        found: dict[int, Trial] = {}
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        if self._why_foreign(lines):
+            return found
+        for line in lines[1:]:
+            record = _unsealed(line)
+            if record is not None:
+                found[record["trial"]] = Trial(record["trial"], pd.DataFrame(record["columns"]), record["seconds"])
+        return found
+
+    def append(self, trial: Trial) -> None:
+        """Add a finished trial; when this returns it is on the disk."""
+        with open(self.path, "ab") as file:
+            file.write(_sealed({"trial": trial.number, "seconds": trial.seconds, "columns": as_columns(trial.table)}))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _write_header(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "xb") as file:
+            file.write(_sealed(self._header))
+
+    def _why_foreign(self, lines: list[bytes]) -> str:
+        header = _unsealed(lines[0]) if lines else None
+        if header is None:
+            return "is not readable"
+        if header == self._header:
+            return ""
+        for key, what in (("format", "format"), ("ghrr", "version of ghrr"), ("code", "version of this experiment")):
+            if header.get(key) != self._header[key]:
+                return f"was written by another {what} ({header.get(key)}, this is {self._header[key]})"
+        return "belongs to other settings"
+
+    def _free_name(self) -> Path:
+        for n in range(1, 10_000):
+            candidate = self.path.with_suffix(f".aside-{n}.jsonl")
+            if not candidate.exists():
+                return candidate
+        raise FileExistsError(f"there are 10,000 files set aside beside {self.path}: remove some")
+
+
+def as_columns(table: pd.DataFrame) -> dict[str, list[Any]]:
+    """A table as plain lists, so that it is the same whether it was computed now or read from disk."""
+    return {str(name): column.tolist() for name, column in table.items()}
+
+
+def code_of(experiment: Experiment) -> str:
+    """A short hash of the source of an experiment and of the modules of ``ghrr.paper`` that it uses, but for looks."""
+    module = sys.modules[experiment.run_trial.__module__]
+    names = {module.__name__} | {getattr(value, "__module__", None) or "" for value in vars(module).values()}
+    looks = {"ghrr.paper.style", "ghrr.paper.experiment"}
+    files = [
+        sys.modules[name].__file__ for name in sorted(names) if name.startswith("ghrr.paper.") and name not in looks
+    ]
+    source = b"".join(Path(file).read_bytes() for file in files if file)
+    return hashlib.sha256(source).hexdigest()[:12]
+
+
+def _sealed(record: dict[str, Any]) -> bytes:
+    text = json.dumps(record, ensure_ascii=False)
+    return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
+
+
+def _unsealed(line: bytes) -> dict[str, Any] | None:
+    if not line.endswith(b"\n") or line[8:9] != b" ":
+        return None
+    if line[:8] != f"{zlib.crc32(line[9:-1]):08x}".encode():
+        return None
+    record: dict[str, Any] = json.loads(line[9:])
+    return record
