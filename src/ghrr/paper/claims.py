@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ghrr.paper import fixed_vs_varying, quasi_orthogonality
+from ghrr.paper import (
+    algebraic_properties,
+    binding_as_attention,
+    binding_as_projection,
+    fixed_vs_varying,
+    other_models,
+    perplexity,
+    positions_in_attention,
+    quasi_orthogonality,
+    time_complexity,
+)
 from ghrr.paper.experiment import Claim, Experiment, Finding, Settings, judge
 
-_MODULES = (quasi_orthogonality, fixed_vs_varying)
+_MODULES = (
+    algebraic_properties,
+    quasi_orthogonality,
+    fixed_vs_varying,
+    binding_as_projection,
+    binding_as_attention,
+    positions_in_attention,
+    time_complexity,
+    perplexity,
+    other_models,
+)
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
 CLAIMS: list[Claim] = [claim for module in _MODULES for claim in module.CLAIMS]
 

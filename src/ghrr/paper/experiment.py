@@ -46,7 +46,9 @@ class Experiment:
     trials
         Settings to the parameters of all trials, in order.
     alone
-        Whether nothing else may run meanwhile, as when time is measured.
+        Whether nothing else may run meanwhile, as when time is measured; it then runs here, not on a cluster.
+    inputs
+        Settings to a word for what the trials read from outside; when it changes, stored trials do not count.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Experiment:
     draw: Callable[[pd.DataFrame, Settings], Figure]
     trials: Callable[[Settings], list[Params]] = in_blocks
     alone: bool = False
+    inputs: Callable[[Settings], str] = lambda _: ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -42,6 +43,7 @@ class Journal:
             "experiment": experiment.name,
             "ghrr": ghrr.__version__,
             "code": code_of(experiment),
+            "inputs": experiment.inputs(settings),
             "seed": seed,
             "settings": json.loads(json.dumps(dict(settings))),
         }
@@ -101,6 +103,8 @@ class Journal:
         for key, what in (("format", "format"), ("ghrr", "version of ghrr"), ("code", "version of this experiment")):
             if header.get(key) != self._header[key]:
                 return f"was written by another {what} ({header.get(key)}, this is {self._header[key]})"
+        if header.get("inputs") != self._header["inputs"]:
+            return "was made from other input files"
         return "belongs to other settings"
 
     def _free_name(self) -> Path:
@@ -119,7 +123,9 @@ def as_columns(table: pd.DataFrame) -> dict[str, list[Any]]:
 def code_of(experiment: Experiment) -> str:
     """A short hash of the source of an experiment and of the modules of ``ghrr.paper`` that it uses, but for looks."""
     module = sys.modules[experiment.run_trial.__module__]
-    names = {module.__name__} | {getattr(value, "__module__", None) or "" for value in vars(module).values()}
+    values = vars(module).values()
+    names = {module.__name__} | {str(getattr(value, "__module__", "")) for value in values}
+    names |= {value.__name__ for value in values if isinstance(value, ModuleType)}
     looks = {"ghrr.paper.style", "ghrr.paper.experiment"}
     files = [
         sys.modules[name].__file__ for name in sorted(names) if name.startswith("ghrr.paper.") and name not in looks

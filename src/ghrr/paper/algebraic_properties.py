@@ -1,0 +1,190 @@
+"""Desired properties of base hypervectors: binding keeps similarity, and which angles make similarity vanish."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import ghrr
+from ghrr.paper.experiment import (
+    Check,
+    Claim,
+    Experiment,
+    Params,
+    Settings,
+    equals,
+    equals_to,
+    mean_with_error,
+)
+from ghrr.paper.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, style
+
+BASE, BUNDLE = "base hypervector", "bundle"
+LEFT, RIGHT = "H₃ on the left", "H₃ on the right"
+OWN, SHARED, FHRR, FACTOR = "own Haar Q", "one Q for all", "FHRR (Q = 1)", "FHRR, H₁ * H₂ and H₁"
+PHASES = "phases"
+_COLOURS = {OWN: BLUE, SHARED: ORANGE, FHRR: GREEN, FACTOR: PURPLE}
+_ROUNDING = 100 * torch.finfo(torch.float64).eps  # of numbers of size 1 after a few products
+
+
+def mean_phase(half_width: float) -> float:
+    """E e^{iθ} for θ uniform on [-half_width, half_width], which is symmetric and has zero mean."""
+    return math.sin(half_width) / half_width
+
+
+def expected(kind: str, half_width: float) -> float:
+    """Mean similarity. With A = QΛ, B = RH, E tr(AB†) = Σ E[(R†Q)_kk] |E e^{iθ}|²; Haar R†Q has mean zero.
+
+    For H₁ * H₂ and H₁ in FHRR it is E tr(H₂†), a single phase.
+    """
+    return {OWN: 0.0, FACTOR: mean_phase(half_width)}.get(kind, mean_phase(half_width) ** 2)
+
+
+def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
+    space = ghrr.Space(settings["dim"], settings["m"], dtype=torch.complex128)
+    parts = [part(settings, space, generator) for part in (_preservation, _phases)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _preservation(settings: Settings, space: ghrr.Space, generator: torch.Generator) -> pd.DataFrame:
+    """Similarity of two hypervectors before and after binding both with a third."""
+    pairs = settings["pairs"]
+    first, other = space.random(2, pairs, generator=generator)
+    share = torch.linspace(0, 1, pairs, dtype=torch.float64)[:, None, None, None]
+    second = share * first + (1 - share) * other  # similarities from 0 to 1
+    terms = space.random(pairs, settings["parts"], generator=generator)
+    tables = []
+    for kind, third in ((BASE, terms[:, 0]), (BUNDLE, ghrr.bundle(terms))):
+        bound = {
+            LEFT: [ghrr.bind(third, x) for x in (first, second)],
+            RIGHT: [ghrr.bind(x, third) for x in (first, second)],
+        }
+        for side, (one, two) in bound.items():
+            tables.append(pd.DataFrame({"what": side, "kind": kind, "value": ghrr.similarity(one, two)}))
+    return pd.concat([table.assign(x=ghrr.similarity(first, second).numpy()) for table in tables])
+
+
+def _phases(settings: Settings, space: ghrr.Space, generator: torch.Generator) -> pd.DataFrame:
+    """Similarity of independent hypervectors whose angles are uniform on [-a, a]."""
+    shape = (2, settings["pairs"], space.dim)
+    tables = []
+    for half_width in settings["half_widths"]:
+        angles = half_width * (2 * torch.rand(*shape, space.m, generator=generator, dtype=torch.float64) - 1)
+        phases = torch.polar(torch.ones_like(angles), angles)[..., None, :]
+        rotation = ghrr.unitary.haar(*shape, m=space.m, generator=generator, dtype=torch.complex128)
+        fhrr = phases[..., :1]
+        kinds = {OWN: rotation * phases, SHARED: rotation[:1, :1] * phases, FHRR: fhrr}
+        kinds[FACTOR] = torch.stack([ghrr.bind(*fhrr), fhrr[0]])
+        for kind, (one, two) in kinds.items():
+            value = ghrr.similarity(one, two)
+            tables.append(pd.DataFrame({"what": PHASES, "kind": kind, "x": half_width, "value": value}))
+    return pd.concat(tables)
+
+
+def draw(data: pd.DataFrame, settings: Settings) -> Figure:
+    with style():
+        figure = Figure(figsize=(6.4, 6.0), layout="constrained")
+        top, bottom = figure.subplots(2, 1)
+        _draw_preservation(top, data, settings)
+        _draw_phases(bottom, data, settings)
+    return figure
+
+
+def _draw_preservation(axis: Axes, data: pd.DataFrame, settings: Settings) -> None:
+    for kind, colour, marker, slope in ((BASE, BLUE, "o", 1), (BUNDLE, ORANGE, "^", settings["parts"])):
+        rows = data.loc[(data["what"] == LEFT) & (data["kind"] == kind)].iloc[:200]
+        axis.plot(rows["x"], rows["value"], marker, ms=3.5, color=colour, alpha=0.6, label=f"H₃ a {kind}")
+        axis.plot([0, 1], [0, slope], color=BLACK, lw=1, ls="-" if slope == 1 else "--", label=f"theory, slope {slope}")
+    axis.set(xlabel="δ(H₁, H₂) (no unit)", ylabel="δ(H₃ * H₁, H₃ * H₂)")
+    axis.set_title(f"A bundle of {settings['parts']} multiplies similarities by {settings['parts']}")
+    axis.legend(loc="upper left")
+
+
+def _draw_phases(axis: Axes, data: pd.DataFrame, settings: Settings) -> None:
+    x = np.linspace(0.01, 1.05 * max(settings["half_widths"]), 200)
+    for (kind, colour), marker in zip(_COLOURS.items(), "osxD", strict=True):
+        rows = data.loc[(data["what"] == PHASES) & (data["kind"] == kind)].groupby("x")["value"]
+        axis.errorbar(rows.mean().index, rows.mean(), rows.std(), fmt=marker, color=colour, capsize=3, label=kind)
+        axis.plot(x, [expected(kind, a) for a in x], color=colour, lw=1)
+    axis.plot([], [], color=GREY, lw=1, label="theory")
+    axis.set(xlabel="half-width a of θ uniform on [-a, a] (rad)", ylabel="similarity δ (mean, std)")
+    axis.set_title("Symmetric zero-mean angles: δ vanishes where E exp(iθ) = 0")
+    axis.legend()
+
+
+def _select(data: pd.DataFrame, what: str, kind: str) -> pd.DataFrame:
+    return data.loc[(data["what"] == what) & (data["kind"] == kind)]
+
+
+def _is_preserved(data: pd.DataFrame, settings: Settings) -> list[Check]:
+    checks = []
+    for side in (LEFT, RIGHT):
+        rows = _select(data, side, BASE)
+        largest = float((rows["value"] - rows["x"]).abs().max())
+        checks.append(equals_to(f"largest |δ after - δ before|, {side}", largest, 0.0, tolerance=_ROUNDING))
+    return checks
+
+
+def _is_multiplied(data: pd.DataFrame, factor: int) -> list[Check]:
+    rows = {side: _select(data, side, BUNDLE) for side in (LEFT, RIGHT)}
+    change = {side: mean_with_error(row["value"] / factor - row["x"]) for side, row in rows.items()}
+    return [equals(f"mean of δ after / {factor} - δ before, {side}", *x, 0.0) for side, x in change.items()]
+
+
+def _mean_similarity(data: pd.DataFrame, half_width: float, *, vanishes: bool = True) -> list[Check]:
+    checks = []
+    for kind in _COLOURS:
+        rows = _select(data, PHASES, kind)
+        mean = mean_with_error(rows.loc[np.isclose(rows["x"], half_width), "value"])
+        goal = 0.0 if vanishes else expected(kind, half_width)
+        checks.append(equals(f"mean δ, θ within ±{half_width:.3g}, {kind}", *mean, goal))
+    return checks
+
+
+_SIZES = {"dim": 100, "m": 3, "pairs": 100, "parts": 5, "half_widths": [0.5, 1.0, 2.0, math.pi]}
+
+EXPERIMENT = Experiment(
+    name="algebraic-properties",
+    title="Binding with a unitary hypervector keeps similarities; phases must average to zero",
+    caption=(
+        "Top: the similarity of two hypervectors before and after binding both with a third one, on the left. Bottom: "
+        "the similarity of independent hypervectors whose angles are symmetric about zero."
+    ),
+    settings={"quick": {**_SIZES, "blocks": 5}, "full": {**_SIZES, "blocks": 50}},
+    run_trial=run_trial,
+    draw=draw,
+)
+
+CLAIMS = [
+    Claim(
+        EXPERIMENT.name,
+        "Section on desired properties, property 3",
+        "Binding two base hypervectors with a third, from either side, keeps their similarity.",
+        _is_preserved,
+        comment="Exact, not approximate: the cyclic property of the trace and a unitary H₃.",
+    ),
+    Claim(
+        EXPERIMENT.name,
+        "Background, on binding",
+        "Binding with a hypervector keeps similarities. (Composite hypervectors, such as bundles, are hypervectors.)",
+        lambda data, settings: _is_multiplied(data, 1),
+        corrected=lambda data, settings: _is_multiplied(data, settings["parts"]),
+        correction="H₃ must be unitary. A bundle of B base hypervectors multiplies similarities by B, in expectation.",
+        comment="The trace leaves H₃†H₃ in the middle: 1 for a base hypervector, B plus cross terms for a bundle.",
+    ),
+    Claim(
+        EXPERIMENT.name,
+        "Corollaries 1 and 2, and the frequencies in the section on encoding data",
+        "Angles from symmetric distributions with zero mean give E tr(AB†) = 0 and E tr(A(AB)†) = 0.",
+        lambda data, settings: _mean_similarity(data, 1.0),
+        corrected=lambda data, _: _mean_similarity(data, math.pi) + _mean_similarity(data, 1.0, vanishes=False),
+        correction="E e^{iθ} = 0 is needed, as the paper says after the corollaries, unless Haar Q average to zero. "
+        "Otherwise the mean similarity is |E e^{iθ}|², and E e^{iθ} for a product and its factor.",
+        comment="The corollaries are right if their p_j is read as a distribution of phases e^{iθ}. But the "
+        "figure that follows gives p_j as a distribution of angles, uniform on [0, 2π], whose mean is not even zero.",
+    ),
+]

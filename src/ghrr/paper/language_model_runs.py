@@ -1,0 +1,102 @@
+"""Results of language models: those of the paper's table, and ours, read from a file that their training writes.
+
+The file is JSON::
+
+    {"runs": [{"dataset": "ptb", "attention": "ghrr-feature", "position_sharing": "qkv", "position_trainable": true,
+               "seed": 0, "test_ppl": 91.5, "params": 5390000}, ...]}
+
+Models without the positions of GHRR ("vanilla", "rope") leave out the two ``position_`` keys, or have null there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+DATA = {"ptb": "Penn Treebank", "wikitext-2": "WikiText-2", "wikitext-2-small": "WikiText-2, small vocabulary"}
+SHARING = {"all": "all same", "qkv": "Q, K, V differ", "head": "heads differ", "different": "all different"}
+NONE, FIXED, TRAINED = "none", "fixed", "trained"
+VANILLA = "vanilla"
+# Sharing, positions; mean and standard deviation of five runs on WikiText-2, then on the Penn Treebank.
+_PUBLISHED = (
+    (NONE, NONE, (29.16, 0.13), (94.78, 0.23)),
+    ("all", FIXED, (27.54, 0.08), (93.93, 0.09)),
+    ("qkv", FIXED, (27.60, 0.10), (91.63, 0.04)),
+    ("head", FIXED, (27.55, 0.06), (91.68, 0.11)),
+    ("different", FIXED, (27.56, 0.09), (91.58, 0.08)),
+    ("all", TRAINED, (27.54, 0.08), (93.98, 0.12)),
+    ("qkv", TRAINED, (27.57, 0.12), (91.51, 0.08)),
+    ("head", TRAINED, (27.56, 0.07), (91.53, 0.09)),
+    ("different", TRAINED, (27.56, 0.05), (91.52, 0.05)),
+)
+
+
+def published_results() -> list[dict[str, Any]]:
+    """The paper's table: data, model, sharing, positions, mean perplexity and standard deviation of each cell."""
+    rows = []
+    for sharing, positions, *results in _PUBLISHED:
+        for data, (mean, std) in zip(("wikitext-2", "ptb"), results, strict=True):
+            row = {"data": data, "model": VANILLA if sharing == NONE else "ghrr", "sharing": sharing}
+            rows.append({**row, "positions": positions, "perplexity": mean, "std": std})
+    return rows
+
+
+def read_runs(path: Path) -> list[dict[str, Any]]:
+    """The runs in a file: data, model, sharing, positions, seed, perplexity and parameters of each.
+
+    Without a file there are none. A malformed one raises ``ValueError``, which names the file, the run and the trouble.
+    """
+    if not path.exists():
+        return []
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: this is not JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("runs"), list):
+        raise ValueError(f'{path}: there must be a list called runs, {{"runs": [...]}}')
+    runs: dict[tuple[object, ...], dict[str, Any]] = {}
+    for number, run in enumerate(content["runs"]):
+        where = f"{path}, run {number}"
+        row = _read_run(where, run)
+        key = tuple(row[part] for part in ("data", "model", "sharing", "positions", "seed"))
+        if key in runs:
+            raise ValueError(f"{where}: run {list(runs).index(key)} has the same configuration and the same seed")
+        runs[key] = row
+    return list(runs.values())
+
+
+def _read_run(where: str, run: object) -> dict[str, Any]:
+    if not isinstance(run, dict):
+        raise ValueError(f"{where}: a run is an object with keys, got {run!r}")
+    row: dict[str, Any] = {
+        "data": _get(where, run, "dataset", str, one_of=DATA),
+        "model": _get(where, run, "attention", str),
+        "sharing": NONE,
+        "positions": NONE,
+        "seed": _get(where, run, "seed", int),
+        "perplexity": float(_get(where, run, "test_ppl", float)),
+        "parameters": _get(where, run, "params", int),
+    }
+    if not (math.isfinite(row["perplexity"]) and row["perplexity"] >= 1):
+        raise ValueError(f"{where}: test_ppl is at least 1 and finite, got {row['perplexity']}")
+    if row["parameters"] < 1:
+        raise ValueError(f"{where}: params is at least 1, got {row['parameters']}")
+    if row["model"].startswith("ghrr"):
+        row["sharing"] = _get(where, run, "position_sharing", str, one_of=SHARING)
+        row["positions"] = TRAINED if _get(where, run, "position_trainable", bool) else FIXED
+    return row
+
+
+def _get(where: str, run: dict[str, Any], key: str, kind: type, one_of: dict[str, str] | None = None) -> Any:
+    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+    if key not in run:
+        raise ValueError(f"{where}: {key} is missing")
+    value = run[key]
+    allowed = (int, float) if kind is float else kind
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{where}: {key} must be {names[kind]}, got {value!r}")
+    if one_of is not None and value not in one_of:
+        raise ValueError(f"{where}: {key} must be one of {', '.join(one_of)}, got {value!r}")
+    return value

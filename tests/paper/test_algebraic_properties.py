@@ -1,0 +1,75 @@
+"""Similarity and binding: kept by unitary hypervectors only; and the phases that make similarity vanish."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ghrr.paper import algebraic_properties as properties
+from tests.paper.tables import assert_survives_files, findings, run, scaled, verdicts
+
+SMALL: dict[str, Any] = {
+    "dim": 20,
+    "m": 3,
+    "pairs": 100,
+    "parts": 4,
+    "half_widths": [1.0, math.pi],
+    "blocks": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    return run(properties.EXPERIMENT, SMALL)
+
+
+def test_verdicts(data: pd.DataFrame) -> None:
+    assert verdicts(properties.CLAIMS, data, SMALL) == ["reproduced", "erratum", "erratum"]
+    assert_survives_files(properties.CLAIMS, data, SMALL)
+
+
+def test_haar_rotations_alone_hide_the_phases(data: pd.DataFrame) -> None:
+    """Of the four kinds only the one with own Haar rotations vanishes although the phases do not average to zero."""
+    checks = findings(properties.CLAIMS, data, SMALL)[2].checks
+    assert [check.holds for check in checks] == [True, False, False, False]
+
+
+def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
+    """The control: each verdict changes when the data it rests on are altered."""
+    claims = properties.CLAIMS
+    assert verdicts(claims, scaled(data, 1.01, kind=properties.BASE), SMALL)[0] == "not reproduced"
+    assert verdicts(claims, scaled(data, 1.3, kind=properties.BUNDLE), SMALL)[1] == "not reproduced"
+    noise = np.random.default_rng(0).normal(size=len(data))
+    kept = data.assign(value=data["value"].where(data["kind"] != properties.BUNDLE, data["x"] + noise))
+    assert verdicts(claims, kept, SMALL)[1] == "reproduced"
+    assert verdicts(claims, scaled(data, 1.0, 0.05, what=properties.PHASES), SMALL)[2] == "not reproduced"
+    vanishing = data.assign(value=data["value"].where(data["what"] != properties.PHASES, noise))
+    assert verdicts(claims, vanishing, SMALL)[2] == "reproduced"
+
+
+@pytest.mark.parametrize("half_width", [0.3, 1.0, 2.5, math.pi])
+def test_mean_phase_is_an_average_over_angles(half_width: float) -> None:
+    angles = (np.arange(20_000) + 0.5) / 10_000 * half_width - half_width
+    assert properties.mean_phase(half_width) == pytest.approx(np.exp(1j * angles).mean(), abs=1e-8)
+
+
+def test_expected_similarities() -> None:
+    assert properties.expected(properties.OWN, 1.0) == 0
+    assert properties.expected(properties.SHARED, 1.0) == properties.expected(properties.FHRR, 1.0)
+    assert properties.expected(properties.FHRR, 1.0) == pytest.approx(math.sin(1) ** 2)
+    assert properties.expected(properties.FACTOR, 1.0) == pytest.approx(math.sin(1))
+    assert properties.expected(properties.FACTOR, math.pi) == pytest.approx(0, abs=1e-15)
+
+
+def test_the_figure(data: pd.DataFrame) -> None:
+    figure = properties.EXPERIMENT.draw(data, SMALL)
+    assert len(figure.axes) == 2
+    for axis in figure.axes:
+        assert axis.get_xlabel()
+        assert axis.get_ylabel()
+        assert axis.get_title(loc="left")
+        assert axis.get_legend() is not None

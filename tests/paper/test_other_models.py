@@ -1,0 +1,72 @@
+"""Other models of binding: they are what their names say, and the verdicts on them follow from data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from ghrr.paper import other_models as others
+from tests.helpers import generator
+from tests.paper.tables import assert_survives_files, run, scaled, verdicts
+
+SMALL: dict[str, Any] = {"length": 144, "m": 3, "triples": 20, "blocks": 2}
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    return run(others.EXPERIMENT, SMALL)
+
+
+def test_verdicts(data: pd.DataFrame) -> None:
+    assert verdicts(others.CLAIMS, data, SMALL) == ["erratum", "reproduced", "reproduced"]
+    assert_survives_files(others.CLAIMS, data, SMALL)
+
+
+def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
+    """The control: HRR as VTB is, and the others as HRR is."""
+    renamed = {others.HRR: others.VTB, others.VTB: others.HRR}
+    swapped = data.assign(model=data["model"].replace(renamed))
+    assert verdicts(others.CLAIMS, swapped, SMALL) == ["reproduced", "partly", "reproduced"]
+    assert verdicts(others.CLAIMS, scaled(data, 1, 0.1, model=others.HRR), SMALL)[0] == "reproduced"
+    half = scaled(data, 1, 0.1, model=others.HRR, what=others.COMMUTES)
+    assert verdicts(others.CLAIMS, half, SMALL)[0] == "partly"
+    assert verdicts(others.CLAIMS, scaled(data, 0, model=others.MATRIX), SMALL)[1] == "partly"
+    assert verdicts(others.CLAIMS, scaled(data, 1, 0.1, model=others.GHRR), SMALL)[2] == "partly"
+
+
+def test_circular_convolution_by_its_definition() -> None:
+    a, b = torch.randn(2, 7, generator=generator(), dtype=torch.float64)
+    by_hand = torch.stack([sum((a[k] * b[(n - k) % 7] for k in range(7)), torch.tensor(0.0)) for n in range(7)])
+    assert torch.allclose(others.convolve(a, b), by_hand)
+
+
+def test_vtb_by_its_definition() -> None:
+    """A block-diagonal matrix, the second vector in every block, times the first vector."""
+    a, b = torch.randn(2, 16, generator=generator(), dtype=torch.float64)
+    matrix = torch.block_diag(*[b.reshape(4, 4)] * 4)
+    assert torch.allclose(others.transform(a, b), math.sqrt(4) * matrix @ a)
+
+
+def test_matrices_multiply() -> None:
+    a, b = torch.randn(2, 9, generator=generator(), dtype=torch.float64)
+    assert torch.allclose(others.multiply(a, b), (a.reshape(3, 3) @ b.reshape(3, 3)).flatten())
+
+
+def test_ghrr_is_as_far_from_commuting_as_theory_says(data: pd.DataFrame) -> None:
+    """|AB - BA|² / |AB|² = 2 - 2δ(AB, BA), and δ has the mean 1/m²."""
+    rows = data.loc[(data["model"] == others.GHRR) & (data["what"] == others.COMMUTES), "value"]
+    square = rows**2
+    error = square.std() / math.sqrt(len(square))
+    assert abs(square.mean() - 2 * (1 - 1 / 9)) < 5 * error
+
+
+def test_the_figure(data: pd.DataFrame) -> None:
+    axis = others.EXPERIMENT.draw(data, SMALL).axes[0]
+    assert axis.get_xlabel()
+    assert axis.get_ylabel()
+    assert axis.get_legend() is not None
+    assert [label.get_text() for label in axis.get_yticklabels()] == list(others.MODELS)

@@ -1,0 +1,104 @@
+"""Time complexity: the count is right, the fit finds a power law, the verdict follows from times, not from speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import ghrr
+from ghrr.paper import time_complexity as cost
+from tests.helpers import unitary
+from tests.paper.tables import assert_survives_files, run, verdicts
+
+SMALL: dict[str, Any] = {
+    "total_dim": 144,
+    "ms": [1, 2, 3, 4],
+    "batches": [2, 5],
+    "numbers": 288,
+    "rounds": 6,
+    "blocks": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    return run(cost.EXPERIMENT, SMALL)
+
+
+def with_times(data: pd.DataFrame, exponent: float) -> pd.DataFrame:
+    """The same rounds, with times that follow a power law but for a little noise."""
+    noise = 1 + 0.01 * np.random.default_rng(0).standard_normal(len(data))
+    times = data["m"] ** exponent * noise
+    return data.assign(value=data["value"].where(data["what"] != cost.BIND, times))
+
+
+def test_every_round_has_every_m_once(data: pd.DataFrame) -> None:
+    rows = data.loc[data["what"] == cost.BIND]
+    assert (rows.groupby(["batch", "block", "round"])["m"].apply(sorted).map(tuple) == (1, 2, 3, 4)).all()
+    assert (data["value"] > 0).all()
+    assert len(cost.EXPERIMENT.trials(SMALL)) == 4
+    assert cost.EXPERIMENT.alone
+
+
+def test_all_sizes_divide_the_total_dimension() -> None:
+    for settings in cost.EXPERIMENT.settings.values():
+        assert all(settings["total_dim"] % m**2 == 0 for m in settings["ms"])
+
+
+def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
+    """Times like m, faster and slower ones, and a wrong count."""
+    assert verdicts(cost.CLAIMS, with_times(data, 1.0), SMALL) == ["reproduced", "reproduced"]
+    assert verdicts(cost.CLAIMS, with_times(data, 0.5), SMALL)[1] == "not reproduced"
+    assert verdicts(cost.CLAIMS, with_times(data, 1.5), SMALL)[1] == "not reproduced"
+    wrong = data.assign(value=data["value"] + (data["what"] == cost.COUNT))
+    assert verdicts(cost.CLAIMS, wrong, SMALL)[0] == "not reproduced"
+    assert_survives_files(cost.CLAIMS, data, SMALL)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_multiplications_are_counted(m: int) -> None:
+    assert cost.count_multiplications(3, m) == 3 * m**3
+
+
+def test_torch_counts_the_same() -> None:
+    """Its counter takes an addition for each multiplication, and does not know elementwise products."""
+    a = unitary(7, m=4)
+    with FlopCounterMode(display=False) as counter:
+        ghrr.bind(a, a)
+    assert counter.get_total_flops() == 2 * cost.count_multiplications(7, 4)
+
+
+def test_the_exponent_of_a_power_law() -> None:
+    relative = pd.DataFrame({m: [m**0.7, m**1.2] for m in (1, 2, 5, 8)}, dtype=float)
+    assert np.allclose(cost.exponents(relative), [0.7, 1.2])
+
+
+def test_the_error_of_a_median() -> None:
+    """Against the spread of medians of many samples of a normal distribution."""
+    draws = np.random.default_rng(0).normal(3.0, 2.0, size=(2000, 101))
+    medians, errors = np.array([cost.median_with_error(pd.Series(row)) for row in draws]).T
+    assert medians.std() == pytest.approx(errors.mean(), rel=0.1)
+    outlier = cost.median_with_error(pd.Series([*draws[0], 1e9]))
+    assert outlier[1] == pytest.approx(errors[0], rel=0.2)
+
+
+def test_results_do_not_use_the_global_seed() -> None:
+    torch.manual_seed(0)
+    before = torch.rand(1)
+    torch.manual_seed(0)
+    run(cost.EXPERIMENT, SMALL | {"rounds": 1, "blocks": 1})
+    assert torch.equal(torch.rand(1), before)
+
+
+def test_the_figure(data: pd.DataFrame) -> None:
+    figure = cost.EXPERIMENT.draw(data, SMALL)
+    top, bottom = figure.axes
+    assert top.get_ylabel()
+    assert bottom.get_xlabel()
+    assert bottom.get_ylabel()
+    assert all(axis.get_legend() is not None for axis in figure.axes)
