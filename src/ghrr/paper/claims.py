@@ -8,6 +8,7 @@ from ghrr.paper import (
     algebraic_properties,
     binding_as_attention,
     binding_as_projection,
+    bundling_heatmaps,
     diagonality_commutativity,
     fixed_vs_varying,
     kernel_shapes,
@@ -17,6 +18,8 @@ from ghrr.paper import (
     positions_in_attention,
     quasi_orthogonality,
     time_complexity,
+    tree_decoding,
+    tree_diagonality,
 )
 from ghrr.paper.experiment import Claim, Experiment, Finding, Settings, judge
 
@@ -31,6 +34,9 @@ _MODULES = (
     time_complexity,
     nested_dictionary,
     diagonality_commutativity,
+    tree_decoding,
+    tree_diagonality,
+    bundling_heatmaps,
     perplexity,
     other_models,
 )
