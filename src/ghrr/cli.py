@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
@@ -274,12 +275,25 @@ def paper_plot(
     _show_verdicts(outcomes, report)
 
 
+_COLOURS = {"reproduced": "green", "partly": "yellow", "erratum": "magenta", "not reproduced": "red"}
+
+
 def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
-    table = Table("experiment", "claim", "verdict")
-    for outcome in outcomes:
-        for finding in outcome.findings:
-            colour = {"reproduced": "green", "partly": "yellow", "erratum": "magenta"}.get(finding.verdict, "red")
-            table.add_row(outcome.experiment.name, finding.claim.says, f"[{colour}]{finding.verdict}[/]")
+    """Claim by claim for a few experiments; for many, how often each verdict was given."""
+    if len(outcomes) <= 3:
+        table = Table("experiment", "claim", "verdict")
+        for outcome in outcomes:
+            for finding in outcome.findings:
+                verdict = f"[{_COLOURS.get(finding.verdict, 'dim')}]{finding.verdict}[/]"
+                table.add_row(outcome.experiment.name, finding.claim.says, verdict)
+    else:
+        counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
+        known = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
+        table = Table("experiment", *(f"[{_COLOURS.get(verdict, 'dim')}]{verdict}[/]" for verdict in known))
+        for outcome, count in zip(outcomes, counts, strict=True):
+            table.add_row(outcome.experiment.name, *(str(count[verdict] or "") for verdict in known))
+        table.add_section()
+        table.add_row("all", *(str(sum(count[verdict] for count in counts)) for verdict in known))
     console.print(table)
     console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False, markup=False)
 
