@@ -294,6 +294,8 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
             table.add_row(outcome.experiment.name, *(str(count[verdict] or "") for verdict in known))
         table.add_section()
         table.add_row("all", *(str(sum(count[verdict] for count in counts)) for verdict in known))
+    table.columns[0].no_wrap = True
+    table.columns[0].min_width = max(len(outcome.experiment.name) for outcome in outcomes)
     console.print(table)
     console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False, markup=False)
 
