@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import numpy as np
 import torch
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -289,7 +290,9 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
     else:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
         known = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
-        table = Table("experiment", *(f"[{_COLOURS.get(verdict, 'dim')}]{verdict}[/]" for verdict in known))
+        table = Table(
+            "experiment", *(f"[{_COLOURS.get(verdict, 'dim')}]{verdict}[/]" for verdict in known), box=box.SIMPLE_HEAD
+        )
         for outcome, count in zip(outcomes, counts, strict=True):
             table.add_row(outcome.experiment.name, *(str(count[verdict] or "") for verdict in known))
         table.add_section()
