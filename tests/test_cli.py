@@ -10,11 +10,13 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
 import ghrr
-from ghrr import cli
+from ghrr import cli, paper
+from ghrr.paper.experiment import Check, Claim, Finding
 
 runner = CliRunner()
 
@@ -94,6 +96,26 @@ def test_paper_run_as_a_command(tmp_path: Path) -> None:
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "ghrr", *arguments], capture_output=True, text=True, check=True)
+
+
+def test_a_cluster_that_is_away_is_named(tmp_path: Path) -> None:
+    arguments = ("paper", "run", "fixed-vs-varying", "--out", str(tmp_path / "r"), "--dask", "tcp://127.0.0.1:9")
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "no dask scheduler answers at tcp://127.0.0.1:9" in result.output.replace("\n", " ")
+    assert "Nothing was computed yet." in result.output.replace("\n", " ")
+
+
+def test_many_experiments_are_shown_as_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    claim = Claim("x", "here", "something", lambda data, settings: [])
+    findings = [Finding(claim, [Check("x", 1.0, 0.1, "1", holds)]) for holds in (True, True, False)]
+    experiments = list(paper.EXPERIMENTS.values())[:4]
+    outcomes = [paper.Outcome(experiment, {}, pd.DataFrame(), findings, 1.0) for experiment in experiments]
+    cli._show_verdicts(outcomes, Path("report.html"))
+    shown = capsys.readouterr().out
+    assert all(experiment.name in shown for experiment in experiments)
+    assert re.search(r"all\s+8\s+4\s", shown)
+    assert "something" not in shown
 
 
 def test_plot_needs_results(tmp_path: Path) -> None:

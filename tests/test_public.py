@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import ghrr
-from ghrr import ops, testing, unitary
+from ghrr import ops, paper, testing, unitary
 
 ROOT = Path(__file__).parent.parent
 
@@ -112,3 +114,13 @@ def test_the_core_needs_neither_command_line_nor_plotting() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "Hypervector(a, dim=4, m=2, complex64)\n"
+
+
+def test_the_readme_counts_the_verdicts_of_the_stored_run() -> None:
+    manifest = json.loads((ROOT / "results" / "paper" / "manifest.json").read_text(encoding="utf-8"))
+    counts = Counter(claim["verdict"] for experiment in manifest["experiments"] for claim in experiment["claims"])
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Of {counts.total()} claims, {counts['reproduced']} are reproduced, {counts['erratum']} are errata" in text
+    assert f"{counts['partly']} hold partly, {counts['not reproduced']} does not hold" in text
+    assert f"and {counts['not measured']} wait for language-model runs (`{manifest['command']}`" in text
+    assert [experiment["name"] for experiment in manifest["experiments"]] == list(paper.EXPERIMENTS)

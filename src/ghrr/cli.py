@@ -183,6 +183,8 @@ def paper_list() -> None:
     from ghrr import paper
 
     table = Table("name", "what it shows", "claims", "trials, quick", "trials, full")
+    table.columns[0].no_wrap = True
+    table.columns[0].min_width = max(map(len, paper.EXPERIMENTS))
     for experiment in paper.EXPERIMENTS.values():
         count = sum(claim.experiment == experiment.name for claim in paper.CLAIMS)
         trials = [str(len(experiment.trials(experiment.settings[size]))) for size in ("quick", "full")]
@@ -291,7 +293,11 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
         known = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
         table = Table(
-            "experiment", *(f"[{_COLOURS.get(verdict, 'dim')}]{verdict}[/]" for verdict in known), box=box.SIMPLE_HEAD
+            "experiment",
+            *(f"[{_COLOURS.get(verdict, 'dim')}]{verdict}[/]" for verdict in known),
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
         )
         for outcome, count in zip(outcomes, counts, strict=True):
             table.add_row(outcome.experiment.name, *(str(count[verdict] or "") for verdict in known))

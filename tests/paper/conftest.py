@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,11 +14,12 @@ FIRST = ["quasi-orthogonality", "fixed-vs-varying"]
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first two experiments alone, at a small size."""
-    for name in list(paper.EXPERIMENTS):
-        if name in FIRST:
-            tiny = dataclasses.replace(paper.EXPERIMENTS[name], settings={"quick": SMALL, "full": SMALL})
-            monkeypatch.setitem(paper.EXPERIMENTS, name, tiny)
-        else:
-            monkeypatch.delitem(paper.EXPERIMENTS, name)
+def small() -> Iterator[None]:
+    """Two experiments alone, at a small size; afterwards all of them again, in their order."""
+    before = dict(paper.EXPERIMENTS)
+    tiny = {name: dataclasses.replace(before[name], settings={"quick": SMALL, "full": SMALL}) for name in FIRST}
+    paper.EXPERIMENTS.clear()
+    paper.EXPERIMENTS.update(tiny)
+    yield
+    paper.EXPERIMENTS.clear()
+    paper.EXPERIMENTS.update(before)

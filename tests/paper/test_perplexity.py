@@ -153,7 +153,10 @@ def test_rounding_of_printed_numbers() -> None:
         ({"test_ppl": 0.5}, "test_ppl is at least 1 and finite, got 0.5"),
         ({"attention": "ghrr-x"}, "position_sharing is missing"),
         ({"attention": "ghrr-x", "position_sharing": "some"}, "position_sharing must be one of all, qkv, head, "),
-        ({"attention": "ghrr-x", "position_sharing": "all", "position_trainable": 1}, "position_trainable must be true"),
+        (
+            {"attention": "ghrr-x", "position_sharing": "all", "position_trainable": 1},
+            "position_trainable must be true",
+        ),
     ],
 )
 def test_a_malformed_run_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -237,6 +237,20 @@ def test_choose_names_the_nearest() -> None:
         paper.choose(["zzz"])
 
 
+def test_every_experiment_has_claims_and_two_sizes() -> None:
+    for experiment in paper.EXPERIMENTS.values():
+        own = [claim for claim in paper.CLAIMS if claim.experiment == experiment.name]
+        assert own
+        assert all(claim.where and claim.says for claim in own)
+        assert all((claim.corrected is None) == (claim.correction == "") for claim in own)
+        assert experiment.caption.endswith(".")
+        for size in ("quick", "full"):
+            assert json.loads(json.dumps(experiment.settings[size])) == experiment.settings[size]
+            assert experiment.trials(experiment.settings[size])
+    assert {claim.experiment for claim in paper.CLAIMS} == set(paper.EXPERIMENTS)
+    assert len({claim.says for claim in paper.CLAIMS}) == len(paper.CLAIMS)
+
+
 def test_theory_lines_are_not_fitted() -> None:
     """The curves come from the settings alone, whatever the data."""
     experiment = paper.EXPERIMENTS["quasi-orthogonality"]

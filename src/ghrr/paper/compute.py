@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,12 @@ def compute(tasks: Sequence[Task], *, jobs: int = 1, dask: str | None = None) ->
             yield _run(task)
     else:
         # Should this process be killed, its idle workers go after half a minute instead of five.
-        with joblib.parallel_config(backend="loky", inner_max_num_threads=1, idle_worker_timeout=30):
+        with (
+            warnings.catch_warnings(),
+            joblib.parallel_config(backend="loky", inner_max_num_threads=1, idle_worker_timeout=30),
+        ):
+            # loky replaces a worker that has grown, and is loud about it; nothing is lost
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
             parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
             yield from parallel(joblib.delayed(_run)(task) for task in tasks)
 
@@ -69,19 +75,19 @@ def _on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Trial]
 
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is raised, not logged as well
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        client = Client(address, timeout="10s", set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise ClusterError(f"no dask scheduler answers at {address}: {error}") from error
     try:
         if not client.scheduler_info()["workers"]:
             raise ClusterError(f"the dask scheduler at {address} has no workers: start some with dask worker {address}")
         futures = client.map(_run, tasks, pure=False)
-        for future in as_completed(futures, loop=client.loop):
+        for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
             yield future.result()
     except (OSError, CancelledError) as error:
         raise ClusterError(f"the dask cluster at {address} went away") from error
     finally:
-        client.close(timeout=2)
+        client.close(timeout=2)  # type: ignore[no-untyped-call]
 
 
 def _run(task: Task) -> tuple[Task, Trial]:

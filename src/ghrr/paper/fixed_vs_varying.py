@@ -29,7 +29,7 @@ _COLOURS = {FIXED: BLUE, VARYING: ORANGE}
 
 def _theory(kind: str, settings: Settings) -> float:
     """Re tr U / m of a Haar U has variance 1/(2m²); varying Q averages it over the slots."""
-    return 1 / (settings["m"] * math.sqrt(2 * (settings["dim"] if kind == VARYING else 1)))
+    return float(1 / (settings["m"] * math.sqrt(2 * (settings["dim"] if kind == VARYING else 1))))
 
 
 def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
