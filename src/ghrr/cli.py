@@ -182,13 +182,12 @@ def paper_list() -> None:
     _need("paper")
     from ghrr import paper
 
-    table = Table("name", "what it shows", "claims", "trials, quick", "trials, full")
+    table = Table("name", "what it shows", "claims", box=box.SIMPLE_HEAD)
     table.columns[0].no_wrap = True
     table.columns[0].min_width = max(map(len, paper.EXPERIMENTS))
     for experiment in paper.EXPERIMENTS.values():
         count = sum(claim.experiment == experiment.name for claim in paper.CLAIMS)
-        trials = [str(len(experiment.trials(experiment.settings[size]))) for size in ("quick", "full")]
-        table.add_row(experiment.name, experiment.title, str(count), *trials)
+        table.add_row(experiment.name, experiment.title, str(count))
     console.print(table)
 
 
