@@ -253,7 +253,7 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
         except KeyboardInterrupt:
             console.print(f"Interrupted. {what_is_kept()}", soft_wrap=True, highlight=False, markup=False)
             raise typer.Exit(130) from None
-        except paper.ClusterError as error:
+        except (paper.ComputeError, ValueError) as error:
             _fail(f"{error}. {what_is_kept()}")
         except OSError as error:
             _fail(f"cannot write to {out}: {error.strerror or error}. {what_is_kept()}")
@@ -277,7 +277,13 @@ def paper_plot(
     _show_verdicts(outcomes, report)
 
 
-_COLOURS = {"reproduced": "green", "partly": "yellow", "erratum": "magenta", "not reproduced": "red"}
+_COLOURS = {
+    "reproduced": "green",
+    "consistent": "cyan",
+    "partly": "yellow",
+    "erratum": "magenta",
+    "not reproduced": "red",
+}
 
 
 def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -11,17 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
 from ghrr import paper
+from ghrr.paper import compute
 
 NAME = "quasi-orthogonality"
 
 
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A dask scheduler and its workers as processes of their own; gives the address and the scheduler."""
+def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A dask scheduler and its workers as processes of their own; gives the address and them, the scheduler first."""
     about = folder / "scheduler.json"
     module = [sys.executable, "-W", "ignore", "-m"]
     options = ["--host", "127.0.0.1", "--scheduler-file", str(about), "--no-dashboard"]
@@ -46,7 +47,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, subprocess.Popen[
             )
             for _ in range(workers)
         ]
-        yield json.loads(about.read_text())["address"], processes[0]
+        yield json.loads(about.read_text())["address"], processes
     finally:
         for process in processes:
             process.kill()
@@ -75,18 +76,53 @@ def test_a_dask_cluster_gives_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_dies_loses_nothing(tmp_path: Path) -> None:
-    with cluster(tmp_path, workers=1) as (address, scheduler):
+    with cluster(tmp_path, workers=1) as (address, processes):
         wait_for_workers(address, 1)
 
         def kill_after_three(step: paper.Progress) -> None:
             if step.done == 3:
-                scheduler.send_signal(signal.SIGKILL)
+                processes[0].kill()
 
         with pytest.raises(paper.ClusterError, match=f"the dask cluster at {address} went away"):
             paper.run([NAME], tmp_path, size="full", dask=address, on_progress=kill_after_three)
     stored = (tmp_path / "trials" / "full-seed-0" / f"{NAME}.jsonl").read_bytes()
     assert 4 <= stored.count(b"\n") < 201
     assert stored.endswith(b"\n")
+
+
+def test_a_cluster_that_loses_its_workers_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute, "PATIENCE", 2.0)
+    with cluster(tmp_path, workers=1) as (address, processes):
+        wait_for_workers(address, 1)
+
+        def kill_after_three(step: paper.Progress) -> None:
+            if step.done == 3:
+                processes[1].kill()
+
+        with pytest.raises(paper.ClusterError, match="has had no worker for 2 s"):
+            paper.run([NAME], tmp_path, size="full", dask=address, on_progress=kill_after_three)
+    stored = (tmp_path / "trials" / "full-seed-0" / f"{NAME}.jsonl").read_bytes()
+    assert 4 <= stored.count(b"\n") < 201
+
+
+def test_workers_of_another_version_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cluster(tmp_path, workers=1) as (address, _):
+        wait_for_workers(address, 1)
+        monkeypatch.setattr("ghrr.__version__", "9.9.9")
+        with pytest.raises(paper.ClusterError, match=r"have ghrr .*, this is 9\.9\.9: install the same"):
+            paper.run([NAME], tmp_path, dask=address)
+
+
+def test_a_killed_worker_process_is_named() -> None:
+    experiment = paper.EXPERIMENTS[NAME]
+    tasks = [compute.Task(NAME, experiment.settings["quick"], 0, n, {"block": n}) for n in range(4)]
+    results = compute.compute(tasks, jobs=2)
+    next(results)
+    for child in psutil.Process().children(recursive=True):
+        if "popen_loky" in " ".join(child.cmdline()):
+            child.kill()
+    with pytest.raises(paper.ComputeError, match="a worker process was killed"):
+        list(results)
 
 
 def test_a_cluster_without_workers_is_named(tmp_path: Path) -> None:

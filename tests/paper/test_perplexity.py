@@ -15,7 +15,7 @@ from ghrr.paper import language_model_runs as lm
 from ghrr.paper import perplexity
 from tests.paper.tables import assert_survives_files, findings, run, verdicts
 
-PUBLISHED = ["reproduced", "partly", "reproduced", "reproduced", "erratum"]
+PUBLISHED = ["consistent", "partly", "consistent", "consistent", "erratum"]
 GOOD = {"dataset": "ptb", "attention": "vanilla", "seed": 0, "test_ppl": 90.0, "params": 1000}
 
 
@@ -81,7 +81,7 @@ def test_verdicts_on_published_numbers_follow_from_them(published: pd.DataFrame)
         return verdicts(perplexity.CLAIMS, table, {})
 
     assert altered(0.9, model="vanilla")[0] == "not reproduced"
-    assert altered(1.05, data="wikitext-2", sharing="all")[1] == "reproduced"
+    assert altered(1.05, data="wikitext-2", sharing="all")[1] == "consistent"
     assert altered(1.01, positions=lm.FIXED)[2] == "not reproduced"
     assert altered(1.001, model="vanilla")[3] == "not reproduced"
     assert altered(0.999, data="ptb", sharing="all")[4] == "not reproduced"

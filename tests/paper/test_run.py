@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -144,6 +145,11 @@ def test_plot_explains_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds no results: there is no manifest\.json; make them with"):
         paper.plot(tmp_path)
     paper.run([], tmp_path)
+    table = (tmp_path / "fixed-vs-varying.csv").read_bytes()
+    for damaged in (table[: len(table) // 2], b"", table.replace(b"similarity", b"other")):
+        (tmp_path / "fixed-vs-varying.csv").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"fixed-vs-varying\.csv is damaged, or of another version"):
+            paper.plot(tmp_path)
     (tmp_path / "fixed-vs-varying.csv").unlink()
     with pytest.raises(ValueError, match=r"no fixed-vs-varying\.csv any more"):
         paper.plot(tmp_path)
@@ -162,8 +168,10 @@ def test_the_report_keeps_what_earlier_runs_finished(tmp_path: Path) -> None:
     paper.run(FIRST[:1], tmp_path)
     _, outcomes = paper.run(FIRST[1:], tmp_path)
     assert [outcome.experiment.name for outcome in outcomes] == FIRST
-    _, outcomes = paper.run(FIRST[1:], tmp_path, seed=1)
+    notices: list[str] = []
+    _, outcomes = paper.run(FIRST[1:], tmp_path, seed=1, on_notice=notices.append)
     assert [outcome.experiment.name for outcome in outcomes] == FIRST[1:]
+    assert "holds a report of size quick and seed 0; this run replaces it, and its stored trials stay" in notices[0]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +191,8 @@ def test_verdicts(held: list[bool], corrected: list[bool], verdict: str) -> None
     claim = Claim("x", "here", "something", lambda data, settings: [])
     first, second = ([Check("x", 1.0, 0.1, "1", holds) for holds in some] for some in (held, corrected))
     assert Finding(claim, first, second).verdict == verdict
+    printed = Finding(dataclasses.replace(claim, as_printed=True), first, second).verdict
+    assert printed == ("consistent" if verdict == "reproduced" else verdict)
 
 
 def test_many_deviations_are_judged_together() -> None:

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import ghrr
 from ghrr.paper import time_complexity as cost
+from ghrr.paper.experiment import judge
 from tests.helpers import unitary
 from tests.paper.tables import assert_survives_files, run, verdicts
 
@@ -52,9 +53,10 @@ def test_all_sizes_divide_the_total_dimension() -> None:
 
 def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
     """Times like m, faster and slower ones, and a wrong count."""
-    assert verdicts(cost.CLAIMS, with_times(data, 1.0), SMALL) == ["reproduced", "reproduced"]
-    assert verdicts(cost.CLAIMS, with_times(data, 0.5), SMALL)[1] == "not reproduced"
-    assert verdicts(cost.CLAIMS, with_times(data, 1.5), SMALL)[1] == "not reproduced"
+    assert verdicts(cost.CLAIMS, data, SMALL) == ["reproduced"]
+    for power, holds in ((1.0, True), (0.5, False), (1.5, False)):
+        (seconds,) = judge(cost.CLAIMS[0], with_times(data, power), SMALL).rejected.values()
+        assert {check.holds for check in seconds} == {holds}
     wrong = data.assign(value=data["value"] + (data["what"] == cost.COUNT))
     assert verdicts(cost.CLAIMS, wrong, SMALL)[0] == "not reproduced"
     assert_survives_files(cost.CLAIMS, data, SMALL)

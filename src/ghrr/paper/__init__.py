@@ -4,7 +4,7 @@ Uses public names of the library only: it is the proof that they suffice. Needs 
 """
 
 from ghrr.paper.claims import CLAIMS, EXPERIMENTS
-from ghrr.paper.compute import ClusterError
+from ghrr.paper.compute import ClusterError, ComputeError
 from ghrr.paper.run import Outcome, Progress, choose, plot, run
 
-__all__ = ["CLAIMS", "EXPERIMENTS", "ClusterError", "Outcome", "Progress", "choose", "plot", "run"]
+__all__ = ["CLAIMS", "EXPERIMENTS", "ClusterError", "ComputeError", "Outcome", "Progress", "choose", "plot", "run"]

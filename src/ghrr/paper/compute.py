@@ -11,19 +11,27 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import joblib
 import pandas as pd
 import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 import ghrr
 from ghrr.paper.claims import EXPERIMENTS
 from ghrr.paper.experiment import Params, Settings
 from ghrr.paper.journal import Trial, as_columns
 
+PATIENCE = 20.0  # seconds to wait for a cluster that has lost all its workers
 
-class ClusterError(RuntimeError):
-    """The dask cluster does not answer, or went away."""
+
+class ComputeError(RuntimeError):
+    """The processes that should compute are gone."""
+
+
+class ClusterError(ComputeError):
+    """The dask cluster does not answer, does not fit, or went away."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,12 @@ def compute(tasks: Sequence[Task], *, jobs: int = 1, dask: str | None = None) ->
             # loky replaces a worker that has grown, and is loud about it; nothing is lost
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
             parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-            yield from parallel(joblib.delayed(_run)(task) for task in tasks)
+            try:
+                yield from parallel(joblib.delayed(_run)(task) for task in tasks)
+            except TerminatedWorkerError as error:
+                raise ComputeError(
+                    "a worker process was killed, for want of memory perhaps: try a smaller -j"
+                ) from error
 
 
 def _on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Trial]]:
@@ -71,7 +84,7 @@ def _on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Trial]
 
     Not by joblib's own dask backend: where the cluster has a single worker it computes here, without a word.
     """
-    from dask.distributed import CancelledError, Client, as_completed  # noqa: PLC0415 (only a cluster needs dask)
+    from dask.distributed import CancelledError, Client, KilledWorker, as_completed  # noqa: PLC0415 (a cluster's alone)
 
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is raised, not logged as well
     try:
@@ -79,15 +92,38 @@ def _on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Trial]
     except (OSError, ValueError) as error:
         raise ClusterError(f"no dask scheduler answers at {address}: {error}") from error
     try:
-        if not client.scheduler_info()["workers"]:
-            raise ClusterError(f"the dask scheduler at {address} has no workers: start some with dask worker {address}")
-        futures = client.map(_run, tasks, pure=False)
-        for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
-            yield future.result()
+        _check_workers(client, address)
+        done: Any = as_completed(client.map(_run, tasks, pure=False), loop=client.loop)  # type: ignore[no-untyped-call]
+        last_seen = time.monotonic()
+        while done.count():
+            if done.has_ready():
+                yield next(done).result()
+            elif client.scheduler_info()["workers"]:
+                last_seen = time.monotonic()
+                time.sleep(0.01)
+            elif time.monotonic() - last_seen > PATIENCE:
+                raise ClusterError(f"the dask cluster at {address} has had no worker for {PATIENCE:g} s")
+            else:
+                time.sleep(0.1)
     except (OSError, CancelledError) as error:
         raise ClusterError(f"the dask cluster at {address} went away") from error
+    except KilledWorker as error:
+        raise ClusterError(f"the workers of the dask cluster at {address} die at their work: {error}") from error
     finally:
         client.close(timeout=2)  # type: ignore[no-untyped-call]
+
+
+def _check_workers(client: Any, address: str) -> None:
+    if not client.scheduler_info()["workers"]:
+        raise ClusterError(f"the dask scheduler at {address} has no workers: start some with dask worker {address}")
+    versions = set(client.run(_version).values())
+    if versions != {ghrr.__version__}:
+        found = ", ".join(sorted(versions))
+        raise ClusterError(f"the workers of {address} have ghrr {found}, this is {ghrr.__version__}: install the same")
+
+
+def _version() -> str:
+    return ghrr.__version__
 
 
 def _run(task: Task) -> tuple[Task, Trial]:

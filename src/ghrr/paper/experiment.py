@@ -92,6 +92,8 @@ class Claim:
         Comparisons for readings of the paper that do not fit, by name of the reading. They are shown and not counted.
     comment
         What a reader should know beside the numbers.
+    as_printed
+        Whether the test uses the paper's own numbers alone. It can then be consistent, but not reproduced.
     """
 
     experiment: str
@@ -102,6 +104,7 @@ class Claim:
     correction: str = ""
     rejected: Mapping[str, Test] = field(default_factory=dict)
     comment: str = ""
+    as_printed: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,14 @@ class Finding:
     @property
     def verdict(self) -> str:
         """``reproduced`` when all comparisons hold; ``erratum`` when they do not but those of the correction do;
-        ``not reproduced`` when none holds, ``partly`` in between. Without any measurement, ``not measured``.
+        ``not reproduced`` when none holds, ``partly`` in between. Without any measurement, ``not measured``. What
+        the paper's own numbers bear out is ``consistent``.
         """
         held = sum(check.holds for check in self.checks)
         if not self.checks:
             return "not measured"
         if held == len(self.checks):
-            return "reproduced"
+            return "consistent" if self.claim.as_printed else "reproduced"
         if self.corrected and all(check.holds for check in self.corrected):
             return "erratum"
         return "partly" if held else "not reproduced"

@@ -6,6 +6,7 @@ line cut short by a kill is not counted and its trial runs again; all lines befo
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -121,17 +122,24 @@ def as_columns(table: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 def code_of(experiment: Experiment) -> str:
-    """A short hash of the source of an experiment and of the modules of ``ghrr.paper`` that it uses, but for looks."""
+    """A short hash of what an experiment computes with: its source, the modules of ``ghrr.paper`` that it uses, but for
+    looks, and all of the library below.
+    """
     module = sys.modules[experiment.run_trial.__module__]
     values = vars(module).values()
     names = {module.__name__} | {str(getattr(value, "__module__", "")) for value in values}
     names |= {value.__name__ for value in values if isinstance(value, ModuleType)}
     looks = {"ghrr.paper.style", "ghrr.paper.experiment"}
-    files = [
-        sys.modules[name].__file__ for name in sorted(names) if name.startswith("ghrr.paper.") and name not in looks
-    ]
-    source = b"".join(Path(file).read_bytes() for file in files if file)
-    return hashlib.sha256(source).hexdigest()[:12]
+    used = sorted(name for name in names - looks if name.startswith("ghrr.paper."))
+    source = b"".join(Path(sys.modules[name].__file__ or "").read_bytes() for name in used)
+    return hashlib.sha256(source + _library()).hexdigest()[:12]
+
+
+@functools.cache
+def _library() -> bytes:
+    package = Path(ghrr.__file__).parent
+    paths = sorted(path for path in package.rglob("*.py") if path.parent.name != "paper" and path.name != "cli.py")
+    return b"".join(path.read_bytes() for path in paths)
 
 
 def _sealed(record: dict[str, Any]) -> bytes:

@@ -145,6 +145,8 @@ def _given(data: pd.DataFrame, settings: Settings, condition: str, which: str) -
     for total in settings["total_dims"][:2]:
         found = _case(outcomes(data), total, settings["bundled"][0])
         found = found.loc[found[condition], which]
+        if found.empty:
+            continue
         what = f"Dm² = {total}: share {which}, of the {len(found)} trials {condition}"
         checks.append(equals_to(what, float(found.mean()), 1, tolerance=0))
     return checks

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 # Verdicts in the order in which they are counted, each with its mark.
-VERDICTS = {"reproduced": "✓", "partly": "◐", "erratum": "✎", "not reproduced": "✗", "not measured": "–"}
+VERDICTS = {
+    "reproduced": "✓",
+    "consistent": "≈",
+    "partly": "◐",
+    "erratum": "✎",
+    "not reproduced": "✗",
+    "not measured": "–",
+}
 
 
 def format_measured(check: Check) -> str:

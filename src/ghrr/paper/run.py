@@ -18,7 +18,7 @@ import ghrr
 from ghrr.files import atomic_write
 from ghrr.paper.claims import EXPERIMENTS, judge_all
 from ghrr.paper.compute import Task, compute
-from ghrr.paper.experiment import Experiment, Finding, Settings
+from ghrr.paper.experiment import STANDARD_ERRORS, Experiment, Finding, Settings
 from ghrr.paper.journal import Journal, Trial
 from ghrr.paper.report import render
 from ghrr.paper.style import to_png, to_svg
@@ -97,6 +97,9 @@ def run(
     """
     chosen = choose(names)
     out.mkdir(parents=True, exist_ok=True)
+    notice_other_report = _other_report(out, size, seed)
+    if notice_other_report:
+        on_notice(notice_other_report)
     journals = {e.name: _journal(e, out, size, seed) for e in EXPERIMENTS.values()}
     done: dict[str, dict[int, Trial]] = {}
     tasks: list[Task] = []
@@ -149,14 +152,35 @@ def plot(out: Path) -> tuple[Path, list[Outcome]]:
     outcomes = []
     for entry in manifest["experiments"]:
         experiment, settings = EXPERIMENTS[entry["name"]], entry["settings"]
+        table = out / f"{experiment.name}.csv"
         try:
-            data = pd.read_csv(out / f"{experiment.name}.csv", keep_default_na=False, na_values=[""])
+            data = pd.read_csv(table, keep_default_na=False, na_values=[""])
+            if len(data) != entry["rows"]:
+                raise ValueError(f"{len(data)} rows instead of {entry['rows']}")
+            findings = judge_all(experiment.name, data, settings)
         except FileNotFoundError as error:
             raise ValueError(f"{out} has no {experiment.name}.csv any more: run ghrr paper run again") from error
-        findings = judge_all(experiment.name, data, settings)
+        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{table} is damaged, or of another version ({error}): ghrr paper run writes it again from the trials"
+            ) from error
         outcomes.append(Outcome(experiment, settings, data, findings, entry["seconds"]))
     about = {key: value for key, value in manifest.items() if key != "experiments"}
     return _write_report(out, outcomes, about), outcomes
+
+
+def _other_report(out: Path, size: str, seed: int) -> str:
+    """A sentence where the folder holds the report of another size or seed, which this run replaces."""
+    try:
+        manifest = _read_manifest(out)
+    except ValueError:
+        return ""
+    if (manifest.get("size"), manifest.get("seed")) == (size, seed):
+        return ""
+    return (
+        f"{out} holds a report of size {manifest.get('size')} and seed {manifest.get('seed')}; this run replaces it, "
+        "and its stored trials stay"
+    )
 
 
 def _journal(experiment: Experiment, out: Path, size: str, seed: int) -> Journal:
@@ -165,7 +189,7 @@ def _journal(experiment: Experiment, out: Path, size: str, seed: int) -> Journal
 
 
 def _write_report(out: Path, outcomes: list[Outcome], about: dict[str, Any]) -> Path:
-    manifest = about | {"experiments": [_entry(outcome) for outcome in outcomes]}
+    manifest = about | {"standard_errors": STANDARD_ERRORS, "experiments": [_entry(outcome) for outcome in outcomes]}
     with atomic_write(out / "manifest.json") as path:
         path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / "figures").mkdir(exist_ok=True)
@@ -204,6 +228,8 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
                 "where": finding.claim.where,
                 "says": finding.claim.says,
                 "verdict": finding.verdict,
+                "correction": finding.claim.correction,
+                "comment": finding.claim.comment,
                 "checks": [asdict(check) for check in finding.checks],
                 "corrected": [asdict(check) for check in finding.corrected],
                 "rejected": {name: [asdict(check) for check in checks] for name, checks in finding.rejected.items()},

@@ -209,8 +209,6 @@ CLAIMS = [
         f"{_SECTION}, figures decode-acc A and B",
         "With permutation the accuracy decreases sharply after a threshold; without, more gracefully for larger m.",
         _decays_gracefully,
-        corrected=_permutation_never_loses,
-        correction=_NEVER_LOSES,
         comment="Without permutation the decay is gentler for small m, since it begins earlier; as m grows it becomes "
         "as steep as with permutation. The paper says so itself of figure A: it drops faster for larger m.",
     ),

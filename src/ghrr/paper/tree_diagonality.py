@@ -176,10 +176,10 @@ CLAIMS = [
         EXPERIMENT.name,
         f"{_SECTION} D",
         "With diagonality 1 the encoding commutes and is functionally equivalent to FHRR.",
-        _one_equals_fhrr,
-        corrected=_one_equals_smaller_fhrr,
-        correction="With diagonality 1 the encoding is FHRR of dimension Dm: all but Dm of its Dm² numbers are zero.",
-        comment="So at equal total dimension it holds less than FHRR, the less the larger m is.",
+        _one_equals_smaller_fhrr,
+        rejected={"FHRR of the same total dimension Dm²": _one_equals_fhrr},
+        comment="It is FHRR of dimension Dm: all but Dm of its Dm² numbers are zero. So at equal total dimension it "
+        "holds less than FHRR, the less the larger m is.",
     ),
     Claim(
         EXPERIMENT.name,
