@@ -27,7 +27,6 @@ from ghrr.paper.experiment import (
     exceeds,
     ratio_with_error,
 )
-from ghrr.paper.language_model_runs import published_results, read_runs
 from ghrr.paper.style import BLACK, BLUE, ORANGE, style
 
 PAPER, OURS, GHRR = "paper", "ours", "ghrr"
@@ -41,8 +40,8 @@ def one_trial(settings: Settings) -> list[Params]:
 
 
 def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
-    published = [{"source": PAPER, **row, "runs": 5, "seed": -1, "parameters": 0} for row in published_results()]
-    ours = [{"source": OURS, **row, "runs": 1, "std": math.nan} for row in read_runs(Path(settings["results"]))]
+    published = [{"source": PAPER, **row, "runs": 5, "seed": -1, "parameters": 0} for row in lm.published_results()]
+    ours = [{"source": OURS, **row, "runs": 1, "std": math.nan} for row in lm.read_runs(Path(settings["results"]))]
     return pd.DataFrame(published + ours)
 
 

@@ -97,31 +97,27 @@ def run(
     """
     chosen = choose(names)
     out.mkdir(parents=True, exist_ok=True)
-    notice_other_report = _other_report(out, size, seed)
-    if notice_other_report:
-        on_notice(notice_other_report)
+    notices = [_other_report(out, size, seed)]
     journals = {e.name: _journal(e, out, size, seed) for e in EXPERIMENTS.values()}
+    params = {e.name: e.trials(e.settings[size]) for e in EXPERIMENTS.values()}
     done: dict[str, dict[int, Trial]] = {}
     tasks: list[Task] = []
     for experiment in chosen:
-        notice = journals[experiment.name].open()
-        if notice:
-            on_notice(notice)
-        settings = experiment.settings[size]
-        params = list(experiment.trials(settings))
-        stored = journals[experiment.name].trials()
-        finished = done[experiment.name] = {n: trial for n, trial in stored.items() if n < len(params)}
-        on_progress(Progress(experiment, len(finished), len(params)))
-        todo = [n for n in range(len(params)) if n not in finished]
-        tasks += [Task(experiment.name, settings, seed, n, params[n]) for n in todo]
+        name, settings = experiment.name, experiment.settings[size]
+        notices.append(journals[name].open())
+        done[name] = journals[name].trials()
+        on_progress(Progress(experiment, len(done[name]), len(params[name])))
+        todo = [n for n in range(len(params[name])) if n not in done[name]]
+        tasks += [Task(name, settings, seed, n, params[name][n]) for n in todo]
+    for notice in filter(None, notices):
+        on_notice(notice)
 
     def collect(some: Sequence[Task], **where: Any) -> None:
         for task, trial in compute(some, **where):
-            journals[task.experiment].append(trial)
-            done[task.experiment][task.number] = trial
-            experiment = EXPERIMENTS[task.experiment]
-            total = len(experiment.trials(task.settings))
-            on_progress(Progress(experiment, len(done[task.experiment]), total))
+            name = task.experiment
+            journals[name].append(trial)
+            done[name][task.number] = trial
+            on_progress(Progress(EXPERIMENTS[name], len(done[name]), len(params[name])))
 
     collect([task for task in tasks if not EXPERIMENTS[task.experiment].alone], jobs=jobs, dask=dask)
     collect([task for task in tasks if EXPERIMENTS[task.experiment].alone])
@@ -132,7 +128,7 @@ def run(
         if trials is None and journals[experiment.name].path.exists():
             trials = journals[experiment.name].trials()  # finished by an earlier run
         settings = experiment.settings[size]
-        if trials and len(trials) == len(experiment.trials(settings)):
+        if trials and len(trials) == len(params[experiment.name]):
             data = pd.concat([trials[n].table.assign(trial=n) for n in sorted(trials)], ignore_index=True)
             seconds = round(sum(trial.seconds for trial in trials.values()), 2)
             outcomes.append(Outcome(experiment, settings, data, judge_all(experiment.name, data, settings), seconds))
