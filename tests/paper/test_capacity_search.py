@@ -16,6 +16,7 @@ from ghrr.paper.capacity_search import (
     capacity,
     chance_memorised,
     expected_size,
+    is_memorised,
     permuted_similarities,
     possible_strings,
 )
@@ -35,6 +36,20 @@ def test_about_15000_strings(components: int, letters: int) -> None:
     kept = possible_strings(letters, components, False)
     assert len(kept) == math.comb(letters + components - 1, components)
     assert len(kept.sort(dim=1).values.unique(dim=0)) == len(kept)
+
+
+def test_a_tie_is_not_memorised() -> None:
+    """As when FHRR meets a product and its permutation: they are equally near to both bundles."""
+    a, b = ghrr.Space(50, 1).random(2, generator=generator())
+    same = torch.stack([ghrr.bind(a, b)] * 2)
+    other = torch.stack([a, b])
+    assert not is_memorised(same)
+    assert is_memorised(other)
+    assert is_memorised(other, both=True)
+    # Of three alike and one other, the first half is safe but one of the rest is not.
+    half = torch.stack([a, 2 * a, a, b])
+    assert is_memorised(half)
+    assert not is_memorised(half, both=True)
 
 
 def test_bisection_finds_a_sharp_limit() -> None:

@@ -47,6 +47,16 @@ def search_bound(total_dim: int) -> int:
     return total_dim // 2
 
 
+def is_memorised(members: Tensor, *, both: bool = False) -> bool:
+    """Whether each of the first half of hypervectors is nearer to the bundle of that half than to the bundle of the
+    rest; a tie does not count. With ``both``, also each of the rest to its own.
+    """
+    size = len(members) // 2
+    difference = ghrr.bundle(members[:size]) - ghrr.bundle(members[size:])  # δ is linear: one bundle tells all
+    margins = ghrr.pairwise_similarity(difference, members)
+    return bool((margins[:size] > 0).all()) and not (both and bool((margins[size:] >= 0).any()))
+
+
 def capacity(
     space: ghrr.Space,
     components: int,
@@ -81,15 +91,12 @@ def capacity(
     bound = min(search_bound(space.total_dim), len(strings) // 2 + 1)
     order = torch.randperm(len(strings), generator=generator)
 
-    def is_memorised(size: int) -> bool:
+    def holds(size: int) -> bool:
         drawn = order if nested else torch.randperm(len(strings), generator=generator)
         chosen = strings[torch.cat([drawn[:size], drawn[-size:]])]
-        members = ghrr.multibind([alphabet[column] for column in chosen.mT])
-        difference = ghrr.bundle(members[:size]) - ghrr.bundle(members[size:])  # δ is linear: one bundle tells all
-        margins = ghrr.pairwise_similarity(difference, members)
-        return bool((margins[:size] > 0).all()) and not (both and bool((margins[size:] >= 0).any()))
+        return is_memorised(ghrr.multibind([alphabet[column] for column in chosen.mT]), both=both)
 
-    return bisect(is_memorised, bound)
+    return bisect(holds, bound)
 
 
 @functools.lru_cache(maxsize=32)
