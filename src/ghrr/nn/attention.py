@@ -1,0 +1,477 @@
+"""The attention of the paper as a layer: heads are slots, positions are bound, and binding does the rest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ghrr._checks import check_choice, check_integer, check_real, describe, is_true
+from ghrr.nn.forms import PARTS, SHARING, Bundles, Feature, Rows, pairs_product
+from ghrr.nn.functional import attention_weights, ghrr_attention
+from ghrr.nn.phases import Phases
+
+MODES = ("feature", "row", "bundle", "dense", "representation")
+
+
+@dataclass
+class AttentionCache:
+    """What attention must remember of earlier tokens to go on with later ones; made by ``Attention.new_cache()``."""
+
+    length: int = 0
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    recent: Tensor | None = None  # feature: rows before the window was bundled; bundle: phases of all tokens
+
+
+class Attention(nn.Module):
+    r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`, K, V alike.
+
+    Called with one tensor it is self-attention and gives a tensor; called with three it is a
+    ``torch.nn.MultiheadAttention``: same arguments, masks and pair of outputs.
+
+    Parameters
+    ----------
+    embed_dim, num_heads
+        Features of a token; heads, which are the slots of the hypervectors.
+    m
+        Features of a row: by default ``embed_dim / (2 num_heads)``, as many real numbers per head as elsewhere, and
+        in the modes other than ``"feature"`` ``max_len``, which makes the slots square as in the paper.
+    max_len
+        Longest sequence.
+    mode
+        What the positions :math:`P_j` are. ``"feature"``: row j is :math:`R^j W \lambda(x_j)`. ``"row"``: the paper's
+        :math:`E_j`, literally. ``"bundle"``: row r bundles tokens up to r. ``"dense"``: every row bundles all tokens;
+        it cannot be causal. ``"representation"``: no positions; each token attends over the rows of its own matrix.
+    position_sharing, position_trainable
+        Positions are the same for all, differ between query, key and value (``"qkv"``), between heads (``"head"``), or
+        both (``"different"``); fixed or trained. Together the eight variants of the paper.
+    position_values
+        Bind positions to the values too, in mode ``"feature"``; the other modes always do.
+    phases_trainable
+        Learn the frequencies of :math:`\Lambda`, which the paper keeps fixed.
+    spread
+        Standard deviation of the phases, in radians, for inputs of unit variance.
+    mix_slots
+        In mode ``"feature"``, a head bundles its bindings with all slots of :math:`\Lambda`, of which there are as many
+        as hold ``embed_dim`` phases; otherwise it has a slot of its own alone.
+    window
+        In mode ``"feature"``, how many tokens up to its own a row bundles.
+    weights
+        W ``"relaxed"``, or ``"unitary"``.
+    unit_rows
+        Scale the rows of Q and K to equal lengths, so that scores depend on directions alone.
+    is_causal
+        Token t sees tokens up to t alone.
+    dropout
+        Of attention weights, in training.
+    batch_first
+        Inputs are ``(batch, n, embed_dim)``, not ``(n, batch, embed_dim)``.
+    seed
+        For frequencies and fixed positions. What is trained starts from torch's own generator, as in other layers.
+    dtype
+        ``torch.float32`` or ``torch.float64``.
+
+    Shapes
+    ------
+    x: ``(batch, n, embed_dim)`` or ``(n, embed_dim)``; output: the same
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> _ = torch.manual_seed(0)
+    >>> attention = ghrr.nn.Attention(embed_dim=32, num_heads=4, max_len=16, is_causal=True)
+    >>> x = torch.randn(2, 16, 32)
+    >>> attention(x).shape
+    torch.Size([2, 16, 32])
+    >>> torch.allclose(attention(x)[:, :5], attention(x[:, :5]), atol=1e-6)  # later tokens change nothing
+    True
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        m: int | None = None,
+        max_len: int,
+        mode: str = "feature",
+        position_sharing: str = "all",
+        position_trainable: bool = False,
+        position_values: bool = False,
+        phases_trainable: bool = False,
+        spread: float = 1.0,
+        mix_slots: bool = True,
+        window: int = 1,
+        weights: str = "relaxed",
+        unit_rows: bool = False,
+        is_causal: bool = False,
+        dropout: float = 0.0,
+        batch_first: bool = True,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        name = "Attention"
+        self.embed_dim = check_integer(name, "embed_dim", embed_dim, least=1)
+        self.num_heads = check_integer(name, "num_heads", num_heads, least=1)
+        self.max_len = check_integer(name, "max_len", max_len, least=1)
+        check_choice(name, "mode", mode, MODES)
+        check_choice(name, "position_sharing", position_sharing, SHARING)
+        check_choice(name, "weights", weights, ("relaxed", "unitary"))
+        self.dropout = check_real(name, "dropout", dropout, low=0.0, high=1.0)
+        check_real(name, "spread", spread, low=0.0, high=math.inf, open_ends=True)
+        check_integer(name, "window", window, least=1)
+        if dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"{name}: dtype must be torch.float32 or torch.float64, got {dtype}")
+        if is_causal and mode == "dense":
+            raise ValueError(
+                f"{name}: mode 'dense' cannot be causal: each row of Q, K and V knows of all tokens, which no mask of "
+                "the scores can undo; use 'feature', 'row' or 'bundle'"
+            )
+        if mode != "feature" and (window > 1 or position_values or not mix_slots):
+            raise ValueError(f"{name}: window, position_values and mix_slots belong to mode 'feature', not {mode!r}")
+        if mode == "representation" and (position_sharing != "all" or position_trainable or unit_rows):
+            raise ValueError(f"{name}: mode 'representation' has no positions, and no rows to scale")
+        self.m = self._features(m, mode)
+        self.unit_rows = unit_rows
+        self.mode, self.is_causal, self.batch_first = mode, bool(is_causal), bool(batch_first)
+        mixed = mode == "feature" and mix_slots
+        slots = -(-self.embed_dim // self.m) if mixed else self.num_heads
+        self.slots = slots
+        self.phases = Phases(
+            self.embed_dim,
+            slots * self.m,
+            spread=spread,
+            trainable=phases_trainable,
+            seed=seed,
+            dtype=dtype,
+        )
+        common: dict[str, Any] = {"weights": weights, "dtype": dtype}
+        sharing: dict[str, Any] = {"sharing": position_sharing, "trainable": position_trainable}
+        self.form: Feature | Rows | Bundles
+        if mode == "feature":
+            self.form = Feature(
+                self.num_heads,
+                slots,
+                self.m,
+                mix_slots=mixed,
+                window=window,
+                position_sharing=position_sharing,
+                position_trainable=position_trainable,
+                position_values=position_values,
+                spread=spread,
+                seed=seed,
+                **common,
+            )
+        elif mode in ("row", "representation"):
+            self.form = Rows(self.num_heads, self.m, self.max_len, **sharing, **common)
+        else:
+            causal = mode == "bundle"
+            self.form = Bundles(self.num_heads, self.m, self.max_len, causal=causal, seed=seed, **sharing, **common)
+        self.log_scale = nn.Parameter(torch.full((self.num_heads, 1, 1, 1), -0.5 * math.log(2 * self.m), dtype=dtype))
+        rows = self.m if mode == "representation" else 1
+        self.in_proj_bias = None  # tells torch's transformer layers that their shortcut does not apply
+        self.out_proj = nn.Linear(2 * self.num_heads * self.m * rows, self.embed_dim, dtype=dtype)
+
+    def _features(self, m: int | None, mode: str) -> int:
+        """The size m, given or by default; raises where it does not fit."""
+        if m is not None:
+            m = check_integer("Attention", "m", m, least=1)
+        elif mode != "feature":
+            m = self.max_len
+        elif self.embed_dim % (2 * self.num_heads):
+            raise ValueError(
+                f"Attention: embed_dim {self.embed_dim} cannot be split into real and imaginary parts for "
+                f"{self.num_heads} heads; choose a multiple of {2 * self.num_heads}, or give m"
+            )
+        else:
+            m = self.embed_dim // (2 * self.num_heads)
+        if mode == "row" and m < self.max_len:
+            raise ValueError(
+                f"Attention: in mode 'row' token j takes row j of an m x m matrix, so m={m} must be at least "
+                f"max_len={self.max_len}"
+            )
+        return m
+
+    def extra_repr(self) -> str:
+        """What distinguishes this layer, for ``print``."""
+        return (
+            f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, m={self.m}, max_len={self.max_len}, "
+            f"mode={self.mode!r}, is_causal={self.is_causal}"
+        )
+
+    def new_cache(self) -> AttentionCache:
+        """An empty cache: call ``attention(x, cache=cache)`` with the tokens as they come, one or several at a time."""
+        if not self.is_causal:
+            raise ValueError("Attention.new_cache(): only causal attention can go on from earlier tokens")
+        return AttentionCache()
+
+    def forward(  # noqa: PLR0917 (the order of torch.nn.MultiheadAttention)
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+        *,
+        cache: AttentionCache | None = None,
+    ) -> Any:
+        """Attend.
+
+        ``attention(x)`` gives a tensor. ``attention(query, key, value)`` gives the output and the weights, averaged
+        over heads or not, or None for ``need_weights=False``. Boolean masks have the sense of
+        ``torch.nn.MultiheadAttention``: True hides a key. Numbers are added to the scores.
+        """
+        plain = key is None and value is None
+        if (key is None) != (value is None):
+            raise ValueError("Attention: give query alone, or query, key and value")
+        key, value = query if key is None else key, query if value is None else value
+        same = key is query and value is query
+        self._check_inputs(query, key, value)
+        causal = self.is_causal or is_causal
+        batched = query.ndim == 3
+        tokens = [self._batch_first(x) for x in ((query,) if same else (query, key, value))]
+        start = cache.length if cache is not None else 0
+        self._check_length(tokens, start)
+        if causal:
+            self._check_causal(query, key)
+        if cache is not None:
+            self._check_cache(cache, tokens, key_padding_mask)
+        if self.mode == "representation":
+            if attn_mask is not None or key_padding_mask is not None:
+                raise ValueError("Attention: mode 'representation' looks at one token at a time; it takes no mask")
+            out, weights = self._within_tokens(tokens, need_weights and not plain)
+        else:
+            padding = _check_padding(key_padding_mask, tokens[-1])
+            hidden_too = [query is key or query is value, True, True]  # whose padding must not enter rows
+            q, k, v = self._rows(tokens, padding, hidden_too[-len(tokens) :], start, cache)
+            if cache is not None:
+                k, v = _remember(cache, k, v, tokens[0].shape[1])
+            hidden = _check_mask(attn_mask, q, k, self.num_heads)
+            mask = _combine(hidden, padding, causal and start + tokens[0].shape[1] > 1, q, k)
+            # One causal flag instead of a mask lets torch choose its fastest kernel.
+            flag = mask is None and causal and q.shape[-3] > 1 and q.shape[-3] == k.shape[-3]
+            if self.unit_rows:
+                q, k = _unit(q), _unit(k)
+            q = q * self.log_scale.exp().to(q.dtype)
+            rate = self.dropout if self.training else 0.0
+            out = ghrr_attention(q, k, v, attn_mask=mask, dropout_p=rate, is_causal=flag)
+            weights = None
+            if need_weights and not plain:
+                weights = attention_weights(q, k, attn_mask=mask, is_causal=flag)
+            out = out.transpose(1, 2).flatten(2)
+        out = self.out_proj(out)
+        out = out if batched else out.squeeze(0)
+        out = out.transpose(0, 1) if batched and not self.batch_first else out
+        if plain:
+            return out
+        if weights is not None:
+            weights = weights.mean(dim=1) if average_attn_weights else weights
+            weights = weights if batched else weights.squeeze(0)
+        return out, weights
+
+    def _rows(
+        self,
+        tokens: list[Tensor],
+        padding: Tensor | None,
+        padded: list[bool],
+        start: int,
+        cache: AttentionCache | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Q, K and V, each ``(batch, heads, n, m, 2)``. Rows that bundle tokens must not find padding among them."""
+        phases = [self.phases(x) for x in tokens]
+        form = self.form
+        if isinstance(form, Feature):
+            cut = [slice(0, PARTS)] if len(phases) == 1 else [slice(i, i + 1) for i in range(PARTS)]
+            recent = cache.recent if cache is not None else None
+            parts = [form.project(p, some) for p, some in zip(phases, cut, strict=True)]
+            if cache is not None and form.taps is not None:
+                cache.recent = _last(parts[0], recent, form.taps.shape[1] - 1)
+            if padding is not None and form.taps is not None:
+                keep = (~padding)[None, :, None, :, None, None]
+                parts = [part * keep if hide else part for part, hide in zip(parts, padded, strict=True)]
+            bundled = [form.bundle_window(part, some, recent) for part, some in zip(parts, cut, strict=True)]
+            three = [rows for some in bundled for rows in some.unbind(0)]
+            q, k, v = (form.position(rows, i, start) for i, rows in enumerate(three))
+            return q, k, v
+        slotted = [p.unflatten(2, (self.num_heads, self.m)) for p in phases]
+        if isinstance(form, Bundles):
+            if padding is not None:
+                keep = (~padding)[:, :, None, None, None]
+                slotted = [p * keep if hide else p for p, hide in zip(slotted, padded, strict=True)]
+            if cache is not None:
+                slotted = [slotted[0] if cache.recent is None else torch.cat((cache.recent, slotted[0]), dim=1)]
+                cache.recent = slotted[0]
+        three = slotted * PARTS if len(slotted) == 1 else slotted
+        q, k, v = (form(p, i, start) for i, p in enumerate(three))
+        return q, k, v
+
+    def _within_tokens(self, tokens: list[Tensor], need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """Attention over the rows of each token's own matrix W Λ(x): the paper's representation-level attention."""
+        assert isinstance(self.form, Rows)
+        w = self.form.weights()[:, :, 0]  # (3, heads, m, m, 2)
+        slotted = [self.phases(x).unflatten(2, (self.num_heads, 1, self.m)) for x in tokens]
+        three = slotted * PARTS if len(slotted) == 1 else slotted
+        q, k, v = (pairs_product(w[i].to(p.dtype), p) for i, p in enumerate(three))  # (batch, n, heads, m, m, 2)
+        q = q * self.log_scale.exp().to(q.dtype)
+        rate = self.dropout if self.training else 0.0
+        out = ghrr_attention(q, k, v, dropout_p=rate).flatten(2)
+        return out, attention_weights(q, k).transpose(1, 2) if need_weights else None
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        if x.ndim == 2:
+            return x[None]
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        given = f"got query {describe(query)}, key {describe(key)}, value {describe(value)}"
+        dtype = self.log_scale.dtype
+        for x in (query, key, value):
+            if not isinstance(x, Tensor) or not x.is_floating_point():
+                raise TypeError(f"Attention: inputs must be real floating-point tensors; {given}")
+            if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+                raise TypeError(f"Attention: the layer is {dtype}; cast the inputs, or use autocast; {given}")
+            if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != self.embed_dim:
+                order = "(batch, n, {})" if self.batch_first else "(n, batch, {})"
+                raise ValueError(
+                    f"Attention: inputs must have shape {order.format(self.embed_dim)} or (n, {self.embed_dim}), all "
+                    f"alike; {given}"
+                )
+        if key.shape != value.shape:
+            raise ValueError(f"Attention: key and value must have as many tokens each; {given}")
+        batch = 0 if self.batch_first else 1
+        if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
+            raise ValueError(f"Attention: query and key must have one batch size; {given}")
+
+    def _check_causal(self, query: Tensor, key: Tensor) -> None:
+        if self.mode == "dense":
+            raise ValueError("Attention: mode 'dense' cannot be causal; its rows know of all tokens")
+        if query.shape != key.shape:
+            raise ValueError(
+                f"Attention: causal attention needs as many queries as keys, got query {tuple(query.shape)} and key "
+                f"{tuple(key.shape)}"
+            )
+
+    def _check_cache(self, cache: AttentionCache, tokens: list[Tensor], padding: Tensor | None) -> None:
+        if not self.is_causal or len(tokens) > 1:
+            raise ValueError("Attention: a cache goes with causal self-attention alone")
+        if cache.keys is not None and len(cache.keys) != len(tokens[0]):
+            raise ValueError(f"Attention: the cache is of a batch of {len(cache.keys)}, these are {len(tokens[0])}")
+        if padding is not None:
+            raise ValueError("Attention: key_padding_mask does not go with a cache; leave out padding instead")
+
+    def _check_length(self, tokens: list[Tensor], start: int) -> None:
+        longest = start + max(x.shape[1] for x in tokens)
+        if longest > self.max_len:
+            earlier = f" ({start} of them in the cache)" if start else ""
+            raise ValueError(
+                f"Attention: {longest} tokens{earlier}, but there are positions for max_len={self.max_len}; cut the "
+                "sequence or make the layer with a larger max_len"
+            )
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Rows of length sqrt(2m), as long as rows of independent numbers would be."""
+    with torch.autocast(rows.device.type, enabled=False):
+        exact = torch.promote_types(rows.dtype, torch.float32)
+        square = rows.to(exact).square().mean(dim=(-1, -2), keepdim=True)
+        return rows * torch.rsqrt(square + 1e-6).to(rows.dtype)
+
+
+def _last(rows: Tensor, before: Tensor | None, count: int) -> Tensor:
+    """The last ``count`` rows, with zeros where there are not so many yet."""
+    if before is None:
+        before = rows.new_zeros(*rows.shape[:-3], count, *rows.shape[-2:])
+    return torch.cat((before, rows), dim=-3)[..., -count:, :, :]
+
+
+def _remember(cache: AttentionCache, k: Tensor, v: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    if cache.keys is not None and cache.values is not None:
+        k, v = torch.cat((cache.keys, k), dim=-3), torch.cat((cache.values, v), dim=-3)
+    cache.keys, cache.values = k, v
+    cache.length += count
+    return k, v
+
+
+def _check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
+    """The padding mask as ``(batch, keys)``, True where a key is to be ignored."""
+    if padding is None:
+        return None
+    if (
+        isinstance(padding, Tensor)
+        and padding.is_floating_point()
+        and not is_true((padding > -torch.inf).logical_and(padding != 0).any())
+    ):
+        padding = padding == -torch.inf  # as torch's own transformer layers send it
+    if not isinstance(padding, Tensor) or padding.dtype != torch.bool:
+        raise TypeError(
+            f"Attention: key_padding_mask must be bool (True: ignore this key), or numbers 0 and -inf, got "
+            f"{describe(padding)}"
+        )
+    padding = padding[None] if padding.ndim == 1 else padding
+    if padding.shape != keys.shape[:2]:
+        raise ValueError(
+            f"Attention: key_padding_mask must have shape (batch, keys) = {tuple(keys.shape[:2])}, got "
+            f"{describe(padding)}"
+        )
+    if is_true(padding.all(dim=-1).any()):
+        raise ValueError("Attention: key_padding_mask hides every token of a sequence; True means: ignore this key")
+    return padding
+
+
+def _check_mask(mask: Tensor | None, q: Tensor, k: Tensor, heads: int) -> Tensor | None:
+    """The mask with axes that broadcast with the scores ``(batch, heads, queries, keys)``, in torch's MHA sense."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or (mask.dtype != torch.bool and not mask.is_floating_point()):
+        raise TypeError(
+            f"Attention: attn_mask must be bool (True: hide this key) or numbers to add to the scores, got "
+            f"{describe(mask)}"
+        )
+    batch, queries, keys = q.shape[0], q.shape[-3], k.shape[-3]
+    if mask.shape == (queries, keys):
+        full = mask[None, None]
+    elif mask.shape == (batch * heads, queries, keys):
+        full = mask.unflatten(0, (batch, heads))  # type: ignore[no-untyped-call]
+    else:
+        raise ValueError(
+            f"Attention: attn_mask must have shape (queries, keys) = ({queries}, {keys}) or (batch * heads, queries, "
+            f"keys) = ({batch * heads}, {queries}, {keys}), got {describe(mask)}"
+        )
+    hidden = full if full.dtype == torch.bool else full == -torch.inf
+    if is_true(hidden.all(dim=-1).any()):
+        raise ValueError(
+            "Attention: attn_mask hides every key from some query. True hides here, as in torch.nn.MultiheadAttention; "
+            "a mask made for scaled_dot_product_attention has the opposite sense: pass ~mask"
+        )
+    return full
+
+
+def _combine(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
+    """One mask for scaled_dot_product_attention, where True means seen; None where causality alone is wanted."""
+    queries, keys = q.shape[-3], k.shape[-3]
+    if hidden is None and padding is None and (not causal or queries in (1, keys)):
+        return None
+    seen = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=q.device)
+    if causal:
+        seen = seen.tril(keys - queries)
+    if padding is not None:
+        seen = seen & ~padding[:, None, None, :]
+    if hidden is None:
+        return seen
+    if hidden.dtype == torch.bool:
+        seen = seen & ~hidden
+        if is_true((~seen).all(dim=-1).any()):
+            raise ValueError(
+                "Attention: the masks together hide every key from some query. True hides here, as in "
+                "torch.nn.MultiheadAttention; for a mask of the opposite sense pass ~mask"
+            )
+        return seen
+    return hidden.to(q.dtype).masked_fill(~seen, -torch.inf)

@@ -1,0 +1,93 @@
+r"""The diagonal part of an encoding, :math:`\Lambda(x) = \mathrm{diag}(e^{i \omega_1^\top x}, \dots)`, as a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ghrr.encoding.kernels import SPECTRA, draw_frequencies
+
+
+class FullPrecision(nn.Module):
+    """A module whose numbers stay at 32 bits or more under ``.half()`` or ``.bfloat16()``: rounded phases are noise.
+
+    Complex numbers stay complex: torch would drop their imaginary parts.
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> FullPrecision:
+        def keep_precision(tensor: Tensor) -> Tensor:
+            if not tensor.is_floating_point() and not tensor.is_complex():
+                return fn(tensor)
+            wanted = fn(tensor.new_empty(0).real)  # what fn does to dtype and device, without the data
+            if wanted.dtype == tensor.real.dtype:
+                return fn(tensor)
+            if wanted.element_size() < 4:
+                return tensor.to(wanted.device)
+            return tensor.to(wanted.device, wanted.dtype.to_complex() if tensor.is_complex() else wanted.dtype)
+
+        super()._apply(keep_precision, *arguments, **settings)  # type: ignore[no-untyped-call]
+        return self
+
+
+class Phases(FullPrecision):
+    r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input, as real pairs.
+
+    The frequencies :math:`\omega` are drawn once, each run of ``inputs`` of them orthogonal, and stay fixed as in the
+    paper, or start there and are learned together with offsets b, which are zero at first.
+
+    Parameters
+    ----------
+    inputs, count
+        Features of the input; phases.
+    spread
+        Standard deviation of the phases, in radians, for inputs of zero mean and unit variance. A small spread makes
+        :math:`\lambda` nearly linear in x, a large one makes far inputs unlike each other.
+    trainable
+        Learn frequencies and offsets.
+    seed
+        Same seed, same frequencies.
+
+    Shapes
+    ------
+    x: ``(*, inputs)``; output: ``(*, count, 2)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.nn.phases import Phases
+    >>> pairs = Phases(8, 4, spread=0.5)(torch.randn(3, 8))
+    >>> pairs.shape, torch.allclose(pairs.square().sum(-1), torch.ones(3, 4))
+    (torch.Size([3, 4, 2]), True)
+    """
+
+    frequencies: Tensor
+    offsets: Tensor | None
+
+    def __init__(
+        self,
+        inputs: int,
+        count: int,
+        *,
+        spread: float = 1.0,
+        trainable: bool = False,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        drawn = draw_frequencies(SPECTRA["rbf"], count, inputs, features="orthogonal", seed=seed, label="attention")
+        frequencies = (drawn * spread / inputs**0.5).to(dtype)
+        if trainable:
+            self.frequencies = nn.Parameter(frequencies)
+            self.offsets = nn.Parameter(torch.zeros(count, dtype=dtype))
+        else:
+            self.register_buffer("frequencies", frequencies)
+            self.offsets = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Cosines and sines, in at least 32 bits inside, also under autocast."""
+        with torch.autocast(x.device.type, enabled=False):
+            angles = nn.functional.linear(x.to(self.frequencies.dtype), self.frequencies, self.offsets)
+            return torch.stack((angles.cos(), angles.sin()), dim=-1).to(x.dtype)

@@ -1,0 +1,189 @@
+"""What the layer refuses, and that it says what was given and what would fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ghrr.nn import Attention
+from tests.encoding.common import wrong
+from tests.nn.common import EMBED, HEADS, LENGTH, PLAIN, label, make, tokens
+
+TOKENWISE: list[dict[str, Any]] = [variant for variant in PLAIN if variant["mode"] != "representation"]
+LATER = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+PADDING = torch.tensor([[False] * 4 + [True] * 2, [False] * 5 + [True]])
+
+SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "odd embed_dim": (
+        {"embed_dim": 15},
+        ValueError,
+        "embed_dim 15 cannot be split into real and imaginary parts for 2 heads; choose a multiple of 4, or give m",
+    ),
+    "embed_dim for heads": ({"embed_dim": 16, "num_heads": 3}, ValueError, "embed_dim 16 cannot be split"),
+    "no embed_dim": ({"embed_dim": 0}, ValueError, "embed_dim must be a whole number of at least 1, got 0"),
+    "embed_dim of a float": ({"embed_dim": 16.0}, TypeError, "embed_dim must be a whole number, got float 16.0"),
+    "no heads": ({"num_heads": 0}, ValueError, "num_heads must be a whole number of at least 1, got 0"),
+    "no positions": ({"max_len": 0}, ValueError, "max_len must be a whole number of at least 1, got 0"),
+    "m": ({"m": 0}, ValueError, "m must be a whole number of at least 1, got 0"),
+    "m below max_len": (
+        {"mode": "row", "m": 4, "max_len": 8},
+        ValueError,
+        "in mode 'row' token j takes row j of an m x m matrix, so m=4 must be at least max_len=8",
+    ),
+    "mode": (
+        {"mode": "rope"},
+        ValueError,
+        "mode must be one of 'feature', 'row', 'bundle', 'dense', 'representation'; got 'rope'",
+    ),
+    "sharing": (
+        {"position_sharing": "none"},
+        ValueError,
+        "position_sharing must be one of 'all', 'qkv', 'head', 'different'",
+    ),
+    "weights": ({"weights": "free"}, ValueError, "weights must be one of 'relaxed', 'unitary'; got 'free'"),
+    "dropout": ({"dropout": 1.5}, ValueError, "dropout must lie in [0.0, 1.0], got 1.5"),
+    "spread 0": ({"spread": 0.0}, ValueError, "spread must lie in (0.0, inf), got 0.0"),
+    "window": ({"window": 0}, ValueError, "window must be a whole number of at least 1, got 0"),
+    "window of rows": (
+        {"mode": "row", "window": 2},
+        ValueError,
+        "window, position_values and mix_slots belong to mode 'feature', not 'row'",
+    ),
+    "values of bundles": (
+        {"mode": "bundle", "position_values": True},
+        ValueError,
+        "belong to mode 'feature', not 'bundle'",
+    ),
+    "dtype": ({"dtype": torch.float16}, ValueError, "dtype must be torch.float32 or torch.float64, got torch.float16"),
+    "no positions to train": (
+        {"mode": "representation", "position_trainable": True},
+        ValueError,
+        "mode 'representation' has no positions, and no rows to scale",
+    ),
+    "dense and causal": ({"mode": "dense", "is_causal": True}, ValueError, "mode 'dense' cannot be causal"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_bad_settings(case: str) -> None:
+    settings, error, message = SETTINGS[case]
+    with pytest.raises(error, match="^Attention: .*" + re.escape(message)):
+        Attention(**({"embed_dim": EMBED, "num_heads": HEADS, "max_len": LENGTH} | settings))
+
+
+X = tokens()
+ONE = torch.zeros(LENGTH, LENGTH, dtype=torch.bool)
+INPUTS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
+    "too long": (
+        lambda a: a(tokens(LENGTH + 1)),
+        ValueError,
+        f"{LENGTH + 1} tokens, but there are positions for max_len={LENGTH}; cut the sequence or make the layer "
+        "with a larger max_len",
+    ),
+    "keys too long": (
+        lambda a: a(X, tokens(9), tokens(9)),
+        ValueError,
+        "9 tokens, but there are positions for max_len",
+    ),
+    "features": (
+        lambda a: a(X[..., :5]),
+        ValueError,
+        "inputs must have shape (batch, n, 16) or (n, 16), all alike; got query a float64 tensor of shape (2, 6, 5)",
+    ),
+    "axes": (lambda a: a(X[None]), ValueError, "inputs must have shape (batch, n, 16) or (n, 16)"),
+    "a vector": (lambda a: a(X[0, 0]), ValueError, "inputs must have shape (batch, n, 16) or (n, 16)"),
+    "axes differ": (lambda a: a(X, X[0], X[0]), ValueError, "inputs must have shape"),
+    "whole numbers": (
+        lambda a: a(X.long()),
+        TypeError,
+        "inputs must be real floating-point tensors; got query a int64",
+    ),
+    "complex": (lambda a: a(X + 0j), TypeError, "inputs must be real floating-point tensors; got query a complex128"),
+    "a list": (lambda a: a([1.0]), TypeError, "inputs must be real floating-point tensors; got query list [1.0]"),
+    "key without value": (lambda a: a(X, X), ValueError, "give query alone, or query, key and value"),
+    "value without key": (lambda a: a(X, value=X), ValueError, "give query alone, or query, key and value"),
+    "key and value": (lambda a: a(X, X, X[:, :3]), ValueError, "key and value must have as many tokens each"),
+    "batches": (lambda a: a(X, X[:1], X[:1]), ValueError, "query and key must have one batch size"),
+    "causal cross-attention": (
+        lambda a: a(X, X[:, :3], X[:, :3], is_causal=True),
+        ValueError,
+        "causal attention needs as many queries as keys, got query (2, 6, 16) and key (2, 3, 16)",
+    ),
+    "mask of the wrong sense": (
+        lambda a: a(X, attn_mask=~LATER),
+        ValueError,
+        "attn_mask hides every key from some query. True hides here, as in torch.nn.MultiheadAttention; a mask made "
+        "for scaled_dot_product_attention has the opposite sense: pass ~mask",
+    ),
+    "mask of ones": (lambda a: a(X, attn_mask=~ONE), ValueError, "attn_mask hides every key from some query"),
+    "mask of infinities": (
+        lambda a: a(X, attn_mask=torch.full((LENGTH, LENGTH), -torch.inf)),
+        ValueError,
+        "attn_mask hides every key from some query",
+    ),
+    "mask of the future, when causal": (
+        lambda a: a(X, attn_mask=~LATER, is_causal=True),
+        ValueError,
+        "pass ~mask",
+    ),
+    "masks that hide all together": (
+        lambda a: a(X, attn_mask=torch.arange(LENGTH).expand(LENGTH, LENGTH) < 4, key_padding_mask=PADDING),
+        ValueError,
+        "the masks together hide every key from some query. True hides here, as in torch.nn.MultiheadAttention; for a "
+        "mask of the opposite sense pass ~mask",
+    ),
+    "mask dtype": (
+        lambda a: a(X, attn_mask=ONE.long()),
+        TypeError,
+        "attn_mask must be bool (True: hide this key) or numbers to add to the scores, got a int64 tensor of "
+        "shape (6, 6)",
+    ),
+    "mask shape": (
+        lambda a: a(X, attn_mask=ONE[:5]),
+        ValueError,
+        "attn_mask must have shape (queries, keys) = (6, 6) or (batch * heads, queries, keys) = (4, 6, 6), got a bool "
+        "tensor of shape (5, 6)",
+    ),
+    "mask per batch": (lambda a: a(X, attn_mask=ONE.expand(2, 6, 6)), ValueError, "attn_mask must have shape"),
+    "padding dtype": (
+        lambda a: a(X, key_padding_mask=PADDING.long()),
+        TypeError,
+        "key_padding_mask must be bool (True: ignore this key), or numbers 0 and -inf, got a int64 tensor",
+    ),
+    "padding shape": (
+        lambda a: a(X, key_padding_mask=PADDING[:, :5]),
+        ValueError,
+        "key_padding_mask must have shape (batch, keys) = (2, 6), got a bool tensor of shape (2, 5)",
+    ),
+    "padding of the wrong sense": (
+        lambda a: a(X, key_padding_mask=torch.ones_like(PADDING)),
+        ValueError,
+        "key_padding_mask hides every token of a sequence; True means: ignore this key",
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", TOKENWISE, ids=label)
+@pytest.mark.parametrize("case", INPUTS)
+def test_bad_input(case: str, variant: dict[str, Any]) -> None:
+    call, error, message = INPUTS[case]
+    if variant["mode"] == "dense" and "causal" in case:
+        message = "mode 'dense' cannot be causal"
+    with pytest.raises(error, match="^Attention: .*" + re.escape(message)):
+        call(make(variant))
+
+
+def test_the_order_of_axes_is_named() -> None:
+    with pytest.raises(ValueError, match=re.escape("inputs must have shape (n, batch, 16) or (n, 16)")):
+        make({}, batch_first=False)(wrong(X[..., :5]))
+
+
+def test_representation_attention_takes_no_mask() -> None:
+    attention = make({"mode": "representation"})
+    for masks in ({"attn_mask": LATER}, {"key_padding_mask": PADDING}):
+        with pytest.raises(ValueError, match=r"^Attention: mode 'representation' looks at one token .* takes no mask"):
+            attention(X, **masks)

@@ -1,0 +1,224 @@
+"""The layer as a module: what is trained, saved, copied, compiled, and which precision it works in."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ghrr.nn import Attention
+from ghrr.nn.forms import Bundles, Feature
+from ghrr.unitary import check_unitary
+from tests.helpers import generator
+from tests.nn.common import (
+    DIFFERENT,
+    HEADS,
+    LENGTH,
+    PLAIN,
+    TOGETHER,
+    VARIANTS,
+    label,
+    literal_weights,
+    make,
+    tokens,
+)
+
+
+def loss(attention: Attention, x: Tensor) -> Tensor:
+    out: Tensor = attention(x)
+    return (out * torch.randn(out.shape, dtype=torch.float64, generator=generator(5)).to(out.dtype)).sum()
+
+
+# ------------------------------------------------------------------------------------------------------------- training
+
+
+def reached(attention: Attention, name: str, parameter: Tensor) -> Tensor:
+    """Which numbers of a parameter say anything: those of rows before their tokens do not."""
+    numbers = torch.ones_like(parameter, dtype=torch.bool)
+    if isinstance(attention.form, Bundles) and name == "form.positions" and attention.form.causal:
+        numbers &= torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()[:, :, None, None]
+    return numbers
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
+    attention = make(variant)
+    loss(attention, tokens()).backward()
+    for name, parameter in attention.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if "parametrizations" in name:  # torch reads half of such a matrix
+            assert (parameter.grad.abs().amax(dim=(-1, -2)) > 0).all(), name
+        else:
+            numbers = reached(attention, name, parameter)
+            assert (parameter.grad[numbers].abs() > 1e-12).all(), name
+            assert (parameter.grad[~numbers] == 0).all(), name
+
+
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_what_is_trained_is_what_was_asked_for(variant: dict[str, Any]) -> None:
+    names = {name for name, _ in make(variant).named_parameters()}
+    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("phases_trainable", False)
+    positions = {"form.positions", "form.positions.frequencies"} & names
+    assert bool(positions) == variant["position_trainable"]
+    assert ("form.taps" in names) == ("window" in variant)
+    assert "log_scale" in names
+
+
+@pytest.mark.parametrize("variant", [v for v in DIFFERENT if v.get("weights") == "unitary"], ids=label)
+def test_unitary_weights_stay_unitary(variant: dict[str, Any]) -> None:
+    attention, x = make(variant, scrambled=False), tokens()
+    before = [literal_weights(attention, part) for part in range(3)]
+    optimiser = torch.optim.Adam(attention.parameters(), lr=0.05)
+    for _ in range(5):
+        optimiser.zero_grad()
+        loss(attention, x).backward()
+        optimiser.step()
+    for part in range(3):
+        w = literal_weights(attention, part)
+        slots = w.shape[1]
+        assert check_unitary(w * slots**0.5)
+        assert not torch.allclose(w, before[part], atol=0.01)  # and they moved
+
+
+def test_relaxed_weights_do_not_stay_so() -> None:
+    assert not check_unitary(literal_weights(make({"mode": "row"}), 0))
+
+
+# ----------------------------------------------------------------------------------------------------- saved and copied
+
+
+def saved(module: nn.Module) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    torch.save(module.state_dict(), buffer)
+    buffer.seek(0)
+    state: dict[str, Any] = torch.load(buffer, weights_only=True)
+    return state
+
+
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_a_state_dict_makes_another_layer_the_same(variant: dict[str, Any]) -> None:
+    attention, x = make(variant), tokens()
+    other = make(variant, scrambled=False, seed=7)
+    assert not torch.allclose(other(x), attention(x), atol=0.01)
+    other.load_state_dict(saved(attention))
+    torch.testing.assert_close(other(x), attention(x), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_a_deep_copy_is_independent(variant: dict[str, Any]) -> None:
+    attention, x = make(variant), tokens()
+    want = attention(x).detach()
+    other = copy.deepcopy(attention)
+    assert torch.equal(other(x).detach(), want)
+    with torch.no_grad():
+        for parameter in [*other.parameters(), *other.buffers()]:
+            parameter.zero_()
+    assert torch.equal(attention(x).detach(), want)
+    assert not torch.allclose(other(x), want, atol=0.01)
+
+
+def test_the_start_follows_the_seed_of_torch() -> None:
+    """What is trained starts as in other layers of torch; what is fixed does not."""
+    variants: list[dict[str, Any]] = [{}, {"weights": "unitary"}]
+    for variant in variants:
+        torch.manual_seed(1)
+        one, two = (Attention(16, HEADS, max_len=LENGTH, **variant) for _ in range(2))
+        torch.manual_seed(1)
+        again = Attention(16, HEADS, max_len=LENGTH, **variant)
+        x = tokens(dtype=torch.float32)
+        assert torch.equal(again(x), one(x))
+        assert not torch.allclose(two(x), one(x), atol=1e-3)
+        assert torch.equal(two.phases.frequencies, one.phases.frequencies)
+
+
+# ------------------------------------------------------------------------------------------------------------ precision
+
+
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_autocast_is_close_to_single_precision(variant: dict[str, Any]) -> None:
+    attention, x = make(variant, scrambled=False, dtype=torch.float32), tokens(dtype=torch.float32)
+    want = attention(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = attention(x)
+        loss(attention, x).backward()
+    assert out.dtype == torch.bfloat16
+    assert (out - want).abs().max() < 4 * torch.finfo(torch.bfloat16).eps * want.abs().max()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in attention.parameters())
+    assert all(p.dtype == p.grad.dtype for p in attention.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("variant", PLAIN, ids=label)
+def test_single_precision_is_close_to_double(variant: dict[str, Any]) -> None:
+    double, x = make(variant, scrambled=False), tokens()
+    single = make(variant, scrambled=False, dtype=torch.float32)
+    single.load_state_dict({name: value.float() for name, value in double.state_dict().items()})
+    out = single(x.float())
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out.double(), double(x), rtol=0, atol=1e-5)
+
+
+def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
+    attention, x = make({}, dtype=torch.float32), 100 * tokens(dtype=torch.float32)
+    rows = torch.randn(2, HEADS, LENGTH, attention.m, 2, generator=generator())
+    assert isinstance(attention.form, Feature)
+    want = attention.phases(x), attention.form.positions(rows, 0, 1000)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = attention.phases(x), attention.form.positions(rows, 0, 1000)
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == torch.float32
+        assert torch.equal(a, b)
+    coarse = (x.bfloat16() @ attention.phases.frequencies.bfloat16().T).float().cos()  # the control
+    assert not torch.allclose(coarse, want[0][..., 0], atol=0.1)
+
+
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_a_layer_in_16_bits_keeps_the_phases_in_32(variant: dict[str, Any]) -> None:
+    attention: Any = make(variant, scrambled=False, dtype=torch.float32)
+    x = tokens(dtype=torch.float32)
+    want, frequencies = attention(x).detach(), attention.phases.frequencies.clone()
+    casts: list[Any] = [copy.deepcopy(attention) for _ in range(3)]
+    casts = [casts[0].bfloat16(), casts[1].to(torch.bfloat16), nn.Sequential(casts[2]).bfloat16()[0]]
+    for cast in casts:
+        assert cast.phases.frequencies.dtype == torch.float32
+        assert torch.equal(cast.phases.frequencies, frequencies)
+        if variant["mode"] == "feature":
+            assert cast.form.positions.frequencies.dtype == torch.float32
+        assert cast.out_proj.weight.dtype == torch.bfloat16
+        out = cast(x.bfloat16())
+        assert out.dtype == torch.bfloat16
+        assert (out.float() - want).abs().max() < 8 * torch.finfo(torch.bfloat16).eps * want.abs().max()
+
+
+@pytest.mark.parametrize("how", ["to", "double"])
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_a_layer_goes_to_double_precision(variant: dict[str, Any], how: str) -> None:
+    attention, x = make(variant, dtype=torch.float32), tokens()
+    want = attention(x.float())
+    out = (attention.double() if how == "double" else attention.to(torch.float64))(x)
+    assert out.dtype == torch.float64
+    torch.testing.assert_close(out.float(), want, rtol=0, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------------------- compiled
+
+
+@pytest.mark.parametrize("variant", [{"mode": "feature", **TOGETHER}, {"mode": "dense"}], ids=label)
+def test_compiled_with_masks(variant: dict[str, Any]) -> None:
+    attention, x = make(variant), tokens()
+    padding = torch.tensor([[False] * 4 + [True] * 2, [False] * LENGTH])
+    torch.compiler.reset()
+    compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    gradients = []
+    for call in (compiled, attention):
+        attention.zero_grad()
+        out, weights = call(x, x, x, key_padding_mask=padding)
+        out.square().sum().backward()
+        gradients.append([out.detach(), weights.detach(), *(p.grad for p in attention.parameters())])
+    torch.compiler.reset()
+    for got, want in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, want)
