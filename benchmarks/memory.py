@@ -1,0 +1,268 @@
+"""Time and memory of cleanup against the bare matrix product and top-k, and what narrow storage costs.
+
+First the answers are compared; where they differ there is no time. Then the rivals take turns in one process, so that
+all meet the same state of the machine, and a ratio is that of two neighbours. Run it on a machine that does nothing
+else::
+
+    python benchmarks/memory.py
+
+- cleanup: ``ItemMemory.cleanup`` of 10,000 queries against 100,000 items, total_dim 900, and its peak of extra memory.
+- bare: the same products in the same chunks, written to memory that is there already, and ``topk``; nothing is checked,
+  ties fall as they fall, labels are not looked up.
+- growing: seconds per item when items are added one by one, at several sizes.
+- storage: for each type the room of an item, the error of scores, the share of right answers to bundles of so many
+  items that float32 begins to err, and the time.
+- backends: the same search by torch, faiss and the embedded Milvus, at a smaller size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.files import atomic_write
+from ghrr.memory import ItemMemory
+from ghrr.memory.storage import DTYPES
+
+TARGET_RATIO, TARGET_MEGABYTES = 1.2, 500
+
+
+def bare(queries: Tensor, items: Tensor, k: int, *, rows: int = 4096, columns: int = 2048) -> tuple[Tensor, Tensor]:
+    """The k largest dot products of rows: chunked products and top-k, and nothing else."""
+    room = torch.empty(columns * rows)
+    scores, places = [], []
+    for first in range(0, len(queries), columns):
+        block = queries[first : first + columns]
+        best, best_at = block.new_empty(len(block), 0), torch.empty(len(block), 0, dtype=torch.int64)
+        for start in range(0, len(items), rows):
+            chunk = items[start : start + rows]
+            out = room[: len(block) * len(chunk)].view(len(block), len(chunk))
+            found = torch.mm(block, chunk.mT, out=out).topk(min(k, len(chunk)))
+            merged = torch.cat([best, found.values], dim=1).topk(min(k, best.shape[1] + found.values.shape[1]))
+            best = merged.values
+            best_at = torch.cat([best_at, found.indices + start], dim=1).gather(1, merged.indices)
+        scores.append(best)
+        places.append(best_at)
+    return torch.cat(scores), torch.cat(places)
+
+
+def as_rows(x: Tensor) -> Tensor:
+    return torch.view_as_real(x).reshape(len(x), -1)
+
+
+def peak_extra_memory(function: Callable[[], object]) -> float | None:
+    """Megabytes of resident memory at the peak above those before; None where the system does not count them."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed would be used again and not be counted
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before = _status("VmRSS")
+        function()
+        return (_status("VmHWM") - before) / 1000
+    except (OSError, AttributeError):
+        return None
+
+
+def _status(name: str) -> float:
+    """Kilobytes, of 1000 bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1.024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def in_turns(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each, taking turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[str, Any]:
+    """Check, then time, cleanup against the bare products; then look at its memory."""
+    generator = space.generator("items")
+    items = torch.randn(options.items, *space.shape, dtype=space.dtype, generator=generator)
+    queries = torch.randn(options.queries, *space.shape, dtype=space.dtype, generator=generator)
+    memory = ItemMemory(space, map(str, range(options.items)), items)
+    del items
+    rows = memory.vectors(memory.labels)
+    results = {}
+    for k in options.k:
+        extra = peak_extra_memory(lambda k=k: memory.cleanup(queries, k))  # type: ignore[misc]
+        found = memory.cleanup(queries[:200], k)
+        scores, places = bare(as_rows(queries[:200]), as_rows(rows), k)
+        same = [[str(place) for place in row] for row in places.tolist()] == found.labels
+        if not same or not torch.allclose(found.scores, scores / (space.m * space.dim), atol=1e-5):
+            raise SystemExit(f"cleanup and the bare products differ for k = {k}: no time")
+        functions: dict[str, Callable[[], object]] = {
+            "bare": lambda k=k: bare(as_rows(queries), as_rows(rows), k),  # type: ignore[misc]
+            "cleanup": lambda k=k: memory.cleanup(queries, k),  # type: ignore[misc]
+        }
+        seconds = in_turns(functions, options.repeats)
+        ratios = [mine / theirs for mine, theirs in zip(seconds["cleanup"], seconds["bare"], strict=True)]
+        results[str(k)] = {
+            "seconds": {name: statistics.median(values) for name, values in seconds.items()},
+            "ratio": statistics.median(ratios),
+            "ratio_least": min(ratios),
+            "ratio_most": max(ratios),
+            "peak_extra_megabytes": extra,
+        }
+    return results
+
+
+def growing(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, float]]:
+    """Microseconds per item over each tenfold growth."""
+    vector = space.identity()
+    memory = ItemMemory(space)
+    results = []
+    size = 100
+    while size <= options.items // 2:
+        start, before = time.perf_counter(), len(memory)
+        for i in range(before, size):
+            memory.add(str(i), vector)
+        seconds = time.perf_counter() - start
+        results.append({"from": before, "to": size, "microseconds_per_item": 1e6 * seconds / (size - before)})
+        size *= 10
+    return results
+
+
+def storage_loss(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each storage on the same items and the same noisy queries."""
+    count = options.items // 10
+    labels = [str(i) for i in range(count)]
+    generator = space.generator("storage")
+    items = space.random(count, generator=generator)
+    load = space.capacity(candidates=count, error=0.1)
+    wanted = torch.randint(0, count, (options.queries // 5,), generator=generator)
+    queries = items[wanted].clone()
+    for _ in range(load - 1):
+        queries += space.random(len(queries), generator=generator)
+    exact = as_rows(items[:2000]).double()
+    results = []
+    for storage in DTYPES:
+        memory = ItemMemory(space, labels, items, storage=storage)
+        start = time.perf_counter()
+        found = memory.cleanup(queries)
+        seconds = time.perf_counter() - start
+        right = sum(row == [labels[i]] for row, i in zip(found.labels, wanted.tolist(), strict=True)) / len(wanted)
+        error = exact[:200] @ (as_rows(memory.vectors(labels[:2000])).double() - exact).mT / (space.m * space.dim)
+        results.append(
+            {
+                "storage": storage,
+                "bytes_per_item": DTYPES[storage].itemsize * 2 * space.total_dim + (4 if storage == "int8" else 0),
+                "score_error_over_noise": float(error.square().mean().sqrt()) / space.noise_std,
+                "largest_score_error": float(error.abs().max()),
+                "right": right,
+                "bundled": load,
+                "seconds": seconds,
+            }
+        )
+    return results
+
+
+def backends(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The same search by each backend: answers are compared, then it is timed."""
+    count = max(10, options.items // 20)
+    generator = space.generator("backends")
+    items = space.random(count, generator=generator)
+    queries = items[: max(1, options.queries // 10)] + space.random(1, generator=generator)
+    labels = [str(i) for i in range(count)]
+    results: list[dict[str, Any]] = []
+    answers = None
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("torch", "faiss", "milvus"):
+            start = time.perf_counter()
+            uri = f"{folder}/items.db" if name == "milvus" else None
+            memory = ItemMemory(space, labels, items, backend=name, uri=uri)
+            added = time.perf_counter() - start
+            found = memory.cleanup(queries, 5)
+            answers = answers or found.labels
+            if found.labels != answers:
+                raise SystemExit(f"{name} gives other answers than torch: no time")
+            start = time.perf_counter()
+            memory.cleanup(queries, 5)
+            results.append({"backend": name, "add_seconds": added, "search_seconds": time.perf_counter() - start})
+    return results
+
+
+def table(report: dict[str, Any]) -> str:
+    """The results for the terminal."""
+    lines = [f"{report['queries']} queries, {report['items']} items, total_dim {report['total_dim']}, float32"]
+    for k, r in report["cleanup"].items():
+        seconds = r["seconds"]
+        extra = "unknown" if r["peak_extra_megabytes"] is None else f"{r['peak_extra_megabytes']:.0f} MB"
+        lines.append(
+            f"k = {k}: cleanup {seconds['cleanup']:.2f} s, bare {seconds['bare']:.2f} s, ratio {r['ratio']:.3f} "
+            f"({r['ratio_least']:.3f} to {r['ratio_most']:.3f}), peak extra memory {extra}"
+        )
+    lines += [
+        f"growing from {r['from']} to {r['to']} items: {r['microseconds_per_item']:.0f} µs per item"
+        for r in report["growing"]
+    ]
+    lines.append(f"{'storage':<10}{'bytes':>7}{'error/noise':>13}{'largest error':>15}{'right':>8}{'seconds':>9}")
+    lines += [
+        f"{r['storage']:<10}{r['bytes_per_item']:>7}{r['score_error_over_noise']:>13.1e}"
+        f"{r['largest_score_error']:>15.1e}{r['right']:>8.3f}{r['seconds']:>9.2f}"
+        for r in report["storage"]
+    ]
+    lines += [
+        f"{r['backend']:<8} adding {r['add_seconds']:.2f} s, searching {r['search_seconds']:.3f} s"
+        for r in report["backends"]
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure, print the table, write the numbers; gives the numbers."""
+    parser = argparse.ArgumentParser(description="Cleanup against bare matrix products; what narrow storage costs.")
+    parser.add_argument("--queries", type=int, default=10_000)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--total-dim", type=int, default=900)
+    parser.add_argument("--m", type=int, default=3)
+    parser.add_argument("--k", type=int, nargs="+", default=[1, 10])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    if options.repeats < 1 or options.items < 1000 or options.queries < 10:
+        parser.error("--repeats must be at least 1, --items 1000, --queries 10")
+    space = ghrr.Space.from_total(options.total_dim, options.m, seed=0)
+    report = {
+        "command": shlex.join(["python", "benchmarks/memory.py", *given]),
+        "queries": options.queries,
+        "items": options.items,
+        "total_dim": space.total_dim,
+        "m": space.m,
+        "repeats": options.repeats,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "target_ratio": TARGET_RATIO,
+        "target_megabytes": TARGET_MEGABYTES,
+        "cleanup": compare_with_bare(space, options),
+        "growing": growing(space, options),
+        "storage": storage_loss(space, options),
+        "backends": backends(space, options),
+    }
+    print(table(report))
+    options.out.mkdir(parents=True, exist_ok=True)
+    with atomic_write(options.out / "memory.json") as path:
+        path.write_text(json.dumps(report, indent=1) + "\n")
+    return report
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+r"""Resonator: the factors of an ordered product, one from each codebook, without trying all combinations.
+
+For :math:`x = A * B * C` and estimates a, b, c the factor in the middle is read on both sides, as
+:math:`y = a^\dagger * x * c^\dagger`, and compared with its codebook. The new estimate is the superposition of the
+codebook, weighted with the similarities. Each factor in turn is read so, again and again, until the product of the most
+similar entries is in x beyond doubt.
+
+Negative weights become 0. Two choices were made by measurement (``examples/resonator_limits.py``): weights get noise of
+the size of the similarities, without which the search gets stuck at products that are not there; and estimates are
+scaled to unit norm, since projecting them to unit phases or to unitary finds no more, and the latter takes several
+times as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ghrr import ops, unitary
+from ghrr._checks import (
+    check_choice,
+    check_finite,
+    check_generator,
+    check_hypervectors,
+    check_integer,
+    check_real,
+    describe,
+)
+from ghrr.memory.storage import CHUNK_NUMBERS, steps
+
+LEVEL = 0.99
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What a resonator found, for each product of a batch.
+
+    Parameters
+    ----------
+    indices
+        The entry of each codebook, ``(*batch, factors)``; -1 where nothing was found.
+    found
+        Whether the search converged: whether the product of these entries is in the input, ``(*batch)``. If not, it ran
+        out of iterations: the input is no such product, or the codebooks are too large for the dimension.
+    score
+        The best similarity of the input with a product of entries that was seen, ``(*batch)``.
+    threshold
+        What it had to exceed, ``(*batch)``.
+    iterations
+        How many there were, those of all restarts together, ``(*batch)``.
+    """
+
+    indices: Tensor
+    found: Tensor
+    score: Tensor
+    threshold: Tensor
+    iterations: Tensor
+
+
+def resonator(
+    product: Tensor,
+    codebooks: Sequence[Tensor],
+    *,
+    iterations: int = 100,
+    restarts: int = 3,
+    level: float = LEVEL,
+    noise: float | None = None,
+    projection: str = "norm",
+    jitter: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Factors:
+    r"""Find the factors of an ordered product :math:`A^{(1)} * \dots * A^{(k)}`, one from each codebook.
+
+    What counts as found follows from the noise law, as for :class:`ghrr.memory.Match`. A product that is in x has a
+    similarity of about 1 with it, another one of about 0, both with the variance :math:`\sigma^2 E`, where
+    :math:`E = \delta(x, x)`. Seen a similarity s, one of :math:`N = n_1 \cdots n_k` products is in x with the
+    probability p or more when
+
+    .. math:: s \ge \tfrac12 + \sigma^2 E \left( \ln N + \ln \frac{p}{1 - p} \right) .
+
+    For m > 1 the same factors in another order are another product: they are not found.
+
+    Parameters
+    ----------
+    product
+        One product, or a batch. Other things may be bundled with it, as noise; then it must not be normalised.
+    codebooks
+        For each factor, in order, the hypervectors to choose from. Sizes may differ.
+    iterations
+        At most so many before a restart.
+    restarts
+        How often to start: the first time from all entries alike, then from random weights.
+    level
+        The probability p from which on a product counts as found.
+    noise
+        :math:`\sigma`, the deviation of the similarity of independent hypervectors: ``Space.noise_std``. The default is
+        that of own rotations, :math:`1/\sqrt{2 D m^2}`.
+    projection
+        What is done to an estimate: ``"norm"`` scales it, ``"phase"`` gives all entries the magnitude 1/√m, ``"polar"``
+        takes the nearest unitary.
+    jitter
+        Noise of the weights, in units of the root mean square of the similarities; 0 for the classical resonator.
+    generator
+        For this noise and the restarts; on the device of the product. The default is a fresh one, so that the same call
+        gives the same answer.
+
+    Shapes
+    ------
+    product: ``(*batch, dim, m, m)``; codebooks: ``(n_i, dim, m, m)``; see :class:`Factors` for the output
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.memory import resonator
+    >>> space = ghrr.Space(dim=100, m=3, seed=0)
+    >>> colours, shapes = space.vectors(["red", "green", "blue"]), space.vectors(["disc", "square"])
+    >>> resonator(ghrr.bind(colours[1], shapes[0]), [colours, shapes]).indices
+    tensor([1, 0])
+    >>> resonator(ghrr.bind(shapes[0], colours[1]), [colours, shapes]).found  # in the wrong order
+    tensor(False)
+    """
+    operation = "resonator(product, codebooks)"
+    _check_codebooks(operation, product, codebooks)
+    iterations = check_integer(operation, "iterations", iterations, least=1)
+    restarts = check_integer(operation, "restarts", restarts, least=1)
+    level = check_real(operation, "level", level, low=0.0, high=1.0, open_ends=True)
+    check_choice(operation, "projection", projection, tuple(_PROJECTIONS))
+    shape, batch = product.shape[-3:], product.shape[:-3]
+    if noise is None:
+        noise = 1 / math.sqrt(2 * shape.numel())
+    noise = check_real(operation, "noise", noise, low=0.0, high=math.inf, open_ends=True)
+    jitter = check_real(operation, "jitter", jitter, low=0.0, high=100.0)
+    if generator is None:
+        generator = torch.Generator(product.device).manual_seed(0)
+    check_generator(operation, generator)
+
+    x = product.detach().reshape(-1, *shape)
+    odds = math.log(math.prod(len(book) for book in codebooks)) + math.log(level / (1 - level))
+    search = _Search(
+        x=x,
+        books=[book.detach() for book in codebooks],
+        threshold=0.5 + noise**2 * odds * ops.similarity(x, x),
+        project=_PROJECTIONS[projection],
+        jitter=jitter,
+        generator=generator,
+    )
+    rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in codebooks)))
+    for some in steps(len(x), rows):
+        search.run(torch.arange(some.start, some.stop, device=x.device), iterations, restarts)
+    return Factors(
+        indices=search.indices.reshape(*batch, len(codebooks)),
+        found=(search.score >= search.threshold).reshape(batch),
+        score=search.score.reshape(batch),
+        threshold=search.threshold.reshape(batch),
+        iterations=search.iterations.reshape(batch),
+    )
+
+
+def _check_codebooks(operation: str, product: Tensor, codebooks: Sequence[Tensor]) -> None:
+    if not isinstance(codebooks, (list, tuple)) or not codebooks:
+        raise TypeError(
+            f"{operation}: codebooks must be a list of tensors (n, dim, m, m), one for each factor; "
+            f"got {describe(codebooks)}"
+        )
+    named = {f"codebooks[{i}]": book for i, book in enumerate(codebooks)}
+    check_hypervectors(operation, product=product, **named)
+    for name, book in named.items():
+        if book.ndim != 4 or not len(book):
+            raise ValueError(f"{operation}: {name} must have shape (n, dim, m, m), n >= 1; got {describe(book)}")
+        check_finite(operation, name, book)
+    check_finite(operation, "product", product)
+
+
+def _to_norm(x: Tensor) -> Tensor:
+    return x * ops.similarity(x, x).clamp(min=1e-30).rsqrt()[:, None, None, None]
+
+
+def _to_phase(x: Tensor) -> Tensor:
+    return x / (x.abs().clamp(min=1e-15) * math.sqrt(x.shape[-1]))
+
+
+_PROJECTIONS: dict[str, Callable[[Tensor], Tensor]] = {"norm": _to_norm, "phase": _to_phase, "polar": unitary.polar}
+
+
+class _Search:
+    """The state of a search, and its answers so far."""
+
+    def __init__(
+        self,
+        *,
+        x: Tensor,
+        books: list[Tensor],
+        threshold: Tensor,
+        project: Callable[[Tensor], Tensor],
+        jitter: float,
+        generator: torch.Generator,
+    ) -> None:
+        self.x, self.books, self.threshold = x, books, threshold
+        self.project, self.jitter, self.generator = project, jitter, generator
+        self.rows = [torch.view_as_real(book.resolve_conj()).flatten(start_dim=1) for book in books]
+        self.indices = torch.full((len(x), len(books)), -1, device=x.device)
+        self.score = torch.full_like(threshold, -torch.inf)
+        self.iterations = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+
+    def run(self, active: Tensor, iterations: int, restarts: int) -> None:
+        """Look for the factors of some of the products; those that are found drop out."""
+        for start in range(restarts):
+            estimates = [self._superpose(i, self._first_weights(i, len(active), start)) for i in range(len(self.books))]
+            waiting = active
+            for _ in range(iterations):
+                if not len(waiting):
+                    break
+                chosen = self._iterate(self.x[waiting], estimates)
+                found = self._judge(waiting, chosen)
+                waiting = waiting[~found]
+                if found.any():
+                    estimates = [estimate[~found] for estimate in estimates]
+            active = waiting
+
+    def _first_weights(self, i: int, count: int, start: int) -> Tensor:
+        weights = self.rows[i].new_ones(count, len(self.books[i]))
+        return weights if start == 0 else torch.rand(weights.shape, generator=self.generator, out=weights)
+
+    def _superpose(self, i: int, weights: Tensor) -> Tensor:
+        shape = self.books[i].shape[1:]
+        return self.project(torch.view_as_complex((weights @ self.rows[i]).reshape(len(weights), *shape, 2)))
+
+    def _iterate(self, x: Tensor, estimates: list[Tensor]) -> Tensor:
+        """Read every factor once, the first to the last, and replace its estimate; gives the most similar entries."""
+        behind: list[Tensor | None] = [None]  # for each factor the product of the estimates behind it
+        for estimate in reversed(estimates[1:]):
+            behind.append(estimate if behind[-1] is None else ops.bind(estimate, behind[-1]))
+        left = x  # what is left when the factors before are taken off
+        chosen = []
+        for i, rest in enumerate(reversed(behind)):
+            y = left if rest is None else ops.bind(left, ops.adjoint(rest))
+            scores = torch.view_as_real(y.resolve_conj()).flatten(start_dim=1) @ self.rows[i].mT
+            chosen.append(scores.argmax(dim=1))
+            estimates[i] = self._superpose(i, self._weights(scores))
+            left = ops.bind(ops.adjoint(estimates[i]), left)
+        return torch.stack(chosen, dim=1)
+
+    def _weights(self, scores: Tensor) -> Tensor:
+        size = self.jitter * scores.square().mean(dim=1, keepdim=True).sqrt()
+        random = torch.randn(scores.shape, generator=self.generator, dtype=scores.dtype, device=scores.device)
+        weights = (scores + size * random).clamp(min=0)
+        return torch.where((weights > 0).any(dim=1, keepdim=True), weights, torch.ones_like(weights))
+
+    def _judge(self, active: Tensor, chosen: Tensor) -> Tensor:
+        """Compare the products of the chosen entries with the input, and note what is better than before."""
+        product = self.books[0][chosen[:, 0]]
+        for i, book in enumerate(self.books[1:], start=1):
+            product = ops.bind(product, book[chosen[:, i]])
+        score = ops.similarity(product, self.x[active])
+        self.iterations[active] += 1
+        self.score[active] = torch.maximum(self.score[active], score)
+        found = score >= self.threshold[active]
+        self.indices[active[found]] = chosen[found]
+        return found

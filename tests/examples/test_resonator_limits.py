@@ -1,0 +1,69 @@
+"""The example of the resonator's limits runs, writes what it says, and its quick setting shows the same result."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    out = tmp_path_factory.mktemp("results") / "new folder"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "resonator_limits.py"), "--quick", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, out
+
+
+def check_report(report: dict[str, Any]) -> None:
+    """What holds at any size: small books work, what is found is right, and order matters for m > 1."""
+    assert report["wrongly_found"] == 0
+    assert report["reversed_found_for_m_above_1"] == 0
+    for row in report["points"]:
+        assert row["share"] == row["found"] / row["tried"]
+        if row["size"] == min(report["setting"]["sizes"]):
+            assert row["share"] > 0.9
+            if row["m"] == 1:
+                assert row["reversed_found"] == row["reversed_tried"]  # the control: without order both are found
+    without, with_noise = (
+        next(row["share"] for row in report["variants"] if (row["projection"], row["jitter"]) == ("norm", jitter))
+        for jitter in (0.0, 1.0)
+    )
+    assert with_noise > without
+
+
+def test_quick_run(quick: tuple[str, Path]) -> None:
+    report = json.loads((quick[1] / "resonator_limits.json").read_text())
+    assert report["command"].startswith("python examples/resonator_limits.py --quick")
+    check_report(report)
+    assert any(row["share"] < 0.5 for row in report["points"])  # it does stop working
+    assert len(report["variants"]) == 12
+
+
+def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
+    text, out = quick
+    limits = json.loads((out / "resonator_limits.json").read_text())["limits"]
+    for row in limits:
+        line = next(line for line in text.splitlines() if line.startswith(f"{row['total_dim']} "))
+        assert ("beyond" if row["size"] is None else f"{row['size']:.0f}") in line.split()
+    assert (out / "resonator_limits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_stored_results_say_the_same() -> None:
+    report = json.loads((ROOT / "examples" / "results" / "resonator_limits.json").read_text())
+    check_report(report)
+    assert report["command"] == "python examples/resonator_limits.py"
+    assert {row["m"] for row in report["points"]} == {1, 2, 3, 4}

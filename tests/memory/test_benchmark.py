@@ -1,0 +1,44 @@
+"""The benchmark of the memory runs and writes what it measured; how fast it was is not tested."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "memory.py"
+SIZES = ("--queries", "200", "--items", "2000", "--total-dim", "100", "--m", "2", "--repeats", "1")
+
+
+def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", str(SCRIPT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_every_number_is_written(tmp_path: Path) -> None:
+    done = run_script(*SIZES, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "memory.json").read_text())
+    assert set(report["cleanup"]) == {"1", "10"}
+    for result in report["cleanup"].values():
+        assert result["ratio_least"] <= result["ratio"] <= result["ratio_most"]
+    assert [row["to"] for row in report["growing"]] == [100, 1000]
+    assert [row["backend"] for row in report["backends"]] == ["torch", "faiss", "milvus"]
+    rows = {row["storage"]: row for row in report["storage"]}
+    assert rows["float64"]["score_error_over_noise"] == rows["float32"]["score_error_over_noise"] == 0
+    errors = [rows[kind]["score_error_over_noise"] for kind in ("float16", "bfloat16", "int8")]
+    assert min(errors) > 0
+    assert max(errors) < 0.05
+    assert abs(rows["int8"]["right"] - rows["float32"]["right"]) <= 0.05  # two of forty answers
+    for text in ("peak extra memory", "int8", "µs per item", "milvus"):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize("wrong", [("--repeats", "0"), ("--items", "10")])
+def test_sizes_that_measure_nothing(wrong: tuple[str, str]) -> None:
+    done = run_script(*wrong)
+    assert done.returncode == 2
+    assert "--repeats must be at least 1, --items 1000, --queries 10" in done.stderr

@@ -1,0 +1,206 @@
+"""The factors of ordered products are found on the right sides, noise and wrong orders are not, and limits are kept."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr import Space
+from ghrr.memory import resonator
+from tests.helpers import gaussian, generator
+
+SIZES = (6, 11, 3)
+
+
+def books_of(space: Space, sizes: tuple[int, ...] = SIZES) -> list[Tensor]:
+    stream = space.generator("books")
+    return [space.random(size, generator=stream) for size in sizes]
+
+
+def products(books: list[Tensor], count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Random products, one entry from each book in order, and which entries: ``(count, factors)``."""
+    stream = generator(seed)
+    chosen = torch.stack([torch.randint(0, len(book), (count,), generator=stream) for book in books], dim=1)
+    return ghrr.multibind([book[chosen[:, i]] for i, book in enumerate(books)]), chosen
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+@pytest.mark.parametrize("sizes", [(9,), (12, 5), SIZES, (4, 3, 5, 2)])
+def test_factors_are_found(m: int, sizes: tuple[int, ...]) -> None:
+    books = books_of(Space.from_total(1000, m), sizes)
+    x, chosen = products(books, 20)
+    answer = resonator(x, books)
+    assert answer.found.all()
+    assert torch.equal(answer.indices, chosen)
+    assert torch.allclose(answer.score, torch.ones(20), atol=1e-4)
+    assert ((answer.iterations >= 1) & (answer.iterations <= 300)).all()
+
+
+@pytest.mark.parametrize("projection", ["norm", "phase", "polar"])
+def test_every_projection_works(projection: str) -> None:
+    books = books_of(Space.from_total(600, 2))
+    x, chosen = products(books, 10)
+    assert torch.equal(resonator(x, books, projection=projection).indices, chosen)
+
+
+def test_another_order_is_found_only_where_binding_commutes() -> None:
+    """The control of order: for m = 1 the factors of c*b*a are those of a*b*c, for m > 1 nothing is found."""
+    for m in (1, 2, 3):
+        books = books_of(Space.from_total(1000, m))
+        x, chosen = products(books[::-1], 20)
+        answer = resonator(x, books, restarts=2)
+        if m == 1:
+            assert torch.equal(answer.indices, chosen.flip(1))
+        else:
+            assert not answer.found.any()
+            assert (answer.indices == -1).all()
+            assert (answer.score < answer.threshold).all()
+            assert (answer.iterations == 200).all()
+
+
+def test_reading_on_the_wrong_side_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the sides of unbinding swapped little is found but by chance: the right sides are what finds factors."""
+    books = books_of(Space.from_total(1000, 3), (40, 40, 40))
+    x, chosen = products(books, 20)
+    right = resonator(x, books)
+    assert torch.equal(right.indices, chosen)
+    module: Any = sys.modules["ghrr.memory.resonator"]  # the package has the function by this name
+    right_way = ghrr.ops.bind
+    iterate = module._Search._iterate
+
+    def swapped(self: Any, x: Tensor, estimates: list[Tensor]) -> Tensor:
+        with monkeypatch.context() as patch:
+            patch.setattr(ghrr.ops, "bind", lambda a, b: right_way(b, a))
+            result: Tensor = iterate(self, x, estimates)
+        return result
+
+    monkeypatch.setattr(module._Search, "_iterate", swapped)
+    wrong = resonator(x, books)
+    assert wrong.found.sum() <= 2
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_noise_is_not_found(m: int) -> None:
+    """Of inputs that are no product, and of products of other books, fewer than one in a hundred is called found."""
+    space = Space.from_total(100, m)  # small: noise reaches far
+    books = books_of(space)
+    unrelated = space.random(300, generator=space.generator("unrelated"))
+    others, _ = products(books_of(Space.from_total(100, m, seed=1)), 100)
+    answer = resonator(torch.cat([unrelated, others]), books, iterations=20)
+    assert answer.found.sum() <= 4
+    assert (answer.iterations[~answer.found] == 60).all()
+
+
+def test_a_product_among_other_things() -> None:
+    space = Space.from_total(2000, 2)
+    books = books_of(space)
+    x, chosen = products(books, 20)
+    noise = space.random(20, 4, generator=space.generator("noise")).sum(dim=1)
+    answer = resonator(x + noise, books)
+    assert torch.equal(answer.indices, chosen)
+    assert (answer.threshold > resonator(x, books).threshold).all()  # more must be seen where more is bundled
+    faint = resonator(0.3 * x + noise, books, iterations=20)
+    assert not faint.found.any()  # the control: what is there in part is not there
+
+
+def test_shapes_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    books = books_of(Space.from_total(600, 2))
+    x, chosen = products(books, 6)
+    answer = resonator(x.reshape(2, 3, *x.shape[1:]), books)
+    assert torch.equal(answer.indices, chosen.reshape(2, 3, 3))
+    for part in (answer.found, answer.score, answer.threshold, answer.iterations):
+        assert part.shape == (2, 3)
+    single = resonator(x[0], books)
+    assert single.indices.tolist() == chosen[0].tolist()
+    assert single.found.shape == ()
+    none = resonator(x[:0], books)
+    assert none.indices.shape == (0, 3)
+    module: Any = sys.modules["ghrr.memory.resonator"]  # the package has the function by this name
+    monkeypatch.setattr(module, "CHUNK_NUMBERS", 2 * 600 * 4)  # four products at a time
+    assert torch.equal(resonator(x, books).indices, chosen)
+
+
+def test_double_precision_and_gradients() -> None:
+    books = [book.requires_grad_() for book in books_of(Space.from_total(600, 2, dtype=torch.complex128))]
+    x, chosen = products(books, 5)
+    answer = resonator(x, books)
+    assert torch.equal(answer.indices, chosen)
+    assert answer.score.dtype == torch.float64
+    assert not answer.score.requires_grad
+
+
+def test_the_same_call_gives_the_same_answer() -> None:
+    books = books_of(Space.from_total(300, 2), (20, 20, 20))
+    x, _ = products(books, 20)
+    first, second = resonator(x, books), resonator(x, books)
+    assert torch.equal(first.iterations, second.iterations)
+    other = resonator(x, books, generator=generator(1))
+    assert not torch.equal(first.iterations, other.iterations)  # the control: the generator is used
+
+
+def test_noise_on_the_weights_finds_more() -> None:
+    books = books_of(Space.from_total(600, 2), (40, 40, 40))
+    x, chosen = products(books, 60)
+    with_noise = resonator(x, books, restarts=1)
+    without = resonator(x, books, restarts=1, jitter=0)
+    assert with_noise.found.sum() > without.found.sum() + 10
+    assert torch.equal(with_noise.indices[with_noise.found], chosen[with_noise.found])
+
+
+def test_more_restarts_find_more() -> None:
+    books = books_of(Space.from_total(600, 2), (40, 40, 40))
+    x, _ = products(books, 60)
+    once = resonator(x, books, iterations=10, restarts=1)
+    often = resonator(x, books, iterations=10, restarts=10)
+    assert often.found.sum() > once.found.sum() + 10
+    assert (often.iterations[~often.found] == 100).all()
+
+
+def test_where_it_stops_working_it_says_so() -> None:
+    """Books far too large for the dimension: nearly nothing is found, and nothing wrong is called found."""
+    books = books_of(Space.from_total(100, 2), (200, 200, 200))
+    x, chosen = products(books, 40)
+    answer = resonator(x, books, iterations=30, restarts=2)
+    assert answer.found.sum() <= 4
+    assert torch.equal(answer.indices[answer.found], chosen[answer.found])
+
+
+A = gaussian(3, 10, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: resonator(A[0], []), TypeError, "codebooks must be a list of tensors (n, dim, m, m), one for each"),
+        (lambda: resonator(A[0], wrong(A)), TypeError, "codebooks must be a list of tensors"),
+        (lambda: resonator(A[0], [A[0]]), ValueError, "codebooks[0] must have shape (n, dim, m, m), n >= 1; got a"),
+        (lambda: resonator(A[0], [A, A[:0]]), ValueError, "codebooks[1] must have shape (n, dim, m, m), n >= 1"),
+        (lambda: resonator(A[0], [A[:, :5]]), ValueError, "product and codebooks[0] differ in dim: 10 and 5"),
+        (lambda: resonator(A[0], [A.to(torch.complex64)]), ValueError, "differ in dtype"),
+        (lambda: resonator(A[0] / 0, [A]), ValueError, "of product is not finite"),
+        (lambda: resonator(A[0], [A / 0]), ValueError, "of codebooks[0] is not finite"),
+        (lambda: resonator(A[0], [A], iterations=0), ValueError, "iterations must be a whole number of at least 1"),
+        (lambda: resonator(A[0], [A], restarts=0), ValueError, "restarts must be a whole number of at least 1"),
+        (lambda: resonator(A[0], [A], level=1.0), ValueError, "level must lie in (0.0, 1.0), got 1.0"),
+        (lambda: resonator(A[0], [A], noise=0.0), ValueError, "noise must lie in (0.0, inf), got 0.0"),
+        (lambda: resonator(A[0], [A], jitter=-1.0), ValueError, "jitter must lie in [0.0, 100.0], got -1.0"),
+        (lambda: resonator(A[0], [A], projection="none"), ValueError, "projection must be one of 'norm', 'phase'"),
+        (lambda: resonator(A[0], [A], generator=wrong(0)), TypeError, "generator must be a torch.Generator"),
+    ],
+)
+def test_bad_input(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        call()
+    assert str(caught.value).startswith("resonator(product, codebooks)")
+
+
+def wrong(value: object) -> Any:
+    """A value of a type that the function does not take."""
+    return value
