@@ -1,0 +1,147 @@
+"""Time of encoding many records at once against encoding them one by one.
+
+10,000 nested records of 20 leaves each, at total_dim 900, for m = 1, 2 and 3 and fields with 100 or 1000 different
+values. One codec does both, and knows all paths and values beforehand, so that neither side pays for making atoms.
+First both results are compared; where they differ there is no time. Then the two take turns, and a ratio is that of
+two neighbours. Run it on a machine that does nothing else::
+
+    python benchmarks/structures.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.files import atomic_write
+from ghrr.structures import Record
+
+TARGET = 20
+
+
+def make_records(count: int, values: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Records of one layout with 20 leaves: words, numbers, a list and two levels of nesting."""
+    rng = random.Random(seed)  # noqa: S311 (nothing here is secret)
+
+    def word() -> str:
+        return f"word {rng.randrange(values)}"
+
+    return [
+        {
+            **{f"field {n}": word() for n in range(8)},
+            "numbers": {f"n{n}": rng.randrange(values) for n in range(4)},
+            "more": {"deep": {f"key {n}": word() for n in range(4)}, "list": [word() for _ in range(4)]},
+        }
+        for _ in range(count)
+    ]
+
+
+def check(codec: Record, records: Sequence[Any]) -> float:
+    """Largest difference between records encoded together and one by one; raises where it is more than rounding."""
+    some = records[:: max(1, len(records) // 50)]
+    together, alone = codec.encode_many(some), torch.stack([codec.encode(record) for record in some])
+    difference = float((together - alone).abs().max())
+    bound = 20 * 20 * torch.finfo(together.dtype).eps
+    if not difference <= bound:
+        raise SystemExit(f"records encoded together differ by {difference:.2e}, more than {bound:.2e}: no time")
+    return difference
+
+
+def seconds_of(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    result = function()
+    elapsed = time.perf_counter() - start
+    del result
+    return elapsed
+
+
+def quartiles(values: Sequence[float]) -> dict[str, float]:
+    """Median and the quartiles about it."""
+    low, median, high = statistics.quantiles(values, n=4)
+    return {"median": median, "low": low, "high": high}
+
+
+def run(m: int, values: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Check, then time, one m and one number of values."""
+    space = ghrr.Space.from_total(options.total_dim, m, seed=0)
+    codec = Record(space)
+    records = make_records(options.records, values)
+    codec.encode_many(records)
+
+    def one_by_one() -> list[Tensor]:
+        return [codec.encode(record) for record in records]
+
+    difference = check(codec, records)
+    pairs = [(seconds_of(one_by_one), seconds_of(lambda: codec.encode_many(records))) for _ in range(options.repeats)]
+    alone, together = zip(*pairs, strict=True)
+    return {
+        "m": m,
+        "values_per_field": values,
+        "largest_difference": difference,
+        "one_by_one_seconds": quartiles(alone),
+        "batched_seconds": quartiles(together),
+        "ratio": quartiles([slow / fast for slow, fast in pairs]),
+    }
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """The results for the terminal."""
+    lines = [
+        "seconds for all records, median (quartiles); ratio of neighbouring runs, median (quartiles)",
+        f"{'m':>2}{'values':>8}{'one by one':>24}{'batched':>24}{'ratio':>24}",
+    ]
+    for result in results:
+        cells = [
+            f"{span['median']:.3g} ({span['low']:.3g} to {span['high']:.3g})"
+            for span in (result["one_by_one_seconds"], result["batched_seconds"], result["ratio"])
+        ]
+        lines.append(f"{result['m']:>2}{result['values_per_field']:>8}{''.join(f'{cell:>24}' for cell in cells)}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Check and time, print the table, write the numbers; gives the numbers."""
+    parser = argparse.ArgumentParser(description="Time of encoding records together against one by one.")
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--values", type=int, nargs="+", default=[100, 1000], help="different values per field")
+    parser.add_argument("--total-dim", type=int, default=900)
+    parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    if options.repeats < 2:
+        parser.error("--repeats must be at least 2")
+    results = [run(m, values, options) for m in options.m for values in options.values]
+    print(table(results))
+    report = {
+        "command": shlex.join(["python", "benchmarks/structures.py", *given]),
+        "records": options.records,
+        "leaves": 20,
+        "total_dim": options.total_dim,
+        "repeats": options.repeats,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "target_ratio": TARGET,
+        "results": results,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    with atomic_write(options.out / "structures.json") as path:
+        path.write_text(json.dumps(report, indent=1) + "\n")
+    return report
+
+
+if __name__ == "__main__":
+    main()

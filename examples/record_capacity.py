@@ -1,0 +1,256 @@
+"""How much fits into one record: predicted against measured recall, for records of growing size.
+
+Nested records of n leaves, whose values are drawn from 1000 words, are encoded in spaces of one total dimension and m =
+1, 2, 3 and 4. Every leaf is then asked for. Theory (``ghrr.capacity.recall_error``) says how often the best of all
+words is the right one; only the total dimension counts, not m. Measured beside it:
+
+- recall: the share of leaves whose best match is right, whether it is trusted or not;
+- confident: the share of leaves whose match is called confident at 99 %, and how many of those are right;
+- decoded: the same when leaves that are certain are taken out of the record and the others read again.
+
+Error bars are standard errors over records. Run it with::
+
+    python examples/record_capacity.py            # a minute or two
+    python examples/record_capacity.py --quick    # seconds, small sizes
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import ghrr
+from ghrr.capacity import recall_error
+from ghrr.files import atomic_write
+from ghrr.memory.match import Match
+from ghrr.paper.style import BLACK, GREY, M_COLOURS, M_MARKERS, style
+from ghrr.structures import Record
+
+ERROR = 0.01  # the share of wrong answers at which the capacity is marked in the figure
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes of the experiment."""
+
+    total_dim: int
+    sizes: tuple[int, ...]  # leaves per record
+    m: tuple[int, ...]
+    words: int
+    answers: int  # at least so many leaves are asked for at each point
+
+
+FULL = Setting(
+    total_dim=900, sizes=(10, 20, 30, 40, 55, 75, 100, 140, 200, 280), m=(1, 2, 3, 4), words=1000, answers=6000
+)
+QUICK = Setting(total_dim=144, sizes=(4, 8, 16, 32), m=(1, 3), words=100, answers=400)
+
+
+def make_records(setting: Setting, leaves: int, seed: int) -> list[dict[str, Any]]:
+    """Records of two levels, ten leaves in each group."""
+    rng = random.Random(seed)  # noqa: S311 (nothing here is secret)
+    records: list[dict[str, Any]] = []
+    for _ in range(math.ceil(setting.answers / leaves)):
+        record: dict[str, Any] = {}
+        for n in range(leaves):
+            record.setdefault(f"group {n // 10}", {})[f"key {n % 10}"] = f"word {rng.randrange(setting.words)}"
+        records.append(record)
+    return records
+
+
+def mean_and_error(shares: list[float]) -> dict[str, float]:
+    """Mean over records and its standard error."""
+    values = torch.tensor(shares, dtype=torch.float64)
+    return {"mean": float(values.mean()), "error": float(values.std() / math.sqrt(len(values)))}
+
+
+def shares(matches: Sequence[Match], right: Sequence[str]) -> dict[str, float]:
+    """Of one record's answers: how many are right, confident, and both."""
+    is_right = [match.guess == word for match, word in zip(matches, right, strict=True)]
+    sure = [match.confident for match in matches]
+    both = [a and b for a, b in zip(is_right, sure, strict=True)]
+    return {name: sum(flags) / len(matches) for name, flags in (("recall", is_right), ("sure", sure), ("both", both))}
+
+
+def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
+    """One point of the figure: the prediction, and what was measured."""
+    space = ghrr.Space.from_total(setting.total_dim, m, seed=seed)
+    codec = Record(space)
+    codec.encode([f"word {n}" for n in range(setting.words)])  # all words are candidates
+    known = len(codec.leaves.atoms)
+    records = make_records(setting, leaves, seed)
+    rows = codec.encode_many(records)
+    paths = [[f"group {n // 10}", f"key {n % 10}"] for n in range(leaves)]
+    single, decoded = [], []
+    for record, h, matches in zip(records, rows, codec.query_many(rows, paths), strict=True):
+        right = [record[group][key] for group, key in paths]
+        single.append(shares(matches, right))
+        reading = codec.decode(h, like=record).matches
+        decoded.append(shares([reading[group, key] for group, key in paths], right))
+    return {
+        "m": m,
+        "dim": space.dim,
+        "leaves": leaves,
+        "records": len(records),
+        "predicted_recall": 1 - recall_error(leaves, known, space.noise_std, space.crosstalk_std),
+        "recall": mean_and_error([row["recall"] for row in single]),
+        "confident": summarize(single, leaves),
+        "decoded": summarize(decoded, leaves),
+    }
+
+
+def summarize(rows: list[dict[str, float]], leaves: int) -> dict[str, Any]:
+    """Share and number of answers called confident, and the share of them that is right: None if there are none."""
+    sure, both = sum(row["sure"] for row in rows), sum(row["both"] for row in rows)
+    share = mean_and_error([row["sure"] for row in rows])
+    return {"share": share, "count": round(sure * leaves), "right": both / sure if sure else None}
+
+
+def table(points: list[dict[str, Any]]) -> str:
+    """The results for the terminal."""
+    lines = [
+        "recall of single leaves, and leaves called confident (in brackets: how many of these are right)",
+        f"{'m':>2}{'leaves':>8}{'predicted':>11}{'measured':>18}{'confident':>20}{'decoded':>20}",
+    ]
+    for point in points:
+        recall = f"{point['recall']['mean']:.4f} ± {point['recall']['error']:.4f}"
+        cells = [
+            f"{part['share']['mean']:.3f} " + ("(none)" if part["right"] is None else f"({part['right']:.4f})")
+            for part in (point["confident"], point["decoded"])
+        ]
+        lines.append(
+            f"{point['m']:>2}{point['leaves']:>8}{point['predicted_recall']:>11.4f}{recall:>18}{cells[0]:>20}{cells[1]:>20}"
+        )
+    return "\n".join(lines)
+
+
+# The figure
+
+
+def draw(setting: Setting, points: list[dict[str, Any]]) -> Figure:
+    """Left, prediction and measurement; right, what is called confident, read singly and with cancellation."""
+    with style():
+        figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+        left, right = figure.subplots(1, 2, sharex=True)
+        _draw_recall(left, setting, points)
+        _draw_confident(right, setting, points)
+        for axis in (left, right):
+            axis.set(xscale="log", ylim=(0, 1.03))
+            axis.set_xticks(setting.sizes, [str(size) for size in setting.sizes])
+            axis.set_xticks([], minor=True)
+    return figure
+
+
+def _draw_recall(axis: Axes, setting: Setting, points: list[dict[str, Any]]) -> None:
+    space = ghrr.Space.from_total(setting.total_dim, 1)
+    lowest, highest = min(setting.sizes), max(setting.sizes)
+    grid = sorted({round(lowest * (highest / lowest) ** (step / 100)) for step in range(101)})
+    predicted = [1 - recall_error(n, setting.words, space.noise_std, space.crosstalk_std) for n in grid]
+    axis.plot(grid, predicted, color=GREY, lw=2, label="predicted, any m", zorder=1)
+    for m in setting.m:
+        chosen = [point for point in points if point["m"] == m]
+        axis.errorbar(
+            _places(setting, chosen, m),
+            [point["recall"]["mean"] for point in chosen],
+            yerr=[2 * point["recall"]["error"] for point in chosen],
+            fmt=M_MARKERS[m],
+            color=M_COLOURS[m],
+            ms=4,
+            capsize=2,
+            label=f"measured, m = {m}",
+        )
+    capacity = space.capacity(candidates=setting.words, error=ERROR)
+    axis.axvline(capacity, color=BLACK, lw=0.8, ls=":")
+    axis.annotate(
+        f"capacity at\n{ERROR:.0%} errors:\n{capacity} leaves",
+        (capacity, 0.6),
+        xytext=(-6, 0),
+        ha="right",
+        textcoords="offset points",
+    )
+    axis.set(xlabel="leaves in one record", ylabel="share of leaves read right (± 2 standard errors)")
+    axis.set_title(f"Recall among {setting.words} words, total_dim {setting.total_dim}")
+    axis.legend(loc="lower left")
+
+
+def _draw_confident(axis: Axes, setting: Setting, points: list[dict[str, Any]]) -> None:
+    for name, line, label in (("confident", "--", "one at a time"), ("decoded", "-", "certain ones taken out")):
+        for m in setting.m:
+            chosen = [point for point in points if point["m"] == m]
+            axis.errorbar(
+                _places(setting, chosen, m),
+                [point[name]["share"]["mean"] for point in chosen],
+                yerr=[2 * point[name]["share"]["error"] for point in chosen],
+                ls=line,
+                lw=1,
+                marker=M_MARKERS[m],
+                color=M_COLOURS[m],
+                ms=4,
+                capsize=2,
+                label=f"{label}, m = {m}",
+            )
+    axis.set(xlabel="leaves in one record", ylabel="share of leaves called confident (± 2 standard errors)")
+    sure = [point[name] for point in points for name in ("confident", "decoded") if point[name]["count"]]
+    right, count = sum(part["right"] * part["count"] for part in sure), sum(part["count"] for part in sure)
+    axis.set_title(f"Called confident at 99 %: {right:.0f} of {count} are right")
+    axis.legend(loc="lower left", fontsize=8)
+
+
+def _places(setting: Setting, points: list[dict[str, Any]], m: int) -> list[float]:
+    """Where to draw points, a little apart for different m, so that none hides another."""
+    step = 1.015 ** (setting.m.index(m) - (len(setting.m) - 1) / 2)
+    return [step * float(point["leaves"]) for point in points]
+
+
+# The command
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure, print the table, write the numbers and the figure; gives the numbers."""
+    parser = argparse.ArgumentParser(description="Predicted against measured recall of records.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="small sizes: seconds instead of minutes")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    if options.seed < 0:
+        parser.error("--seed must be at least 0")
+    setting = QUICK if options.quick else FULL
+
+    start = time.perf_counter()
+    points = [measure(setting, m, leaves, options.seed) for m in setting.m for leaves in setting.sizes]
+    print(table(points))
+    report = {
+        "command": shlex.join(["python", "examples/record_capacity.py", *given]),
+        "seed": options.seed,
+        "seconds": round(time.perf_counter() - start, 1),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "setting": asdict(setting),
+        "points": points,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    with atomic_write(options.out / "record_capacity.json") as path:
+        path.write_text(json.dumps(report, indent=1) + "\n")
+    figure = draw(setting, points)
+    with style(), atomic_write(options.out / "record_capacity.png") as path:
+        figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
+    print(f"wrote record_capacity.json and .png in {options.out}")
+    return report
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Structures: nested data in one hypervector, with encode, query and decode. All are read on the side that fits."""
+
+from ghrr.structures.automaton import Automaton, Run
+from ghrr.structures.chain import Chain
+from ghrr.structures.graph import Graph
+from ghrr.structures.hash_table import HashTable
+from ghrr.structures.leaves import Scale, parse_json
+from ghrr.structures.multiset import Set
+from ghrr.structures.ngrams import NGrams
+from ghrr.structures.reading import MISSING, Reading
+from ghrr.structures.record import Record
+from ghrr.structures.sequence import Sequence
+from ghrr.structures.stack import Stack
+from ghrr.structures.tree import Tree
+
+__all__ = [
+    "MISSING",
+    "Automaton",
+    "Chain",
+    "Graph",
+    "HashTable",
+    "NGrams",
+    "Reading",
+    "Record",
+    "Run",
+    "Scale",
+    "Sequence",
+    "Set",
+    "Stack",
+    "Tree",
+    "parse_json",
+]

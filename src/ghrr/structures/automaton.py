@@ -1,0 +1,126 @@
+r"""Automaton: a deterministic machine of states, run on words:
+:math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
+
+A step unbinds S * A from the left and cleans up the next state, so that noise does not add up over a word. A machine of
+n transitions answers with noise of about :math:`\sqrt{n/(2Dm^2)}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ghrr._checks import describe
+from ghrr.algebra import bind, bind_bundle, bundle, similarity, unbind
+from ghrr.hypervector import Hypervector
+from ghrr.memory.match import LEVEL, Match
+from ghrr.space import Space
+from ghrr.structures.book import Book, as_tensor, check_name, check_names, runs
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a word was run: the match of every state that was reached, and whether the word is accepted.
+
+    It stops early where there is no transition; ``complete`` tells.
+    """
+
+    states: list[Match]
+    complete: bool
+    accepted: bool
+
+
+class Automaton:
+    """A deterministic finite automaton as one hypervector.
+
+    Parameters
+    ----------
+    space
+        Where the hypervectors live.
+    level
+        From which probability on a match is confident.
+
+    Shapes
+    ------
+    encode: transitions to ``(dim, m, m)``
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.structures import Automaton
+    >>> machine = Automaton(ghrr.Space(dim=300, m=3))
+    >>> turnstile = {("locked", "coin"): "open", ("open", "push"): "locked", ("open", "coin"): "open"}
+    >>> h = machine.encode(turnstile, start="locked", final=["locked"])
+    >>> machine.step(h, "locked", "coin")
+    Match('open', score=0.991, margin=0.895, confident=True)
+    >>> machine.run(h, ["coin", "coin", "push"]).accepted, machine.run(h, ["coin"]).accepted
+    (True, False)
+    """
+
+    def __init__(self, space: Space, *, level: float = LEVEL) -> None:
+        self.space, self.level = space, level
+        self.states = Book(space, "automaton state")
+        self.symbols = Book(space, "automaton symbol")
+        self._start, self._end = space.vectors(["start", "end"], namespace="automaton mark")
+
+    def encode(self, transitions: Mapping[tuple[str, str], str], *, start: str, final: Iterable[str] = ()) -> Tensor:
+        """The hypervector of a machine: ``{(state, symbol): next state}``, where it starts and where it may end."""
+        if not isinstance(transitions, Mapping):
+            raise TypeError(f"Automaton.encode: needs a dict of (state, symbol) to state, got {describe(transitions)}")
+        for pair in transitions:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"Automaton.encode: a transition starts from (state, symbol), got {describe(pair)}")
+        before = check_names("Automaton.encode", [state for state, _ in transitions])
+        read = check_names("Automaton.encode", [symbol for _, symbol in transitions])
+        after = check_names("Automaton.encode", transitions.values())
+        ends = dict.fromkeys(check_names("Automaton.encode", final))
+        first = self.states.vectors_of([check_name("Automaton.encode", start)])[0]
+        keys = bind(self.states.vectors_of(before), self.symbols.vectors_of(read))
+        moves = bind_bundle(keys, self.states.vectors_of(after)) if transitions else self.space.empty()
+        marks = bundle(bind(self._end, self.states.vectors_of(ends)))
+        return moves + bind(self._start, first) + marks
+
+    def step(self, h: Tensor | Hypervector, state: str, symbol: str) -> Match:
+        """The state after a symbol; unknown if there is no such transition."""
+        x = as_tensor("Automaton.step", h, self.space)
+        before = self.states.lookup([check_name("Automaton.step", state)])
+        read = self.symbols.lookup([check_name("Automaton.step", symbol)])
+        answer = unbind(x, bind(before, read), side="left")
+        return self.states.match(answer, energy=similarity(x, x), level=self.level)[0]
+
+    def start(self, h: Tensor | Hypervector) -> Match:
+        """The state in which the machine starts."""
+        x = as_tensor("Automaton.start", h, self.space)
+        return self.states.match(unbind(x, self._start, side="left")[None], level=self.level)[0]
+
+    def final(self, h: Tensor | Hypervector) -> list[Match]:
+        """The states in which it may end."""
+        x = as_tensor("Automaton.final", h, self.space)
+        return self.states.members(unbind(x, self._end, side="left")[None], level=self.level)[0]
+
+    def run(self, h: Tensor | Hypervector, word: Iterable[str]) -> Run:
+        """Read a word, a list of symbols or a string of letters, from the start on."""
+        at = self.start(h)
+        states = [at]
+        for symbol in check_names("Automaton.run", list(word)):
+            if at.unknown:
+                break
+            at = self.step(h, at.guess, symbol)
+            states.append(at)
+        complete = not at.unknown
+        ends = {match.label for match in self.final(h)} if complete else set()
+        return Run(states, complete, complete and at.guess in ends)
+
+    def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, str], str]:
+        """All transitions between known states that are certain."""
+        x = as_tensor("Automaton.decode", h, self.space)
+        pairs = [(state, symbol) for state in self.states.names for symbol in self.symbols.names]
+        found: dict[tuple[str, str], str] = {}
+        for run in runs(len(pairs), self.space):
+            before, read = zip(*pairs[run], strict=True)
+            keys = bind(self.states.lookup(before), self.symbols.lookup(read))
+            matches = self.states.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
+            found |= {pair: match.guess for pair, match in zip(pairs[run], matches, strict=True) if match.confident}
+        return found

@@ -1,0 +1,94 @@
+"""The example of record capacity runs, writes what it says, and what it measures is what theory predicts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ghrr import Space
+from ghrr.capacity import recall_error
+from tests.helpers import STANDARD_ERRORS
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "record_capacity.py"
+
+
+def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPT), *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    out = tmp_path_factory.mktemp("results") / "new folder"
+    done = run_script("--quick", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    return done.stdout, out
+
+
+def load(folder: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((folder / "record_capacity.json").read_text())
+    return report
+
+
+def furthest(points: list[dict[str, Any]], total_dim: int | None = None) -> float:
+    """The largest distance from the prediction, in standard errors; with ``total_dim`` from that of another size."""
+    worst = 0.0
+    for point in points:
+        predicted = point["predicted_recall"]
+        if total_dim is not None:
+            space = Space.from_total(total_dim, point["m"])
+            predicted = 1 - recall_error(point["leaves"], 100, space.noise_std, space.crosstalk_std)
+        error = max(
+            point["recall"]["error"], (predicted * (1 - predicted) / (point["leaves"] * point["records"])) ** 0.5
+        )
+        worst = max(worst, abs(point["recall"]["mean"] - predicted) / max(error, 1e-3))
+    return worst
+
+
+def test_measured_recall_is_the_predicted_one(quick: tuple[str, Path]) -> None:
+    points = load(quick[1])["points"]
+    assert [(point["m"], point["leaves"]) for point in points] == [(m, n) for m in (1, 3) for n in (4, 8, 16, 32)]
+    assert min(point["predicted_recall"] for point in points) < 0.8  # sizes at which many leaves are read wrongly
+    assert furthest(points) < STANDARD_ERRORS
+    assert furthest(points, total_dim=100) > STANDARD_ERRORS  # the control: the prediction for a smaller space
+
+
+def test_confident_answers_are_right_and_cancellation_finds_more(quick: tuple[str, Path]) -> None:
+    points = load(quick[1])["points"]
+    for point in points:
+        for name in ("confident", "decoded"):
+            assert point[name]["right"] is None or point[name]["right"] >= 0.98
+        assert point["decoded"]["share"]["mean"] >= point["confident"]["share"]["mean"]
+    assert any(point["decoded"]["share"]["mean"] > 0.1 + point["confident"]["share"]["mean"] for point in points)
+
+
+def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
+    text, out = quick
+    report = load(out)
+    assert report["command"].startswith("python examples/record_capacity.py --quick")
+    for point in report["points"]:
+        assert f"{point['recall']['mean']:.4f} ± {point['recall']['error']:.4f}" in text
+    assert (out / "record_capacity.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_stored_result_agrees_with_theory() -> None:
+    points = load(SCRIPT.parent / "results")["points"]
+    assert {point["m"] for point in points} == {1, 2, 3, 4}
+    assert furthest(points) < STANDARD_ERRORS
+
+
+def test_a_seed_below_zero_is_an_error_that_says_so() -> None:
+    done = run_script("--quick", "--seed", "-1")
+    assert done.returncode == 2
+    assert "--seed must be at least 0" in done.stderr

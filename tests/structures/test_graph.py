@@ -1,0 +1,143 @@
+"""Graphs: neighbours, predecessors, labels, ways; an edge is not its reversal."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import networkx as nx
+import pytest
+import torch
+
+import ghrr
+from ghrr import Space
+from ghrr.memory.match import Match
+from ghrr.structures import Graph
+from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+
+EDGES = [
+    ("Byron", "father of", "Ada"),
+    ("Anne", "mother of", "Ada"),
+    ("Ada", "mother of", "Ralph"),
+    ("Ada", "mother of", "Byron jr"),
+    ("Ada", "friend of", "Charles"),
+    ("Charles", "friend of", "Ada"),
+]
+
+
+def labels(matches: list[Match]) -> set[str]:
+    return {match.label for match in matches if match.confident}
+
+
+def test_neighbours_in_both_directions() -> None:
+    model = Graph(SPACE)
+    h = model.encode(EDGES)
+    assert labels(model.neighbours(h, "Ada", "mother of")) == {"Ralph", "Byron jr"}
+    assert labels(model.neighbours(h, "Byron", "father of")) == {"Ada"}
+    assert labels(model.predecessors(h, "Ada", "mother of")) == {"Anne"}
+    assert labels(model.edge_labels(h, "Ada", "Charles")) == {"friend of"}
+    assert model.neighbours(h, "Ralph", "mother of") == []
+    assert model.neighbours(h, "Ada", "father of") == []
+    assert model.neighbours(h, "stranger", "friend of") == []
+    assert model.edge_labels(h, "Ralph", "Ada") == []
+    for match in model.neighbours(h, "Ada", "mother of"):
+        assert abs(match.score - 1) < 5 * noise(6)
+
+
+def test_an_edge_is_not_its_reversal() -> None:
+    model, control = Graph(SPACE), Graph(COMMUTING)
+    edges = [("a", "to", "b"), ("c", "to", "d")]
+    h, c = model.encode(edges), control.encode(edges)
+    assert labels(model.neighbours(h, "a", "to")) == {"b"}
+    assert labels(model.neighbours(h, "b", "to")) == set()
+    assert labels(control.neighbours(c, "b", "to")) == {"a"}  # m = 1: directions are lost
+    assert model.decode(h) == edges
+    assert len(control.decode(c)) == 4
+
+
+def test_the_wrong_side_misses() -> None:
+    model = Graph(SPACE)
+    h = model.encode(EDGES)
+    key = ghrr.bind(model.nodes.vectors_of(["Byron"])[0], model.labels.vectors_of(["father of"])[0])
+    ada = model.nodes.vectors_of(["Ada"])[0]
+    assert ghrr.similarity(ghrr.unbind(h, key, side="left"), ada) > 1 - 5 * noise(6)
+    assert ghrr.similarity(ghrr.unbind(h, key, side="right"), ada) < 1 / 9 + 5 * noise(6)
+
+
+def test_a_graph_is_the_sum_of_its_edges() -> None:
+    space = Space(20, 2, dtype=torch.complex128)
+    a, b = space.vectors(["a", "b"], namespace="graph node")
+    likes, edge = space.vectors(["likes", "edge"], namespace="graph label")
+    h = Graph(space).encode([("a", "likes", "b"), ("b", "a"), ("a", "likes", "b")])
+    torch.testing.assert_close(h, a @ likes @ b + b @ edge @ a)
+
+
+def test_walks_follow_labels() -> None:
+    model = Graph(SPACE)
+    h = model.encode(EDGES)
+    assert model.walk(h, "Byron", ["father of", "mother of"]) == ["Byron jr", "Ralph"]
+    assert model.walk(h, "Byron", ["mother of", "father of"]) == []
+    assert model.walk(h, "Charles", ["friend of", "friend of"]) == ["Charles"]
+    assert model.walk(h, "Byron", []) == ["Byron"]
+
+
+def test_ways_over_several_edges() -> None:
+    model = Graph(SPACE)
+    h = model.encode([("a", "b"), ("b", "c"), ("c", "d"), ("a", "short", "c"), ("c", "a")])
+    assert model.paths(h, "a", "c", hops=1) == [[("a", "short", "c")]]
+    two = model.paths(h, "a", "c", hops=2)
+    assert two == [[("a", "short", "c")], [("a", "edge", "b"), ("b", "edge", "c")]]
+    assert len(model.paths(h, "a", "d", hops=3)) == 2
+    assert model.paths(h, "d", "a", hops=4) == []
+
+
+def test_all_edges_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Graph(SPACE)
+    assert sorted(model.decode(model.encode(EDGES))) == sorted(EDGES)
+    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 4 * SPACE.total_dim)
+    assert sorted(model.decode(model.encode(EDGES))) == sorted(EDGES)
+    assert model.decode(model.encode([])) == []
+    assert Graph(SPACE).decode(SPACE.empty()) == []
+
+
+def test_networkx_in_and_out() -> None:
+    source = nx.DiGraph()
+    source.add_edge("a", "b", label="likes")
+    source.add_edge("b", "c")
+    model = Graph(SPACE)
+    h = model.from_networkx(source)
+    assert close(h, model.encode([("a", "likes", "b"), ("b", "edge", "c")]))
+    back = model.to_networkx(h)
+    assert sorted(back.edges(data="label")) == [("a", "b", "likes"), ("b", "c", "edge")]
+    assert close(model.from_networkx(back), h)
+    both = model.from_networkx(nx.Graph([("a", "b")]))
+    assert close(both, model.encode([("a", "b"), ("b", "a")]))
+
+
+def test_networkx_is_asked_for_only_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Graph(SPACE)
+    h = model.encode([("a", "b")])
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    assert model.decode(h) == [("a", "edge", "b")]
+    with pytest.raises(ImportError, match=re.escape("Graph.to_networkx: needs networkx; pip install networkx")):
+        model.to_networkx(h)
+
+
+def test_bad_graphs() -> None:
+    model = Graph(SPACE)
+    for edge in ("ab", ("a",), ("a", "b", "c", "d"), 3):
+        with pytest.raises(
+            TypeError, match=re.escape("Graph.encode: an edge is (source, label, target) or (source, target)")
+        ):
+            model.encode(wrong([edge]))
+    with pytest.raises(TypeError, match="needs a string that is not empty, got int 2"):
+        model.encode(wrong([("a", 2)]))
+    h = model.encode(EDGES)
+    with pytest.raises(ValueError, match="hops must be a whole number of at least 1"):
+        model.paths(h, "Ada", "Ralph", hops=0)
+    with pytest.raises(
+        TypeError, match=re.escape("Graph.neighbours: needs a string that is not empty, got NoneType None")
+    ):
+        model.neighbours(h, wrong(None))
+    with pytest.raises(ValueError, match="does not fit Space"):
+        model.decode(Space(4, 2).empty())

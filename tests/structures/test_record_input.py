@@ -1,0 +1,182 @@
+"""What a record refuses to encode or to load, and that it says where and why."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import math
+import re
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ghrr.structures import Record, Scale, parse_json
+from tests.structures.common import SPACE, close, wrong
+
+GOOD = {"name": "Ada", "tags": ["poet"]}
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 (formatted, it shows its name)
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({1, 2}, "set {1, 2}"),
+        (b"bytes", "bytes b'bytes'"),
+        (1j, "complex 1j"),
+        (object, "type <class 'object'>"),
+        (torch.zeros(2), "a float32 tensor of shape (2,)"),
+        (np.int64(3), "int64 np.int64(3)"),
+    ],
+)
+def test_unsupported_types_are_named_with_their_path(value: Any, shown: str) -> None:
+    codec = Record(SPACE)
+    message = f"Record: people[1].age: {shown} cannot be encoded; a record holds dicts"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        codec.encode({"people": [{"age": 3}, {"age": value}]})
+    with pytest.raises(TypeError, match=re.escape("Record: $: ")):
+        codec.encode(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_numbers_that_are_none_are_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=re.escape("Record: a.b[1]: ")):
+        Record(SPACE).encode({"a": {"b": [1, value]}})
+
+
+def test_numbers_that_are_too_large_are_refused() -> None:
+    Record(SPACE).encode(10**1000)
+    with pytest.raises(ValueError, match="a whole number of 33220 bits; the most is 4096"):
+        Record(SPACE).encode({"n": 10**10000})
+
+
+@pytest.mark.parametrize("key", [1, None, 2.5, True, ("a", "b")])
+def test_keys_must_be_strings(key: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"Record: a: the key {type(key).__name__} {key!r} is not a string")):
+        Record(SPACE).encode({"a": {"fine": 1, key: 2}})
+
+
+def test_cyclic_data_is_called_cyclic() -> None:
+    loop: dict[str, Any] = {"a": [1, 2]}
+    loop["a"].append(loop)
+    with pytest.raises(ValueError, match=re.escape("Record: a[2]: the data is cyclic: this is $ again")):
+        Record(SPACE).encode(loop)
+    inner: list[Any] = []
+    inner.append(inner)
+    with pytest.raises(ValueError, match=re.escape("Record: x[0]: the data is cyclic: this is x again")):
+        Record(SPACE).encode_many([GOOD, {"x": inner}])
+
+
+def test_data_that_is_too_deep_is_called_deep() -> None:
+    deep: Any = "bottom"
+    for _ in range(100):
+        deep = {"k": deep}
+    codec = Record(SPACE)
+    codec.encode(deep)
+    codec.encode({"k": parse_json("[" * 100 + "]" * 100)})  # the innermost is empty: a leaf
+    with pytest.raises(ValueError, match=re.escape("nested deeper than 100 levels")):
+        codec.encode({"one more": deep})
+    twice = {"k": GOOD, "l": GOOD}  # the same object in two places is no cycle
+    assert codec.decode(codec.encode(twice)).value == twice
+
+
+def test_subclasses_count_as_what_they_are() -> None:
+    codec = Record(SPACE)
+    plain = codec.encode({"a": ["x", 1.5], "c": "red"})
+    assert close(codec.encode(OrderedDict(a=("x", np.float64(1.5)), c=Colour.RED)), plain)
+
+
+def test_what_fails_leaves_the_codec_as_it_was() -> None:
+    codec = Record(SPACE)
+    codec.encode(GOOD)
+    before = copy.deepcopy(codec.state())
+    for bad in ({"new": "value", "bad": {1}}, {"new": "value", "bad": math.nan}, [[[{2: 3}]]]):
+        with pytest.raises((TypeError, ValueError)):
+            codec.encode_many([{"another": "one"}, bad])
+    assert codec.state() == before
+
+
+def test_nothing_known_cannot_be_read() -> None:
+    with pytest.raises(ValueError, match="no values are known yet to choose from"):
+        Record(SPACE).query(SPACE.empty(), "a")
+    assert Record(SPACE).decode(SPACE.empty()).matches == {}
+
+
+def test_lists_of_documents() -> None:
+    for bad in ("text", {"a": 1}):
+        with pytest.raises(TypeError, match=re.escape("Record.encode_many: needs a list of documents, got")):
+            Record(SPACE).encode_many(wrong(bad))
+    assert Record(SPACE).encode_many(iter([GOOD])).shape == (1, *SPACE.shape)
+    with pytest.raises(ValueError, match="needs one record or a list of them"):
+        Record(SPACE).query_many(SPACE.empty(2, 2), [["a"]])
+
+
+def test_settings() -> None:
+    with pytest.raises(TypeError, match="numbers must be a Scale"):
+        Record(SPACE, numbers=wrong((0, 1)))
+    with pytest.raises(ValueError, match="level must lie in"):
+        Record(SPACE, level=0.2)
+    with pytest.raises(ValueError, match="Scale: high must lie in"):
+        Scale(3, 3, bandwidth=1)
+    with pytest.raises(ValueError, match="Scale: bandwidth must lie in"):
+        Scale(0, 3, bandwidth=0)
+    with pytest.raises(
+        ValueError, match=re.escape("Record: a[1]: 101 is outside of Scale(low=0, high=100, bandwidth=1)")
+    ):
+        Record(SPACE, numbers=Scale(0, 100, bandwidth=1)).encode({"a": [5, 101]})
+
+
+# --------------------------------------------------------------------------------------------------------- JSON text
+
+
+def test_json_text_is_read_strictly() -> None:
+    assert parse_json('{"a": [1, null, {"b": "ü"}]}') == {"a": [1, None, {"b": "ü"}]}
+    assert parse_json(b"[1.5]") == [1.5]
+    with pytest.raises(ValueError, match="the key 'a' occurs twice in one object"):
+        parse_json('[{"a": 1, "b": {"a": 2}, "a": 3}]')
+    for word in ("NaN", "Infinity", "-Infinity"):
+        with pytest.raises(ValueError, match=f"{word} is not a number of JSON"):
+            parse_json(f"[{word}]")
+    with pytest.raises(ValueError, match="not a JSON text: Expecting"):
+        parse_json('{"a": ')
+    with pytest.raises(ValueError, match="not a JSON text"):
+        parse_json(b"\xff\xfe\xfa")
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json("[" * 100_000 + "]" * 100_000)
+
+
+# ------------------------------------------------------------------------------------------------------------- states
+
+
+def broken_states() -> list[tuple[str, Any]]:
+    codec = Record(SPACE, numbers=Scale(0, 10, bandwidth=1))
+    codec.encode(GOOD)
+    state = codec.state()
+    return [
+        ("no dict", [1, 2]),
+        ("nothing", {}),
+        ("another format", {**state, "format": "other"}),
+        ("another version", {**state, "version": 2}),
+        ("no values", {key: value for key, value in state.items() if key != "values"}),
+        ("paths of another kind", {**state, "paths": [["a", 1.5]]}),
+        ("negative places", {**state, "paths": [["a", -1]]}),
+        ("a huge list", {**state, "paths": [["a", 10**12]]}),
+        ("a path that is a string", {**state, "paths": ["name"]}),
+        ("values without a kind", {**state, "values": ["Ada"]}),
+        ("values that are no names", {**state, "values": [3]}),
+        ("a number that is none", {**state, "values": ["number:1e"]}),
+        ("a level out of range", {**state, "level": 7}),
+        ("a scale of other words", {**state, "numbers": {"from": 1}}),
+        ("a scale that is none", {**state, "numbers": [1, 2]}),
+    ]
+
+
+@pytest.mark.parametrize(("what", "state"), broken_states(), ids=lambda part: part if isinstance(part, str) else "")
+def test_damaged_states_are_refused(what: str, state: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape("Record.from_state: not the state of a record of this version")):
+        Record.from_state(SPACE, state)

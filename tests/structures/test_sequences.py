@@ -1,0 +1,169 @@
+"""Sequences by position and by chained binding: places, slices, what follows; swapped orders and wrong sides miss."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import ghrr
+from ghrr import Space, encoding
+from ghrr.structures import Chain, Sequence
+from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+
+WORDS = ["to", "be", "or", "not", "maybe"]
+
+
+# ------------------------------------------------------------------------------------------------------- by position
+
+
+def test_elements_are_found_by_place() -> None:
+    model = Sequence(SPACE)
+    h = model.encode(WORDS)
+    for place, word in enumerate(WORDS):
+        match = model.item(h, place)
+        assert match.label == word
+        assert match.confident
+        assert abs(match.score - 1) < 5 * noise(5)
+        assert model.place(h, word).label == place
+    assert model.item(h, 5).unknown
+    assert model.item(h, 100).unknown
+    assert model.place(h, "question").unknown
+    assert [match.label for match in model.decode(h)] == WORDS
+
+
+def test_slices_and_what_follows() -> None:
+    model = Sequence(SPACE)
+    h = model.encode(WORDS)
+    assert [match.label for match in model.read(h, 1, 4)] == WORDS[1:4]
+    assert model.read(h, 2, 2) == []
+    assert model.next(h, "or").label == "not"
+    assert model.next(h, "maybe").unknown
+    assert [match.label for match in model.read(model.cut(h, 2), 0, 3)] == WORDS[2:]
+    twice = model.encode(["a", "b", "a", "c"])
+    with pytest.raises(KeyError, match=re.escape("Sequence.next: the place of 'a' is not certain")):
+        model.next(twice, "a")
+
+
+def test_it_is_the_encoder_of_sequences() -> None:
+    model = Sequence(SPACE)
+    h = model.encode(WORDS)
+    assert close(h, encoding.Sequence(SPACE)(model.names.vectors))
+
+
+def test_a_place_is_read_from_the_left() -> None:
+    """And an element from the right; on the wrong side a place leaves the share that commutes."""
+    for space in (SPACE, COMMUTING):
+        model = Sequence(space)
+        h = model.encode(WORDS)
+        key, value = model.encoder.positions(3), model.names.vectors_of(["not"])[0]
+        assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(5, space)
+        other = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), value))
+        assert other > 0.9 if space.m == 1 else other < 0.6
+
+
+def test_a_swapped_sequence_reads_swapped() -> None:
+    model = Sequence(SPACE)
+    one, two = model.encode([["a", "b"], ["b", "a"]])
+    assert [match.label for match in model.decode(one)] == ["a", "b"]
+    assert [match.label for match in model.decode(two)] == ["b", "a"]
+    assert ghrr.similarity(one, two) < 5 * noise(4)
+
+
+def test_lists_of_unequal_length() -> None:
+    model = Sequence(SPACE)
+    many = [["a", "b", "c"], [], ["b"]]
+    rows = model.encode(many)
+    assert close(rows, torch.stack([model.encode(one) for one in many]))
+    assert [[match.label for match in model.decode(h)] for h in rows] == many
+    assert Sequence(SPACE).decode(SPACE.empty()) == []
+
+
+def test_bad_sequences() -> None:
+    model = Sequence(SPACE)
+    h = model.encode(WORDS)
+    for bad in ("text", 3):
+        with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a list of names, got")):
+            model.encode(wrong(bad))
+    with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a string that is not empty, got")):
+        model.encode(["a", ""])
+    with pytest.raises(ValueError, match="place must be a whole number of at least 0"):
+        model.item(h, -1)
+    with pytest.raises(ValueError, match="stop must be a whole number of at least 3"):
+        model.read(h, 3, 2)
+    with pytest.raises(ValueError, match="needs one sequence"):
+        model.decode(torch.stack([h, h]))
+    with pytest.raises(ValueError, match="nothing is known yet"):
+        Sequence(SPACE).item(h, 0)
+
+
+# -------------------------------------------------------------------------------------------------------- by chaining
+
+
+def test_a_chain_is_read_from_the_front() -> None:
+    model = Chain(SPACE)
+    h = model.encode(WORDS)
+    assert [match.label for match in model.decode(h)] == WORDS
+    for place, word in enumerate(WORDS):
+        match = model.next(h, WORDS[:place])
+        assert match.label == word
+        assert abs(match.score - 1) < 5 * noise(5)
+        assert model.item(h, place).label == word
+    assert model.next(h, WORDS).unknown
+    assert model.next(h, ["be"]).unknown
+    assert len(model.decode(h, most=2)) == 2
+    with pytest.raises(
+        IndexError, match=re.escape("Chain.item: nothing is certain at place 5; the chain was read up to 5")
+    ):
+        model.item(h, 5)
+
+
+def test_a_swapped_beginning_misses() -> None:
+    model, control = Chain(SPACE), Chain(COMMUTING)
+    h, c = model.encode(WORDS), control.encode(WORDS)
+    assert model.next(h, ["to", "be"]).label == "or"
+    swapped = model.next(h, ["be", "to"])
+    assert swapped.unknown
+    assert swapped.score < 1 / 9 + 5 * noise(5)
+    assert control.next(c, ["be", "to"]).label == "or"  # m = 1: the order is lost
+
+
+def test_a_beginning_is_unbound_from_the_left() -> None:
+    model = Chain(SPACE)
+    h = model.encode(WORDS)
+    key, value = model.beginning(["to", "be"]), model.names.vectors_of(["or"])[0]
+    assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(5)
+    assert ghrr.similarity(ghrr.unbind(h, key, side="right"), value) < 1 / 9 + 5 * noise(5)
+
+
+def test_a_chain_is_the_sum_of_its_beginnings() -> None:
+    space = Space(20, 2, dtype=torch.complex128)
+    model = Chain(space)
+    a, b, c = space.vectors(["a", "b", "c"], namespace="chain element")
+    torch.testing.assert_close(model.encode(["a", "b", "c"]), a + a @ b + a @ b @ c)
+    torch.testing.assert_close(model.rest(model.encode(["a", "b", "c"]), ["a"]), b + b @ c)
+    torch.testing.assert_close(model.rest(a + a @ b, []), a + a @ b)
+
+
+def test_many_chains_at_once() -> None:
+    model = Chain(SPACE)
+    many = [["a", "b", "c"], [], ["b"], ["a", "a"]]
+    rows = model.encode(many)
+    assert close(rows, torch.stack([model.encode(one) for one in many]))
+    assert [[match.label for match in model.decode(h)] for h in rows] == many
+    before = list(model.names.names)
+    model.rest(rows[0], ["never met"])
+    model.next(rows[0], ["nor this"])
+    assert model.names.names == before
+
+
+def test_bad_chains() -> None:
+    model = Chain(SPACE)
+    with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a list of names, got str 'text'")):
+        model.encode("text")
+    with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a string that is not empty, got int 2")):
+        model.encode(wrong(["a", 2]))
+    with pytest.raises(ValueError, match="does not fit Space"):
+        model.decode(Space(4, 2).empty())
+    assert model.decode(SPACE.empty()) == []

@@ -1,0 +1,180 @@
+"""Sets, multisets and n-grams: members, counts, order inside members."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import ghrr
+from ghrr import Space
+from ghrr.structures import NGrams, Set
+from tests.helpers import assert_std
+from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+
+# --------------------------------------------------------------------------------------------------------------- Set
+
+
+def test_members_are_there_and_others_are_not() -> None:
+    model = Set(SPACE)
+    h = model.encode(["apple", "plum", "fig"])
+    model.encode(["pear"])
+    for name in ("apple", "plum", "fig"):
+        match = model.contains(h, name)
+        assert match.confident
+        assert abs(match.score - 1) < 5 * noise(3)
+    for name in ("pear", "never met"):
+        assert model.contains(h, name).unknown
+        assert abs(model.count(h, name)) < 5 * noise(3)
+    assert model.decode(h) == {"apple": 1, "plum": 1, "fig": 1}
+
+
+def test_counts_come_back() -> None:
+    model = Set(SPACE)
+    counts = {"a": 1, "b": 2, "c": 5, "d": 12, "e": 0}
+    h = model.encode(counts)
+    assert model.decode(h) == {"a": 1, "b": 2, "c": 5, "d": 12}
+    assert close(h, model.encode(list("abbcccccdddddddddddd")))
+    for name, count in counts.items():
+        assert abs(model.count(h, name) - count) < 5 * noise(1 + 4 + 25 + 144)
+
+
+def test_the_noise_of_counts_is_that_of_theory() -> None:
+    """Names that are not there, for own and for shared rotations: deviation √E · noise_std."""
+    for space in (Space(60, 2, seed=4), Space(60, 2, rotation="shared", seed=4)):
+        model = Set(space)
+        h = model.encode(["x", "x", "y", "z"])
+        scores = ghrr.similarity(h, space.vectors([str(n) for n in range(3000)]))
+        energy = float(ghrr.similarity(h, h))
+        assert_std(scores, energy**0.5 * space.noise_std)
+        with pytest.raises(AssertionError):
+            assert_std(scores, space.noise_std)  # the control: as if there were one item
+
+
+def test_members_in_common() -> None:
+    model = Set(SPACE)
+    one, two = model.encode(list("abcdef")), model.encode(list("defgh"))
+    assert abs(model.common(one, two) - 3) < 5 * (6 * 5) ** 0.5 * SPACE.noise_std
+    assert close(one + two, model.encode(list("abcdefdefgh")))
+
+
+def test_the_order_inside_a_member_counts() -> None:
+    pairs = [("knows", "Ada", "Charles"), ("knows", "Charles", "Mary")]
+    model, control = Set(SPACE), Set(COMMUTING)
+    h, c = model.encode(pairs), control.encode(pairs)
+    assert model.contains(h, ("knows", "Ada", "Charles")).confident
+    assert model.contains(h, ("knows", "Charles", "Ada")).unknown
+    assert control.contains(c, ("knows", "Charles", "Ada")).confident  # m = 1: the order is lost
+    assert model.decode(h) == dict.fromkeys(pairs, 1)
+
+
+def test_members_come_and_go() -> None:
+    model = Set(SPACE)
+    h = model.add(model.encode(["a"]), "b", times=3)
+    assert model.decode(h) == {"a": 1, "b": 3}
+    h = model.remove(h, "b", times=2)
+    assert close(h, model.encode(["a", "b"]))
+    with pytest.raises(KeyError, match=re.escape("Set.remove: 'b' is there 1 times, not 2")):
+        model.remove(h, "b", times=2)
+    with pytest.raises(KeyError, match=re.escape("'c' is there 0 times")):
+        model.remove(h, "c")
+
+
+def test_decoding_a_full_set() -> None:
+    model = Set(Space.from_total(500, 2, seed=2))
+    model.encode([f"name {n}" for n in range(400)])
+    h = model.encode([f"name {n}" for n in range(30)])
+    found = model.decode(h)
+    assert set(found.values()) == {1}
+    assert len(found) >= 29
+    assert sum(name in {f"name {n}" for n in range(30)} for name in found) >= 0.98 * len(found)
+
+
+def test_empty_sets() -> None:
+    model = Set(SPACE)
+    assert close(model.encode([]), SPACE.empty())
+    assert model.decode(SPACE.empty()) == {}
+    assert model.contains(SPACE.empty(), "a").unknown
+
+
+def test_bad_sets() -> None:
+    model = Set(SPACE)
+    for bad in ("text", 3):
+        with pytest.raises(
+            TypeError, match=re.escape("Set.encode: needs a list of members, or a dict of their counts")
+        ):
+            model.encode(wrong(bad))
+    for member in (1, "", (), ("a", 2)):
+        with pytest.raises(TypeError, match="needs a string that is not empty"):
+            model.encode(wrong([member]))
+    with pytest.raises(ValueError, match="the count of 'a' must be a whole number of at least 0, got -1"):
+        model.encode({"a": -1})
+    with pytest.raises(TypeError, match=re.escape("the count of 'a' must be a whole number, got float 1.5")):
+        model.encode(wrong({"a": 1.5}))
+    with pytest.raises(ValueError, match="does not fit Space"):
+        model.contains(Space(4, 2).empty(), "a")
+
+
+# ------------------------------------------------------------------------------------------------------------ NGrams
+
+LARGE = Space(1500, 4, seed=1)
+
+
+def test_runs_are_counted_in_order() -> None:
+    model = NGrams(LARGE, 3)
+    h = model.encode(list("abracadabra"))
+    assert round(model.count(h, "abr")) == 2
+    assert round(model.count(h, "aca")) == 1
+    assert model.count(h, "rba") < 0.5
+    control = NGrams(COMMUTING, 3)
+    c = control.encode(list("abracadabra"))
+    assert control.count(c, "rba") == pytest.approx(control.count(c, "abr"), abs=1e-3)  # m = 1: the order is lost
+
+
+def test_what_follows_and_what_goes_before() -> None:
+    model = NGrams(LARGE, 2)
+    h = model.encode(list("abracadabra"))
+    after = {match.label: round(match.score) for match in model.after(h, "a")}
+    assert after == {"b": 2, "c": 1, "d": 1}
+    assert {match.label for match in model.before(h, "a")} == {"c", "d", "r"}
+    assert model.after(h, "x") == []
+
+
+def test_a_beginning_is_unbound_from_the_left() -> None:
+    model = NGrams(SPACE, 2)
+    h = model.encode(["north", "east", "south"])
+    north, east = model.names.vectors_of(["north", "east"])
+    assert ghrr.similarity(ghrr.unbind(h, north, side="left"), east) > 1 - 5 * noise(2)
+    assert ghrr.similarity(ghrr.unbind(h, north, side="right"), east) < 1 / 9 + 5 * noise(2)
+
+
+def test_all_runs_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = NGrams(LARGE, 3)
+    h = model.encode(["a", "b", "c", "d", "a", "b", "c"])
+    want = {("a", "b", "c"): 2, ("b", "c", "d"): 1, ("c", "d", "a"): 1, ("d", "a", "b"): 1}
+    assert model.decode(h) == want
+    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 5 * LARGE.total_dim)
+    assert model.decode(h) == want
+    single = NGrams(SPACE, 1)
+    assert single.decode(single.encode(list("aab"))) == {("a",): 2, ("b",): 1}
+
+
+def test_bad_ngrams() -> None:
+    model = NGrams(SPACE, 3)
+    with pytest.raises(ValueError, match="3-grams need at least 3 items"):
+        model.encode(["a", "b"])
+    assert len(model.names) == 0
+    h = model.encode(["a", "b", "c"])
+    with pytest.raises(ValueError, match=re.escape("NGrams.count: needs 3 names for runs of 3, got ['a', 'b']")):
+        model.count(h, "ab")
+    with pytest.raises(ValueError, match=re.escape("NGrams.after: needs 2 names")):
+        model.after(h, "abc")
+    with pytest.raises(TypeError, match="needs a string that is not empty, got int 1"):
+        model.encode(wrong([1, 2, 3]))
+    with pytest.raises(ValueError, match="NGrams: n must be a whole number of at least 1"):
+        NGrams(SPACE, 0)
+    model.encode([f"name {n}" for n in range(300)])
+    with pytest.raises(ValueError, match="303 names make 91809 beginnings to try, more than 65536"):
+        model.decode(h)
+    assert torch.isfinite(h).all()

@@ -1,0 +1,81 @@
+"""Stacks: what went in last comes out first; popping on the wrong side does not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import ghrr
+from ghrr import Space
+from ghrr.structures import Stack
+from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+
+NAMES = ["plate", "bowl", "cup", "bowl"]
+
+
+def test_last_in_first_out() -> None:
+    model = Stack(SPACE)
+    h = SPACE.empty()
+    for name in NAMES:
+        h = model.push(h, name)
+        assert model.peek(h).label == name
+    assert close(h, model.encode(NAMES))
+    assert abs(model.peek(h).score - 1) < 5 * noise(4)
+    for name in reversed(NAMES):
+        top, h = model.pop(h)
+        assert top.label == name
+        assert top.confident
+    assert close(h, SPACE.empty())
+
+
+def test_everything_from_the_top() -> None:
+    model = Stack(SPACE)
+    assert [match.label for match in model.decode(model.encode(NAMES))] == NAMES[::-1]
+    assert model.decode(SPACE.empty()) == []
+    assert Stack(SPACE).decode(SPACE.empty()) == []
+
+
+def test_a_stack_is_a_sum_of_powers() -> None:
+    space = Space(20, 2, dtype=torch.complex128)
+    model = Stack(space)
+    a, b, c = space.vectors(["a", "b", "c"], namespace="stack element")
+    r = model.step
+    torch.testing.assert_close(model.encode(["a", "b", "c"]), c + r @ b + r @ r @ a)
+
+
+def test_the_step_is_unbound_from_the_left() -> None:
+    for space in (SPACE, COMMUTING):
+        model = Stack(space)
+        h = model.encode(NAMES)
+        below = model.names.vectors_of(["cup"])[0]
+        rest = h - model.names.vectors_of(["bowl"])[0]
+        assert ghrr.similarity(ghrr.unbind(rest, model.step, side="left"), below) > 1 - 5 * noise(3, space)
+        other = float(ghrr.similarity(ghrr.unbind(rest, model.step, side="right"), below))
+        if space.m == 1:
+            assert other > 1 - 5 * noise(3, space)  # the control: for m = 1 there are no sides
+        else:
+            assert other < 1 / 9 + 5 * noise(3)
+
+
+def test_an_empty_stack_cannot_be_popped() -> None:
+    model = Stack(SPACE)
+    _, h = model.pop(model.encode(["a"]))
+    assert model.peek(h).unknown
+    with pytest.raises(
+        IndexError, match=re.escape("Stack.pop: the stack is empty, or its top is none of the 1 known names")
+    ):
+        model.pop(h)
+
+
+def test_bad_stacks() -> None:
+    model = Stack(SPACE)
+    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a string that is not empty, got int 3")):
+        model.push(SPACE.empty(), wrong(3))
+    with pytest.raises(TypeError, match=re.escape("Stack.encode: needs a list of strings, got str 'text'")):
+        model.encode("text")
+    with pytest.raises(ValueError, match="needs one stack"):
+        model.push(SPACE.empty(2), "a")
+    with pytest.raises(ValueError, match="nothing is known yet"):
+        model.peek(SPACE.empty())

@@ -1,0 +1,112 @@
+"""Trees: labels by path, parts, the whole tree; paths in another order miss."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ghrr
+from ghrr import Space
+from ghrr.structures import Tree
+from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+
+PARSED = ["S", ["NP", "she"], ["VP", "runs", ["PP", "in", "circles"]]]
+NAMES = st.sampled_from(list("abcdefgh"))
+TREES = st.recursive(
+    NAMES,
+    lambda child: st.builds(lambda name, kids: [name, *kids], NAMES, st.lists(child, min_size=1, max_size=3)),
+    max_leaves=8,
+)
+
+
+def test_labels_are_found_by_path() -> None:
+    model = Tree(SPACE)
+    h = model.encode(PARSED)
+    for path, label in [((), "S"), ((0,), "NP"), ((0, 0), "she"), ((1, 0), "runs"), ((1, 1, 1), "circles")]:
+        match = model.label(h, *path)
+        assert match.label == label
+        assert match.confident
+        assert abs(match.score - 1) < 5 * noise(8)
+    for path in ((2,), (0, 1), (1, 1, 2), (0, 0, 0)):
+        assert model.label(h, *path).unknown
+
+
+def test_a_swapped_path_misses() -> None:
+    tree = ["a", ["b", "c", "d"], ["e", "f"]]  # "d" at 0, 1 and "f" at 1, 0
+    model, control = Tree(SPACE), Tree(COMMUTING)
+    h, c = model.encode(tree), control.encode(tree)
+    assert (model.label(h, 0, 1).label, model.label(h, 1, 0).label) == ("d", "f")
+    assert not control.label(c, 0, 1).confident  # m = 1: both are at both places
+    assert not control.label(c, 1, 0).confident
+    lone = model.encode(["a", ["b", "c", "d"]])
+    assert model.label(lone, 1, 0).unknown
+    assert model.label(lone, 1, 0).score < 1 / 9 + 5 * noise(4)
+
+
+def test_the_wrong_side_misses() -> None:
+    model = Tree(SPACE)
+    h = model.encode(PARSED)
+    [key] = model.layout.path_vectors([(0,)])
+    [label] = model.labels.vectors_of(["NP"])
+    assert ghrr.similarity(ghrr.unbind(h, key, side="left"), label) > 1 - 5 * noise(8)
+    assert ghrr.similarity(ghrr.unbind(h, key, side="right"), label) < 1 / 9 + 5 * noise(8)
+
+
+@given(TREES)
+def test_any_tree_comes_back(tree: Any) -> None:
+    model = Tree(Space(800, 2, seed=1))
+    assert model.decode(model.encode(tree)) == tree
+
+
+def test_a_part_is_a_tree_again() -> None:
+    model = Tree(SPACE)
+    h = model.encode(PARSED)
+    part = model.part(h, 1)
+    assert model.label(part).label == "VP"
+    assert model.label(part, 1, 0).label == "in"
+
+
+def test_a_tree_is_the_sum_of_its_nodes() -> None:
+    space = Space(20, 2, dtype=torch.complex128)
+    first, second = space.vectors(["place:0", "place:1"], namespace="tree place")
+    a, b, c = space.vectors(["a", "b", "c"], namespace="tree label")
+    torch.testing.assert_close(
+        Tree(space).encode(["a", "b", ["c", "b"]]), a + first @ b + second @ c + second @ first @ b
+    )
+
+
+def test_trees_may_be_tuples_and_single_labels() -> None:
+    model = Tree(SPACE)
+    assert close(model.encode(("a", ("b",), "c")), model.encode(["a", "b", "c"]))
+    assert model.decode(model.encode("a")) == "a"
+    assert model.decode(SPACE.empty()) is None
+    assert Tree(SPACE).decode(SPACE.empty()) is None
+
+
+def test_bad_trees() -> None:
+    model = Tree(SPACE)
+    with pytest.raises(ValueError, match=re.escape("Tree.encode: the node at [1] is an empty list; it needs a label")):
+        model.encode(["a", "b", []])
+    with pytest.raises(
+        TypeError, match=re.escape("Tree.encode: the label at [0]: needs a string that is not empty, got int 1")
+    ):
+        model.encode(["a", [1, "b"]])
+    with pytest.raises(TypeError, match=re.escape("the label at []: needs a string that is not empty, got dict")):
+        model.encode({"a": "b"})
+    loop: list[Any] = ["a"]
+    loop.append(loop)
+    with pytest.raises(ValueError, match="nested deeper than 100 levels, or cyclic"):
+        model.encode(loop)
+    h = model.encode(PARSED)
+    for step in (-1, "0", 1.5):
+        with pytest.raises((TypeError, ValueError), match="a step of the path must be a whole number"):
+            model.label(h, wrong(step))
+    with pytest.raises(ValueError, match="a path of 101 steps"):
+        model.label(h, *[0] * 101)
+    with pytest.raises(ValueError, match="does not fit Space"):
+        model.label(Space(4, 2).empty())
