@@ -1,0 +1,123 @@
+"""A training step of each kind of attention at equal parameters, as a ratio to the usual one.
+
+Run it with ``python benchmarks/lm_step.py``. On a GPU every step is compiled and recorded as in training; rounds
+alternate between the models, so that what slows the machine slows all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ghrr.files import atomic_write
+from ghrr.lm import Model, ModelConfig, match_parameters
+from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
+
+MODELS: dict[str, dict[str, Any]] = {
+    "vanilla": {"attention": "vanilla"},
+    "rope": {"attention": "rope"},
+    "ghrr-feature": {"attention": "ghrr-feature"},
+    "ghrr-feature, window 3": {"attention": "ghrr-feature", "position_sharing": "head", "window": 3},
+    "ghrr-feature, learned, window 3": {
+        "attention": "ghrr-feature",
+        "position_sharing": "head",
+        "window": 3,
+        "phases_trainable": True,
+    },
+    "ghrr-row": {"attention": "ghrr-row"},
+}
+
+
+def prepare(settings: dict[str, Any], args: argparse.Namespace, device: str) -> tuple[Step, int]:
+    """A step of this model, ready to run."""
+    common: dict[str, Any] = {
+        "vocabulary": args.vocabulary,
+        "width": args.width,
+        "layers": args.layers,
+        "context": args.context,
+    }
+    reference = Model(ModelConfig(**common, feed_forward=2 * args.width, attention="vanilla")).parameter_count
+    config = match_parameters(ModelConfig(**{**common, **settings}), reference)
+    torch.manual_seed(0)
+    model = Model(config).to(device)
+    optimizer = make_optimizer(model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.98))
+
+    def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return model.loss(inputs, targets) / inputs.numel()
+
+    forward = torch.compile(loss, dynamic=False) if device == "cuda" else loss
+    step = make_step(forward, model, optimizer, clip=1.0, bf16=device == "cuda")
+    if device == "cuda":
+        step = record_step(step, model, optimizer, (args.batch, args.context))
+    return step, model.parameter_count
+
+
+def seconds(step: Step, inputs: torch.Tensor, targets: torch.Tensor, repeats: int) -> float:
+    """Mean time of a step."""
+    if inputs.is_cuda:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        step(inputs, targets, 1e-3)
+    if inputs.is_cuda:
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / repeats
+
+
+def main() -> None:
+    """Measure, print, store."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vocabulary", type=int, default=10_000)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--out", type=Path, help="folder for lm_step.json")
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_float32_matmul_precision("high")
+    generator = torch.Generator().manual_seed(0)
+    inputs, targets = (
+        torch.randint(args.vocabulary, (2, args.batch, args.context), generator=generator).to(device).unbind()
+    )
+    steps, counts = {}, {}
+    for name, settings in MODELS.items():
+        steps[name], counts[name] = prepare(settings, args, device)
+        seconds(steps[name], inputs, targets, 3)
+    times: dict[str, list[float]] = {name: [] for name in MODELS}
+    for _ in range(args.rounds):
+        for name, step in steps.items():
+            times[name].append(seconds(step, inputs, targets, args.repeats))
+    rows = []
+    for name in MODELS:
+        ratios = [ours / base for ours, base in zip(times[name], times["vanilla"], strict=True)]
+        rows.append(
+            {
+                "attention": name,
+                "params": counts[name],
+                "step_ms": 1e3 * statistics.median(times[name]),
+                "tokens_per_s": args.batch * args.context / statistics.median(times[name]),
+                "ratio": statistics.median(ratios),
+                "ratio_quartiles": statistics.quantiles(ratios, n=4)[::2] if len(ratios) > 1 else None,
+            }
+        )
+        print(f"{name:34s} {counts[name]:>10,} {rows[-1]['step_ms']:8.3f} ms   {rows[-1]['ratio']:.3f} x vanilla")
+    if args.out is not None:
+        name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+        settings = {key: value for key, value in vars(args).items() if key != "out"}
+        content = {"device": name, "torch": torch.__version__, "settings": settings, "rows": rows}
+        args.out.mkdir(parents=True, exist_ok=True)
+        with atomic_write(args.out / "lm_step.json") as temporary:
+            temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

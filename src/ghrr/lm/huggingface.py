@@ -1,0 +1,231 @@
+"""The language model as one of transformers: ``from_pretrained``, ``generate`` and ``Trainer`` work on it as on others.
+
+Only this module imports transformers; it registers the model with ``AutoConfig`` and ``AutoModelForCausalLM``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ghrr._checks import describe, is_true
+from ghrr.lm.model import Model, ModelConfig
+from ghrr.lm.train import load_run
+from ghrr.nn import AttentionCache
+
+try:
+    from transformers import AutoConfig, AutoModelForCausalLM, Cache, GenerationMixin, PreTrainedConfig, PreTrainedModel
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+    from transformers.modeling_utils import local_torch_dtype
+except ImportError as error:
+    raise ImportError("ghrr.lm.huggingface needs transformers, version 5: pip install 'ghrr[hf]'") from error
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(ModelConfig))
+_PADDING = "positions count from the first token on; put rows of equal length into a batch"
+
+
+class GHRRConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """The settings of :class:`ghrr.lm.ModelConfig`, under their own names or the usual ones of transformers.
+
+    Examples
+    --------
+    >>> from ghrr.lm.huggingface import GHRRConfig
+    >>> config = GHRRConfig(vocabulary=100, context=16)
+    >>> config.vocab_size, config.max_position_embeddings, config.model_config.context
+    (100, 16, 16)
+    """
+
+    model_type = "ghrr"
+    has_no_defaults_at_init = True  # a vocabulary must be given
+    attribute_map = {  # noqa: RUF012 (transformers' own form)
+        "vocab_size": "vocabulary",
+        "hidden_size": "width",
+        "num_hidden_layers": "layers",
+        "num_attention_heads": "heads",
+        "intermediate_size": "feed_forward",
+        "max_position_embeddings": "context",
+    }
+
+    def __init__(self, **settings: Any) -> None:
+        settings = {self.attribute_map.get(name, name): value for name, value in settings.items()}
+        own = ModelConfig(**{name: settings.pop(name) for name in _FIELDS if name in settings})
+        super().__init__(**settings)
+        for name, value in dataclasses.asdict(own).items():
+            setattr(self, name, value)
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """The same settings, as :class:`ghrr.lm.Model` takes them."""
+        return ModelConfig(**{name: getattr(self, name) for name in _FIELDS})
+
+
+class GHRRCache(Cache):
+    """What the layers remember of earlier tokens, for ``generate``; it can grow and change its rows, not shrink."""
+
+    def __init__(self, attention: list[AttentionCache]) -> None:
+        super().__init__(layers=[])
+        self.attention = attention
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """How many tokens it knows."""
+        return self.attention[layer_idx].length
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these rows of the batch, in this order."""
+        for cache in self.attention:
+            if cache.keys is not None and cache.values is not None:
+                cache.keys, cache.values = cache.keys[indices], cache.values[indices]
+            if cache.recent is not None:  # in every form the batch is the fifth axis from the end
+                cache.recent = cache.recent.index_select(cache.recent.ndim - 5, indices)
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Let each beam go on from the one that it was chosen from."""
+        self.batch_select_indices(beam_idx)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.attention[:] = [AttentionCache() for _ in self.attention]
+
+    def crop(self, *_: Any) -> None:
+        """Not there, and with it no assisted generation."""
+        raise NotImplementedError("GHRRCache.crop: tokens cannot be taken back; generate without an assistant model")
+
+
+class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
+    """A :class:`ghrr.lm.Model` with the methods of transformers.
+
+    Output and input embedding are one tensor. Rows padded on the right can be trained on and scored, since no token
+    sees later ones; rows padded on the left are refused, and so is padding in ``generate``.
+
+    Shapes
+    ------
+    input_ids, attention_mask, labels: ``(batch, n)``; logits: ``(batch, n, vocabulary)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.lm.huggingface import GHRRConfig, GHRRForCausalLM
+    >>> _ = torch.manual_seed(0)
+    >>> model = GHRRForCausalLM(GHRRConfig(vocabulary=50, width=32, layers=1, feed_forward=8, context=16)).eval()
+    >>> prompt = torch.tensor([[1, 2, 3]])
+    >>> model.generate(prompt, max_new_tokens=5, do_sample=False).shape
+    torch.Size([1, 8])
+    >>> model(prompt, labels=prompt).loss.shape
+    torch.Size([])
+    """
+
+    config_class = GHRRConfig
+    accepts_loss_kwargs = True  # Trainer then says by how many tokens to divide
+
+    def __init__(self, config: GHRRConfig) -> None:
+        super().__init__(config)
+        device, dtype = torch.get_default_device(), torch.get_default_dtype()
+        # Loading makes models without numbers, and in its own precision; angles are computed and need both.
+        with torch.device("cpu" if device.type == "meta" else device), local_torch_dtype(torch.float32):
+            self.model = Model(config.model_config)
+        self._positions = dict(self.named_non_persistent_buffers())
+        if dtype != torch.float32:
+            if config.weights == "unitary":
+                raise ValueError(f"GHRRForCausalLM: unitary weights are complex, so dtype must be float32, not {dtype}")
+            self.model.to(dtype)
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def from_run(cls, folder: str | os.PathLike[str]) -> GHRRForCausalLM:
+        """The best model of a folder that :func:`ghrr.lm.train` wrote; ``load_run`` also gives its vocabulary."""
+        trained, _ = load_run(folder)
+        model = cls(GHRRConfig(**dataclasses.asdict(trained.config)))
+        model.model.load_state_dict(trained.state_dict())
+        model.eval()  # type: ignore[no-untyped-call]
+        return model
+
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, output_loading_info: bool = False, **settings: Any) -> Any:
+        """As in transformers, but pickles are not read by default, and weights that do not fit are an error."""
+        settings = {"use_safetensors": True, **settings, "output_loading_info": True}
+        loaded: Any = super().from_pretrained(*arguments, **settings)
+        model, info = loaded
+        reshaped = {name for name, *_ in info["mismatched_keys"]}
+        different = sorted({*info["missing_keys"], *info["unexpected_keys"], *reshaped})
+        if different:
+            raise ValueError(
+                f"GHRRForCausalLM: {len(different)} weights are missing, unknown or of another shape, {different[0]} "
+                "for one; load them with the configuration that they were saved with"
+            )
+        return loaded if output_loading_info else model
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """A new model has its numbers; after loading, those that are not in files are put back."""
+        if module is self.model:
+            for name, buffer in self._positions.items():
+                self.get_buffer(name).copy_(buffer)
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False  # forward makes its own
+
+    def prepare_inputs_for_generation(self, *args: Any, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
+        """As in transformers, without padding."""
+        if attention_mask is not None and is_true((attention_mask == 0).any()):
+            raise ValueError(f"GHRRForCausalLM.generate: the attention mask hides tokens, but {_PADDING}")
+        return super().prepare_inputs_for_generation(*args, **kwargs)  # type: ignore[misc]
+
+    def forward(  # noqa: PLR0917 (the order of other models)
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        past_key_values: GHRRCache | None = None,
+        use_cache: bool | None = None,
+        return_dict: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> CausalLMOutputWithPast | tuple[Any, ...]:
+        """Logits for the token after each of these and, given labels, the mean loss: label t + 1 is scored at t.
+
+        Labels of -100 are not scored. ``past_key_values`` is what an earlier call with ``use_cache=True`` gave back.
+        """
+        if past_key_values is None and use_cache:
+            past_key_values = GHRRCache(self.model.new_cache())
+        self._check(input_ids, attention_mask, past_key_values)
+        logits = self.model(input_ids, None if past_key_values is None else past_key_values.attention)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, logits.shape[-1], num_items_in_batch=num_items_in_batch)
+        output = CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)
+        return output.to_tuple() if return_dict is False else output
+
+    def _check(self, tokens: Tensor, mask: Tensor | None, past: GHRRCache | None) -> None:
+        """Raise for what would fail without a reason, or give a wrong answer."""
+        name, config = type(self).__name__, self.model.config
+        if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"{name}: input_ids must be whole numbers of shape (batch, n), got {describe(tokens)}")
+        if is_true(((tokens < 0) | (tokens >= config.vocabulary)).any()):
+            raise ValueError(
+                f"{name}: input_ids go from {int(tokens.min())} to {int(tokens.max())}, but the vocabulary has "
+                f"{config.vocabulary} tokens; encode the text with the vocabulary that the model was trained with"
+            )
+        if past is not None and not isinstance(past, GHRRCache):
+            raise TypeError(f"{name}: past_key_values must be None or what this model gave back; got {describe(past)}")
+        length = tokens.shape[1] + (0 if past is None else past.get_seq_length())
+        if length > config.context:
+            raise ValueError(
+                f"{name}: {length} tokens, but the context is {config.context}; shorten the prompt or max_new_tokens, "
+                "or use ghrr.lm.generate, which goes on beyond the context"
+            )
+        if mask is None:
+            return
+        if mask.shape != (len(tokens), length):
+            raise ValueError(
+                f"{name}: attention_mask must have shape {(len(tokens), length)}, one number for each token so far; "
+                f"got {describe(mask)}"
+            )
+        if is_true((mask == 0).any() if past is not None else (mask.long().diff(dim=-1) > 0).any()):
+            raise ValueError(f"{name}: the attention mask hides tokens before others that it shows, but {_PADDING}")
+
+
+AutoConfig.register(GHRRConfig.model_type, GHRRConfig)
+AutoModelForCausalLM.register(GHRRConfig, GHRRForCausalLM)

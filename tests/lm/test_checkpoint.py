@@ -1,0 +1,144 @@
+"""Checkpoints: what is saved comes back to the bit, and nothing damaged or foreign passes for one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from ghrr.lm import Model
+from ghrr.lm import checkpoint as module
+from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer, save_checkpoint
+from ghrr.lm.steps import make_optimizer
+from tests.lm.common import new_model, random_tokens, small_config
+
+INFO = {"step": 7, "best_valid": 1.5, "model": {"width": 4}}
+
+
+def trained(name: str = "feature", seed: int = 0, **settings: Any) -> tuple[Model, torch.optim.Optimizer]:
+    """A model after two steps, so that its optimiser has a state."""
+    model = new_model(name, seed=seed, **settings)
+    optimizer = make_optimizer(model, learning_rate=0.01, weight_decay=0.1, betas=(0.9, 0.98))
+    for _ in range(2):
+        step(model, optimizer)
+    return model, optimizer
+
+
+def step(model: Model, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    model.loss(random_tokens(4, 8), random_tokens(4, 8, seed=1)).backward()
+    optimizer.step()
+
+
+def tiny_checkpoint(folder: Path) -> Path:
+    save_checkpoint(folder / "tiny.safetensors", torch.nn.Linear(3, 2), INFO)
+    return folder / "tiny.safetensors"
+
+
+@pytest.mark.parametrize("name", ["vanilla", "feature qkv trained", "feature unitary", "bundle"])
+def test_model_and_optimiser_go_on_as_if_nothing_had_been(tmp_path: Path, name: str) -> None:
+    model, optimizer = trained(name)
+    save_checkpoint(tmp_path / "c", model, INFO, optimizer)
+    info, tensors = load_checkpoint(tmp_path / "c")
+    assert info == {"format": module.FORMAT, "version": module.VERSION, **INFO}
+    other, its_optimizer = trained(name, seed=1)
+    restore_model(other, tensors)
+    forgetful, its_new_optimizer = trained(name, seed=1)
+    restore_model(forgetful, tensors)
+    restore_optimizer(its_optimizer, tensors)
+    step(model, optimizer)
+    step(other, its_optimizer)
+    step(forgetful, its_new_optimizer)
+    expected = model.state_dict()
+    assert all(torch.equal(tensor, expected[key]) for key, tensor in other.state_dict().items())
+    different = [key for key, tensor in forgetful.state_dict().items() if not torch.equal(tensor, expected[key])]
+    assert len(different) > 5  # the control: another state of the optimiser, other weights
+
+
+def test_without_an_optimiser(tmp_path: Path) -> None:
+    model, _ = trained()
+    save_checkpoint(tmp_path / "c", model, INFO)
+    tensors = load_checkpoint(tmp_path / "c")[1]
+    assert set(tensors) == {f"model.{name}" for name in model.state_dict()}
+
+
+def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tiny_checkpoint(tmp_path)
+    before = path.read_bytes()
+
+    def stop(tensors: Any, temporary: Path, **_: Any) -> None:
+        temporary.write_bytes(before[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "save_file", stop)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, torch.nn.Linear(3, 2), INFO)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
+    path = tiny_checkpoint(tmp_path)
+    whole = path.read_bytes()
+    load_checkpoint(path)
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"not a readable checkpoint|not a checkpoint|has version|checksum"):
+            load_checkpoint(path)
+    assert len(whole) > 300
+
+
+def test_any_file_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
+    path = tiny_checkpoint(tmp_path)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=re.escape(f"{path} is not a readable checkpoint: cut short, or of")):
+            load_checkpoint(path)
+
+
+def test_the_message_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c"
+    with pytest.raises(FileNotFoundError, match=f"no checkpoint at {path}"):
+        load_checkpoint(path)
+    save_file({"x": torch.zeros(2)}, path)
+    with pytest.raises(ValueError, match=r"is a safetensors file, but not a checkpoint of ghrr\.lm"):
+        load_checkpoint(path)
+    save_file({"x": torch.zeros(2)}, path, metadata={"ghrr": json.dumps([1])})
+    with pytest.raises(ValueError, match=r"is a safetensors file, but not a checkpoint of ghrr\.lm"):
+        load_checkpoint(path)
+    save_file({"x": torch.zeros(2)}, path, metadata={"ghrr": "{"})
+    with pytest.raises(ValueError, match="is not a readable checkpoint"):
+        load_checkpoint(path)
+    monkeypatch.setattr(module, "VERSION", 2)
+    tiny_checkpoint(tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="has version 2, this ghrr reads 1; use the one that wrote it"):
+        load_checkpoint(tmp_path / "tiny.safetensors")
+    whole = tiny_checkpoint(tmp_path)
+    bias = load_file(whole)["model.bias"].numpy().tobytes()
+    whole.write_bytes(whole.read_bytes().replace(bias, bias[::-1]))
+    with pytest.raises(ValueError, match="was changed since it was written: its checksum does not match"):
+        load_checkpoint(whole)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vocabulary": 21}, r"embedding.weight is (20, 16) in the checkpoint and (21, 16) in the model (2 such"),
+        ({"layers": 1}, "layers.1.attention.form.bias is (3, 2, 4, 2) in the checkpoint and missing in the model"),
+        ({"layers": 3}, "layers.2.attention.form.bias is missing in the checkpoint and (3, 2, 4, 2) in the model"),
+    ],
+)
+def test_another_model(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    save_checkpoint(tmp_path / "c", trained()[0], INFO)
+    other = Model(small_config("feature", **settings))
+    before = {name: tensor.clone() for name, tensor in other.state_dict().items()}
+    with pytest.raises(ValueError, match=re.escape(f"the checkpoint does not fit this model: {message}")):
+        restore_model(other, load_checkpoint(tmp_path / "c")[1])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in other.state_dict().items())

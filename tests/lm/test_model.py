@@ -1,0 +1,245 @@
+"""The model: causal by proof, cached or not, with positions by their formulas and as many parameters as asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr.lm.model as module
+from ghrr.lm import Model, ModelConfig, match_parameters
+from ghrr.lm.model import DotProduct, config_from
+from tests.helpers import generator, rounding
+from tests.lm.common import ATTENTIONS, random_tokens, small_config, small_model
+
+CONTEXT = 8
+EACH = pytest.mark.parametrize("name", ATTENTIONS)
+
+
+def gradients(model: Model) -> Tensor:
+    """Norm of the derivative of some combination of the logits at t with respect to the embedding at s: ``(t, s)``."""
+    length = model.config.context
+    held: list[Tensor] = []
+
+    def hold(_: Any, __: Any, output: Tensor) -> Tensor:
+        held.append(output.detach().requires_grad_())
+        return held[-1]
+
+    handle = model.embedding.register_forward_hook(hold)
+    logits = model(random_tokens(2, length))
+    handle.remove()
+    weights = torch.randn(logits.shape[-1], dtype=logits.dtype, generator=generator())
+    rows = [torch.autograd.grad((logits[:, t] @ weights).sum(), held[0], retain_graph=True)[0] for t in range(length)]
+    return torch.stack([row.norm(dim=-1).sum(dim=0) for row in rows])
+
+
+@EACH
+@pytest.mark.parametrize("training", [False, True])
+def test_no_derivative_with_respect_to_later_tokens(name: str, training: bool) -> None:
+    found = gradients(small_model(name, dropout=0.1).train(training))
+    assert found.dtype == torch.float64
+    assert (found.triu(1) == 0).all()  # exactly
+    if not training:  # dropout may cut a way
+        assert (found.tril() > 0).sum() == CONTEXT * (CONTEXT + 1) / 2
+
+
+@pytest.mark.parametrize("name", ["vanilla", "rope", "feature", "row", "bundle"])
+def test_the_proof_sees_a_leak(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = torch.nn.functional.scaled_dot_product_attention
+
+    def leaky(*arguments: Any, is_causal: bool = False, **settings: Any) -> Tensor:
+        return real(*arguments, **settings)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", leaky)
+    assert (gradients(small_model(name)).triu(1) > 0).sum() == CONTEXT * (CONTEXT - 1) / 2
+
+
+@EACH
+@pytest.mark.parametrize("pieces", [(1,) * CONTEXT, (3, 1, 4), (8,), (1, 7)])
+def test_piece_by_piece_with_a_cache_is_the_same(name: str, pieces: tuple[int, ...]) -> None:
+    model, tokens = small_model(name), random_tokens(2, CONTEXT)
+    cache = model.new_cache()
+    parts = [model(piece, cache) for piece in tokens.split(pieces, dim=1)]
+    assert all(layer.length == CONTEXT for layer in cache)
+    torch.testing.assert_close(torch.cat(parts, dim=1), model(tokens), rtol=1e-9, atol=1e-9)
+    alone = torch.cat([model(piece) for piece in tokens.split(pieces, dim=1)], dim=1)  # the control: without memory
+    assert (len(pieces) == 1) == torch.allclose(alone, model(tokens), atol=1e-3)
+
+
+@EACH
+def test_positions_matter(name: str) -> None:
+    model, tokens = small_model(name), random_tokens(1, CONTEXT)
+    swapped = tokens[:, [1, 0, *range(2, CONTEXT)]]
+    assert not torch.allclose(model(tokens)[:, -1], model(swapped)[:, -1], atol=1e-4)
+
+
+@EACH
+def test_longer_than_the_context(name: str) -> None:
+    model = small_model(name)
+    with pytest.raises(ValueError, match=r"^Model: 9 tokens, but the context is 8$"):
+        model(random_tokens(1, CONTEXT + 1))
+    cache = model.new_cache()
+    model(random_tokens(1, 6), cache)
+    with pytest.raises(ValueError, match=r"^Model: 9 tokens, but the context is 8$"):
+        model(random_tokens(1, 3), cache)
+    assert model(random_tokens(1, 2), cache).shape == (1, 2, 20)  # and the cache is as it was
+
+
+def test_sinusoids_follow_their_formula() -> None:
+    model, tokens, width = small_model("vanilla"), random_tokens(3, CONTEXT), 16
+    expected = torch.empty(CONTEXT, width, dtype=torch.float64)
+    for place in range(CONTEXT):
+        for i in range(width // 2):
+            angle = place / 10000 ** (2 * i / width)
+            expected[place, 2 * i], expected[place, 2 * i + 1] = math.sin(angle), math.cos(angle)
+    torch.testing.assert_close(model.sinusoids, expected, rtol=0, atol=rounding(torch.float32))
+    seen: list[Tensor] = []
+    model.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model(tokens)
+    plain = model.embedding(tokens) * 4  # the square root of the width
+    torch.testing.assert_close(seen[0], plain + model.sinusoids, rtol=0, atol=1e-12)
+    others = small_model("rope")
+    others.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    others(tokens)
+    torch.testing.assert_close(seen[1], others.embedding(tokens) * 4, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("rotary", [True, False])
+def test_dot_product_attention_against_its_formula(rotary: bool) -> None:
+    """With complex numbers: features k and k + size/2 are one of them, turned by the angle j / 10000^(k / (size/2))."""
+    heads, size = 2, 8
+    layer = DotProduct(small_config(), rotary=rotary).double()
+    x = torch.randn(3, CONTEXT, heads * size, dtype=torch.float64, generator=generator())
+    expected = torch.zeros_like(x)
+    for head in range(heads):
+        own = slice(head * size, (head + 1) * size)
+        q, k, v = (part[..., own] for part in layer.in_proj(x).chunk(3, dim=-1))
+        frequencies = torch.tensor([10000 ** (-i / (size // 2)) for i in range(size // 2)], dtype=torch.float64)
+        turns = torch.polar(torch.ones(()).double(), torch.arange(CONTEXT)[:, None] * frequencies)
+        turns = turns if rotary else torch.ones_like(turns)
+        q, k = (torch.complex(part[..., : size // 2], part[..., size // 2 :]) * turns for part in (q, k))
+        for t in range(CONTEXT):
+            scores = (q[:, t : t + 1] * k[:, : t + 1].conj()).sum(dim=-1).real / math.sqrt(size)
+            expected[:, t, own] = (torch.softmax(scores, dim=-1)[..., None] * v[:, : t + 1]).sum(dim=1)
+    torch.testing.assert_close(layer(x), layer.out_proj(expected), rtol=0, atol=rounding(torch.float32, terms=CONTEXT))
+
+
+def test_rotary_scores_depend_on_distances_alone() -> None:
+    """The same word at all places: where it stands would show with sinusoids."""
+    tokens = torch.full((1, CONTEXT), 3)
+    rope, vanilla = (small_model(name).hidden(tokens) for name in ("rope", "vanilla"))
+    torch.testing.assert_close(rope[:, 1:], rope[:, :1].expand(-1, CONTEXT - 1, -1), rtol=0, atol=1e-9)
+    assert not torch.allclose(vanilla[:, 1], vanilla[:, 0], atol=1e-2)
+
+
+def test_output_is_tied_and_losses_are_summed() -> None:
+    model, tokens, targets = small_model("feature"), random_tokens(3, CONTEXT), random_tokens(3, CONTEXT, seed=1)
+    logits = model(tokens)
+    expected = model.hidden(tokens) @ model.embedding.weight.T + model.output_bias
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+    losses = torch.logsumexp(logits, -1) - logits.gather(-1, targets[..., None])[..., 0]
+    tolerance = rounding(torch.float32, terms=targets.numel())
+    assert model.loss(tokens, targets).item() == pytest.approx(losses.sum().item(), rel=tolerance)
+    some = torch.rand(targets.shape, generator=generator()) < 0.5
+    partly = model.loss(tokens, torch.where(some, targets, -1)).item()
+    assert partly == pytest.approx(losses[some].sum().item(), rel=tolerance)
+
+
+def test_parameters_are_as_many_as_the_formulas_say() -> None:
+    v, w, layers, h, f, context = 50, 24, 3, 2, 10, 7
+    settings: dict[str, Any] = {
+        **{"vocabulary": v, "width": w, "layers": layers, "heads": h, "feed_forward": f, "context": context}
+    }
+    norm, feed_forward = 2 * w, 2 * w * f + f + w
+    around = v * w + v + norm + layers * (2 * norm + feed_forward)
+    dot_product = 4 * w * w + 4 * w
+    m = w // (2 * h)
+    # W on 2h slots, bias, scale of the scores, output
+    feature = 3 * h * (2 * h) * m * m * 2 + 3 * h * m * 2 + h + 2 * h * m * w + w
+    row = 3 * h * context * context * 2 + h + 2 * h * context * w + w
+    trained = 3 * h * context * context * 2  # e_j r_j for query, key and value of each head
+    expected: dict[int, dict[str, Any]] = {
+        around + layers * dot_product: {"attention": "vanilla"},
+        around + layers * feature: {"attention": "ghrr-feature"},
+        around + layers * (feature + m): {"attention": "ghrr-feature", "position_trainable": True},
+        around + layers * row: {"attention": "ghrr-row"},
+        around + layers * (row + trained): {
+            **{"attention": "ghrr-row", "position_sharing": "different", "position_trainable": True}
+        },
+    }
+    for count, options in expected.items():
+        assert Model(ModelConfig(**settings, **options)).parameter_count == count
+    assert Model(ModelConfig(**settings, attention="rope")).parameter_count == around + layers * dot_product
+
+
+@EACH
+@pytest.mark.parametrize("count", [6_000, 25_001, 100_000])
+def test_parameters_can_be_matched(name: str, count: int) -> None:
+    config = small_config(name)
+    matched = match_parameters(config, count)
+    unit = config.layers * (2 * config.width + 1)
+    assert abs(Model(matched).parameter_count - count) <= unit / 2
+    assert dataclasses.replace(matched, feed_forward=config.feed_forward) == config
+
+
+def test_too_few_parameters_to_match() -> None:
+    least = Model(small_config(feed_forward=1)).parameter_count
+    assert match_parameters(small_config(), least).feed_forward == 1
+    with pytest.raises(ValueError, match=f"match_parameters: without feed-forward .* {least:,} parameters .* not 100$"):
+        match_parameters(small_config(), 100)
+
+
+def test_phases_differ_between_layers_and_seeds() -> None:
+    def drawn(**settings: Any) -> list[Tensor]:
+        state = small_model("feature", **settings).state_dict()
+        return [state[f"layers.{i}.attention.phases.frequencies"] for i in range(2)]
+
+    assert len({tuple(f.flatten().tolist()) for f in (*drawn(), *drawn(phase_seed=1))}) == 4
+    assert all(map(torch.equal, drawn(), drawn(seed=5)))  # whatever the weights start from
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"width": 18, "heads": 2}, ValueError, "ModelConfig: width 18 must be a multiple of 2 x heads = 4"),
+        ({"vocabulary": 0}, ValueError, "ModelConfig: vocabulary must be a whole number of at least 1, got 0"),
+        ({"layers": 1.5}, TypeError, "ModelConfig: layers must be a whole number, got float 1.5"),
+        ({"heads": True}, TypeError, "ModelConfig: heads must be a whole number, got bool True"),
+        ({"feed_forward": 0}, ValueError, "ModelConfig: feed_forward must be"),
+        ({"context": 0}, ValueError, "ModelConfig: context must be"),
+        ({"dropout": 1.5}, ValueError, "ModelConfig: dropout must lie in [0.0, 1.0], got 1.5"),
+        ({"attention": "ghrr-dense"}, ValueError, "ModelConfig: attention must be one of 'vanilla', 'rope', 'ghrr-"),
+        ({"attention": "linear"}, ValueError, "got 'linear'"),
+    ],
+)
+def test_bad_configurations(settings: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        small_config(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"position_sharing": "none"}, "Attention: position_sharing must be one of 'all', 'qkv', 'head', 'different'"),
+        ({"weights": "free"}, "Attention: weights must be one of 'relaxed', 'unitary'"),
+        ({"window": 0}, "Attention: window must be a whole number of at least 1"),
+        ({"spread": 0.0}, "Attention: spread must lie in (0.0, inf)"),
+        ({"attention": "ghrr-row", "m": 3}, "Attention: in mode 'row' token j takes row j of an m x m matrix, so m=3"),
+    ],
+)
+def test_bad_settings_of_the_attention(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Model(small_config("feature", **settings))
+
+
+def test_a_configuration_from_json() -> None:
+    config = small_config("feature different")
+    assert config_from(dataclasses.asdict(config)) == config
+    with pytest.raises(ValueError, match="ModelConfig: unknown settings depth, haeds; known are attention, context,"):
+        config_from({"vocabulary": 5, "haeds": 2, "depth": 3})
+    assert set(module.ATTENTION) == {settings.get("attention", "ghrr-feature") for settings in ATTENTIONS.values()}
