@@ -30,3 +30,13 @@ def test_kernel_error(tmp_path: Path) -> None:
     rbf = next(row for row in results if row["kernel"] == "rbf" and row["features"] == 4)
     assert rbf["qmc"] < rbf["orthogonal"] < rbf["random"]
     assert "matern-1/2" in shown
+
+
+def test_lm_step(tmp_path: Path) -> None:
+    sizes = ("--vocabulary", "500", "--width", "64", "--layers", "2", "--context", "16", "--batch", "2")
+    shown = run_script("lm_step.py", *sizes, "--rounds", "2", "--repeats", "1", "--out", str(tmp_path))
+    rows = json.loads((tmp_path / "lm_step.json").read_text())["rows"]
+    assert {row["attention"] for row in rows} >= {"vanilla", "rope", "ghrr-feature"}
+    counts = [row["params"] for row in rows]
+    assert max(counts) / min(counts) < 1.02
+    assert "x vanilla" in shown

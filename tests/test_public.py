@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import ghrr
-from ghrr import ops, paper, testing, unitary
+from ghrr import lm, ops, paper, testing, unitary
 
 ROOT = Path(__file__).parent.parent
 
@@ -19,6 +19,9 @@ ROOT = Path(__file__).parent.parent
 def test_public_names_are_frozen() -> None:
     assert ghrr.__all__ == [
         "Hypervector",
+        "ItemMemory",
+        "Match",
+        "Record",
         "Space",
         "__version__",
         "adjoint",
@@ -29,14 +32,18 @@ def test_public_names_are_frozen() -> None:
         "commutator",
         "encoding",
         "load",
+        "memory",
         "multibind",
+        "nn",
         "normalize",
         "ops",
         "pairwise_similarity",
         "power",
+        "resonator",
         "save",
         "shift",
         "similarity",
+        "structures",
         "testing",
         "unbind",
         "unitary",
@@ -125,3 +132,29 @@ def test_the_readme_counts_the_verdicts_of_the_stored_run() -> None:
     assert set(counts) == {"reproduced", "erratum", "partly", "consistent", "not measured"}
     assert f"and {counts['not measured']} wait for language-model runs (`{manifest['command']}`" in text
     assert [experiment["name"] for experiment in manifest["experiments"]] == list(paper.EXPERIMENTS)
+
+
+_BEST = "GHRR, Λ fixed, window of 3"
+_SHOWN = {
+    "vanilla, sinusoidal positions": ("vanilla", ""),
+    "rope": ("rope", ""),
+    _BEST: ("ghrr-window", "head fixed"),
+    "GHRR, Λ learned, window of 3": ("ghrr-learned", "head fixed"),
+    "GHRR, Λ fixed, plain": ("ghrr-feature", "all fixed"),
+    "GHRR, the paper's E_j literally": ("ghrr-row", "all fixed"),
+}
+
+
+def test_the_readme_shows_the_stored_perplexities() -> None:
+    runs = json.loads((ROOT / "results" / "lm" / "summary.json").read_text(encoding="utf-8"))["runs"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = {(row["dataset"], row["attention"], row["variant"]): row for row in lm.average(runs)}
+    lines = re.findall(r"^\| (.+?) \| (.*?) ?\| (.*?) ?\|$", text, flags=re.MULTILINE)[1:]
+    assert [name for name, *_ in lines] == list(_SHOWN)
+    for name, *cells in lines:
+        for cell, dataset in zip(cells, ("ptb", "wikitext-2"), strict=True):
+            row = rows.get((dataset, *_SHOWN[name]))
+            expected = "" if row is None else f"{row['test_ppl']:.1f} ± {row['test_std']:.1f} ({row['seeds']})"
+            assert cell == expected.replace(" ± nan", ""), (name, dataset)
+    base, best = (rows["ptb", *_SHOWN[name]]["test_ppl"] for name in ("vanilla, sinusoidal positions", _BEST))
+    assert f"GHRR is {100 * (1 - best / base):.1f} % below vanilla on PTB" in text

@@ -4,7 +4,7 @@ A hypervector is a complex tensor ``(*batch, dim, m, m)``: ``dim`` slots, each a
 the matrix product in every slot, so order matters; bundling is the sum; m = 1 is FHRR.
 """
 
-from ghrr import encoding, ops, testing, unitary
+from ghrr import encoding, memory, nn, ops, structures, testing, unitary
 from ghrr.algebra import (
     adjoint,
     bind,
@@ -22,12 +22,17 @@ from ghrr.algebra import (
 )
 from ghrr.files import load, save
 from ghrr.hypervector import Hypervector
+from ghrr.memory import ItemMemory, Match, resonator
 from ghrr.space import Space
+from ghrr.structures import Record
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Hypervector",
+    "ItemMemory",
+    "Match",
+    "Record",
     "Space",
     "__version__",
     "adjoint",
@@ -38,14 +43,18 @@ __all__ = [
     "commutator",
     "encoding",
     "load",
+    "memory",
     "multibind",
+    "nn",
     "normalize",
     "ops",
     "pairwise_similarity",
     "power",
+    "resonator",
     "save",
     "shift",
     "similarity",
+    "structures",
     "testing",
     "unbind",
     "unitary",

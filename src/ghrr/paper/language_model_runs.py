@@ -5,7 +5,8 @@ The file is JSON::
     {"runs": [{"dataset": "ptb", "attention": "ghrr-feature", "position_sharing": "qkv", "position_trainable": true,
                "seed": 0, "test_ppl": 91.5, "params": 5390000}, ...]}
 
-Models without the positions of GHRR ("vanilla", "rope") leave out the two ``position_`` keys, or have null there.
+``tokens_per_s`` and ``command`` may be there too and go into the table. Models without the positions of GHRR
+("vanilla", "rope") leave out the two ``position_`` keys, or have null there.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ def _read_run(where: str, run: object) -> dict[str, Any]:
         "seed": _get(where, run, "seed", int),
         "perplexity": float(_get(where, run, "test_ppl", float)),
         "parameters": _get(where, run, "params", int),
+        "tokens_per_s": run.get("tokens_per_s"),
+        "command": run.get("command", ""),
     }
     if not (math.isfinite(row["perplexity"]) and row["perplexity"] >= 1):
         raise ValueError(f"{where}: test_ppl is at least 1 and finite, got {row['perplexity']}")

@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 import ghrr
 from ghrr import cli, paper
 from ghrr.paper.experiment import Check, Claim, Finding
-
-runner = CliRunner()
-
-
-def invoke(*arguments: str) -> Result:
-    return runner.invoke(cli.app, list(arguments), env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
+from tests.cli.common import invoke
 
 
 def rows_of(table: str) -> list[list[str]]:
@@ -111,7 +105,7 @@ def test_many_experiments_are_shown_as_counts(capsys: pytest.CaptureFixture[str]
     findings = [Finding(claim, [Check("x", 1.0, 0.1, "1", holds)]) for holds in (True, True, False)]
     experiments = list(paper.EXPERIMENTS.values())[:4]
     outcomes = [paper.Outcome(experiment, {}, pd.DataFrame(), findings, 1.0) for experiment in experiments]
-    cli._show_verdicts(outcomes, Path("report.html"))
+    cli.paper._show_verdicts(outcomes, Path("report.html"))
     shown = capsys.readouterr().out
     assert all(experiment.name in shown for experiment in experiments)
     assert re.search(r"all\s+8\s+4\s", shown)

@@ -1,0 +1,5 @@
+"""``python -m ghrr.cli``."""
+
+from ghrr.cli import main
+
+main()

@@ -1,0 +1,272 @@
+"""``ghrr encode``, ``query``, ``decode``: JSON in a file of hypervectors, asked by path, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import ghrr
+from ghrr.cli.shared import console, fail
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ghrr import Match
+    from ghrr.structures import Reading, Record
+
+RecordFile = Annotated[Path, typer.Argument(help="What `ghrr encode` wrote.")]
+OfRecord = Annotated[str | None, typer.Option("--record", help="Only the record with this label.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts: one JSON object per record and line.")]
+_LINES = {".jsonl", ".ndjson"}
+_BLOCK = 1000  # records at a time
+
+
+def encode(  # noqa: PLR0917 (typer reads options from a signature)
+    source: Annotated[Path, typer.Argument(help="A JSON file, or JSON Lines (*.jsonl): one record per line.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, by custom *.safetensors.")],
+    dim: Annotated[int | None, typer.Option(min=1, help="Slots; else as many as the largest record needs.")] = None,
+    m: Annotated[int, typer.Option(min=1, help="Size of each slot's matrix.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same vectors.")] = 0,
+    numbers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH,BANDWIDTH", help="Numbers on a scale, where near ones are alike; else as names."
+        ),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="JSON Lines: the key that names a record; else its line.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Put a JSON document, or each of many, into one hypervector of fixed width."""
+    from ghrr.structures import Record
+
+    if out.exists() and not force:
+        fail(f"{out} is there already; name another file, or write over it with --force")
+    try:
+        scale = _scale(numbers)
+        slots = dim if dim is not None else _enough(source, m)
+        codec = Record(ghrr.Space(dim=slots, m=m, seed=seed), numbers=scale)
+        memory = ghrr.ItemMemory(codec.space)
+        with _progress(source) as progress:
+            task = progress.add_task(source.name, total=source.stat().st_size)
+            for labels, documents, size in _blocks(source, label):
+                memory.add(labels, codec.encode_many(documents))
+                progress.update(task, advance=size)
+        memory.save(out, about=codec.state())
+    except (OSError, ValueError, TypeError) as error:
+        fail(str(error))
+    console.print(f"{_count(len(memory))} of {codec.space} in {out}", soft_wrap=True, highlight=False, markup=False)
+
+
+def query(
+    file: RecordFile,
+    path: Annotated[str, typer.Argument(help='Keys and places, as in born.city or tags.0; or JSON, ["a.b", "c"].')],
+    record: OfRecord = None,
+    as_json: AsJson = False,
+) -> None:
+    """What is at a path of a record, with its score and whether it can be trusted."""
+    try:
+        memory, codec = _open(file)
+        where = _path(path)
+        table = Table("record", "answer", "score", "margin", "confident", box=box.SIMPLE_HEAD)
+        for name, found in _answers(memory, codec, where, record):
+            if as_json:
+                print(json.dumps({"record": name, "path": list(where), **_as_json(found)}))
+            elif isinstance(found, ghrr.Match):
+                answer = "[dim]nothing is there[/]" if found.unknown else escape(_shown(found))
+                table.add_row(escape(name), answer, f"{found.score:.3f}", f"{found.margin:.3f}", _tick(found.confident))
+            else:
+                table.add_row(escape(name), escape(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
+    except (OSError, ValueError, TypeError) as error:
+        fail(str(error))
+    if not as_json:
+        console.print(table)
+
+
+def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -> None:
+    """The whole record as JSON again, with a score for every leaf."""
+    try:
+        memory, codec = _open(file)
+        for names, vectors in _records(memory, record):
+            for name, vector in zip(names, vectors, strict=True):
+                reading = codec.decode(vector)
+                if as_json:
+                    print(json.dumps({"record": name, **_as_json(reading)}))
+                else:
+                    _show_reading(name, reading)
+    except (OSError, ValueError, TypeError) as error:
+        fail(str(error))
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
+    from ghrr.structures import Record
+
+    memory = ghrr.ItemMemory.open(file)
+    if memory.about is None:
+        raise ValueError(f"{file} holds hypervectors, but not how to read them: it is not of `ghrr encode`")
+    return memory, Record.from_state(memory.space, memory.about)
+
+
+def _records(memory: ghrr.ItemMemory, label: str | None) -> Iterator[tuple[list[str], Tensor]]:
+    """Labels and hypervectors, some at a time."""
+    if label is not None and label not in memory:
+        some = ", ".join(memory.labels[:5])
+        raise ValueError(f"there is no record {label!r}; the {len(memory)} labels begin with {some}")
+    names = memory.labels if label is None else [label]
+    for start in range(0, len(names), _BLOCK):
+        yield names[start : start + _BLOCK], memory.vectors(names[start : start + _BLOCK])
+
+
+def _answers(
+    memory: ghrr.ItemMemory, codec: Record, path: tuple[str | int, ...], label: str | None
+) -> Iterator[tuple[str, Match | Reading]]:
+    """What is at a path of each record: a leaf, read for many at once, or where there is none what is below."""
+    for names, vectors in _records(memory, label):
+        for name, vector, [match] in zip(names, vectors, codec.query_many(vectors, [path]), strict=True):
+            yield name, codec.query(vector, *path) if match.unknown else match
+
+
+def _path(text: str) -> tuple[str | int, ...]:
+    """Parts between dots, whole numbers as places; or a JSON list, where a key may hold dots or be a number."""
+    if text.startswith("["):
+        parts = json.loads(text)
+        if not isinstance(parts, list) or not all(isinstance(part, (str, int)) for part in parts):
+            raise ValueError(f"the path {text} must be a list of keys and places")
+        return tuple(parts)
+    return tuple(int(part) if part.isdecimal() else part for part in text.split(".")) if text else ()
+
+
+def _as_json(found: Any) -> dict[str, Any]:
+    if isinstance(found, ghrr.Match):
+        keys = ("score", "margin", "noise", "probability", "confident", "unknown", "error")
+        return {"answer": found.label, "runner_up": found.runner_up, **{key: getattr(found, key) for key in keys}}
+    leaves = [{"path": list(path), **_as_json(match)} for path, match in found.matches.items()]
+    return {"value": _plain(found.value), "leaves": leaves, "unexplained": found.unexplained}
+
+
+def _plain(value: Any) -> Any:
+    """Data for JSON: what is missing in a list is null, in a dict it is left out."""
+    from ghrr.structures import MISSING
+
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if item is not MISSING}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if value is MISSING else value
+
+
+def _shown(match: Any) -> str:
+    return json.dumps(match.label) if match.error is None else f"{match.label:.6g} ± {match.error:.2g}"
+
+
+def _tick(confident: bool) -> str:
+    return "[green]yes[/]" if confident else "[red]no[/]"
+
+
+def _show_reading(name: str, reading: Reading) -> None:
+    console.print(f"[bold]{escape(name)}[/]")
+    console.print_json(data=_plain(reading.value))
+    table = Table("path", "value", "score", "confident", box=box.SIMPLE_HEAD)
+    for path, match in reading.matches.items():
+        where = ".".join(map(str, path))
+        table.add_row(escape(where), escape(_shown(match)), f"{match.score:.3f}", _tick(match.confident))
+    console.print(table)
+    if reading.unexplained > 0.5:
+        left = f"About {reading.unexplained:.0f} leaves' worth is left over that was not read."
+        console.print(left, highlight=False)
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any], int]]:
+    """Labels, documents and bytes, some at a time."""
+    from ghrr.structures import parse_json
+
+    if source.suffix not in _LINES:
+        text = source.read_bytes()
+        yield [source.stem], [_parsed(parse_json, text, str(source))], len(text)
+        return
+    labels: list[str] = []
+    documents: list[Any] = []
+    size = 0
+    with open(source, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            size += len(line)
+            if line.strip():
+                document = _parsed(parse_json, line, f"{source}, line {number}")
+                labels.append(_label(document, key, source, number))
+                documents.append(document)
+            if len(documents) == _BLOCK:
+                yield labels, documents, size
+                labels, documents, size = [], [], 0
+    if documents:
+        yield labels, documents, size
+
+
+def _parsed(parse: Any, text: bytes, where: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _label(document: Any, key: str | None, source: Path, number: int) -> str:
+    if key is None:
+        return str(number)
+    if not isinstance(document, dict) or not isinstance(document.get(key), (str, int)):
+        raise ValueError(f"{source}, line {number}: no string or whole number under {key!r} to name the record by")
+    return str(document[key])
+
+
+def _enough(source: Path, m: int) -> int:
+    """Slots so that the largest record is read with certainty: eight times what suffices for 99 % right answers."""
+    leaves = 1
+    values: set[str] = set()
+    for _, documents, _ in _blocks(source, None):
+        for document in documents:
+            found = list(_leaves(document))
+            leaves = max(leaves, len(found))
+            values.update(map(json.dumps, found))
+    return 8 * ghrr.Space.suggest(leaves, m=m, candidates=max(2, len(values))).dim
+
+
+def _leaves(document: Any) -> Iterator[Any]:
+    stack = [document]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, (dict, list)) and at:
+            stack.extend(at.values() if isinstance(at, dict) else at)
+        else:
+            yield at
+
+
+def _scale(text: str | None) -> Any:
+    from ghrr.structures import Scale
+
+    if text is None:
+        return None
+    try:
+        low, high, bandwidth = map(float, text.split(","))
+    except ValueError:
+        raise ValueError(f"--numbers {text}: give three numbers, LOW,HIGH,BANDWIDTH") from None
+    return Scale(low, high, bandwidth)
+
+
+def _progress(source: Path) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=source.suffix not in _LINES)
+
+
+def _count(records: int) -> str:
+    return "1 record" if records == 1 else f"{records:,} records"

@@ -1,0 +1,11 @@
+"""How the tests call the command line."""
+
+from __future__ import annotations
+
+from typer.testing import CliRunner, Result
+
+from ghrr import cli
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})

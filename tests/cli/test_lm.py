@@ -1,0 +1,116 @@
+"""``ghrr lm``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.common import invoke
+
+SMALL = ["width=16", "layers=1", "heads=2", "context=8", "feed_forward=16", "batch=256", "dropout=0.1"]
+SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lm") / "run"
+    result = invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
+    assert result.exit_code == 0, result.output
+    assert "valid ppl" in result.output
+    return folder
+
+
+def fails(*arguments: str) -> str:
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.output.split())
+
+
+def test_settings_reach_the_run(run: Path) -> None:
+    described = json.loads((run / "run.json").read_text())
+    assert (described["model"]["width"], described["training"]["epochs"], described["training"]["seed"]) == (16, 1, 3)
+
+
+def test_evaluation_agrees_with_training(run: Path) -> None:
+    result = json.loads((run / "result.json").read_text())
+    found = json.loads(invoke("lm", "eval", str(run), "--json").output)
+    assert found["perplexity"] == pytest.approx(result["test_ppl"], rel=1e-5)
+    assert found["words"] == found["tokens"] + 1  # the first has nothing before it
+    closer = json.loads(invoke("lm", "eval", str(run), "--json", "--stride", "2", "--split", "valid").output)
+    assert closer["split"] == "valid"
+    assert "perplexity" in invoke("lm", "eval", str(run)).output
+
+
+def test_text_is_generated(run: Path) -> None:
+    first = invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "1").output
+    assert first == invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "1").output
+    assert first != invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "2").output
+    greedy = invoke("lm", "generate", str(run), "--tokens", "5", "--temperature", "0", "--prompt", "the king")
+    assert greedy.output.startswith("the king")
+
+
+def test_an_existing_run_is_kept(run: Path) -> None:
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    train = ["lm", "train", "grammar", "--out", str(run), "--epochs", "1", *SETTINGS]
+    assert "holds a run already; resume it, or name another folder" in fails(*train, "--seed", "3")
+    assert "its training is seed 3, not 4" in fails(*train, "--seed", "4", "--resume")
+    assert invoke(*train, "--seed", "3", "--resume").exit_code == 0  # it has ended: its result is shown
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ghrr.cli", "lm", "train", "grammar", "--out", str(tmp_path / "r"), *SETTINGS]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "r" / "checkpoint.safetensors").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert "The same command with --resume goes on" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+def test_compare_shows_means(tmp_path: Path) -> None:
+    model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16}
+    runs = [{"label": "rope", "model": {"attention": "rope"}, "seeds": [0, 1]}]
+    plan = {"dataset": "grammar", "model": model, "training": {"epochs": 1, "batch": 1024}, "runs": runs}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    where = ["--out", str(tmp_path / "runs"), "--summary", str(tmp_path / "s.json")]
+    result = invoke("lm", "compare", str(tmp_path / "plan.json"), *where, "--jobs", "2")
+    assert result.exit_code == 0, result.output
+    assert "rope" in result.output
+    assert len(json.loads((tmp_path / "s.json").read_text())["runs"]) == 2
+
+
+def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
+    train = ["lm", "train", "grammar", "--out", str(tmp_path / "new")]
+    assert "give NAME=VALUE with a name among width, layers" in fails(*train, "--set", "depth=3")
+    assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
+    assert "byte-pair tokens have no word limit" in fails(*train, "--bpe", "300", "--limit", "100")
+    assert "without feed-forward the model has" in fails(*train, "--params", "10")
+    assert not (tmp_path / "new").exists()
+    assert "--split must be one of train, valid, test" in fails("lm", "eval", str(run), "--split", "dev")
+    assert "holds no run" in fails("lm", "generate", str(tmp_path))
+    assert "some tokens would be left out" in fails("lm", "eval", str(run), "--stride", "9")
+    (tmp_path / "plan.json").write_text('{"dataset": "grammar"}')
+    assert "missing ['runs']" in fails("lm", "compare", str(tmp_path / "plan.json"))
+    assert "ptb" in fails("lm", "data", "penn")
+
+
+def test_a_corpus_is_taken_from_a_folder_by_hash(tmp_path: Path) -> None:
+    source = tmp_path / "given"
+    source.mkdir()
+    for split in ("train", "valid", "test"):
+        (source / f"{split}.txt").write_text("not the real text\n")
+    message = fails("lm", "data", "ptb", "--source", str(source), "--folder", str(tmp_path / "ptb"))
+    assert "sha256" in message or "hash" in message
+    assert not list((tmp_path / "ptb").glob("*.txt"))

@@ -1,0 +1,155 @@
+"""``ghrr encode``, ``query`` and ``decode``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ghrr
+from ghrr.structures import Record
+from tests.cli.common import invoke
+
+ADA = {
+    "name": "Ada",
+    "born": {"year": 1815, "city": "London"},
+    "tags": ["poet", "countess"],
+    "a.b": {"1": True},
+    "nothing": None,
+}
+
+
+@pytest.fixture
+def ada(tmp_path: Path) -> Path:
+    source, out = tmp_path / "ada.json", tmp_path / "ada.safetensors"
+    source.write_text(json.dumps(ADA))
+    assert invoke("encode", str(source), "-o", str(out)).exit_code == 0
+    return out
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    source, out = tmp_path / "people.jsonl", tmp_path / "people.safetensors"
+    lines = [{"id": f"p{i}", "age": 20 + i, "born": {"city": ["Rome", "Paris"][i % 2]}} for i in range(5)]
+    source.write_text("".join(json.dumps(line) + "\n\n" for line in lines))
+    result = invoke("encode", str(source), "-o", str(out), "--label", "id", "--numbers", "0,100,3")
+    assert result.exit_code == 0, result.output
+    assert "5 records of Space(" in result.output
+    return out
+
+
+def asked(*arguments: str) -> list[dict[str, Any]]:
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.output.splitlines()]
+
+
+def test_a_document_goes_in_and_comes_back(ada: Path) -> None:
+    [found] = asked("decode", str(ada))
+    assert found["value"] == ADA
+    assert found["unexplained"] < 0.5
+    assert all(leaf["confident"] for leaf in found["leaves"])
+    assert ["born", "city"] in [leaf["path"] for leaf in found["leaves"]]
+    table = invoke("decode", str(ada)).output
+    assert "born.city" in table
+    assert '"London"' in table
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [("born.city", "London"), ("tags.1", "countess"), ('["a.b", "1"]', True), ("nothing", None)],
+)
+def test_a_path_is_answered(ada: Path, path: str, answer: object) -> None:
+    [found] = asked("query", str(ada), path)
+    assert (found["answer"], found["confident"], found["unknown"]) == (answer, True, False)
+
+
+@pytest.mark.parametrize("path", ["city.born", "born.town", "tags.7"])
+def test_a_path_that_is_not_there_is_unknown(ada: Path, path: str) -> None:
+    [found] = asked("query", str(ada), path)
+    assert (found["answer"], found["confident"], found["unknown"]) == (None, False, True)
+    assert "nothing is there" in invoke("query", str(ada), path).output
+
+
+def test_what_is_below_a_path_is_answered_too(ada: Path) -> None:
+    [found] = asked("query", str(ada), "born")
+    assert found["value"] == ADA["born"]
+    assert '{"year": 1815, "city": "London"}' in invoke("query", str(ada), "born").output
+
+
+def test_lines_become_a_memory(people: Path) -> None:
+    assert [found["answer"] for found in asked("query", str(people), "born.city")] == ["Rome", "Paris"] * 2 + ["Rome"]
+    [found] = asked("query", str(people), "age", "--record", "p3")
+    assert abs(found["answer"] - 23) < 5 * found["error"]
+    memory = ghrr.ItemMemory.load(people)
+    assert memory.labels == [f"p{i}" for i in range(5)]
+    assert memory.about is not None
+    codec = Record.from_state(memory.space, memory.about)
+    [match] = memory.match(codec.encode_many([{"id": "p2", "age": 22, "born": {"city": "Rome"}}]))  # type: ignore[misc]
+    assert match.label == "p2"
+
+
+def test_the_space_is_chosen_or_given(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_text('{"a": 1}')
+    invoke("encode", str(source), "-o", str(tmp_path / "x"), "--dim", "300", "--m", "2", "--seed", "5")
+    assert ghrr.ItemMemory.open(tmp_path / "x").space == ghrr.Space(dim=300, m=2, seed=5)
+    large = tmp_path / "large.json"
+    large.write_text(json.dumps({f"key {i}": f"value {i}" for i in range(200)}))
+    invoke("encode", str(large), "-o", str(tmp_path / "y"))
+    [found] = asked("decode", str(tmp_path / "y"))
+    assert found["value"] == json.loads(large.read_text())
+
+
+def fails(*arguments: str) -> str:
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.output.split())
+
+
+def test_a_file_that_is_there_is_kept(ada: Path) -> None:
+    before = ada.read_bytes()
+    source = ada.with_suffix(".json")
+    assert "is there already; name another file, or write over it with --force" in fails(
+        "encode", str(source), "-o", str(ada)
+    )
+    assert ada.read_bytes() == before
+    assert invoke("encode", str(source), "-o", str(ada), "--force", "--seed", "1").exit_code == 0
+    assert ada.read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.json", '{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
+        ("x.json", '{"a": NaN}', "NaN is not a number of JSON"),
+        ("x.json", "{", "not a JSON text"),
+        ("x.jsonl", '{"a": 1}\n{"a"\n', "x.jsonl, line 2: parse_json: not a JSON text"),
+        ("x.jsonl", '{"a": 1}\n', "line 1: no string or whole number under 'id' to name the record by"),
+        ("x.jsonl", '{"id": 1}\n{"id": 1}\n', "1"),
+        ("x.json", "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_bad_documents_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    out = tmp_path / "out"
+    assert message in fails("encode", str(tmp_path / name), "-o", str(out), "--label", "id")
+    assert not out.exists()
+
+
+def test_bad_questions_are_named(ada: Path, people: Path, tmp_path: Path) -> None:
+    assert "no such file" in fails("query", str(tmp_path / "none"), "a")
+    assert "not a file of items" in fails("decode", str(ada.with_suffix(".json")))
+    assert "there is no record 'p9'; the 5 labels begin with p0, p1" in fails(
+        "query", str(people), "age", "--record", "p9"
+    )
+    assert "must be a list of keys and places" in fails("query", str(ada), "[1.5]")
+    assert "give three numbers, LOW,HIGH,BANDWIDTH" in fails(
+        "encode", str(ada.with_suffix(".json")), "-o", str(tmp_path / "n"), "--numbers", "1,2"
+    )
+    ghrr.ItemMemory(ghrr.Space(dim=10, m=2), ["a"]).save(tmp_path / "items")
+    assert "but not how to read them" in fails("query", str(tmp_path / "items"), "a")
+    people.write_bytes(people.read_bytes()[:-10])
+    assert "cut short" in fails("query", str(people), "age")
