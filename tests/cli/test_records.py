@@ -59,7 +59,14 @@ def test_a_document_goes_in_and_comes_back(ada: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "answer"),
-    [("born.city", "London"), ("tags.1", "countess"), ('["a.b", "1"]', True), ("nothing", None)],
+    [
+        ("born.city", "London"),
+        ("tags.1", "countess"),
+        ("tags[1]", "countess"),
+        ('["a.b", "1"]', True),
+        ("a.b.1", True),
+        ("nothing", None),
+    ],
 )
 def test_a_path_is_answered(ada: Path, path: str, answer: object) -> None:
     [found] = asked("query", str(ada), path)
@@ -71,6 +78,31 @@ def test_a_path_that_is_not_there_is_unknown(ada: Path, path: str) -> None:
     [found] = asked("query", str(ada), path)
     assert (found["answer"], found["confident"], found["unknown"]) == (None, False, True)
     assert "nothing is there" in invoke("query", str(ada), path).output
+
+
+def test_what_cannot_be_told_is_not_called_absent(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_text(json.dumps({f"key {i}": f"value {i}" for i in range(40)}))
+    invoke("encode", str(source), "-o", str(tmp_path / "x"), "--dim", "12")
+    lines = [invoke("query", str(tmp_path / "x"), f"key {i}").output for i in range(40)]
+    assert any("cannot be told" in line for line in lines)
+    assert not any("nothing is there" in line for line in lines)
+
+
+def test_a_path_with_two_meanings_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_text('{"a.b": 1, "a": {"b": 2}}')
+    invoke("encode", str(source), "-o", str(tmp_path / "x"))
+    assert 'may mean ["a.b"] or ["a", "b"]' in fails("query", str(tmp_path / "x"), "a.b")
+
+
+def test_json_has_no_infinity(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_text('{"x": 0, "y": 100, "z": 0}')
+    invoke("encode", str(source), "-o", str(tmp_path / "x"), "--numbers", "0,100,5")
+    result = invoke("decode", str(tmp_path / "x"), "--json")
+    leaves = json.loads(result.output, parse_constant=pytest.fail)["leaves"]
+    assert None in [leaf["error"] for leaf in leaves]  # infinite at the end of a scale
 
 
 def test_what_is_below_a_path_is_answered_too(ada: Path) -> None:
@@ -130,6 +162,7 @@ def test_a_file_that_is_there_is_kept(ada: Path) -> None:
         ("x.jsonl", '{"a": 1}\n', "line 1: no string or whole number under 'id' to name the record by"),
         ("x.jsonl", '{"id": 1}\n{"id": 1}\n', "1"),
         ("x.json", "[" * 100_000, "nested too deeply"),
+        ("x.jsonl", "\n", "holds no record"),
     ],
 )
 def test_bad_documents_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -146,10 +179,17 @@ def test_bad_questions_are_named(ada: Path, people: Path, tmp_path: Path) -> Non
         "query", str(people), "age", "--record", "p9"
     )
     assert "must be a list of keys and places" in fails("query", str(ada), "[1.5]")
+    assert "the path [bad is not a JSON list" in fails("query", str(ada), "[bad")
+    assert "there is no folder" in fails("encode", str(ada.with_suffix(".json")), "-o", str(tmp_path / "no" / "x"))
     assert "give three numbers, LOW,HIGH,BANDWIDTH" in fails(
         "encode", str(ada.with_suffix(".json")), "-o", str(tmp_path / "n"), "--numbers", "1,2"
     )
     ghrr.ItemMemory(ghrr.Space(dim=10, m=2), ["a"]).save(tmp_path / "items")
     assert "but not how to read them" in fails("query", str(tmp_path / "items"), "a")
-    people.write_bytes(people.read_bytes()[:-10])
+    content = people.read_bytes()
+    changed = bytearray(content)
+    changed[len(content) // 2] ^= 1
+    people.write_bytes(changed)
+    assert "damaged or changed" in fails("query", str(people), "age")
+    people.write_bytes(content[:-10])
     assert "cut short" in fails("query", str(people), "age")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
+import pytest
 import torch
 
 from ghrr import Space
@@ -27,6 +29,23 @@ def found(answer: object) -> Match:
 def noise(items: int, space: Space = SPACE) -> float:
     """Deviation of a score when so many items are bundled."""
     return math.sqrt(items) * space.noise_std
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, *functions: str) -> list[int]:
+    """How many hypervectors the second argument of these functions has, call by call, from now on."""
+    sizes: list[int] = []
+
+    def counted(function: Any) -> Any:
+        def call(x: torch.Tensor, y: torch.Tensor, **options: Any) -> Any:
+            sizes.append(len(y))
+            return function(x, y, **options)
+
+        return call
+
+    for function in functions:
+        module, name = function.rsplit(".", 1)
+        monkeypatch.setattr(function, counted(getattr(importlib.import_module(module), name)))
+    return sizes
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:

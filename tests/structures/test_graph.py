@@ -100,6 +100,13 @@ def test_all_edges_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Graph(SPACE).decode(SPACE.empty()) == []
 
 
+def test_a_graph_that_knows_nothing_finds_nothing() -> None:
+    model, h = Graph(SPACE), SPACE.empty()
+    assert model.neighbours(h, "a") == model.predecessors(h, "a") == model.edge_labels(h, "a", "b") == []
+    assert model.walk(h, "a", ["edge"]) == []
+    assert model.paths(h, "a", "b", hops=2) == []
+
+
 def test_networkx_in_and_out() -> None:
     source = nx.DiGraph()
     source.add_edge("a", "b", label="likes")
@@ -132,6 +139,11 @@ def test_bad_graphs() -> None:
             model.encode(wrong([edge]))
     with pytest.raises(TypeError, match="needs a string that is not empty, got int 2"):
         model.encode(wrong([("a", 2)]))
+    for bad in (None, 3, "ab"):
+        with pytest.raises(
+            TypeError, match=re.escape("Graph.encode: needs a list of edges (source, label, target), got")
+        ):
+            model.encode(wrong(bad))
     h = model.encode(EDGES)
     with pytest.raises(ValueError, match="hops must be a whole number of at least 1"):
         model.paths(h, "Ada", "Ralph", hops=0)

@@ -10,7 +10,7 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.structures import HashTable
-from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, wrong
 
 CAPITALS = {"France": "Paris", "Peru": "Lima", "Kenya": "Nairobi", "Japan": "Tokyo"}
 
@@ -64,6 +64,27 @@ def test_many_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         table.get_many(rows, ["a", "b"])
 
 
+def test_few_terms_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [CAPITALS, {}, {"a": "x", "b": "y", "c": "x"}]
+    want = HashTable(SPACE).encode(many)
+    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 3 * SPACE.total_dim)
+    sizes = count_calls(monkeypatch, "ghrr.structures.hash_table.bind")
+    assert close(HashTable(SPACE).encode(many), want)
+    assert sizes == [3, 3, 1]
+
+
+def test_put_refuses_where_it_cannot_be_told_what_is_there() -> None:
+    """An entry that looks more like noise than not was taken for none, and the key had two values then."""
+    table = HashTable(Space.from_total(60, 2, seed=3))
+    entries = {f"k{n}": f"v{n}" for n in range(40)}
+    h = table.encode(entries)
+    assert any(match.unknown for match in table.get_many(h, list(entries)))
+    for key in entries:
+        with pytest.raises(ValueError, match=f"HashTable.put: what '{key}' has now cannot be told with certainty"):
+            table.put(h, key, "new")
+    assert "new" not in table.values.names
+
+
 def test_entries_are_put_replaced_and_removed() -> None:
     table = HashTable(SPACE)
     h = table.put(SPACE.empty(), "a", "x")
@@ -101,7 +122,7 @@ def test_bad_tables() -> None:
     for bad in ({"a": 1}, {1: "a"}, {"": "a"}):
         with pytest.raises(TypeError, match=re.escape("HashTable.encode: needs a string that is not empty, got")):
             table.encode(wrong(bad))
-    for other in ("text", [["a", "b"]]):
+    for other in ("text", [["a", "b"]], None):
         with pytest.raises(TypeError, match="needs a dict of strings or a list of them"):
             table.encode(wrong(other))
     with pytest.raises(ValueError, match="nothing is known yet to choose from"):

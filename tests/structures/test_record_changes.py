@@ -84,10 +84,13 @@ def test_an_old_value_that_is_given_need_not_be_read() -> None:
     codec = Record(crowded)
     document = {f"k{n}": f"v{n}" for n in range(40)}
     h = codec.encode(document)
-    with pytest.raises(ValueError, match=re.escape("Record.update: what is at")) as caught:
-        for n in range(40):  # hopeless in this small space: some look like an answer, none is certain
-            codec.update(h, [f"k{n}"], "new")
-    assert "give it as old=" in str(caught.value)
+    matches = codec.query_many(h, [[key] for key in document])
+    assert any(match.unknown for match in matches)  # hopeless in this small space: some even look like nothing
+    for key in document:
+        with pytest.raises(ValueError, match=r"cannot be told with certainty .* give it as old="):
+            codec.update(h, [key], "new")
+        with pytest.raises(ValueError, match=r"cannot be told with certainty .* give it as old="):
+            codec.delete(h, [key])
     assert close(codec.update(h, ["k3"], "new", old="v3"), codec.encode({**document, "k3": "new"}))
     del document["k3"]
     assert close(codec.delete(h, ["k3"], old="v3"), codec.encode(document))
@@ -120,6 +123,20 @@ def test_merge_needs_certainty() -> None:
     crowded = codec.encode({f"k{n}": f"v{n}" for n in range(40)})
     with pytest.raises(ValueError, match=re.escape("Record.merge: what is at")):
         codec.merge(crowded, codec.encode({"k1": "x"}))
+
+
+def test_merge_is_right_or_refused_when_many_paths_are_known() -> None:
+    """Each of thousands of paths is probably empty, but not all are: what is overlooked would stay beside the new."""
+    known = [f"k{n}" for n in range(2000)]
+    roomy, crowded = Record(SPACE), Record(Space.from_total(60, 2, seed=3))
+    first, second = dict.fromkeys(known[:40], "x"), dict.fromkeys(known[20:50], "y")
+    for codec in (roomy, crowded):
+        codec.encode_many([{key: "x", "other": "y"} for key in known])
+    a, b = roomy.encode_many([first, second])
+    assert close(roomy.merge(a, b), roomy.encode(first | second))
+    a, b = crowded.encode_many([first, second])
+    with pytest.raises(ValueError, match=r"Record.merge: what is at .*, if anything, cannot be told .* use a larger"):
+        crowded.merge(a, b)
 
 
 def test_numbers_on_a_scale_are_taken_out_nearly() -> None:
@@ -190,7 +207,7 @@ def test_changes_of_many_records_at_once_are_refused() -> None:
         lambda: codec.decode(rows),
         lambda: codec.query(rows, "name"),
     ):
-        with pytest.raises(ValueError, match=re.escape("needs one record, (dim, m, m); got a complex64 tensor")):
+        with pytest.raises(ValueError, match=re.escape("needs one hypervector, (dim, m, m), not a batch; got")):
             change()
 
 

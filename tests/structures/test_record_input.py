@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import torch
 
+from ghrr import Space
 from ghrr.structures import Record, Scale, parse_json
-from tests.structures.common import SPACE, close, wrong
+from tests.structures.common import SPACE, close, found, wrong
 
 GOOD = {"name": "Ada", "tags": ["poet"]}
 
@@ -125,10 +126,18 @@ def test_settings() -> None:
         Scale(3, 3, bandwidth=1)
     with pytest.raises(ValueError, match="Scale: bandwidth must lie in"):
         Scale(0, 3, bandwidth=0)
+    for low, high, bandwidth in ((0, 1e9, 1), (-1e308, 1e308, 1), (0, 1, 1e-300)):
+        with pytest.raises(ValueError, match="too many to try when reading; there may be 262144: give a bandwidth of"):
+            Scale(low, high, bandwidth)
     with pytest.raises(
         ValueError, match=re.escape("Record: a[1]: 101 is outside of Scale(low=0, high=100, bandwidth=1)")
     ):
         Record(SPACE, numbers=Scale(0, 100, bandwidth=1)).encode({"a": [5, 101]})
+
+
+def test_the_longest_scale_can_be_read() -> None:
+    codec = Record(Space(5, 2, seed=1), numbers=Scale(0, (1 << 18) - 1, bandwidth=2))
+    assert found(codec.query(codec.encode({"n": 123456.0}), "n")).label == pytest.approx(123456, abs=1)
 
 
 # --------------------------------------------------------------------------------------------------------- JSON text

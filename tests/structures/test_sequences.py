@@ -10,7 +10,7 @@ import torch
 import ghrr
 from ghrr import Space, encoding
 from ghrr.structures import Chain, Sequence
-from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, wrong
 
 WORDS = ["to", "be", "or", "not", "maybe"]
 
@@ -80,6 +80,18 @@ def test_lists_of_unequal_length() -> None:
     assert Sequence(SPACE).decode(SPACE.empty()) == []
 
 
+def test_few_terms_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, whole = Sequence(SPACE), Sequence(SPACE)
+    many = [WORDS, ["a", "b"], [], ["b"]]
+    want = whole.encode(many)
+    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 3 * SPACE.total_dim)
+    sizes = count_calls(monkeypatch, "ghrr.structures.sequence.bind", "ghrr.encoding.sequences.unbind")
+    rows = model.encode(many)
+    assert close(rows, want)
+    assert [match.label for match in model.read(rows[0], 0, 5)] == WORDS
+    assert sizes == [3, 3, 2, 3, 2]
+
+
 def test_bad_sequences() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
@@ -92,7 +104,7 @@ def test_bad_sequences() -> None:
         model.item(h, -1)
     with pytest.raises(ValueError, match="stop must be a whole number of at least 3"):
         model.read(h, 3, 2)
-    with pytest.raises(ValueError, match="needs one sequence"):
+    with pytest.raises(ValueError, match="needs one hypervector"):
         model.decode(torch.stack([h, h]))
     with pytest.raises(ValueError, match="nothing is known yet"):
         Sequence(SPACE).item(h, 0)

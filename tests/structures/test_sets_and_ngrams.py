@@ -40,6 +40,18 @@ def test_counts_come_back() -> None:
         assert abs(model.count(h, name) - count) < 5 * noise(1 + 4 + 25 + 144)
 
 
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_the_same_names_in_another_order_leave_a_share(m: int) -> None:
+    """1/m² for two names and 2/m² for aab and baa, whatever the dimension."""
+    space = Space(20_000, m, seed=5)
+    model = Set(space)
+    for words, share in ((("ab", "ba"), 1 / m**2), (("aab", "baa"), 2 / m**2), (("ab", "cd"), 0.0)):
+        one, other = (model.encode([tuple(word)]) for word in words)
+        assert (
+            abs(model.common(one, other) - share) < 6 * (1 / space.dim) ** 0.5
+        )  # slots are independent, within [-1, 1]
+
+
 def test_the_noise_of_counts_is_that_of_theory() -> None:
     """Names that are not there, for own and for shared rotations: deviation √E · noise_std."""
     for space in (Space(60, 2, seed=4), Space(60, 2, rotation="shared", seed=4)):
@@ -156,6 +168,8 @@ def test_all_runs_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.decode(h) == want
     monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 5 * LARGE.total_dim)
     assert model.decode(h) == want
+    for n in (1, 2, 3):
+        assert NGrams(SPACE, n).decode(SPACE.empty()) == {}
     single = NGrams(SPACE, 1)
     assert single.decode(single.encode(list("aab"))) == {("a",): 2, ("b",): 1}
 

@@ -37,6 +37,20 @@ def test_everything_from_the_top() -> None:
     assert Stack(SPACE).decode(SPACE.empty()) == []
 
 
+def test_an_overloaded_stack_is_read_as_far_as_it_is_certain() -> None:
+    """Where wrong names were taken out, there was always another one that looked likely: it went on for ever."""
+    model = Stack(Space(2, 2, seed=1))
+    read = model.decode(model.encode(["n0", "n1"] * 150))
+    assert all(match.confident for match in read)
+    assert len(read) < 300
+    roomy = Stack(SPACE)
+    h = roomy.encode(NAMES)
+    assert [match.label for match in roomy.decode(h, most=2)] == NAMES[:1:-1]
+    assert roomy.decode(h, most=0) == []
+    with pytest.raises(ValueError, match=re.escape("Stack.decode: most must be a whole number of at least 0")):
+        roomy.decode(h, most=-1)
+
+
 def test_a_stack_is_a_sum_of_powers() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     model = Stack(space)
@@ -75,7 +89,7 @@ def test_bad_stacks() -> None:
         model.push(SPACE.empty(), wrong(3))
     with pytest.raises(TypeError, match=re.escape("Stack.encode: needs a list of strings, got str 'text'")):
         model.encode("text")
-    with pytest.raises(ValueError, match="needs one stack"):
+    with pytest.raises(ValueError, match="needs one hypervector"):
         model.push(SPACE.empty(2), "a")
     with pytest.raises(ValueError, match="nothing is known yet"):
         model.peek(SPACE.empty())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from ghrr import Match
     from ghrr.structures import Reading, Record
+    from ghrr.structures.layout import Layout
 
 RecordFile = Annotated[Path, typer.Argument(help="What `ghrr encode` wrote.")]
 OfRecord = Annotated[str | None, typer.Option("--record", help="Only the record with this label.")]
@@ -49,6 +52,8 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
 
     if out.exists() and not force:
         fail(f"{out} is there already; name another file, or write over it with --force")
+    if not out.parent.is_dir():
+        fail(f"there is no folder {out.parent} to write {out.name} to")
     try:
         scale = _scale(numbers)
         slots = dim if dim is not None else _enough(source, m)
@@ -59,6 +64,8 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
             for labels, documents, size in _blocks(source, label):
                 memory.add(labels, codec.encode_many(documents))
                 progress.update(task, advance=size)
+        if not len(memory):
+            raise ValueError(f"{source} holds no record")
         memory.save(out, about=codec.state())
     except (OSError, ValueError, TypeError) as error:
         fail(str(error))
@@ -74,13 +81,13 @@ def query(
     """What is at a path of a record, with its score and whether it can be trusted."""
     try:
         memory, codec = _open(file)
-        where = _path(path)
+        where = _path(path, codec.layout)
         table = Table("record", "answer", "score", "margin", "confident", box=box.SIMPLE_HEAD)
         for name, found in _answers(memory, codec, where, record):
             if as_json:
-                print(json.dumps({"record": name, "path": list(where), **_as_json(found)}))
+                print(json.dumps({"record": name, "path": list(where), **_as_json(found)}, allow_nan=False))
             elif isinstance(found, ghrr.Match):
-                answer = "[dim]nothing is there[/]" if found.unknown else escape(_shown(found))
+                answer = f"[dim]{_absent(found)}[/]" if found.unknown else escape(_shown(found))
                 table.add_row(escape(name), answer, f"{found.score:.3f}", f"{found.margin:.3f}", _tick(found.confident))
             else:
                 table.add_row(escape(name), escape(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
@@ -98,7 +105,7 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
             for name, vector in zip(names, vectors, strict=True):
                 reading = codec.decode(vector)
                 if as_json:
-                    print(json.dumps({"record": name, **_as_json(reading)}))
+                    print(json.dumps({"record": name, **_as_json(reading)}, allow_nan=False))
                 else:
                     _show_reading(name, reading)
     except (OSError, ValueError, TypeError) as error:
@@ -114,6 +121,7 @@ def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
     memory = ghrr.ItemMemory.open(file)
     if memory.about is None:
         raise ValueError(f"{file} holds hypervectors, but not how to read them: it is not of `ghrr encode`")
+    memory.verify()
     return memory, Record.from_state(memory.space, memory.about)
 
 
@@ -136,20 +144,39 @@ def _answers(
             yield name, codec.query(vector, *path) if match.unknown else match
 
 
-def _path(text: str) -> tuple[str | int, ...]:
-    """Parts between dots, whole numbers as places; or a JSON list, where a key may hold dots or be a number."""
+def _path(text: str, layout: Layout) -> tuple[str | int, ...]:
+    """Parts between dots, whole numbers as places; or a JSON list, where a key may hold dots or be a number.
+
+    What is written like a path that is known is that path, so all that ``decode`` shows can be asked.
+    """
     if text.startswith("["):
-        parts = json.loads(text)
+        try:
+            parts = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"the path {text} is not a JSON list: {error}") from error
         if not isinstance(parts, list) or not all(isinstance(part, (str, int)) for part in parts):
             raise ValueError(f"the path {text} must be a list of keys and places")
         return tuple(parts)
-    return tuple(int(part) if part.isdecimal() else part for part in text.split(".")) if text else ()
+    known = [path for node in range(1, len(layout.children)) if _written(path := layout.path(node)) == text]
+    if len(known) > 1:
+        raise ValueError(f"the path {text} may mean {' or '.join(json.dumps(path) for path in known)}; write it so")
+    if known:
+        return known[0]
+    plain = re.sub(r"\[(\d+)\]", r".\1", text)
+    return tuple(int(part) if part.isdecimal() else part for part in plain.split(".")) if text else ()
+
+
+def _written(path: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, path))
 
 
 def _as_json(found: Any) -> dict[str, Any]:
     if isinstance(found, ghrr.Match):
         keys = ("score", "margin", "noise", "probability", "confident", "unknown", "error")
-        return {"answer": found.label, "runner_up": found.runner_up, **{key: getattr(found, key) for key in keys}}
+        values = {key: getattr(found, key) for key in keys}
+        if found.error is not None and not math.isfinite(found.error):
+            values["error"] = None  # at the end of a scale; JSON has no infinity
+        return {"answer": found.label, "runner_up": found.runner_up, **values}
     leaves = [{"path": list(path), **_as_json(match)} for path, match in found.matches.items()]
     return {"value": _plain(found.value), "leaves": leaves, "unexplained": found.unexplained}
 
@@ -169,6 +196,10 @@ def _shown(match: Any) -> str:
     return json.dumps(match.label) if match.error is None else f"{match.label:.6g} ± {match.error:.2g}"
 
 
+def _absent(match: Match) -> str:
+    return "nothing is there" if match.probability_unknown >= match.level else "cannot be told"
+
+
 def _tick(confident: bool) -> str:
     return "[green]yes[/]" if confident else "[red]no[/]"
 
@@ -178,7 +209,7 @@ def _show_reading(name: str, reading: Reading) -> None:
     console.print_json(data=_plain(reading.value))
     table = Table("path", "value", "score", "confident", box=box.SIMPLE_HEAD)
     for path, match in reading.matches.items():
-        where = ".".join(map(str, path))
+        where = _written(path)
         table.add_row(escape(where), escape(_shown(match)), f"{match.score:.3f}", _tick(match.confident))
     console.print(table)
     if reading.unexplained > 0.5:
@@ -193,7 +224,7 @@ def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any
     """Labels, documents and bytes, some at a time."""
     from ghrr.structures import parse_json
 
-    if source.suffix not in _LINES:
+    if source.suffix.lower() not in _LINES:
         text = source.read_bytes()
         yield [source.stem], [_parsed(parse_json, text, str(source))], len(text)
         return
@@ -265,7 +296,7 @@ def _scale(text: str | None) -> Any:
 
 def _progress(source: Path) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=source.suffix not in _LINES)
+    return Progress(*columns, console=console, transient=True, disable=source.suffix.lower() not in _LINES)
 
 
 def _count(records: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -278,7 +279,7 @@ class ItemMemory:
         """Write all items to one safetensors file, complete or not at all. When this returns they are on the disk.
 
         A JSON object ``about`` them is kept in the file and is the ``about`` of the memory that is read from it: how to
-        decode them, for example.
+        decode them, for example. Without one, that of this memory is kept.
 
         Examples
         --------
@@ -290,12 +291,12 @@ class ItemMemory:
         >>> ItemMemory.load(path)
         ItemMemory(2 items, float32, TorchBackend, Space(dim=100, m=2, seed=0))
         """
-        self._write(path, self._ids, about)
-        self.about = about
+        self.about = self.about if about is None else _checked_note(about)
+        self._write(path, self._ids)
 
-    def _write(self, path: PathLike, items: dict[str, int], about: dict[str, Any] | None = None) -> str:
+    def _write(self, path: PathLike, items: dict[str, int]) -> str:
         step = rows_per_chunk(2 * self.space.total_dim, 1)
-        return write_segment(path, self.space, self.storage, items, self._backend.stored, step=step, about=about)
+        return write_segment(path, self.space, self.storage, items, self._backend.stored, step=step, about=self.about)
 
     def commit(self, folder: PathLike | None = None) -> None:
         """Write what was added and removed since the last time to a folder. When this returns it is on the disk.
@@ -414,7 +415,7 @@ class ItemMemory:
 
     def _belongs_to(self, path: PathLike, manifest: Manifest, segments: Sequence[Segment]) -> None:
         """Remember the folder that this memory was read from, to commit to it, and what the file says."""
-        self.about = segments[0].about
+        self.about = next((s.about for s in reversed(segments) if s.about is not None), None)
         if manifest.entries and self.storage == segments[0].storage:
             self._folder, self._manifest, self._removed = _real(path), manifest, set(manifest.removed)
             self._next_id = manifest.next_id
@@ -434,6 +435,16 @@ def _read(path: PathLike, space: Space | None) -> tuple[Manifest, list[Segment]]
     if space is not None and segments[0].space != space:
         raise ValueError(f"ItemMemory: {str(path)!r} holds items of {segments[0].space}, not of {space}")
     return manifest, segments
+
+
+def _checked_note(about: Any) -> dict[str, Any]:
+    try:
+        if not isinstance(about, dict):
+            raise TypeError("not a dict")
+        json.dumps(about, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"ItemMemory.save: about must be a JSON object, got {describe(about)} ({error})") from error
+    return about
 
 
 def _real(path: PathLike) -> Path:

@@ -2,7 +2,10 @@ r"""Automaton: a deterministic machine of states, run on words:
 :math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
 
 A step unbinds S * A from the left and cleans up the next state, so that noise does not add up over a word. A machine of
-n transitions answers with noise of about :math:`\sqrt{n/(2Dm^2)}`.
+n transitions answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. This law knows of independent transitions only: one
+and its reversal, (s, a) to t and (t, a) to s, leave a share of each other that no dimension removes, about
+:math:`1/m^2`, as words of the same atoms in another order do. For m = 2 and small margins, a transition that is absent
+may then be called confident; use m >= 4 there.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ghrr.algebra import bind, bind_bundle, bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names, runs
+from ghrr.structures.book import Book, check_name, check_names, one_of, runs
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Automaton:
 
     def step(self, h: Tensor | Hypervector, state: str, symbol: str) -> Match:
         """The state after a symbol; unknown if there is no such transition."""
-        x = as_tensor("Automaton.step", h, self.space)
+        x = one_of("Automaton.step", h, self.space)
         before = self.states.lookup([check_name("Automaton.step", state)])
         read = self.symbols.lookup([check_name("Automaton.step", symbol)])
         answer = unbind(x, bind(before, read), side="left")
@@ -92,16 +95,17 @@ class Automaton:
 
     def start(self, h: Tensor | Hypervector) -> Match:
         """The state in which the machine starts."""
-        x = as_tensor("Automaton.start", h, self.space)
+        x = one_of("Automaton.start", h, self.space)
         return self.states.match(unbind(x, self._start, side="left")[None], level=self.level)[0]
 
     def final(self, h: Tensor | Hypervector) -> list[Match]:
         """The states in which it may end."""
-        x = as_tensor("Automaton.final", h, self.space)
+        x = one_of("Automaton.final", h, self.space)
         return self.states.members(unbind(x, self._end, side="left")[None], level=self.level)[0]
 
     def run(self, h: Tensor | Hypervector, word: Iterable[str]) -> Run:
         """Read a word, a list of symbols or a string of letters, from the start on."""
+        h = one_of("Automaton.run", h, self.space)
         at = self.start(h)
         states = [at]
         for symbol in check_names("Automaton.run", list(word)):
@@ -115,7 +119,7 @@ class Automaton:
 
     def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, str], str]:
         """All transitions between known states that are certain."""
-        x = as_tensor("Automaton.decode", h, self.space)
+        x = one_of("Automaton.decode", h, self.space)
         pairs = [(state, symbol) for state in self.states.names for symbol in self.symbols.names]
         found: dict[tuple[str, str], str] = {}
         for run in runs(len(pairs), self.space):

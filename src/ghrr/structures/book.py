@@ -136,15 +136,17 @@ class Book:
 
         Each name is judged by itself; beforehand one of all names is expected to be there.
         """
+        if not len(self):
+            return [[] for _ in answers]
         energy = similarity(answers, answers) if energy is None else energy.expand(len(answers))
         noise = answer_noise(self.space, energy, bound=bound)
-        step = max(1, _CHUNK_SCORES // max(1, len(self)))
+        step = max(1, _CHUNK_SCORES // len(self))
         found: list[list[Match]] = []
         for part, deviation in zip(torch.split(answers, step), torch.split(noise, step), strict=True):
             scores = pairwise_similarity(part, self.vectors)
             for row, sigma in zip(scores, deviation, strict=True):
                 # The odds are even at 1/2 + σ² log N: what is below need not be looked at.
-                likely = (row > 0.5 + float(sigma) ** 2 * math.log(max(1, len(self)))).nonzero()[:, 0]
+                likely = (row > 0.5 + float(sigma) ** 2 * math.log(len(self))).nonzero()[:, 0]
                 order = likely[row[likely].argsort(descending=True, stable=True)]
                 labels = [[self.names[place]] for place in order.tolist()]
                 found.append(
@@ -159,6 +161,24 @@ def runs(count: int, space: Space) -> list[slice]:
     """Places 0 to ``count`` in runs of as many hypervectors as may exist at a time."""
     step = max(1, _CHUNK_NUMBERS // space.total_dim)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def sparse_odds(count: int, x: Tensor) -> float:
+    """Odds beforehand that nothing of x is at one of ``count`` places: the energy of x says how many are taken."""
+    return max(1.0, count / max(1.0, float(similarity(x, x))) - 1)
+
+
+def is_settled(match: Match) -> bool:
+    """Whether it is certain what is there, or certain that nothing is: only then may something be changed."""
+    return match.confident or match.probability_unknown >= match.level
+
+
+def one_of(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
+    """As :func:`as_tensor`, for what reads one hypervector at a time: a batch is refused."""
+    one = as_tensor(operation, x, space)
+    if one.ndim != 3:
+        raise ValueError(f"{operation}: needs one hypervector, (dim, m, m), not a batch; got {describe(one)}")
+    return one
 
 
 def as_tensor(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:

@@ -2,7 +2,10 @@ r"""Chain: a sequence by chained binding, :math:`x_1 + x_1 * x_2 + x_1 * x_2 * x
 
 No positions are needed: each element is bound to all before it, in order. Unbinding a beginning from the left leaves
 what follows it. Two chains with the same beginning share it; for m = 1 the order inside a beginning is lost. A chain of
-n elements answers with noise of about :math:`\sqrt{n/(2Dm^2)}`.
+n elements answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. This law knows of independent beginnings only: those of
+the same elements in another order leave a share of each other that no dimension removes (ab and ba :math:`1/m^2`, aab
+and baa :math:`2/m^2`). For m = 2, or many repetitions, an element that is absent may then be called confident; use
+m >= 4 there.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ghrr.algebra import bind, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_names
+from ghrr.structures.book import Book, as_tensor, check_names, one_of
 
 
 class Chain:
@@ -81,21 +84,21 @@ class Chain:
 
     def next(self, h: Tensor | Hypervector, beginning: Items[str]) -> Match:
         """The element after a beginning."""
-        x = as_tensor("Chain.next", h, self.space)
+        x = one_of("Chain.next", h, self.space)
         answer = unbind(x, self.beginning(beginning), side="left")
         return self.names.match(answer[None], energy=similarity(x, x), level=self.level)[0]
 
     def item(self, h: Tensor | Hypervector, place: int) -> Match:
         """The element at a place, from 0; all before it are read on the way."""
         place = check_integer("Chain.item", "place", place, least=0)
-        found = self.decode(h, most=place + 1)
+        found = self.decode(one_of("Chain.item", h, self.space), most=place + 1)
         if len(found) <= place:
             raise IndexError(f"Chain.item: nothing is certain at place {place}; the chain was read up to {len(found)}")
         return found[place]
 
     def decode(self, h: Tensor | Hypervector, most: int = 1000) -> list[Match]:
         """The elements from the front, up to the first that is unknown; each is taken out before the next is read."""
-        x = as_tensor("Chain.decode", h, self.space)
+        x = one_of("Chain.decode", h, self.space)
         most = check_integer("Chain.decode", "most", most, least=0)
         found: list[Match] = []
         while len(found) < most and len(self.names):

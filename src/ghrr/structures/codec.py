@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_real
-from ghrr.algebra import bind, bind_bundle, similarity, unbind
+from ghrr.algebra import bind, bind_bundle, pairwise_similarity, similarity, unbind
 from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.space import Space
 from ghrr.structures.batch import Batch
-from ghrr.structures.book import runs
+from ghrr.structures.book import runs, sparse_odds
 from ghrr.structures.layout import Layout, Path, show
 from ghrr.structures.leaf_book import LeafBook
 from ghrr.structures.leaves import Scale
@@ -55,14 +55,29 @@ class Codec:
     def _match(self, rows: Tensor, keys: Tensor, *, odds: float = 1.0) -> list[Match]:
         """The best match in every row under every key: ``(n, dim, m, m)``, ``(p, dim, m, m)`` to n · p matches."""
         energy = similarity(rows, rows)
+        shares = self._shares(keys)
         found = []
         for run in runs(len(rows) * len(keys), self.space):
             pair = torch.arange(run.start, run.stop)
             row, key = pair // len(keys), pair % len(keys)
             answers = unbind(rows[row], keys[key], side="left")
             noise = answer_noise(self.space, energy[row])
-            found += self.leaves.match(answers, noise=noise, level=self.level, odds=odds)
+            found += self.leaves.match(answers, noise=noise, level=self.level, odds=odds, share=shares[key])
         return found
+
+    def _shares(self, keys: Tensor) -> Tensor:
+        """What leaves at other known paths may add to a score at each key, ``(p,)``: their keys' similarities, summed.
+
+        The same steps in another order are not independent: "a, a, b" and "b, a, a" have a similarity of one half for
+        m = 2, whatever the dimension. A similarity of 1 is the path itself, or for m = 1 what cannot be told from it.
+        """
+        known = self.layout.leaf_vectors()
+        shares = torch.zeros(len(keys), dtype=torch.float64)
+        for run in runs(len(keys), self.space):
+            overlap = pairwise_similarity(keys[run], known).double()
+            related = (overlap > 6 * self.space.noise_std) & (overlap < 0.99)
+            shares[run] = torch.where(related, overlap, 0.0).sum(dim=-1)
+        return shares
 
     def _cancel(self, x: Tensor, paths: list[Path], *, odds: float = 1.0) -> tuple[dict[Path, Match], Tensor]:
         """Matches at paths, and what is left of x without those that are confident; found round by round."""
@@ -93,7 +108,7 @@ class Codec:
 
     def _read(self, x: Tensor, paths: list[Path], *, sparse: bool) -> Reading:
         """Read leaves; with ``sparse`` most of the paths may be empty, and only what is certain is kept."""
-        odds = max(1.0, len(paths) / max(1.0, float(similarity(x, x))) - 1) if sparse else 1.0
+        odds = sparse_odds(len(paths), x) if sparse else 1.0
         found, residual = self._cancel(x, paths, odds=odds)
         if sparse:
             found = {path: match for path, match in found.items() if match.confident}

@@ -18,7 +18,7 @@ from ghrr.algebra import bind, bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names, runs
+from ghrr.structures.book import Book, check_name, check_names, one_of, runs
 
 if TYPE_CHECKING:
     import networkx
@@ -62,6 +62,8 @@ class Graph:
 
     def encode(self, edges: Iterable[Sequence[str]]) -> Tensor:
         """The hypervector of edges ``(source, label, target)``, or ``(source, target)``; each counts once."""
+        if isinstance(edges, str) or not isinstance(edges, Iterable):
+            raise TypeError(f"Graph.encode: needs a list of edges (source, label, target), got {describe(edges)}")
         checked = dict.fromkeys(_checked_edge(edge) for edge in edges)
         if not checked:
             return self.space.empty()
@@ -71,25 +73,25 @@ class Graph:
 
     def neighbours(self, h: Tensor | Hypervector, node: str, label: str = EDGE) -> list[Match]:
         """All nodes that an edge of this label leads to."""
-        x = as_tensor("Graph.neighbours", h, self.space)
+        x = one_of("Graph.neighbours", h, self.space)
         return self._ahead(x, [(check_name("Graph.neighbours", node), check_name("Graph.neighbours", label))])[0]
 
     def predecessors(self, h: Tensor | Hypervector, node: str, label: str = EDGE) -> list[Match]:
         """All nodes from which an edge of this label leads here."""
-        x = as_tensor("Graph.predecessors", h, self.space)
+        x = one_of("Graph.predecessors", h, self.space)
         end = bind(self._label("Graph.predecessors", label), self._node("Graph.predecessors", node))
         return self.nodes.members(unbind(x, end, side="right")[None], energy=similarity(x, x), level=self.level)[0]
 
     def edge_labels(self, h: Tensor | Hypervector, source: str, target: str) -> list[Match]:
         """The labels of all edges from one node to another."""
-        x = as_tensor("Graph.edge_labels", h, self.space)
+        x = one_of("Graph.edge_labels", h, self.space)
         answer = unbind(x, self._node("Graph.edge_labels", source), side="left")
         answer = unbind(answer, self._node("Graph.edge_labels", target), side="right")
         return self.labels.members(answer[None], energy=similarity(x, x), level=self.level)[0]
 
     def walk(self, h: Tensor | Hypervector, start: str, labels: Sequence[str]) -> list[str]:
         """Where edges of these labels lead to, one after the other: all nodes at the end, sorted."""
-        x = as_tensor("Graph.walk", h, self.space)
+        x = one_of("Graph.walk", h, self.space)
         at = [check_name("Graph.walk", start)]
         for label in check_names("Graph.walk", labels):
             reached = self._ahead(x, [(node, label) for node in at])
@@ -98,7 +100,7 @@ class Graph:
 
     def paths(self, h: Tensor | Hypervector, source: str, target: str, hops: int) -> list[list[Edge]]:
         """All ways from one node to another over at most so many edges of any label, without a node twice."""
-        x = as_tensor("Graph.paths", h, self.space)
+        x = one_of("Graph.paths", h, self.space)
         hops = check_integer("Graph.paths", "hops", hops, least=1)
         check_name("Graph.paths", source)
         check_name("Graph.paths", target)
@@ -119,7 +121,7 @@ class Graph:
 
     def decode(self, h: Tensor | Hypervector) -> list[Edge]:
         """All edges between known nodes that are certain, in the order in which nodes and labels were met."""
-        x = as_tensor("Graph.decode", h, self.space)
+        x = one_of("Graph.decode", h, self.space)
         return [edge for edges in self._edges_from(x, self.nodes.names).values() for edge in edges]
 
     def _edges_from(self, x: Tensor, nodes: Sequence[str]) -> dict[str, list[Edge]]:

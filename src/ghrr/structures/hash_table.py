@@ -6,7 +6,7 @@ unbinding its value from the right. Of n entries the right answer scores 1 withi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from ghrr.algebra import bind, bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names, runs
+from ghrr.structures.book import Book, as_tensor, check_name, check_names, is_settled, one_of, runs
 
 
 class HashTable:
@@ -56,6 +56,8 @@ class HashTable:
         """The hypervector of a dict, or of each of a list of dicts."""
         if isinstance(entries, Mapping):
             return self.encode([entries])[0]
+        if not isinstance(entries, Iterable):
+            raise TypeError(f"HashTable.encode: needs a dict of strings or a list of them, got {describe(entries)}")
         sizes = []
         keys: list[str] = []
         values: list[str] = []
@@ -65,9 +67,12 @@ class HashTable:
             keys += check_names("HashTable.encode", list(table))
             values += check_names("HashTable.encode", list(table.values()))
             sizes.append(len(table))
-        bound = bind(self.keys.vectors_of(keys), self.values.vectors_of(values))
         rows = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes, dtype=torch.long))
-        return self.space.empty(len(sizes)).index_add_(0, rows, bound)
+        total = self.space.empty(len(sizes))
+        for run in runs(len(keys), self.space):
+            bound = bind(self.keys.vectors_of(keys[run]), self.values.vectors_of(values[run]))
+            total.index_add_(0, rows[run], bound)
+        return total
 
     def get(self, h: Tensor | Hypervector, key: str) -> Match:
         """The value of a key: it is unbound from the left."""
@@ -89,21 +94,26 @@ class HashTable:
 
     def key(self, h: Tensor | Hypervector, value: str) -> Match:
         """The key of a value: the value is unbound from the right. One that has several keys is not confident."""
-        x = as_tensor("HashTable.key", h, self.space)
+        x = one_of("HashTable.key", h, self.space)
         name = check_name("HashTable.key", value)
         answer = unbind(x, self.values.lookup([name]), side="right")
         return self.keys.match(answer, energy=similarity(x, x), level=self.level)[0]
 
     def put(self, h: Tensor | Hypervector, key: str, value: str) -> Tensor:
-        """The table with an entry; what the key had before is taken out, if it can be told."""
-        x = as_tensor("HashTable.put", h, self.space)
-        if len(self.values) and not self.get(x, key).unknown:
-            x = self.remove(x, key)
+        """The table with an entry; what the key had before is taken out. Raises where that cannot be told."""
+        x = one_of("HashTable.put", h, self.space)
+        if len(self.values):
+            match = self.get(x, key)
+            if not is_settled(match):
+                raise ValueError(
+                    f"HashTable.put: what {key!r} has now cannot be told with certainty ({match}); use a larger space"
+                )
+            x = x - self.encode({key: match.guess}) if match.confident else x
         return x + self.encode({key: value})
 
     def remove(self, h: Tensor | Hypervector, key: str) -> Tensor:
         """The table without the entry of a key."""
-        x = as_tensor("HashTable.remove", h, self.space)
+        x = one_of("HashTable.remove", h, self.space)
         match = self.get(x, key)
         if not match.confident:
             raise KeyError(f"HashTable.remove: no entry of {key!r} that is certain: {match}")
@@ -111,7 +121,7 @@ class HashTable:
 
     def decode(self, h: Tensor | Hypervector) -> dict[str, Match]:
         """All known keys that have a value for certain; what is found is taken out, and the rest looked at again."""
-        x = as_tensor("HashTable.decode", h, self.space)
+        x = one_of("HashTable.decode", h, self.space)
         found: dict[str, Match] = {}
         waiting = list(self.keys.names) if len(self.values) else []
         while waiting:

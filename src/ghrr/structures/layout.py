@@ -115,6 +115,10 @@ class Layout:
         self._prepare()
         return self._room[torch.tensor(nodes, dtype=torch.long)]
 
+    def leaf_vectors(self) -> Tensor:
+        """The hypervectors of all paths at which a leaf was met."""
+        return self.vectors([node for node, is_leaf in enumerate(self.is_leaf) if is_leaf])
+
     def path_vectors(self, paths: Sequence[Path]) -> Tensor:
         """The hypervectors of paths, whether they were met or not; reading makes no path known."""
         nodes = [self.node(path) for path in paths]

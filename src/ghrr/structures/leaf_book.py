@@ -64,7 +64,7 @@ class LeafBook:
         mixed[on_scale] = self._encoder(numbers[:, None])
         return mixed
 
-    def match(self, answers: Tensor, *, noise: Tensor, level: float, odds: float) -> list[Match]:
+    def match(self, answers: Tensor, *, noise: Tensor, level: float, odds: float, share: Tensor) -> list[Match]:
         """The best match of each answer ``(n, dim, m, m)`` among all that is known."""
         if not len(self.atoms) and self.numbers is None:
             raise ValueError("Record: no values are known yet to choose from; encode a document, or load a state")
@@ -74,7 +74,9 @@ class LeafBook:
         if self.numbers is not None:
             candidates += self.numbers.points
             scores, labels, errors = self._with_numbers(answers, scores, labels)
-        return make_matches(labels, scores, candidates=candidates, noise=noise, level=level, odds=odds, errors=errors)
+        return make_matches(
+            labels, scores, candidates=candidates, noise=noise, level=level, odds=odds, share=share, errors=errors
+        )
 
     def _with_numbers(
         self, answers: Tensor, scores: Tensor, labels: list[list[Any]]

@@ -12,6 +12,7 @@ from ghrr._checks import check_real
 
 _WORDS = {"null": None, "true": True, "false": False}
 _MOST_BITS = 4096
+_MOST_POINTS = 1 << 18  # on a scale: reading tries them all
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Scale:
     low, high
         All numbers must lie between these.
     bandwidth
-        The distance at which similarity falls.
+        The distance at which similarity falls. There may be at most 131,071 of it between low and high.
 
     Examples
     --------
@@ -47,6 +48,13 @@ class Scale:
         check_real("Scale", "low", self.low, low=-math.inf, high=math.inf, open_ends=True)
         check_real("Scale", "high", self.high, low=self.low, high=math.inf, open_ends=True)
         check_real("Scale", "bandwidth", self.bandwidth, low=0.0, high=math.inf, open_ends=True)
+        points = 2 * (self.high - self.low) / self.bandwidth + 1
+        if points > _MOST_POINTS:
+            raise ValueError(
+                f"Scale: {self!r} has {points:.3g} points that can be told apart, too many to try when reading; there "
+                f"may be {_MOST_POINTS}: give a bandwidth of at least "
+                f"{2 * (self.high - self.low) / (_MOST_POINTS - 1):.3g}, or a smaller range"
+            )
 
 
 def is_number(value: object) -> bool:

@@ -2,7 +2,10 @@ r"""Set: which names are in a collection, and how often, :math:`\sum_x n_x X`.
 
 Nothing is bound, so there is no side to read on; a member may itself be an ordered tuple of names, their product, and
 then ("a", "b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where
-E is the sum of the squared counts. :math:`\delta` of two sets counts the members in common.
+E is the sum of the squared counts. :math:`\delta` of two sets counts the members in common. The law of noise knows of
+independent members only: tuples of the same names in another order leave a share of each other that no dimension
+removes (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`), times their count. For m = 2, or many repetitions, a tuple
+that is absent may then be called confident; use m >= 4 there.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ghrr.algebra import multibind, pairwise_similarity, similarity
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise, judge, make_matches
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names
+from ghrr.structures.book import Book, as_tensor, check_name, check_names, one_of, sparse_odds
 
 Member = str | tuple[str, ...]
 
@@ -77,7 +80,7 @@ class Set:
 
     def remove(self, h: Tensor | Hypervector, member: Member, times: int = 1) -> Tensor:
         """The collection with a member less; it must be there at least so often."""
-        x = as_tensor("Set.remove", h, self.space)
+        x = one_of("Set.remove", h, self.space)
         there = round(self.count(x, member)) if self.contains(x, member).confident else 0
         if there < times:
             raise KeyError(f"Set.remove: {member!r} is there {there} times, not {times}")
@@ -85,12 +88,12 @@ class Set:
 
     def count(self, h: Tensor | Hypervector, member: Member) -> float:
         """How often a member is there, to be rounded: its similarity with the collection."""
-        x = as_tensor("Set.count", h, self.space)
+        x = one_of("Set.count", h, self.space)
         return float(similarity(x, self._vectors([_checked("Set.count", member)])[0]))
 
     def contains(self, h: Tensor | Hypervector, member: Member) -> Match:
         """Whether a member is there: a match of this one candidate, unknown if it is not."""
-        x = as_tensor("Set.contains", h, self.space)
+        x = one_of("Set.contains", h, self.space)
         member = _checked("Set.contains", member)
         score = similarity(x, self._vectors([member])[0])
         noise = answer_noise(self.space, similarity(x, x), bound=False)
@@ -98,16 +101,16 @@ class Set:
 
     def common(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> float:
         """How many members two sets have in common (for multisets the sum of the products of counts), to be rounded."""
-        x, y = (as_tensor("Set.common", h, self.space) for h in (first, second))
+        x, y = (one_of("Set.common", h, self.space) for h in (first, second))
         return float(similarity(x, y))
 
     def decode(self, h: Tensor | Hypervector) -> dict[Member, int]:
         """The members that are certain, with their counts; they are taken out, and the rest is looked at again."""
-        x = as_tensor("Set.decode", h, self.space)
+        x = one_of("Set.decode", h, self.space)
         members = list(self.known)
         vectors = self._vectors(members)
         counts = torch.zeros(len(members), dtype=torch.long)
-        odds = max(1.0, len(members) / max(1.0, float(similarity(x, x))) - 1)
+        odds = sparse_odds(len(members), x)
         for _ in range(1 + len(members)):
             scores = pairwise_similarity(x, vectors)
             noise = answer_noise(self.space, similarity(x, x), bound=False)

@@ -2,8 +2,10 @@ r"""NGrams: which runs of n names occur in a sequence, and how often: :math:`\su
 
 A run is read whole, or by its parts: what follows a beginning is left when the beginning is unbound from the left,
 what goes before an ending when the ending is unbound from the right. For m = 1 a run and its reversal are the same.
-Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the sum of the squared counts; runs in another
-order add the share of them that commutes.
+Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the sum of the squared counts. This law knows
+of independent runs only: those of the same names in another order leave a share of each other that no dimension removes
+(ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`), times their count. For m = 2, or many repetitions, a run that is
+absent may then be called confident; use m >= 4 there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from ghrr.algebra import multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_names, runs
+from ghrr.structures.book import Book, check_names, one_of, runs
 
 _MOST_RUNS = 1 << 16
 
@@ -69,24 +71,24 @@ class NGrams:
 
     def count(self, h: Tensor | Hypervector, run: Sequence[str]) -> float:
         """How often a run occurs, to be rounded: its similarity with the sequence."""
-        x = as_tensor("NGrams.count", h, self.space)
+        x = one_of("NGrams.count", h, self.space)
         return float(similarity(x, self._product("NGrams.count", run, self.n)))
 
     def after(self, h: Tensor | Hypervector, beginning: Sequence[str]) -> list[Match]:
         """All names that follow a beginning of n - 1 names, the most frequent first; a score is a count."""
-        x = as_tensor("NGrams.after", h, self.space)
+        x = one_of("NGrams.after", h, self.space)
         answer = unbind(x, self._product("NGrams.after", beginning, self.n - 1), side="left")
         return self.names.members(answer[None], level=self.level)[0]
 
     def before(self, h: Tensor | Hypervector, ending: Sequence[str]) -> list[Match]:
         """All names that go before an ending of n - 1 names, the most frequent first; a score is a count."""
-        x = as_tensor("NGrams.before", h, self.space)
+        x = one_of("NGrams.before", h, self.space)
         answer = unbind(x, self._product("NGrams.before", ending, self.n - 1), side="right")
         return self.names.members(answer[None], level=self.level)[0]
 
     def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, ...], int]:
         """All runs of known names that certainly occur, with their counts. Each beginning is tried."""
-        x = as_tensor("NGrams.decode", h, self.space)
+        x = one_of("NGrams.decode", h, self.space)
         count = len(self.names) ** (self.n - 1)
         if count > _MOST_RUNS:
             raise ValueError(

@@ -21,7 +21,7 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match
 from ghrr.space import Space
 from ghrr.structures.batch import Batch
-from ghrr.structures.book import as_tensor
+from ghrr.structures.book import as_tensor, one_of, sparse_odds
 from ghrr.structures.codec import Codec
 from ghrr.structures.layout import Layout, Part, Path, check_path, show
 from ghrr.structures.leaves import Scale, value_of
@@ -99,7 +99,7 @@ class Record(Codec):
         *path
             Keys of dicts (strings) and places in lists (whole numbers), outermost first.
         """
-        x = self._one("Record.query", h)
+        x = one_of("Record.query", h, self.space)
         where = check_path("Record.query", path)
         key = self.layout.path_vectors([where])
         [match] = self._match(x[None], key)
@@ -151,17 +151,11 @@ class Record(Codec):
         >>> codec.decode(h, like={"name": "", "died": 0}).value
         {'name': 'Ada', 'died': MISSING}
         """
-        x = self._one("Record.decode", h)
+        x = one_of("Record.decode", h, self.space)
         if like is MISSING:
             return self._explore(x)
         asked = Batch(Layout(self.space), [like])
         return self._read(x, [asked.layout.path(node) for node in asked.nodes], sparse=False)
-
-    def _one(self, operation: str, h: Tensor | Hypervector) -> Tensor:
-        x = as_tensor(operation, h, self.space)
-        if x.ndim != 3:
-            raise ValueError(f"{operation}: needs one record, (dim, m, m); got {describe(x)}")
-        return x
 
     # Changing
 
@@ -188,7 +182,7 @@ class Record(Codec):
         >>> codec.decode(codec.update(h, ["born"], "London")).value
         {'name': 'Ada', 'born': 'London'}
         """
-        x = self._one("Record.update", h)
+        x = one_of("Record.update", h, self.space)
         where = check_path("Record.update", path)
         if old is MISSING:
             above = [where[:depth] for depth in range(len(where))]
@@ -209,7 +203,7 @@ class Record(Codec):
         >>> codec.decode(codec.delete(h, ["born"])).value
         {'name': 'Ada'}
         """
-        x = self._one("Record.delete", h)
+        x = one_of("Record.delete", h, self.space)
         where = check_path("Record.delete", path)
         if old is not MISSING:
             return x - self._bundle([old], where)[0]
@@ -230,7 +224,7 @@ class Record(Codec):
         >>> codec.decode(codec.merge(a, b)).value
         {'name': 'Ada', 'age': 36, 'city': 'London'}
         """
-        x, y = (self._one("Record.merge", h) for h in (first, second))
+        x, y = (one_of("Record.merge", h, self.space) for h in (first, second))
         known = self.layout.leaves()
         _, taken = self._clear("Record.merge", y, set(known))
         prefixes = {path[:depth] for path in taken for depth in range(len(path))}
@@ -238,14 +232,20 @@ class Record(Codec):
         return x + y
 
     def _clear(self, operation: str, x: Tensor, paths: set[Path]) -> tuple[Tensor, list[Path]]:
-        """What is left of x without the leaves at these paths, and the paths at which there were some."""
-        found, rest = self._cancel(x, sorted(paths, key=str))
-        for path, match in found.items():
-            if not match.unknown and not match.confident:
-                raise ValueError(
-                    f"{operation}: what is at {show(path)} cannot be told with certainty ({match}); "
-                    f"give it as old=, or use a larger space"
-                )
+        """What is left of x without the leaves at these paths, and the paths at which there were some.
+
+        Raises unless it is certain that nothing was overlooked: of many paths each may look empty while some are not,
+        so that the chances of all of them count together.
+        """
+        found, rest = self._cancel(x, sorted(paths, key=str), odds=sparse_odds(len(paths), x))
+        doubts = {path: 1 - match.probability_unknown for path, match in found.items() if not match.confident}
+        if sum(doubts.values()) > 1 - self.level:
+            path = max(doubts, key=lambda path: doubts[path])
+            hint = "use a larger space" if operation == "Record.merge" else "give it as old=, or use a larger space"
+            raise ValueError(
+                f"{operation}: what is at {show(path)}, if anything, cannot be told with certainty ({found[path]}); "
+                f"{hint}"
+            )
         return rest, [path for path, match in found.items() if match.confident]
 
     # Keeping

@@ -17,7 +17,7 @@ from ghrr.encoding import sequences
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names
+from ghrr.structures.book import Book, as_tensor, check_name, check_names, one_of, runs
 
 
 class Sequence:
@@ -66,26 +66,32 @@ class Sequence:
         return self._encode_many([check_names("Sequence.encode", items)])[0]
 
     def _encode_many(self, many: list[list[str]]) -> Tensor:
-        length = max(map(len, many), default=0)
-        self.longest = max(self.longest, length)
+        self.longest = max(self.longest, *map(len, many), 0)
         places = torch.tensor([place for one in many for place in range(len(one))], dtype=torch.long)
         rows = torch.tensor([row for row, one in enumerate(many) for _ in one], dtype=torch.long)
-        keys = self.encoder.positions(torch.arange(length))
-        terms = bind(keys[places], self.names.vectors_of(name for one in many for name in one))
-        return self.space.empty(len(many)).index_add_(0, rows, terms)
+        names = [name for one in many for name in one]
+        total = self.space.empty(len(many))
+        for run in runs(len(names), self.space):
+            distinct, which = torch.unique(places[run], return_inverse=True)
+            keys = self.encoder.positions(distinct)[which]
+            total.index_add_(0, rows[run], bind(keys, self.names.vectors_of(names[run])))
+        return total
 
     def item(self, h: Tensor | Hypervector, place: int) -> Match:
         """The element at a place, from 0."""
         place = check_integer("Sequence.item", "place", place, least=0)
-        return self.read(h, place, place + 1)[0]
+        return self.read(one_of("Sequence.item", h, self.space), place, place + 1)[0]
 
     def read(self, h: Tensor | Hypervector, start: int, stop: int) -> list[Match]:
         """The elements from one place up to another, which is left out as in a slice."""
-        x = self._one("Sequence.read", h)
+        x = one_of("Sequence.read", h, self.space)
         start = check_integer("Sequence.read", "start", start, least=0)
         stop = check_integer("Sequence.read", "stop", stop, least=start)
-        answers = self.encoder.item(x, torch.arange(start, stop))
-        return self.names.match(answers, energy=similarity(x, x), level=self.level)
+        found: list[Match] = []
+        for run in runs(stop - start, self.space):
+            answers = self.encoder.item(x, start + torch.arange(run.start, run.stop))
+            found += self.names.match(answers, energy=similarity(x, x), level=self.level)
+        return found
 
     def cut(self, h: Tensor | Hypervector, start: int) -> Tensor:
         """The same sequence counted from another place on: what was at ``start`` is at 0; what was before is noise."""
@@ -95,7 +101,7 @@ class Sequence:
 
     def place(self, h: Tensor | Hypervector, name: str) -> Match:
         """Where an element stands, among the places met so far; one that occurs twice is not confident."""
-        x = self._one("Sequence.place", h)
+        x = one_of("Sequence.place", h, self.space)
         vector = self.names.lookup([check_name("Sequence.place", name)])
         answer = unbind(x, vector, side="right")
         places = max(1, self.longest)
@@ -112,7 +118,7 @@ class Sequence:
 
     def decode(self, h: Tensor | Hypervector) -> list[Match]:
         """All elements, from place 0 up to the first at which there is nothing."""
-        x = self._one("Sequence.decode", h)
+        x = one_of("Sequence.decode", h, self.space)
         if not self.longest:
             return []
         found = []
@@ -121,9 +127,3 @@ class Sequence:
                 break
             found.append(match)
         return found
-
-    def _one(self, operation: str, h: Tensor | Hypervector) -> Tensor:
-        x = as_tensor(operation, h, self.space)
-        if x.ndim != 3:
-            raise ValueError(f"{operation}: needs one sequence, (dim, m, m); got {describe(x)}")
-        return x

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr._checks import check_integer
 from ghrr.algebra import bind, bind_bundle, unbind
 from ghrr.encoding import PowerPositions
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names
+from ghrr.structures.book import Book, check_name, check_names, one_of
 
 
 class Stack:
@@ -60,32 +60,27 @@ class Stack:
 
     def push(self, h: Tensor | Hypervector, name: str) -> Tensor:
         """The stack with one more on top."""
-        x = self._one("Stack.push", h)
+        x = one_of("Stack.push", h, self.space)
         return self.names.vectors_of([check_name("Stack.push", name)])[0] + bind(self.step, x)
 
     def peek(self, h: Tensor | Hypervector) -> Match:
         """What is on top; unknown if the stack is empty."""
-        return self.names.match(self._one("Stack.peek", h)[None], level=self.level)[0]
+        return self.names.match(one_of("Stack.peek", h, self.space)[None], level=self.level)[0]
 
     def pop(self, h: Tensor | Hypervector) -> tuple[Match, Tensor]:
         """What is on top, and the stack without it."""
-        x = self._one("Stack.pop", h)
+        x = one_of("Stack.pop", h, self.space)
         top = self.peek(x)
         if top.unknown:
             raise IndexError(f"Stack.pop: the stack is empty, or its top is none of the {len(self.names)} known names")
         return top, unbind(x - self.names.vectors_of([top.guess])[0], self.step, side="left")
 
-    def decode(self, h: Tensor | Hypervector) -> list[Match]:
-        """Everything, from the top down to the first that is unknown."""
-        x = self._one("Stack.decode", h)
+    def decode(self, h: Tensor | Hypervector, most: int = 1000) -> list[Match]:
+        """The elements from the top, at most ``most`` of them, down to the first that is not certain."""
+        x = one_of("Stack.decode", h, self.space)
+        most = check_integer("Stack.decode", "most", most, least=0)
         found: list[Match] = []
-        while len(self.names) and not self.peek(x).unknown:
+        while len(found) < most and len(self.names) and self.peek(x).confident:
             top, x = self.pop(x)
             found.append(top)
         return found
-
-    def _one(self, operation: str, h: Tensor | Hypervector) -> Tensor:
-        x = as_tensor(operation, h, self.space)
-        if x.ndim != 3:
-            raise ValueError(f"{operation}: needs one stack, (dim, m, m); got {describe(x)}")
-        return x

@@ -2,15 +2,17 @@ r"""Tree: labelled nodes with children in order, :math:`\sum_{\text{nodes}} P_{i
 
 A node is found by the places of its ancestors and itself among their siblings, outermost first. Places stand on the
 left and are unbound from the left, in that order: child 1 of child 0 is not child 0 of child 1, unless m = 1. A tree of
-n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`.
+n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. This law knows of independent paths only: those of the
+same places in another order leave a share of each other that no dimension removes (01 and 10 :math:`1/m^2`, 001 and
+100 :math:`2/m^2`), times how many there are of one label. For m = 2, or many repetitions, a node that is absent may
+then be called confident; use m >= 4 there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ghrr._checks import check_integer
@@ -18,8 +20,9 @@ from ghrr.algebra import bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name
-from ghrr.structures.layout import MOST_DEPTH, Layout
+from ghrr.structures.book import Book, as_tensor, check_name, one_of, runs
+from ghrr.structures.layout import MOST_DEPTH, Layout, Path
+from ghrr.structures.reading import MISSING, Reading
 
 Place = tuple[int, ...]
 
@@ -49,7 +52,7 @@ class Tree:
     >>> h = trees.encode(["S", ["NP", "she"], ["VP", "runs", ["PP", "in", "circles"]]])
     >>> trees.label(h, 1, 0)
     Match('runs', score=1.035, margin=0.998, confident=True)
-    >>> trees.decode(h)
+    >>> trees.decode(h).value
     ['S', ['NP', 'she'], ['VP', 'runs', ['PP', 'in', 'circles']]]
     """
 
@@ -66,7 +69,7 @@ class Tree:
 
     def label(self, h: Tensor | Hypervector, *path: int) -> Match:
         """The label of a node; the root has the empty path."""
-        x = as_tensor("Tree.label", h, self.space)
+        x = one_of("Tree.label", h, self.space)
         key = self.layout.path_vectors([_checked_path("Tree.label", path)])
         return self.labels.match(unbind(x, key, side="left"), energy=similarity(x, x), level=self.level)[0]
 
@@ -75,34 +78,41 @@ class Tree:
         x = as_tensor("Tree.part", h, self.space)
         return unbind(x, self.layout.path_vectors([_checked_path("Tree.part", path)])[0], side="left")
 
-    def decode(self, h: Tensor | Hypervector) -> Any:
-        """The tree again, read from the root down, or None if not even the root is known.
+    def decode(self, h: Tensor | Hypervector, most: int = 1000) -> Reading:
+        """The tree again, with a match for every node by its path; the value is ``MISSING`` without a certain root.
 
-        Children are looked for until a place is empty. What is found is taken out before going on.
+        Read from the root down. Only nodes that are certain are kept, at most ``most`` of them, and taken out of the
+        tree; where one was not certain, it is asked for again when there is less noise. Below it and after it among
+        its siblings nothing is looked for.
         """
-        x = as_tensor("Tree.decode", h, self.space)
-        root = self.label(x) if len(self.labels) else None
-        if root is None or root.unknown:
-            return None
-        x = x - self.labels.vectors_of([root.guess])[0]
-        built: dict[Place, list[Any]] = {(): [root.guess]}
-        level: list[Place] = [()]
-        while level:
-            found: dict[Place, str] = {}
-            asked = [(*place, 0) for place in level]
-            while asked:  # the first children of all nodes of a level, then the second ones, and so on
-                keys = self.layout.path_vectors(asked)
-                matches = self.labels.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
-                there = torch.tensor([not match.unknown for match in matches])
-                sure = {place: match.guess for place, match in zip(asked, matches, strict=True) if not match.unknown}
-                x = x - bind_bundle(keys[there], self.labels.vectors_of(sure.values()))
-                found |= sure
-                asked = [(*place[:-1], place[-1] + 1) for place in sure]
-            for place, label in found.items():
-                built[place] = [label]
-                built[place[:-1]].append(built[place])
-            level = [place for place in found if len(place) < MOST_DEPTH]
-        return _plain(built[()])
+        x = one_of("Tree.decode", h, self.space)
+        most = check_integer("Tree.decode", "most", most, least=0)
+        rest, found = x, dict[Place, Match]()
+        asked: list[Place] = [()] if len(self.labels) else []
+        waiting: list[Place] = []
+        less_noise = False
+        while asked and len(found) < most:
+            sure, rest = self._take(rest, asked, most - len(found))
+            waiting += [place for place in asked if place not in sure]
+            found |= sure
+            beside = [(*place[:-1], place[-1] + 1) for place in sure if place]
+            asked = beside + [(*place, 0) for place in sure if len(place) < MOST_DEPTH]
+            less_noise = less_noise or bool(sure)
+            if not asked and less_noise:
+                asked, waiting, less_noise = waiting, [], False
+        matches: dict[Path, Match] = {place: found[place] for place in sorted(found)}
+        return Reading(_built(matches), matches, x, rest)
+
+    def _take(self, x: Tensor, places: list[Place], most: int) -> tuple[dict[Place, Match], Tensor]:
+        """The matches of places that are certain, no more than ``most``, and what is left of x without them."""
+        sure: dict[Place, Match] = {}
+        for run in runs(len(places), self.space):
+            keys = self.layout.path_vectors(places[run])
+            matches = self.labels.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
+            certain = [at for at, match in enumerate(matches) if match.confident][: most - len(sure)]
+            sure |= {places[run][at]: matches[at] for at in certain}
+            x = x - bind_bundle(keys[certain], self.labels.vectors_of(matches[at].guess for at in certain))
+        return sure, x
 
 
 def _nodes(tree: Any) -> dict[Place, str]:
@@ -120,6 +130,16 @@ def _nodes(tree: Any) -> dict[Place, str]:
             node = node[0]
         found[path] = check_name(f"Tree.encode: the label at {list(path)}", node)
     return found
+
+
+def _built(matches: Mapping[Path, Match]) -> Any:
+    """Nested lists of the labels at paths, parents before their children; a leaf is its label alone."""
+    nodes: dict[Path, list[Any]] = {}
+    for place, match in matches.items():
+        nodes[place] = [match.guess]
+        if place:
+            nodes[place[:-1]].append(nodes[place])
+    return _plain(nodes[()]) if nodes else MISSING
 
 
 def _plain(node: list[Any]) -> Any:
