@@ -1,4 +1,4 @@
-# Two commands: `make reproduce` re-makes the paper's results, `make test` checks everything.
+# `make reproduce` re-makes the paper's results, `make test` checks everything, `make bench` measures speed.
 # Each sets up what it needs in .venv, once; a stamp file remembers it.
 
 PYTHON ?= python3
@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: reproduce test lint types imports tests format clean
+.PHONY: reproduce test lint types imports tests kernels coverage bench format clean
 
 reproduce: $(VENV)/.with-paper
 	$(BIN)/ghrr paper run --quick --out report
 
-test: lint types imports tests
+test: lint types imports tests kernels coverage
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff check .
@@ -25,7 +25,18 @@ imports: $(VENV)/.with-dev
 
 tests: $(VENV)/.with-dev
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report=
+
+# The kernels for a GPU, by triton's interpreter on the CPU. On a GPU itself: pytest tests/ops/test_triton.py
+kernels: $(VENV)/.with-triton
+	TRITON_INTERPRET=1 $(BIN)/pytest --numprocesses 2 --cov --cov-append --cov-report= tests/ops/test_triton.py
+
+# Of what the runs before have seen.
+coverage:
 	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra.py,*/ghrr/unitary/*,*/ghrr/space.py'
+
+bench: $(VENV)/.with-dev
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/figures.py
 
 format: $(VENV)/.with-dev
 	$(BIN)/ruff check --fix .
@@ -50,4 +61,9 @@ $(VENV)/.with-paper: pyproject.toml constraints.txt $(VENV)/.created
 $(VENV)/.with-dev: $(VENV)/.with-paper
 	@echo "Installing the development tools into $(VENV), once."
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.with-triton: $(VENV)/.with-dev
+	@echo "Installing triton into $(VENV), once; it is large."
+	@$(PIP) --editable '.[gpu]'
 	@touch $@

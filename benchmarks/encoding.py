@@ -15,21 +15,17 @@ of the machine, and a ratio is that of two neighbours. Run it on a machine that 
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from measuring import RESULTS, command, in_turns, quartiles, store
 from torch import Tensor
 
 import ghrr
 from ghrr.encoding import FractionalPower
-from ghrr.files import atomic_write
 
 TARGET = 1.3
 
@@ -80,26 +76,6 @@ def rivals(encoder: FractionalPower, x: Tensor) -> dict[str, Callable[[], object
     }
 
 
-def measure(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each, taking turns; one round of warm-up is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for turn in range(repeats + 1):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            result = function()
-            elapsed = time.perf_counter() - start
-            del result
-            if turn:
-                seconds[name].append(elapsed)
-    return seconds
-
-
-def quartiles(values: Sequence[float]) -> dict[str, float]:
-    """Median and the quartiles about it."""
-    low, median, high = statistics.quantiles(values, n=4)
-    return {"median": median, "low": low, "high": high}
-
-
 def run(m: int, options: argparse.Namespace) -> dict[str, Any]:
     """Check, then time, one m."""
     space = ghrr.Space.from_total(options.total_dim, m, seed=0)
@@ -107,7 +83,7 @@ def run(m: int, options: argparse.Namespace) -> dict[str, Any]:
     x = torch.randn(options.rows, options.features, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         difference = check(encoder, x)
-        seconds = measure(rivals(encoder, x), options.repeats)
+        seconds = in_turns(rivals(encoder, x), options.repeats)
     result: dict[str, Any] = {"m": m, "dim": space.dim, "phases": space.dim * m, "largest_difference": difference}
     result["seconds"] = {name: quartiles(values) for name, values in seconds.items()}
     for name in ("unavoidable", "with_output", "torch_alone"):
@@ -140,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--total-dim", type=int, default=4096)
     parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
     if options.repeats < 2:
@@ -148,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     results = [run(m, options) for m in options.m]
     print(table(results))
     report = {
-        "command": shlex.join(["python", "benchmarks/encoding.py", *given]),
+        "command": command("encoding", given),
         "rows": options.rows,
         "features": options.features,
         "total_dim": options.total_dim,
@@ -158,9 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "target_ratio": TARGET,
         "results": results,
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    with atomic_write(options.out / "encoding.json") as path:
-        path.write_text(json.dumps(report, indent=1) + "\n")
+    store(report, options.out, "encoding")
     return report
 
 

@@ -9,19 +9,17 @@ a share of the Monte-Carlo law 1/√(2·dim·m), which independent frequencies r
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import RESULTS, command, store
 
 import ghrr
 from ghrr.encoding import FractionalPower
-from ghrr.files import atomic_write
 
 KERNELS = ("rbf", "matern-5/2", "matern-3/2", "matern-1/2", "laplace", "cauchy", "sinc")
 ISOTROPIC = ("rbf", "matern-5/2", "matern-3/2", "matern-1/2")
@@ -48,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--m", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
     size = {"dim": options.dim, "m": options.m, "seeds": options.seeds}
@@ -63,10 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for row in rows:
         cells = [f"{row[kind]:.3f}" if kind in row else "" for kind in FEATURES]
         print(f"{row['kernel']:<12}{row['features']:>9}" + "".join(f"{cell:>12}" for cell in cells))
-    report = {"command": shlex.join(["python", "benchmarks/kernel_error.py", *given]), **size, "results": rows}
-    options.out.mkdir(parents=True, exist_ok=True)
-    with atomic_write(options.out / "kernel_error.json") as path:
-        path.write_text(json.dumps(report, indent=1) + "\n")
+    report = {"command": command("kernel_error", given), **size, "results": rows}
+    store(report, options.out, "kernel_error")
     return report
 
 

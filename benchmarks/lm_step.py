@@ -7,15 +7,14 @@ alternate between the models, so that what slows the machine slows all of them.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import store
 
-from ghrr.files import atomic_write
 from ghrr.lm import Model, ModelConfig, match_parameters
 from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
 
@@ -23,11 +22,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "vanilla": {"attention": "vanilla"},
     "rope": {"attention": "rope"},
     "ghrr-feature": {"attention": "ghrr-feature"},
-    "ghrr-feature, window 3": {"attention": "ghrr-feature", "position_sharing": "head", "window": 3},
-    "ghrr-feature, learned, window 3": {
+    "ghrr-window": {"attention": "ghrr-feature", "position_sharing": "head", "window": 3, "unit_rows": True},
+    "ghrr-learned": {
         "attention": "ghrr-feature",
         "position_sharing": "head",
         "window": 3,
+        "unit_rows": True,
         "phases_trainable": True,
     },
     "ghrr-row": {"attention": "ghrr-row"},
@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), help="the first is the base")
     parser.add_argument("--out", type=Path, help="folder for lm_step.json")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -89,16 +90,16 @@ def main() -> None:
         torch.randint(args.vocabulary, (2, args.batch, args.context), generator=generator).to(device).unbind()
     )
     steps, counts = {}, {}
-    for name, settings in MODELS.items():
-        steps[name], counts[name] = prepare(settings, args, device)
+    for name in args.models:
+        steps[name], counts[name] = prepare(MODELS[name], args, device)
         seconds(steps[name], inputs, targets, 3)
-    times: dict[str, list[float]] = {name: [] for name in MODELS}
+    times: dict[str, list[float]] = {name: [] for name in args.models}
     for _ in range(args.rounds):
         for name, step in steps.items():
             times[name].append(seconds(step, inputs, targets, args.repeats))
     rows = []
-    for name in MODELS:
-        ratios = [ours / base for ours, base in zip(times[name], times["vanilla"], strict=True)]
+    for name in args.models:
+        ratios = [ours / base for ours, base in zip(times[name], times[args.models[0]], strict=True)]
         rows.append(
             {
                 "attention": name,
@@ -114,9 +115,7 @@ def main() -> None:
         name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
         settings = {key: value for key, value in vars(args).items() if key != "out"}
         content = {"device": name, "torch": torch.__version__, "settings": settings, "rows": rows}
-        args.out.mkdir(parents=True, exist_ok=True)
-        with atomic_write(args.out / "lm_step.json") as temporary:
-            temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        store(content, args.out, "lm_step")
 
 
 if __name__ == "__main__":

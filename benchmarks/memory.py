@@ -18,9 +18,6 @@ else::
 from __future__ import annotations
 
 import argparse
-import ctypes
-import json
-import shlex
 import statistics
 import sys
 import tempfile
@@ -30,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import RESULTS, command, in_turns, peak_extra_memory, store
 from torch import Tensor
 
 import ghrr
-from ghrr.files import atomic_write
 from ghrr.memory import ItemMemory
 from ghrr.memory.storage import DTYPES
 
@@ -63,35 +60,6 @@ def as_rows(x: Tensor) -> Tensor:
     return torch.view_as_real(x).reshape(len(x), -1)
 
 
-def peak_extra_memory(function: Callable[[], object]) -> float | None:
-    """Megabytes of resident memory at the peak above those before; None where the system does not count them."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed would be used again and not be counted
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-        before = _status("VmRSS")
-        function()
-        return (_status("VmHWM") - before) / 1000
-    except (OSError, AttributeError):
-        return None
-
-
-def _status(name: str) -> float:
-    """Kilobytes, of 1000 bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1.024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
-
-
-def in_turns(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each, taking turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(repeats):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
 def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[str, Any]:
     """Check, then time, cleanup against the bare products; then look at its memory."""
     generator = space.generator("items")
@@ -112,7 +80,7 @@ def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[st
             "bare": lambda k=k: bare(as_rows(queries), as_rows(rows), k),  # type: ignore[misc]
             "cleanup": lambda k=k: memory.cleanup(queries, k),  # type: ignore[misc]
         }
-        seconds = in_turns(functions, options.repeats)
+        seconds = in_turns(functions, options.repeats, warm_up=False)
         ratios = [mine / theirs for mine, theirs in zip(seconds["cleanup"], seconds["bare"], strict=True)]
         results[str(k)] = {
             "seconds": {name: statistics.median(values) for name, values in seconds.items()},
@@ -235,14 +203,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--m", type=int, default=3)
     parser.add_argument("--k", type=int, nargs="+", default=[1, 10])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
     if options.repeats < 1 or options.items < 1000 or options.queries < 10:
         parser.error("--repeats must be at least 1, --items 1000, --queries 10")
     space = ghrr.Space.from_total(options.total_dim, options.m, seed=0)
     report = {
-        "command": shlex.join(["python", "benchmarks/memory.py", *given]),
+        "command": command("memory", given),
         "queries": options.queries,
         "items": options.items,
         "total_dim": space.total_dim,
@@ -258,9 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "backends": backends(space, options),
     }
     print(table(report))
-    options.out.mkdir(parents=True, exist_ok=True)
-    with atomic_write(options.out / "memory.json") as path:
-        path.write_text(json.dumps(report, indent=1) + "\n")
+    store(report, options.out, "memory")
     return report
 
 

@@ -58,19 +58,26 @@ def test_laws_of_unitary_hypervectors_fail_for_others(abc: Triple) -> None:
         assert (name in reason) == law.needs_unitary
 
 
+def _bind(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+        return of(a.mH if adjoint_a else a, b.mH if adjoint_b else b)
+
+    return bind
+
+
 # A law checker is worth something only if it notices: each law, and an operation that breaks it.
 SABOTAGE: dict[str, tuple[str, Callable[..., Tensor]]] = {
-    "associative": ("bind", lambda a, b: (a @ b).mT),
-    "distributes from the left": ("bind", lambda a, b: a @ (b * b.abs())),
-    "distributes from the right": ("bind", lambda a, b: (a * a.abs()) @ b),
+    "associative": ("bind", _bind(lambda a, b: (a @ b).mT)),
+    "distributes from the left": ("bind", _bind(lambda a, b: a @ (b * b.abs()))),
+    "distributes from the right": ("bind", _bind(lambda a, b: (a * a.abs()) @ b)),
     "adjoint of a product": ("adjoint", lambda a: a.conj().resolve_conj()),
-    "identity": ("bind", lambda a, b: 1.001 * (a @ b)),
+    "identity": ("bind", _bind(lambda a, b: 1.001 * (a @ b))),
     "similarity is symmetric": ("similarity", lambda a, b: (a * b.abs() * b.conj()).real.mean(dim=(-1, -2, -3))),
     "similarity is linear": ("similarity", lambda a, b: (a * b.conj()).real.mean(dim=(-1, -2, -3)) ** 3),
     "shift respects binding": ("shift", lambda a, steps: torch.roll(a, steps, dims=-2)),
-    "left key, left unbinding": ("adjoint", lambda a: a.mT),
-    "right key, right unbinding": ("adjoint", lambda a: a.conj().resolve_conj()),
-    "binding keeps similarity": ("bind", lambda a, b: a @ b + 0.1 * a),
+    "left key, left unbinding": ("bind", lambda a, b, adjoint_a=False, **_: (a.mT if adjoint_a else a) @ b),
+    "right key, right unbinding": ("bind", lambda a, b, adjoint_b=False, **_: a @ (b.conj() if adjoint_b else b)),
+    "binding keeps similarity": ("bind", _bind(lambda a, b: a @ b + 0.1 * a)),
     "similar to itself": ("similarity", lambda a, b: (a * b.conj()).real.mean(dim=(-1, -2, -3))),
 }
 
@@ -114,6 +121,29 @@ def test_the_wrong_side_leaves_one_over_m_squared(m: int) -> None:
     key, value = space.random(2, 2000, generator=generator())
     wrong = ghrr.unbind(ghrr.bind(key, value), key, side="right")
     assert_mean(ghrr.similarity(wrong, value), 1 / m**2)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("key", "value"), [((4,), (4,)), ((), ()), ((4,), (3, 4)), ((), (5, 1))], ids=str)
+def test_unbind_similarity_is_unbinding_then_similarity(
+    key: tuple[int, ...], value: tuple[int, ...], side: str, m: int
+) -> None:
+    x, keys, values = gaussian(400, m, m), gaussian(*key, 400, m, m, seed=1), gaussian(*value, 400, m, m, seed=2)
+    want = ghrr.similarity(ghrr.unbind(x, keys, side=side), values)
+    torch.testing.assert_close(ghrr.unbind_similarity(x, keys, values, side=side), want)
+    other = {"left": "right", "right": "left"}[side]
+    assert torch.allclose(ghrr.unbind_similarity(x, keys, values, side=other), want) == (m == 1)  # the control
+
+
+def test_unbind_similarity_refuses_what_does_not_fit() -> None:
+    a, b = gaussian(2, 4, 5, 3, 3)
+    with pytest.raises(ValueError, match=r"unbind_similarity\(x, key, value\): side must be one of 'left', 'right'"):
+        ghrr.unbind_similarity(a, b, a, side="both")
+    with pytest.raises(ValueError, match=r"unbind_similarity\(x, key, value\): x and value differ in m: 3 and 2"):
+        ghrr.unbind_similarity(a, b, gaussian(5, 2, 2), side="left")
+    with pytest.raises(ValueError, match=r"do not broadcast: x \(4,\), key \(4,\), value \(3,\)"):
+        ghrr.unbind_similarity(a, b, gaussian(3, 5, 3, 3), side="left")
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -267,6 +297,7 @@ DIFFERENTIABLE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bind": algebra.bind,
     "unbind left": lambda a, b: algebra.unbind(a, b, side="left"),
     "unbind right": lambda a, b: algebra.unbind(a, b, side="right"),
+    "unbind_similarity": lambda a, b: algebra.unbind_similarity(a, b, a * b, side="left"),
     "unbind exact": lambda a, b: algebra.unbind(a, b, side="left", exact=True),
     "multibind": lambda a, b: algebra.multibind([a, b, a]),
     "multibind stack": lambda a, b: algebra.multibind(torch.stack([a, b, a])),

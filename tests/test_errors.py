@@ -145,6 +145,7 @@ def test_missing_item_axis() -> None:
         (lambda: ghrr.power(A, torch.tensor(torch.inf)), ValueError, "exponent must be finite"),
         (lambda: ghrr.power(A, torch.ones(2, device="meta")), ValueError, "a is on cpu but exponent on meta"),
         (lambda: ghrr.power(A, 10**30), ValueError, "exponent must be below 2**62"),
+        (lambda: ghrr.power(A, -(10**30)), ValueError, "exponent must be below 2**62 in size"),
         (lambda: ghrr.power(0 * A, -1), ValueError, "slot (0,) of a is singular"),
         (lambda: ghrr.power(0 * A, 0.5), ValueError, "slot (0,) of a is singular"),
         (lambda: ghrr.power(0 * A[:, :1, :1], -1), ValueError, "slot (0,) of a is singular"),

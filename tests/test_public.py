@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ghrr
 from ghrr import lm, ops, paper, testing, unitary
+from ghrr.lm.compare import read_plan
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,6 +26,7 @@ def test_public_names_are_frozen() -> None:
         "Space",
         "__version__",
         "adjoint",
+        "backend",
         "bind",
         "bind_bundle",
         "bundle",
@@ -46,15 +48,19 @@ def test_public_names_are_frozen() -> None:
         "structures",
         "testing",
         "unbind",
+        "unbind_similarity",
         "unitary",
     ]
     assert ops.__all__ == [
         "adjoint",
         "backend",
         "bind",
+        "bind_bags",
         "bind_bundle",
+        "bind_similarity",
         "bundle",
         "fractional_power",
+        "in_use",
         "multibind",
         "pairwise_similarity",
         "power",
@@ -87,7 +93,7 @@ def test_public_functions_have_an_example_and_shapes() -> None:
 
 def test_backends_offer_the_same_operations() -> None:
     for name in ops.__all__:
-        if name != "backend":
+        if name not in ("backend", "in_use"):
             assert callable(getattr(ops.reference, name))
             assert callable(getattr(ops.torch_backend, name))
 
@@ -139,7 +145,9 @@ _SHOWN = {
     "vanilla, sinusoidal positions": ("vanilla", ""),
     "rope": ("rope", ""),
     _BEST: ("ghrr-window", "head fixed"),
+    "GHRR, Λ fixed, window of 5": ("ghrr-window-5", "head fixed"),
     "GHRR, Λ learned, window of 3": ("ghrr-learned", "head fixed"),
+    "GHRR, Λ and positions learned, window of 3": ("ghrr-learned-0.6", "head trained"),
     "GHRR, Λ fixed, plain": ("ghrr-feature", "all fixed"),
     "GHRR, the paper's E_j literally": ("ghrr-row", "all fixed"),
 }
@@ -149,12 +157,41 @@ def test_the_readme_shows_the_stored_perplexities() -> None:
     runs = json.loads((ROOT / "results" / "lm" / "summary.json").read_text(encoding="utf-8"))["runs"]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = {(row["dataset"], row["attention"], row["variant"]): row for row in lm.average(runs)}
-    lines = re.findall(r"^\| (.+?) \| (.*?) ?\| (.*?) ?\|$", text, flags=re.MULTILINE)[1:]
+    lines = re.findall(r"^\| ([^|]+) \| ([^|]*?) ?\| ([^|]*?) ?\|$", text, flags=re.MULTILINE)[1:]
     assert [name for name, *_ in lines] == list(_SHOWN)
     for name, *cells in lines:
         for cell, dataset in zip(cells, ("ptb", "wikitext-2"), strict=True):
             row = rows.get((dataset, *_SHOWN[name]))
             expected = "" if row is None else f"{row['test_ppl']:.1f} ± {row['test_std']:.1f} ({row['seeds']})"
             assert cell == expected.replace(" ± nan", ""), (name, dataset)
-    base, best = (rows["ptb", *_SHOWN[name]]["test_ppl"] for name in ("vanilla, sinusoidal positions", _BEST))
-    assert f"GHRR is {100 * (1 - best / base):.1f} % below vanilla on PTB" in text
+    for dataset, words in (("ptb", "{:.1f} % below vanilla on PTB"), ("wikitext-2", "and {:.1f} % on WikiText-2")):
+        base, best = (rows[dataset, *_SHOWN[name]]["test_ppl"] for name in ("vanilla, sinusoidal positions", _BEST))
+        assert words.format(100 * (1 - best / base)) in " ".join(text.split())
+
+
+def test_the_stored_language_models_are_those_of_the_plans() -> None:
+    folder = ROOT / "results" / "lm"
+    runs = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["runs"]
+    planned = [run for plan in sorted((folder / "plans").glob("*.json")) for run in read_plan(plan)]
+    assert sorted(run["command"] for run in runs) == sorted(run.command for run in planned)
+    for run in runs:
+        base = next(other for other in runs if (other["dataset"], other["attention"]) == (run["dataset"], "vanilla"))
+        assert abs(run["params"] / base["params"] - 1) < 0.001
+        assert run["steps"] == base["steps"]
+
+
+def test_the_readme_shows_the_stored_speeds() -> None:
+    shown = {
+        "H200, against a copy of as many bytes": ("speed_gpu", "bind", "copy"),
+        "H200, against `torch.matmul`": ("speed_gpu", "bind", "matmul"),
+        "two CPU cores, out of cache, against FHRR's product": ("speed", "bind, out of cache", "FHRR"),
+        "two CPU cores, in cache, against `torch.matmul`": ("speed", "bind, in cache", "matmul"),
+    }
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| ([^|]+) \|" + r" ([\d.]+) \|" * 8 + "$", text, flags=re.MULTILINE)
+    assert [name for name, *_ in lines] == list(shown)
+    for name, *cells in lines:
+        file, group, rival = shown[name]
+        stored = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
+        expected = [row["ratios"][rival]["median"] for row in stored["rows"] if row["group"] == group]
+        assert cells == [f"{ratio:.2g}" if ratio < 9.95 else f"{ratio:.0f}" for ratio in expected], name

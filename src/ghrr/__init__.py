@@ -19,10 +19,12 @@ from ghrr.algebra import (
     shift,
     similarity,
     unbind,
+    unbind_similarity,
 )
 from ghrr.files import load, save
 from ghrr.hypervector import Hypervector
 from ghrr.memory import ItemMemory, Match, resonator
+from ghrr.ops import backend
 from ghrr.space import Space
 from ghrr.structures import Record
 
@@ -36,6 +38,7 @@ __all__ = [
     "Space",
     "__version__",
     "adjoint",
+    "backend",
     "bind",
     "bind_bundle",
     "bundle",
@@ -57,5 +60,6 @@ __all__ = [
     "structures",
     "testing",
     "unbind",
+    "unbind_similarity",
     "unitary",
 ]

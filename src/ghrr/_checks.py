@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 _TOO_LARGE = 1 << 62  # torch counts in 64 bits
+_COMPLEX = (torch.complex64, torch.complex128)
 # What torch.linalg raises for a singular matrix.
 LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
@@ -29,6 +30,24 @@ def describe(x: object) -> str:
 
 def check_hypervectors(operation: str, **given: Tensor) -> None:
     """Raise unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device."""
+    if not _fit(*given.values()):
+        _explain(operation, given)
+
+
+def _fit(first: Tensor, *rest: Tensor) -> bool:
+    """The whole check in as few steps as possible; what does not fit is found out afterwards."""
+    if not isinstance(first, Tensor) or first.dtype not in _COMPLEX:
+        return False
+    shape = first.shape[-3:]
+    if len(shape) < 3 or shape[1] != shape[2] or 0 in shape:
+        return False
+    return all(
+        isinstance(x, Tensor) and x.shape[-3:] == shape and x.dtype == first.dtype and x.device == first.device
+        for x in rest
+    )
+
+
+def _explain(operation: str, given: dict[str, Tensor]) -> None:
     for name, x in given.items():
         _check_one(operation, name, x)
     (first_name, first), *rest = given.items()
@@ -53,7 +72,7 @@ def _check_one(operation: str, name: str, x: Any) -> None:
         raise TypeError(
             f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}{hint}"
         )
-    if x.dtype not in (torch.complex64, torch.complex128):
+    if x.dtype not in _COMPLEX:
         raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
     if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:
         raise ValueError(
@@ -74,6 +93,8 @@ def check_items(operation: str, **given: Tensor) -> None:
 
 def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
     """Raise unless the named batch shapes broadcast together."""
+    if len(set(shapes.values())) == 1:
+        return
     longest = max(len(shape) for shape in shapes.values())
     for axis in range(1, longest + 1):
         sizes = [shape[-axis] for shape in shapes.values() if len(shape) >= axis]
@@ -112,8 +133,8 @@ def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int
         raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}")
     if least is not None and number < least:
         raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {number}")
-    if number >= _TOO_LARGE:
-        raise ValueError(f"{operation}: {name} must be below 2**62, got one of {number.bit_length()} bits")
+    if abs(number) >= _TOO_LARGE:
+        raise ValueError(f"{operation}: {name} must be below 2**62 in size, got one of {number.bit_length()} bits")
     return number
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "shift",
     "similarity",
     "unbind",
+    "unbind_similarity",
 ]
 
 
@@ -70,7 +71,7 @@ def bind(a: Tensor, b: Tensor) -> Tensor:
     --------
     unbind : the inverse, on a named side.
     """
-    _check_pair("bind(a, b)", a=a, b=b)
+    _check_fit("bind(a, b)", a=a, b=b)
     return ops.bind(a, b)
 
 
@@ -110,12 +111,44 @@ def unbind(x: Tensor, key: Tensor, *, side: str, exact: bool = False) -> Tensor:
     '0.1'
     """
     operation = "unbind(x, key)"
-    _check_pair(operation, x=x, key=key)
+    _check_fit(operation, x=x, key=key)
     check_choice(operation, "side", side, ("left", "right"))
     if exact:
         return _solve(x, key, side)
-    inverse = ops.adjoint(key)
-    return ops.bind(inverse, x) if side == "left" else ops.bind(x, inverse)
+    return ops.bind(key, x, adjoint_a=True) if side == "left" else ops.bind(x, key, adjoint_b=True)
+
+
+def unbind_similarity(x: Tensor, key: Tensor, value: Tensor, *, side: str) -> Tensor:
+    r"""How much ``value`` is what was bound to ``key``: :math:`\delta(K^\dagger * x, V)` for a key on the left.
+
+    Equal to ``similarity(unbind(x, key, side=side), value)``, but where each unbound hypervector meets one value it
+    never exists in memory. For a key on the right it is :math:`\delta(x * K^\dagger, V)`.
+
+    Shapes
+    ------
+    x, key, value: ``(*batch, dim, m, m)``, batches broadcast; output: ``(*batch)``, real
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> space = ghrr.Space(dim=1000, m=3, seed=0)
+    >>> keys, values = space.vectors(["name", "city"]), space.vectors(["Ada", "London"])
+    >>> x = ghrr.bind_bundle(keys, values)
+    >>> [f"{s:.1f}" for s in ghrr.unbind_similarity(x, keys, values, side="left")]
+    ['1.0', '1.0']
+    >>> [f"{abs(s):.1f}" for s in ghrr.unbind_similarity(x, keys, values.flip(0), side="left")]
+    ['0.0', '0.0']
+
+    See Also
+    --------
+    unbind : the hypervector itself, for comparison with many values.
+    """
+    operation = "unbind_similarity(x, key, value)"
+    _check_fit(operation, x=x, key=key, value=value)
+    check_choice(operation, "side", side, ("left", "right"))
+    if side == "left":
+        return ops.bind_similarity(key, x, value, adjoint_a=True)
+    return ops.bind_similarity(x, key, value, adjoint_b=True)
 
 
 def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
@@ -390,7 +423,7 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
     >>> f"{ghrr.similarity(a + b, a):.2f}"
     '1.00'
     """
-    _check_pair("similarity(a, b)", a=a, b=b)
+    _check_fit("similarity(a, b)", a=a, b=b)
     return ops.similarity(a, b)
 
 
@@ -429,7 +462,7 @@ def commutator(a: Tensor, b: Tensor) -> Tensor:
     >>> ghrr.commutator(space.vectors(["a"])[0], space.identity()).abs().max()
     tensor(0.)
     """
-    _check_pair("commutator(a, b)", a=a, b=b)
+    _check_fit("commutator(a, b)", a=a, b=b)
     return ops.bind(a, b) - ops.bind(b, a)
 
 
@@ -453,13 +486,13 @@ def commutativity(a: Tensor, b: Tensor) -> Tensor:
     0.11
     0.04
     """
-    _check_pair("commutativity(a, b)", a=a, b=b)
+    _check_fit("commutativity(a, b)", a=a, b=b)
     return ops.similarity(ops.bind(a, b), ops.bind(b, a))
 
 
-def _check_pair(operation: str, **pair: Tensor) -> None:
-    check_hypervectors(operation, **pair)
-    check_broadcast(operation, **{name: x.shape[:-3] for name, x in pair.items()})
+def _check_fit(operation: str, **given: Tensor) -> None:
+    check_hypervectors(operation, **given)
+    check_broadcast(operation, **{name: x.shape[:-3] for name, x in given.items()})
 
 
 def _check_many(operation: str, items: Tensor | Sequence[Tensor], others: tuple[Tensor, ...]) -> Tensor | list[Tensor]:

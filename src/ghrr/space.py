@@ -436,6 +436,8 @@ class Space:
         """Hypervectors from uniform numbers."""
         if isinstance(self.phases, int):
             phase_numbers = torch.floor(phase_numbers * self.phases) / self.phases
+        if self.rotation == "varying" and self.diagonality is None and self.m > 1:
+            return haar_from_uniform(rotation_numbers, phase_numbers, dtype=self.dtype)
         phases = torch.polar(torch.ones_like(phase_numbers), 2 * math.pi * phase_numbers)
         rotation = self._shared_rotation.to(phases.device) if self._one_for_all else self._rotations(rotation_numbers)
         return (rotation * phases[..., None, :]).to(self.dtype)

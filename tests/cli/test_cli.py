@@ -40,6 +40,8 @@ def test_info_names_what_there_is() -> None:
     output = invoke("info").output
     for word in ("ghrr", ghrr.__version__, "Python", "torch", "NumPy", "device", "BLAS", "extras", "paper yes"):
         assert word in output
+    with ghrr.backend("torch"):
+        assert "kernels  cpu torch: asked for" in invoke("info").output
 
 
 def test_cite_and_version() -> None:

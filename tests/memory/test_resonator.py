@@ -65,6 +65,64 @@ def test_another_order_is_found_only_where_binding_commutes() -> None:
             assert (answer.iterations == 200).all()
 
 
+def repeated(space: Space, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """One book, products of three of its entries of which two or three are the same, and which entries."""
+    book, stream = space.random(10, generator=space.generator("book")), generator(space.seed)
+    first, second, third = torch.randint(0, 10, (3, count), generator=stream)
+    orders = torch.stack([first, first, second], dim=1)
+    chosen = orders.gather(1, (torch.arange(3) + third[:, None]) % 3)
+    return book, ghrr.multibind([book[chosen[:, i]] for i in range(3)]), chosen
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_one_book_for_all_factors(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """aab and baa share one half for m = 2: they are told apart, and without looking at other orders some are not."""
+    plain = 0
+    for seed in range(5):
+        space = Space.from_total(900, m, seed=seed)
+        book, x, chosen = repeated(space, 200)
+        x = x + space.random(200, 2, generator=space.generator("noise")).sum(dim=1)
+        answer = resonator(x, [book] * 3)
+        assert torch.equal(answer.indices[answer.found], chosen[answer.found])
+        assert answer.found.double().mean() > 0.98
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules["ghrr.memory.resonator"], "other_orders", lambda count: [])
+            answer = resonator(x, [book] * 3)
+            plain += int((answer.indices[answer.found] != chosen[answer.found]).any(dim=1).sum())
+    assert plain > 10 if m == 2 else plain == 0
+
+
+def test_another_order_that_the_books_do_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b*a*a is no product of the books of a, a and b."""
+    space = Space.from_total(900, 2, seed=1)
+    book, stream = space.random(10, generator=space.generator("book")), generator()
+    first, second = torch.randint(0, 5, (100,), generator=stream), torch.randint(5, 10, (100,), generator=stream)
+    x, books = ghrr.multibind([book[second], book[first], book[first]]), [book[:5], book[:5], book[5:]]
+    answer = resonator(x, books, iterations=20)
+    assert not answer.found.any()
+    assert (answer.indices == -1).all()
+    assert (answer.score >= answer.threshold).any()
+    monkeypatch.setattr(sys.modules["ghrr.memory.resonator"], "other_orders", lambda count: [])
+    assert resonator(x, books, iterations=20).found.sum() > 10  # the control
+
+
+def test_two_orders_of_one_product_together() -> None:
+    book = Space.from_total(900, 2, seed=1).random(6, generator=generator())
+    a, b = book[0], book[1]
+    one, other = ghrr.multibind(torch.stack([a, a, b])), ghrr.multibind(torch.stack([b, a, a]))
+    answer = resonator(one + other, [book] * 3)
+    assert answer.indices.tolist() in [[0, 0, 1], [1, 0, 0]]
+
+
+def test_six_factors() -> None:
+    """Of more than five factors not all orders are looked at."""
+    books = books_of(Space.from_total(1000, 2), (2,) * 6)
+    x, chosen = products(books, 10)
+    answer = resonator(x, books)
+    assert torch.equal(answer.indices[answer.found], chosen[answer.found])
+    assert answer.found.sum() > 5
+
+
 def test_reading_on_the_wrong_side_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the sides of unbinding swapped little is found but by chance: the right sides are what finds factors."""
     books = books_of(Space.from_total(1000, 3), (40, 40, 40))
@@ -75,9 +133,12 @@ def test_reading_on_the_wrong_side_misses(monkeypatch: pytest.MonkeyPatch) -> No
     right_way = ghrr.ops.bind
     iterate = module._Search._iterate
 
+    def other_way(a: Tensor, b: Tensor, *, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+        return right_way(b, a, adjoint_a=adjoint_b, adjoint_b=adjoint_a)
+
     def swapped(self: Any, x: Tensor, estimates: list[Tensor]) -> Tensor:
         with monkeypatch.context() as patch:
-            patch.setattr(ghrr.ops, "bind", lambda a, b: right_way(b, a))
+            patch.setattr(ghrr.ops, "bind", other_way)
             result: Tensor = iterate(self, x, estimates)
         return result
 

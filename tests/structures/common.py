@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 from ghrr import Space
 from ghrr.memory.match import Match
+from ghrr.structures.orders import Orders
 
 SPACE = Space(300, 3, seed=1)
 COMMUTING = Space(2700, 1, seed=1)  # m = 1: binding commutes, and the order of keys is lost
@@ -29,6 +32,16 @@ def found(answer: object) -> Match:
 def noise(items: int, space: Space = SPACE) -> float:
     """Deviation of a score when so many items are bundled."""
     return math.sqrt(items) * space.noise_std
+
+
+def tell_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are read as they are from now on, as if nothing else of the same steps could be there."""
+    monkeypatch.setattr(Orders, "_told", lambda *_, **__: iter(()))
+
+
+def is_even(order: Sequence[str]) -> bool:
+    """Whether this order of letters takes an even number of swaps."""
+    return sum(a > b for a, b in itertools.combinations(order, 2)) % 2 == 0
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, *functions: str) -> list[int]:

@@ -323,14 +323,27 @@ def test_batches_equal_single_records() -> None:
 def test_batches_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [person(n) for n in range(30)]
     whole = Record(SPACE).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.codec._PAIR_NUMBERS", 7 * SPACE.total_dim)
     monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 7 * SPACE.total_dim)
     monkeypatch.setattr("ghrr.structures.book._CHUNK_SCORES", 100)
-    monkeypatch.setattr("ghrr.structures.codec._CACHE_NUMBERS", 3 * SPACE.total_dim)
     codec = Record(SPACE)
     assert close(codec.encode_many(documents), whole)
     answers = codec.query_many(whole, [["name"], ["born", "city"]])
     assert [[m.label for m in row] for row in answers] == [[d["name"], d["born"]["city"]] for d in documents]
+
+
+def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = Scale(0, 100, bandwidth=2)
+    documents: list[Any] = [[n, f"word {n % 3}", {"half": n / 2, "none": None}] for n in range(10)]
+    documents += ["no number", 7, [], [[3, 4.5]]]
+    whole = Record(SPACE, numbers=scale).encode_many(documents)
+    monkeypatch.setattr("ghrr.structures.leaf_book._ENCODED_NUMBERS", 4 * SPACE.total_dim)
+    codec = Record(SPACE, numbers=scale)
+    assert close(codec.encode_many(documents), whole)
+    assert close(torch.stack([codec.encode(document) for document in documents]), whole)
+    tables = list(codec.leaves.tables([float(n) for n in range(9)]))
+    assert [len(table) for _, table in tables[1:]] == [4, 4, 1]  # after the atoms
+    both = codec.leaves.tables(["null", 3.0, "array"])
+    assert [(places >= 0).tolist() for places, _ in both] == [[True, False, True], [False, True, False]]
 
 
 def test_queries_over_records_and_paths() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from typing import Any
+
 import pytest
-import torch
 
 import ghrr
-from ghrr.structures import Record
-from ghrr.structures.codec import Codec
+from ghrr.structures import Reading, Record
+from tests.structures.common import is_even, tell_nothing_apart
 
 SEEDS = range(20)
 
@@ -25,12 +28,12 @@ def test_another_order_is_never_confident(m: int) -> None:
     assert not any(confident(m, seed) for seed in SEEDS)
 
 
-def test_without_the_share_it_is_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Codec, "_shares", lambda self, keys: torch.zeros(len(keys), dtype=torch.float64))
+def test_by_plain_scores_it_is_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell_nothing_apart(monkeypatch)
     assert sum(confident(2, seed) for seed in SEEDS) > len(SEEDS) / 4
 
 
-@pytest.mark.parametrize("m", [3, 4])  # for m = 2 the three orders share too much of each other
+@pytest.mark.parametrize("m", [2, 3, 4])
 def test_what_is_there_is_still_confident(m: int) -> None:
     codec = Record(ghrr.Space(dim=900, m=m))
     document = {"a": {"a": {"b": "x"}, "b": {"a": "z"}}, "b": {"a": {"a": "y"}}}
@@ -50,3 +53,49 @@ def test_a_cube_of_zeros_and_ones_is_never_confidently_wrong(m: int) -> None:
         match.guess == cube[i][j][k] for match, (i, j, k) in zip(matches, places, strict=True) if match.confident
     )
     assert sum(match.confident for match in matches) > len(places) / 2
+    assert codec.decode(h).value == cube
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_new_places_are_not_made_up(m: int) -> None:
+    """A reader that knows the keys, but not the paths, finds these in the right order only."""
+    document = {"a": {"a": {"b": "x"}}, "b": {"b": {"a": "y"}}}
+    for seed in SEEDS:
+        space = ghrr.Space(dim=900, m=m, seed=seed)
+        reader = Record(space)
+        reader.encode_many([{"a": "x"}, {"b": "y"}])
+        assert reader.decode(Record(space).encode(document)).value == document
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_a_part_is_told_from_its_other_orders(m: int) -> None:
+    """What is read under "b" is told from what is under "a", by whole paths."""
+    for seed in SEEDS:
+        codec = Record(ghrr.Space(dim=900, m=m, seed=seed))
+        codec.encode({"b": {"a": {"a": "z"}}})
+        h = codec.encode({"a": {"a": {"b": "x"}}, "b": {"c": "y"}})
+        reading = codec.query(h, "b")
+        assert isinstance(reading, Reading)
+        assert reading.value == {"c": "y"}
+
+
+def test_what_dependent_paths_leave_open_is_noise() -> None:
+    """For m = 2 the even orders of four keys are, at one half, all of their orders: none is there for certain."""
+    codec = Record(ghrr.Space.from_total(8000, 2))
+    orders = list(itertools.permutations("abcd"))
+    codec.encode_many([nested(dict.fromkeys(orders, "p")), {"e": "q"}])
+    even = [path for path in orders if is_even(path)]
+    matches = codec.query_many(codec.encode(nested(dict.fromkeys(even, "p"))), orders)
+    assert not any(match.confident for match in matches)
+    assert all(match.noise > math.sqrt(1 / 23) for match in matches)
+    assert all(match.score > 0.5 for match in matches)  # the control: without that noise they would be certain
+
+
+def nested(leaves: dict[tuple[str, ...], str]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for path, value in leaves.items():
+        at = document
+        for step in path[:-1]:
+            at = at.setdefault(step, {})
+        at[path[-1]] = value
+    return document

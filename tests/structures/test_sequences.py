@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 
 import pytest
@@ -138,7 +140,10 @@ def test_a_swapped_beginning_misses() -> None:
     swapped = model.next(h, ["be", "to"])
     assert swapped.unknown
     assert swapped.score < 1 / 9 + 5 * noise(5)
-    assert control.next(c, ["be", "to"]).label == "or"  # m = 1: the order is lost
+    word = control.names.vectors_of(["or"])[0]  # m = 1: the product of a beginning has lost its order
+    assert ghrr.similarity(ghrr.unbind(c, control.beginning(["be", "to"]), side="left"), word) > 0.9
+    assert control.next(c, ["to", "be"]).label == "or"
+    assert control.next(c, ["be", "to"]).unknown  # but the chain begins with "to", not with "be"
 
 
 def test_a_beginning_is_unbound_from_the_left() -> None:
@@ -168,6 +173,51 @@ def test_many_chains_at_once() -> None:
     model.rest(rows[0], ["never met"])
     model.next(rows[0], ["nor this"])
     assert model.names.names == before
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_a_long_chain_is_read_near_capacity(m: int) -> None:
+    """Ninety parts with noise: the worst of them must not decide."""
+    space = Space.from_total(1800, m)
+    model, rng = Chain(space), random.Random(m)
+    chain = rng.choices([f"n{name}" for name in range(30)], k=90)
+    h = model.encode(chain)
+    matches = [model.next(h, chain[:place]) for place in range(1, 90)]
+    sure = [match.confident for match in matches]
+    assert all(match.guess == chain[1 + place] for place, match in enumerate(matches) if match.confident)
+    assert sum(sure) > 0.85 * len(sure)
+    scores = [float(ghrr.similarity(h, model.beginning(chain[: place + 1]))) for place in range(90)]
+    assert min(scores) < 0.75  # the control: judged as the answer itself this part would leave it open
+    assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_a_bundle_of_chains_is_never_confidently_wrong(m: int) -> None:
+    confident = there = 0
+    for seed in range(12):
+        model, rng = Chain(Space.from_total((800, 2000, 4800)[seed % 3], m, seed=seed)), random.Random(seed)
+        chains = [rng.choices("abc", k=6) for _ in range(2 + seed % 3)]
+        h = model.encode(chains).sum(dim=0)
+        follows: dict[tuple[str, ...], set[str]] = {}
+        for chain in chains:
+            for place in range(2, 5):
+                follows.setdefault(tuple(chain[:place]), set()).add(chain[place])
+        asked = sorted({order for beginning in follows for order in itertools.permutations(beginning)})
+        for beginning in asked:
+            match = model.next(h, beginning)
+            assert not match.confident or match.guess in follows.get(beginning, set())
+            confident, there = confident + match.confident, there + (beginning in follows)
+    assert confident == 0 if m == 1 else confident > 0.8 * there
+
+
+def test_a_long_beginning_in_a_bundle_is_not_certain() -> None:
+    model = Chain(SPACE)
+    first, second = list("abcdefghij"), list("klmnopqrst")
+    one, two = model.encode([first, second])
+    assert model.next(one, first[:9]).confident
+    assert model.next(one + two, first[:5]).confident
+    assert model.next(one + two, first[:9]).label == "j"
+    assert not model.next(one + two, first[:9]).confident
 
 
 def test_bad_chains() -> None:

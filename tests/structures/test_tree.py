@@ -59,7 +59,7 @@ def test_the_wrong_side_misses() -> None:
 
 @given(TREES)
 def test_any_tree_comes_back(tree: Any) -> None:
-    model = Tree(Space(200, 4, seed=1))  # for m = 2 a path in another order may share half of a score
+    model = Tree(Space(800, 2, seed=1))
     reading = model.decode(model.encode(tree))
     assert reading.value == tree
     assert reading.confident

@@ -110,7 +110,7 @@ def _readings(title: str, story: dict[str, dict[str, str]], values: list[str], s
 
 @app.command()
 def info() -> None:
-    """Versions, device, linear algebra and which extras are installed."""
+    """Versions, device, which kernels compute there, linear algebra, and which extras are installed."""
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _facts():
         table.add_row(f"[bold]{name}[/]", value)
@@ -135,6 +135,7 @@ def _facts() -> list[tuple[str, str]]:
         ("NumPy", np.__version__),
         ("others", ", ".join(versions)),
         ("device", device),
+        ("kernels", ", ".join(f"{kind} {used}" for kind, used in ghrr.ops.in_use().items())),
         ("BLAS", "MKL" if torch.backends.mkl.is_available() else "not MKL"),  # type: ignore[no-untyped-call]
         ("extras", ", ".join(extras)),
     ]

@@ -14,6 +14,7 @@ console = Console()
 EXTRAS = {
     "cluster": ("dask", "distributed"),
     "fast": ("numba",),
+    "gpu": ("triton",),
     "paper": ("matplotlib", "pandas", "jinja2", "joblib"),
     "learn": ("sklearn",),
     "lm": ("tokenizers", "accelerate", "tensorboard"),

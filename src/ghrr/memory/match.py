@@ -134,15 +134,7 @@ def answer_noise(space: Space, energy: Tensor | float, *, bound: bool = True) ->
     return torch.sqrt(space.noise_std**2 + (given - 1).clamp(min=0) * other**2)
 
 
-def judge(
-    best: Tensor,
-    second: Tensor,
-    *,
-    candidates: int,
-    noise: Tensor,
-    odds: float = 1.0,
-    share: Tensor | float = 0.0,
-) -> tuple[Tensor, Tensor]:
+def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds: float = 1.0) -> tuple[Tensor, Tensor]:
     r"""Probability that the best of the candidates is right, and that none of them is.
 
     Parameters
@@ -155,13 +147,10 @@ def judge(
         Standard deviation of the scores, as of :func:`answer_noise`.
     odds
         How much likelier it is beforehand that none of them is in the answer than that one is.
-    share
-        What a candidate may score without being there: the similarity w of the key with other keys that are known, such
-        as the same steps in another order. The best score s is then judged as (s - w)/(1 - w), within more noise.
 
     Shapes
     ------
-    best, second, noise, share: ``(*)``, broadcast; both outputs: ``(*)``, in double precision
+    best, second, noise: ``(*)``, broadcast; both outputs: ``(*)``, in double precision
 
     Examples
     --------
@@ -173,8 +162,7 @@ def judge(
     """
     candidates = check_integer("judge", "candidates", candidates, least=1)
     best, second, sigma = torch.broadcast_tensors(best.double(), second.double(), noise.double())  # type: ignore[no-untyped-call]
-    kept = 1 - torch.as_tensor(share, dtype=torch.float64).clamp(0.0, 1 - 1e-9)
-    best, sigma = (best - (1 - kept)) / kept, (sigma / kept).clamp(min=1e-150)
+    sigma = sigma.clamp(min=1e-150)
     none = torch.full_like(best, math.log(candidates * odds))
     terms = [none, (best - 0.5) / sigma.square()]
     if candidates > 1:
@@ -195,7 +183,6 @@ def make_matches(
     noise: Tensor,
     level: float = LEVEL,
     odds: float = 1.0,
-    share: Tensor | float = 0.0,
     errors: Sequence[float | None] | None = None,
 ) -> list[Match]:
     """Matches from the one or two best candidates of each answer.
@@ -212,8 +199,8 @@ def make_matches(
         Standard deviation of the scores, one for all or one for each answer.
     level
         From which probability on a match is confident.
-    odds, share
-        As in :func:`judge`; a share for all or one for each answer.
+    odds
+        As in :func:`judge`.
     errors
         Standard errors of labels that are decoded numbers.
 
@@ -237,7 +224,7 @@ def make_matches(
     noise = noise.double().cpu().expand(len(scores))
     alone = candidates == 1
     second = torch.zeros_like(scores[:, 0]) if alone else scores[:, 1]
-    right, unknown = judge(scores[:, 0], second, candidates=candidates, noise=noise, odds=odds, share=share)
+    right, unknown = judge(scores[:, 0], second, candidates=candidates, noise=noise, odds=odds)
     columns = (scores[:, 0], scores[:, 0] - second, noise, right, unknown)
     rows = zip(labels, errors or [None] * len(labels), *(column.tolist() for column in columns), strict=True)
     return [

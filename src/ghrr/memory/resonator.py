@@ -13,6 +13,7 @@ times as long.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from ghrr._checks import (
     check_real,
     describe,
 )
+from ghrr.memory.orders import SAME, other_orders
 from ghrr.memory.storage import CHUNK_NUMBERS, steps
 
 LEVEL = 0.99
@@ -49,7 +51,7 @@ class Factors:
     score
         The best similarity of the input with a product of entries that was seen, ``(*batch)``.
     threshold
-        What it had to exceed, ``(*batch)``.
+        What it had to exceed, ``(*batch)``; a product of which another order explains more is not found all the same.
     iterations
         How many there were, those of all restarts together, ``(*batch)``.
     """
@@ -82,7 +84,11 @@ def resonator(
 
     .. math:: s \ge \tfrac12 + \sigma^2 E \left( \ln N + \ln \frac{p}{1 - p} \right) .
 
-    For m > 1 the same factors in another order are another product: they are not found.
+    For m > 1 the same factors in another order are another product: they are not found. Such products are not
+    independent of each other, aab and baa have a similarity of one half for m = 2. So no other order of the factors
+    may explain x as well: if it has the similarity s' with x, and g with the product that was seen, either s - s' or
+    s - g - 1/2 must be at least :math:`\sigma^2 E \ln \frac{p\,q}{1 - p}`, where q is the number of orders. The latter
+    is for two that are there together.
 
     Parameters
     ----------
@@ -139,11 +145,16 @@ def resonator(
     check_generator(operation, generator)
 
     x = product.detach().reshape(-1, *shape)
-    odds = math.log(math.prod(len(book) for book in codebooks)) + math.log(level / (1 - level))
+    odds = math.log(level / (1 - level))
+    variance = noise**2 * ops.similarity(x, x)
+    products = math.prod(len(book) for book in codebooks)
+    rivals = other_orders(len(codebooks))
     search = _Search(
         x=x,
         books=[book.detach() for book in codebooks],
-        threshold=0.5 + noise**2 * odds * ops.similarity(x, x),
+        threshold=0.5 + variance * (odds + math.log(products)),
+        rivals=rivals,
+        lead=variance * (odds + math.log(len(rivals) + 1)),
         project=_PROJECTIONS[projection],
         jitter=jitter,
         generator=generator,
@@ -153,7 +164,7 @@ def resonator(
         search.run(torch.arange(some.start, some.stop, device=x.device), iterations, restarts)
     return Factors(
         indices=search.indices.reshape(*batch, len(codebooks)),
-        found=(search.score >= search.threshold).reshape(batch),
+        found=(search.indices[:, 0] >= 0).reshape(batch),
         score=search.score.reshape(batch),
         threshold=search.threshold.reshape(batch),
         iterations=search.iterations.reshape(batch),
@@ -195,11 +206,14 @@ class _Search:
         x: Tensor,
         books: list[Tensor],
         threshold: Tensor,
+        rivals: list[tuple[int, ...]],
+        lead: Tensor,
         project: Callable[[Tensor], Tensor],
         jitter: float,
         generator: torch.Generator,
     ) -> None:
         self.x, self.books, self.threshold = x, books, threshold
+        self.rivals, self.lead = rivals, lead
         self.project, self.jitter, self.generator = project, jitter, generator
         self.rows = [torch.view_as_real(book.resolve_conj()).flatten(start_dim=1) for book in books]
         self.indices = torch.full((len(x), len(books)), -1, device=x.device)
@@ -237,11 +251,11 @@ class _Search:
         left = x  # what is left when the factors before are taken off
         chosen = []
         for i, rest in enumerate(reversed(behind)):
-            y = left if rest is None else ops.bind(left, ops.adjoint(rest))
+            y = left if rest is None else ops.bind(left, rest, adjoint_b=True)
             scores = torch.view_as_real(y.resolve_conj()).flatten(start_dim=1) @ self.rows[i].mT
             chosen.append(scores.argmax(dim=1))
             estimates[i] = self._superpose(i, self._weights(scores))
-            left = ops.bind(ops.adjoint(estimates[i]), left)
+            left = ops.bind(estimates[i], left, adjoint_a=True)
         return torch.stack(chosen, dim=1)
 
     def _weights(self, scores: Tensor) -> Tensor:
@@ -252,12 +266,23 @@ class _Search:
 
     def _judge(self, active: Tensor, chosen: Tensor) -> Tensor:
         """Compare the products of the chosen entries with the input, and note what is better than before."""
-        product = self.books[0][chosen[:, 0]]
-        for i, book in enumerate(self.books[1:], start=1):
-            product = ops.bind(product, book[chosen[:, i]])
+        factors = [book[chosen[:, i]] for i, book in enumerate(self.books)]
+        product = functools.reduce(ops.bind, factors)
         score = ops.similarity(product, self.x[active])
         self.iterations[active] += 1
         self.score[active] = torch.maximum(self.score[active], score)
         found = score >= self.threshold[active]
+        seen = found.nonzero()[:, 0]
+        found[seen] = self._leads(active[seen], [factor[seen] for factor in factors], product[seen], score[seen])
         self.indices[active[found]] = chosen[found]
         return found
+
+    def _leads(self, active: Tensor, factors: list[Tensor], product: Tensor, score: Tensor) -> Tensor:
+        """Whether no other order of the same factors explains the input as well as the product that was seen."""
+        leads = torch.ones_like(score, dtype=torch.bool)
+        for order in self.rivals if len(active) else []:
+            rival = functools.reduce(ops.bind, [factors[i] for i in order])
+            overlap = ops.similarity(rival, product)
+            ahead = torch.maximum(score - ops.similarity(rival, self.x[active]), score - overlap - 0.5)
+            leads &= (ahead >= self.lead[active]) | (overlap > SAME)
+        return leads

@@ -7,21 +7,22 @@ public face, which checks shapes and explains errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice
-from ghrr.ops import numba_backend, reference, torch_backend
+from ghrr.ops import choice, library, numba_backend, reference, torch_backend
+from ghrr.ops.choice import backend, in_use
 
 __all__ = [
     "adjoint",
     "backend",
     "bind",
+    "bind_bags",
     "bind_bundle",
+    "bind_similarity",
     "bundle",
     "fractional_power",
+    "in_use",
     "multibind",
     "pairwise_similarity",
     "power",
@@ -29,85 +30,81 @@ __all__ = [
     "similarity",
 ]
 
-_BACKENDS = {"auto": torch_backend, "torch": torch_backend, "reference": reference}
-_kernels = torch_backend
-_chosen = "auto"
 
-
-@contextmanager
-def backend(name: str) -> Iterator[None]:
-    """Use one backend inside a ``with`` block.
-
-    ``"auto"``, the default, takes numba's loops where they are quicker and torch for the rest; ``"torch"`` is torch
-    alone; ``"reference"`` is the specification.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = torch.randn(5, 2, 2, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
-    >>> fast = ops.bind(a, a)
-    >>> with ops.backend("reference"):
-    ...     torch.allclose(fast, ops.bind(a, a))
-    True
-    """
-    global _chosen, _kernels
-    check_choice("ops.backend(name)", "name", name, tuple(_BACKENDS))
-    before = _chosen
-    _chosen, _kernels = name, _BACKENDS[name]
-    try:
-        yield
-    finally:
-        _chosen, _kernels = before, _BACKENDS[before]
-
-
-def bind(a: Tensor, b: Tensor) -> Tensor:
-    """Slot-wise matrix product."""
-    return _kernels.bind(a, b)
+def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    """Slot-wise matrix product, of adjoints where they are asked for."""
+    return library.call("bind", (a, b), adjoint_a, adjoint_b)
 
 
 def adjoint(a: Tensor) -> Tensor:
     """Conjugate transpose of each slot."""
-    return _kernels.adjoint(a)
+    return choice.formula("adjoint")(a)
 
 
 def bundle(items: Tensor) -> Tensor:
     """Sum over the item axis."""
-    return _kernels.bundle(items)
+    return choice.formula("bundle")(items)
 
 
 def multibind(items: Tensor) -> Tensor:
     """Ordered product over the item axis."""
-    return _kernels.multibind(items)
+    if choice.is_plain(items):
+        return choice.compute("multibind", (items,))
+    if choice.chosen() == "reference":
+        return reference.multibind(items)
+    return torch_backend.multibind(items, bind)
 
 
-def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
+def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
     """Sum of the products of keys and values over the item axis, without the products in memory."""
-    return _kernels.bind_bundle(keys, values)
+    return library.call("bind_bundle", (keys, values), adjoint_keys, adjoint_values)
+
+
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
+    """Many sums of products of keys and values, which are given by their places in two tables."""
+    tensors = keys, values, key_places, value_places, starts
+    if choice.kernels_for("bind_bags", keys, values, key_places) is numba_backend and choice.is_plain(*tensors):
+        return choice.run(numba_backend, "bind_bags", tensors)
+    return choice.formula("bind_bags")(*tensors)
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
     """Similarity, batches broadcast."""
-    return _kernels.similarity(a, b)
+    return choice.formula("similarity")(a, b)
+
+
+def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    """Similarity of the product of two with a third, without the product in memory."""
+    products = torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
+    together = torch.broadcast_shapes(products, c.shape)  # type: ignore[no-untyped-call]
+    if products != together:  # each product meets several: it is made once
+        return similarity(bind(a, b, adjoint_a, adjoint_b), c)
+    return library.call("bind_similarity", (a, b, c), adjoint_a, adjoint_b)
 
 
 def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
     """Similarity of every query with every item."""
-    return _kernels.pairwise_similarity(queries, items)
+    return choice.formula("pairwise_similarity")(queries, items)
 
 
 def shift(a: Tensor, steps: int) -> Tensor:
     """Cyclic roll of the slots."""
-    return _kernels.shift(a, steps)
+    return choice.formula("shift")(a, steps)
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     """Matrix power of each slot: an int repeats binding, a tensor gives real principal powers."""
-    return _kernels.power(a, exponent)
+    if choice.chosen() == "reference" or not isinstance(exponent, int):
+        return choice.formula("power")(a, exponent)
+    base = torch_backend.inverse(a) if exponent < 0 else a
+    if choice.is_plain(a):
+        return choice.compute("whole_power", (base,), abs(exponent))
+    return torch_backend.whole_power(base, abs(exponent), bind)
 
 
 def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
     """Encodings of rows of numbers: rotations times phases that are linear in the numbers."""
-    if _chosen == "auto" and numba_backend.suits_fractional_power(rotation, frequencies, x):
-        return numba_backend.fractional_power(rotation, frequencies, x)
-    return _kernels.fractional_power(rotation, frequencies, x)
+    tensors = rotation, frequencies, x
+    if numba_backend.suits_fractional_power(*tensors) and choice.allows("numba") and choice.is_plain(*tensors):
+        return choice.run(numba_backend, "fractional_power", tensors)
+    return choice.formula("fractional_power")(*tensors)

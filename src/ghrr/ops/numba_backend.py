@@ -1,52 +1,211 @@
-"""Operations for which numba has a faster loop on the CPU, and when to use it.
+"""Operations for which numba has faster loops on the CPU, and which tensors they take.
 
-Same names and meaning as :mod:`ghrr.ops.reference`. numba is optional: ``pip install 'ghrr[fast]'``. It is imported,
-and its loops compiled (then kept on disk), when the first tensor arrives that is worth it.
+Same names and meaning as :mod:`ghrr.ops.reference`; forward only, on plain numbers whose shapes fit. numba is optional:
+``pip install 'ghrr[fast]'``. It is imported, and its loops compiled (then kept on disk), when the first tensor arrives
+that is worth it. What goes wrong there is raised, and :mod:`ghrr.ops.choice` goes on with torch.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-import itertools
-import os
-import warnings
+import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr.ops import torch_backend
+from ghrr.ops.strides import by_slots, table_of_axes
+from ghrr.ops.threads import share_out
 
-# Below so many phases torch is done before numba is imported.
-_WORTH_IT = 1 << 18
+INSTALLED = importlib.util.find_spec("numba") is not None
+# Loops are compiled for each m up to this; above it torch's matrix products are as quick.
+LARGEST_M = 8
+# Below so many numbers torch's own products are as quick as the way to a loop.
+_WORTH_IT = 1 << 10
+# So many numbers to multiply are shared out over threads: waking one takes as long as multiplying a part of them.
+_SHARED = 1 << 19
+# Results of so many numbers are put on huge pages.
+_LARGE = 1 << 19
+# Below so many phases torch has encoded before numba is imported.
+_MANY_PHASES = 1 << 18
+_BITS = {torch.complex64: 32, torch.complex128: 64}
+_REALS: dict[torch.dtype, NDArray[Any]] = {
+    torch.complex64: np.empty(0, dtype=np.float32),
+    torch.complex128: np.empty(0, dtype=np.float64),
+}
+
+
+def suits(*tensors: Tensor) -> bool:
+    """Hypervectors on the CPU, of a precision and an m for which there are loops, and numba is there."""
+    x = tensors[0]
+    return INSTALLED and x.is_cpu and x.shape[-1] <= LARGEST_M and x.dtype in _BITS
+
+
+def pays(operation: str, *tensors: Tensor) -> bool:
+    """Whether the loops are quicker than torch for tensors of this size."""
+    if operation == "bind" and tensors[0].shape[-1] == 1:
+        return False
+    if operation == "bind_bags":
+        keys, _, places = tensors
+        return len(places) * keys.shape[1:].numel() >= _WORTH_IT
+    return max([x.numel() for x in tensors]) >= _WORTH_IT
+
+
+def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    a, adjoint_a = by_slots(a, adjoint_a)
+    b, adjoint_b = by_slots(b, adjoint_b)
+    out = _empty(_broadcast(a, b), a)
+    places = out.data_ptr(), a.data_ptr(), b.data_ptr()
+    _run("bind", (adjoint_a, adjoint_b, False), out.shape, (a, b), places, out, work=out.numel())
+    return out
+
+
+def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    a, adjoint_a = by_slots(keys, adjoint_keys)
+    b, adjoint_b = by_slots(values, adjoint_values)
+    *batch, items, dim, m, _ = _broadcast(a, b)
+    if items == 0:
+        return a.new_zeros((*batch, dim, m, m))
+    (a, step_a), (b, step_b) = _first_item(a), _first_item(b)
+    out = _empty((*batch, dim, m, m), a)
+    places = torch.view_as_real(out).flatten().numpy(), items, a.data_ptr(), step_a, b.data_ptr(), step_b
+    _run("bind_bundle", (adjoint_a, adjoint_b, True), out.shape, (a, b), places, out, work=items * out.numel())
+    return out
+
+
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
+    torch_backend.check_places(keys, values, key_places, value_places, starts)
+    a, adjoint_a = by_slots(keys)
+    b, adjoint_b = by_slots(values)
+    dim, m, _ = keys.shape[1:]
+    loops, products = _loops()
+    product = products(_BITS[a.dtype], m, adjoint_a, adjoint_b, True).address
+    out = _empty((len(starts) - 1, dim, m, m), a)
+    places = [torch.view_as_real(out).flatten().numpy(), dim, m * m * a.itemsize]
+    for x in (a, b):
+        places += [x.data_ptr(), x.stride(0) * x.itemsize, x.stride(1) * x.itemsize]
+    places += [x.contiguous().numpy() for x in (key_places, value_places, starts)]
+    if len(key_places) * out.shape[1:].numel() < _SHARED:
+        loops.bind_bags(0, len(out), product, *places)
+    else:
+        _in_threads(lambda part: loops.bind_bags(part.start, part.stop, product, *places), len(out), used=(a, b, out))
+    return out
+
+
+def multibind(items: Tensor) -> Tensor:
+    count = items.shape[-4]
+    if count < 2:
+        return torch_backend.multibind(items)
+    a, step = _first_item(by_slots(items.resolve_conj())[0])
+    out = _empty(a.shape, a)
+    places = out.data_ptr(), count, a.data_ptr(), step
+    _run("multibind", (False, False, False), out.shape, (a,), places, out, work=count * out.numel())
+    return out
+
+
+def whole_power(a: Tensor, exponent: int) -> Tensor:
+    if exponent < 2:
+        return torch_backend.whole_power(a, exponent)
+    a, _ = by_slots(a.resolve_conj())
+    out = _empty(a.shape, a)
+    places = out.data_ptr(), exponent, a.data_ptr()
+    work = exponent.bit_length() * out.numel()
+    _run("whole_power", (False, False, False), out.shape, (a,), places, out, work=work)
+    return out
+
+
+def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    a, adjoint_a = by_slots(a, adjoint_a)
+    b, adjoint_b = by_slots(b, adjoint_b)
+    c, _ = by_slots(c.resolve_conj())
+    shape = _broadcast(a, b, c)
+    dim, m = shape[-3], shape[-1]
+    sums = np.zeros(shape[:-3].numel())
+    places = dim, sums, _REALS[a.dtype], a.data_ptr(), b.data_ptr(), c.data_ptr()
+    kind = (adjoint_a, adjoint_b, False)
+    _run("bind_similarity", kind, shape, (a, b, c), places, sums, work=shape.numel(), together=dim)
+    return torch.from_numpy(sums / (m * dim)).to(a.dtype.to_real()).reshape(shape[:-3])
+
+
+def _run(  # noqa: PLR0917
+    name: str,
+    kind: tuple[bool, bool, bool],
+    shape: torch.Size,
+    operands: tuple[Tensor, ...],
+    places: tuple[Any, ...],
+    out: object,
+    *,
+    work: int,
+    together: int = 1,
+) -> None:
+    """Call a loop for all slots of the result, ``together`` so many in one thread."""
+    loops, products = _loops()
+    x, m, axes = operands[0], shape[-1], shape[:-2]
+    item = x.itemsize
+    slot, slots = m * m * item, axes.numel()
+    table = table_of_axes(axes, item, *[(x.shape, x.stride()) for x in operands])
+    product = products(_BITS[x.dtype], m, *kind).address
+    loop = getattr(loops, name)
+    if work < _SHARED:
+        loop(0, slots, product, slot, table, *places)
+    else:
+        _in_threads(
+            lambda part: loop(part.start * together, part.stop * together, product, slot, table, *places),
+            slots // together,
+            used=(out, operands),
+        )
+
+
+@functools.cache
+def _loops() -> tuple[ModuleType, Callable[..., Any]]:
+    from ghrr.ops import numba_loops, numba_products  # noqa: PLC0415 (numba takes long to import)
+
+    return numba_loops, numba_products.products
+
+
+def _first_item(x: Tensor) -> tuple[Tensor, int]:
+    """The first of an axis of items, and the bytes to the next; 0 where it stands for all."""
+    return x.select(-4, 0), x.stride(-4) * x.itemsize if x.shape[-4] > 1 else 0
+
+
+def _broadcast(*tensors: Tensor) -> torch.Size:
+    shapes = [x.shape for x in tensors]
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
+    shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return shape
+
+
+def _empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    if math.prod(shape) < _LARGE:
+        return like.new_empty(shape)
+    return torch_backend.fresh(shape, like)
 
 
 def suits_fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> bool:
-    """Single precision on the CPU, nothing to differentiate, many phases, none of them huge, and numba is there."""
+    """Single precision on the CPU, many phases, and numba is there."""
     phases = x.shape[:-1].numel() * frequencies.shape[-3:-1].numel()
     return (
-        phases >= _WORTH_IT
+        INSTALLED
+        and phases >= _MANY_PHASES
         and {rotation.dtype, frequencies.dtype, x.dtype} == {torch.complex64, torch.float32}
         and {rotation.device.type, frequencies.device.type, x.device.type} == {"cpu"}
-        and torch_backend.needs_no_derivative(rotation, frequencies, x)
-        and (kernels := _kernels()) is not None
-        and _largest_norm(frequencies) * _largest_norm(x) <= kernels.LARGEST_ANGLE  # false for NaN
     )
 
 
-def _largest_norm(rows: Tensor) -> float:
-    return float(torch.linalg.vector_norm(rows, dim=-1).amax())
-
-
 def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
-    """As the specification, for what :func:`suits_fractional_power` allows."""
-    kernels = _kernels()
-    assert kernels is not None
-    rotate = kernels.rotate_kernel(rotation.shape[-1])
+    """As the specification; angles so large that their sines need more than single precision are left to torch."""
+    from ghrr.ops import numba_kernels  # noqa: PLC0415 (numba takes long to import)
+
+    if not _largest_norm(frequencies) * _largest_norm(x) <= numba_kernels.LARGEST_ANGLE:  # also for NaN
+        return torch_backend.fractional_power(rotation, frequencies, x)
+    rotate = numba_kernels.rotate_kernel(rotation.shape[-1])
     q, iq = (torch.view_as_real(part).flatten().numpy() for part in (rotation.resolve_conj(), 1j * rotation))
 
     def fill(angles: Tensor, out: Tensor) -> None:
@@ -56,33 +215,18 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
     return torch_backend.encode_rows(rotation, frequencies, x, fill)
 
 
-@functools.cache
-def _kernels() -> ModuleType | None:
-    if importlib.util.find_spec("numba") is None:
-        return None
-    try:
-        from ghrr.ops import numba_kernels  # noqa: PLC0415 (numba takes long to import)
-    except ImportError as error:
-        warnings.warn(f"ghrr goes on without numba, which cannot be imported: {error}", RuntimeWarning, stacklevel=2)
-        return None
-    return numba_kernels
+def _largest_norm(rows: Tensor) -> float:
+    return float(torch.linalg.vector_norm(rows, dim=-1).amax())
 
 
-def _in_threads(work: Callable[[slice], Any], rows: int) -> None:
-    """Share rows out over as many threads as torch uses; the loops release the interpreter's lock.
+def _in_threads(work: Callable[[slice], Any], rows: int, used: tuple[object, ...] = ()) -> None:
+    """Share rows out over threads; the loops release the interpreter's lock.
 
+    ``used`` is what loops have no more than the address of: it lives as long as a thread may be at work.
     numba's own threads would end the process when two threads of the caller meet in them, or after a fork.
     """
-    count = min(torch.get_num_threads(), rows)
-    edges = [rows * n // count for n in range(count + 1)]
-    parts = [slice(*pair) for pair in itertools.pairwise(edges)]
-    waiting = [_pool(os.getpid(), count - 1).submit(work, part) for part in parts[1:]]
-    work(parts[0])
-    for one in waiting:
-        one.result()
 
+    def keeping(part: slice, used: tuple[object, ...] = used) -> None:
+        work(part)
 
-@functools.cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """One pool for each process: a fork takes the pool along, but not its threads."""
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"ghrr-{process}")
+    share_out(keeping, rows)

@@ -51,36 +51,39 @@ def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cov
         sin[i] = -second if quarter & 2 else second
 
 
+# Left to itself the compiler takes the numbers one by one, four times slower: it cannot know that the arrays do not
+# overlap. So the vector operation is spelled out: out[i:i+2m] = q[i:i+2m] * c + iq[i:i+2m] * s, where c and s hold each
+# of cos[j:j+m] and sin[j:j+m] twice, for the real and for the imaginary part. It stands outside of the loop that uses
+# it, with m as an argument, since what a loop closes over must be the same in every process for it to be found on disk.
+@intrinsic(prefer_literal=True)
+def _rotate_slot_row(context, m, out, i, q, iq, cos, sin, j):  # noqa: PLR0917
+    def build(context, builder, signature, args):
+        m = signature.args[0].literal_value
+        width = 2 * m
+        out, i, q, iq, cos, sin, j = range(1, 8)
+        twice = ir.Constant(ir.VectorType(ir.IntType(32), width), [k // 2 for k in range(width)])
+
+        def pointer(array, index, size):
+            data = context.make_array(signature.args[array])(context, builder, args[array]).data
+            vector = ir.VectorType(ir.FloatType(), size)
+            return builder.bitcast(builder.gep(data, [args[index]]), vector.as_pointer())
+
+        def times(numbers, angles):
+            matrix = builder.load(pointer(numbers, i, width), align=4)
+            phases = builder.load(pointer(angles, j, m), align=4)
+            spread = builder.shuffle_vector(phases, ir.Constant(phases.type, ir.Undefined), twice)
+            return builder.fmul(matrix, spread, flags=("contract",))
+
+        total = builder.fadd(times(q, cos), times(iq, sin), flags=("contract",))
+        builder.store(total, pointer(out, i, width), align=4)
+        return context.get_dummy_value()
+
+    return types.void(m, out, i, q, iq, cos, sin, j), build
+
+
 @functools.cache
 def rotate_kernel(m: int) -> Callable[[Floats, Floats, Floats, Floats], None]:
     """The loop for one m, which the compiler must know: a row of a slot is one vector of 2m real numbers."""
-    width = 2 * m
-
-    # Left to itself the compiler takes the numbers one by one, four times slower: it cannot know that the arrays do not
-    # overlap. So the vector operation is spelled out: out[i:i+2m] = q[i:i+2m] * c + iq[i:i+2m] * s, where c and s hold
-    # each of cos[j:j+m] and sin[j:j+m] twice, for the real and for the imaginary part.
-    @intrinsic
-    def rotate_slot_row(context, out, i, q, iq, cos, sin, j):  # noqa: PLR0917
-        def build(context, builder, signature, args):
-            out, i, q, iq, cos, sin, j = range(7)
-            twice = ir.Constant(ir.VectorType(ir.IntType(32), width), [k // 2 for k in range(width)])
-
-            def pointer(array, index, size):
-                data = context.make_array(signature.args[array])(context, builder, args[array]).data
-                vector = ir.VectorType(ir.FloatType(), size)
-                return builder.bitcast(builder.gep(data, [args[index]]), vector.as_pointer())
-
-            def times(numbers, angles):
-                matrix = builder.load(pointer(numbers, i, width), align=4)
-                phases = builder.load(pointer(angles, j, m), align=4)
-                spread = builder.shuffle_vector(phases, ir.Constant(phases.type, ir.Undefined), twice)
-                return builder.fmul(matrix, spread, flags=("contract",))
-
-            total = builder.fadd(times(q, cos), times(iq, sin), flags=("contract",))
-            builder.store(total, pointer(out, i, width), align=4)
-            return context.get_dummy_value()
-
-        return types.void(out, i, q, iq, cos, sin, j), build
 
     @_compiled
     def rotate(angles: Floats, q: Floats, iq: Floats, out: Floats) -> None:  # pragma: no cover
@@ -91,6 +94,6 @@ def rotate_kernel(m: int) -> Callable[[Floats, Floats, Floats, Floats], None]:
             cos_sin(angles[row], cos, sin)
             for j in range(phases // m):
                 for k in range(m):
-                    rotate_slot_row(out[row], width * (m * j + k), q, iq, cos, sin, m * j)
+                    _rotate_slot_row(m, out[row], 2 * m * (m * j + k), q, iq, cos, sin, m * j)
 
     return rotate

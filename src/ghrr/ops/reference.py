@@ -10,8 +10,12 @@ import torch
 from torch import Tensor
 
 
-def bind(a: Tensor, b: Tensor) -> Tensor:
-    r""":math:`(A * B)_j = A_j B_j`, that is :math:`[A_j B_j]_{kl} = \sum_n [A_j]_{kn} [B_j]_{nl}`."""
+def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    r""":math:`(A * B)_j = A_j B_j`, that is :math:`[A_j B_j]_{kl} = \sum_n [A_j]_{kn} [B_j]_{nl}`.
+
+    With ``adjoint_a`` :math:`A_j^\dagger` stands for :math:`A_j`, and so for b.
+    """
+    a, b = adjoint(a) if adjoint_a else a, adjoint(b) if adjoint_b else b
     m = a.shape[-1]
     rows = []
     for k in range(m):
@@ -43,14 +47,27 @@ def multibind(items: Tensor) -> Tensor:
     return product
 
 
-def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
-    r""":math:`\sum_n K^{(n)} * V^{(n)}` over the item axis."""
+def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    r""":math:`\sum_n K^{(n)} * V^{(n)}` over the item axis, or of adjoints where they are asked for."""
     items = keys.shape[-4] if values.shape[-4] == 1 else values.shape[-4]
     keys = keys.expand(*keys.shape[:-4], items, *keys.shape[-3:])
     values = values.expand(*values.shape[:-4], items, *values.shape[-3:])
     total = torch.zeros_like((keys * values).sum(dim=-4))
     for n in range(items):
-        total = total + bind(keys[..., n, :, :, :], values[..., n, :, :, :])
+        total = total + bind(keys[..., n, :, :, :], values[..., n, :, :, :], adjoint_keys, adjoint_values)
+    return total
+
+
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
+    r""":math:`\sum_n K^{(k_n)} * V^{(v_n)}` for n from ``starts[r]`` to ``starts[r + 1]``, for each row r.
+
+    Keys ``(p, dim, m, m)``, values ``(q, dim, m, m)``, places in both ``(n,)`` and starts ``(rows + 1,)``, which rise
+    from 0 to n, to ``(rows, dim, m, m)``.
+    """
+    total = keys.new_zeros((len(starts) - 1, *keys.shape[1:]))
+    for row in range(len(total)):
+        for n in range(int(starts[row]), int(starts[row + 1])):
+            total[row] += bind(keys[key_places[n]], values[value_places[n]])
     return total
 
 
@@ -60,6 +77,11 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
     summed = bind(a, adjoint(b)).sum(dim=-3)
     trace = torch.stack([summed[..., k, k] for k in range(m)]).sum(dim=0)
     return trace.real / (m * dim)
+
+
+def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    r""":math:`\delta(A * B, C)`, or with adjoints for A and B: unbinding, then similarity."""
+    return similarity(bind(a, b, adjoint_a, adjoint_b), c)
 
 
 def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ Same names and meaning as :mod:`ghrr.ops.reference`. What is done differently he
 - :math:`\mathrm{Re}\,\mathrm{tr}(A B^\dagger)` is the dot product of the two tensors seen as real vectors, so
   similarity is a real matrix product; broadcast axes become its rows and columns and nothing is expanded.
 - Binding and bundling contracts the item axis together with the inner matrix axis: the bound items never exist.
+- Where many sums are made of the same keys and values, each distinct pair of them is bound once.
 - Phases are computed and rotated in chunks that stay in cache, straight into the result, unless something is to be
   differentiated.
 - The derivative of a matrix power is taken from divided differences, which stay finite where eigenvalues meet.
@@ -23,16 +24,23 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-# bind_bundle gathers its operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
+# bind_bundle and bind_bags gather their operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
 _CHUNK_NUMBERS = 1 << 19
+# bind_bags holds so many numbers of bound pairs at a time: 64 MiB in complex64.
+_PAIR_NUMBERS = 1 << 23
 # fractional_power encodes so many phases at a time: products, sines and cosines then meet in cache.
 _CHUNK_PHASES = 1 << 19
 
 
-def bind(a: Tensor, b: Tensor) -> Tensor:
+def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    a, b = _or_adjoint(a, adjoint_a), _or_adjoint(b, adjoint_b)
     if a.shape[-1] == 1:
         return a * b
     return a @ b
+
+
+def _or_adjoint(a: Tensor, wanted: bool) -> Tensor:
+    return a.mH if wanted else a
 
 
 def adjoint(a: Tensor) -> Tensor:
@@ -44,22 +52,22 @@ def bundle(items: Tensor) -> Tensor:
     return items.sum(dim=-4)
 
 
-def multibind(items: Tensor) -> Tensor:
+def multibind(items: Tensor, product: Callable[[Tensor, Tensor], Tensor] = bind) -> Tensor:
     """Bind neighbours in pairs, then the pairs, and so on: log2(n) batched products instead of n - 1 small ones."""
     count = items.shape[-4]
     if count == 0:
-        eye = torch.eye(items.shape[-1], dtype=items.dtype, device=items.device)
-        return eye.expand(*items.shape[:-4], *items.shape[-3:]).clone()
+        return _identity((*items.shape[:-4], *items.shape[-3:]), items)
     while count > 1:
         left = items[..., 0 : count - 1 : 2, :, :, :]
         right = items[..., 1:count:2, :, :, :]
         odd_one_out = items[..., count - count % 2 :, :, :, :]
-        items = torch.cat([bind(left, right), odd_one_out], dim=-4)
+        items = torch.cat([product(left, right), odd_one_out], dim=-4)
         count = items.shape[-4]
     return items[..., 0, :, :, :]
 
 
-def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
+def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    keys, values = _or_adjoint(keys, adjoint_keys), _or_adjoint(values, adjoint_values)
     count = keys.shape[-4]
     if count != values.shape[-4]:  # one key for all values, or the other way round: binding distributes
         return bind(keys.sum(dim=-4), values.sum(dim=-4))
@@ -76,10 +84,45 @@ def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
     return functools.reduce(torch.add, parts)
 
 
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
+    check_places(keys, values, key_places, value_places, starts)
+    numbers = keys.shape[1:].numel()
+    total = keys.new_zeros((len(starts) - 1, 2 * numbers), dtype=keys.dtype.to_real())
+    pairs, which = torch.unique(key_places * len(values) + value_places, return_inverse=True)
+    first = 0
+    for some in pairs.split(max(1, _PAIR_NUMBERS // numbers)):
+        chunks = some.split(max(1, _CHUNK_NUMBERS // numbers))
+        bound = torch.cat([bind(keys[pair // len(values)], values[pair % len(values)]) for pair in chunks])
+        here = (which >= first) & (which < first + len(some))
+        before = torch.nn.functional.pad(here.cumsum(0), (1, 0))  # how many of these come before a place
+        total = total + torch.nn.functional.embedding_bag(
+            which[here] - first, _as_real_vectors(bound), before[starts], mode="sum", include_last_offset=True
+        )
+        first += len(some)
+    return torch.view_as_complex(total.reshape(-1, *keys.shape[1:], 2))
+
+
+def check_places(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> None:
+    """Raise unless bags name keys and values that are there: a kernel would read what lies beside them."""
+    if len(key_places) != len(value_places):
+        raise IndexError(f"bind_bags: {len(key_places)} places of keys and {len(value_places)} of values")
+    for what, places, size in (("keys", key_places, len(keys)), ("values", value_places, len(values))):
+        at = places.numpy(force=True)
+        if at.size and not (at.min() >= 0 and at.max() < size):
+            raise IndexError(f"bind_bags: places from {at.min()} to {at.max()} in a table of {size} {what}")
+    at = starts.numpy(force=True)
+    if at[0] != 0 or at[-1] != len(key_places) or (at[1:] < at[:-1]).any():
+        raise IndexError(f"bind_bags: starts must rise from 0 to {len(key_places)}, got {at}")
+
+
 def similarity(a: Tensor, b: Tensor) -> Tensor:
     dim, m = a.shape[-3], a.shape[-1]
     with _full_precision(a):
         return torch.einsum("...k,...k->...", _as_real_vectors(a), _as_real_vectors(b)) / (m * dim)
+
+
+def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    return similarity(bind(a, b, adjoint_a, adjoint_b), c)
 
 
 def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
@@ -117,15 +160,22 @@ def needs_no_derivative(*tensors: Tensor) -> bool:
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
-        or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)  # type: ignore[no-untyped-call]
+        or has_tangent(*tensors)
     )
+
+
+def has_tangent(*tensors: Tensor) -> bool:
+    """Whether one of these carries a derivative in forward mode."""
+    if forward_ad._current_level < 0:
+        return False
+    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)  # type: ignore[no-untyped-call]
 
 
 def encode_rows(rotation: Tensor, frequencies: Tensor, x: Tensor, fill: Callable[[Tensor, Tensor], None]) -> Tensor:
     """The encodings of all rows of x, chunk by chunk; ``fill(angles, out)`` turns angles into hypervectors."""
     rows = x.reshape(-1, x.shape[-1])
     shape = rotation.shape[-3:]
-    out = _fresh((len(rows), *shape), rotation)
+    out = fresh((len(rows), *shape), rotation)
     weights = frequencies.to(x.dtype).flatten(0, 1).mT
     step = max(1, _CHUNK_PHASES // weights.shape[-1])
     angles = x.new_empty((min(step, len(rows)), weights.shape[-1]))
@@ -149,7 +199,7 @@ def _phasors(angles: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))
 
 
-def _fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
+def fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Memory for a large result. NumPy asks for huge pages, torch does not: first touching them costs a third."""
     if like.device.type != "cpu" or torch.are_deterministic_algorithms_enabled():  # these fill new memory with NaN
         return like.new_empty(shape)
@@ -158,11 +208,36 @@ def _fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     if isinstance(exponent, int):
-        return a**exponent if a.shape[-1] == 1 else torch.linalg.matrix_power(a, exponent)
+        return whole_power(inverse(a) if exponent < 0 else a, abs(exponent))
     if a.shape[-1] == 1:
         return torch.pow(a, exponent[..., None, None, None])
     result: Tensor = _RealPower.apply(a, exponent)  # type: ignore[no-untyped-call]
     return result
+
+
+def inverse(a: Tensor) -> Tensor:
+    result: Tensor = a.reciprocal() if a.shape[-1] == 1 else torch.linalg.inv(a)
+    return result
+
+
+def whole_power(a: Tensor, exponent: int, product: Callable[[Tensor, Tensor], Tensor] = bind) -> Tensor:
+    """A power from 0 on: squares of squares, and the product of those that the exponent is made of.
+
+    Also for m = 1, where torch's own power takes a logarithm: that is slower by an order and loses digits.
+    """
+    if exponent == 0:
+        return _identity(a.shape, a)
+    square, result = a, None
+    while exponent > 1:
+        if exponent % 2:
+            result = square if result is None else product(result, square)
+        square = product(square, square)
+        exponent //= 2
+    return square.clone() if square is a else square if result is None else product(result, square)
+
+
+def _identity(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    return torch.eye(shape[-1], dtype=like.dtype, device=like.device).expand(shape).clone()
 
 
 class _RealPower(torch.autograd.Function):

@@ -2,25 +2,26 @@ r"""Automaton: a deterministic machine of states, run on words:
 :math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
 
 A step unbinds S * A from the left and cleans up the next state, so that noise does not add up over a word. A machine of
-n transitions answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. This law knows of independent transitions only: one
-and its reversal, (s, a) to t and (t, a) to s, leave a share of each other that no dimension removes, about
-:math:`1/m^2`, as words of the same atoms in another order do. For m = 2 and small margins, a transition that is absent
-may then be called confident; use m >= 4 there.
+n transitions answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and
+(t, a) to s, share about :math:`1/m^2` of each other; one is read without what the other, if it was met, may add
+(:mod:`ghrr.memory.orders`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from ghrr._checks import describe
-from ghrr.algebra import bind, bind_bundle, bundle, similarity, unbind
+from ghrr.algebra import bind, bind_bundle, bundle, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
 from ghrr.structures.book import Book, check_name, check_names, one_of, runs
+from ghrr.structures.orders import Orders
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Automaton:
         self.space, self.level = space, level
         self.states = Book(space, "automaton state")
         self.symbols = Book(space, "automaton symbol")
+        self.orders = Orders(space, self._products)
         self._start, self._end = space.vectors(["start", "end"], namespace="automaton mark")
 
     def encode(self, transitions: Mapping[tuple[str, str], str], *, start: str, final: Iterable[str] = ()) -> Tensor:
@@ -80,18 +82,16 @@ class Automaton:
         after = check_names("Automaton.encode", transitions.values())
         ends = dict.fromkeys(check_names("Automaton.encode", final))
         first = self.states.vectors_of([check_name("Automaton.encode", start)])[0]
+        self.orders.add(zip(before, read, after, strict=True))
         keys = bind(self.states.vectors_of(before), self.symbols.vectors_of(read))
         moves = bind_bundle(keys, self.states.vectors_of(after)) if transitions else self.space.empty()
-        marks = bundle(bind(self._end, self.states.vectors_of(ends)))
+        marks = bind(self._end, bundle(self.states.vectors_of(ends)))
         return moves + bind(self._start, first) + marks
 
     def step(self, h: Tensor | Hypervector, state: str, symbol: str) -> Match:
         """The state after a symbol; unknown if there is no such transition."""
         x = one_of("Automaton.step", h, self.space)
-        before = self.states.lookup([check_name("Automaton.step", state)])
-        read = self.symbols.lookup([check_name("Automaton.step", symbol)])
-        answer = unbind(x, bind(before, read), side="left")
-        return self.states.match(answer, energy=similarity(x, x), level=self.level)[0]
+        return self._after(x, [(check_name("Automaton.step", state), check_name("Automaton.step", symbol))])[0]
 
     def start(self, h: Tensor | Hypervector) -> Match:
         """The state in which the machine starts."""
@@ -117,14 +117,22 @@ class Automaton:
         ends = {match.label for match in self.final(h)} if complete else set()
         return Run(states, complete, complete and at.guess in ends)
 
-    def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, str], str]:
-        """All transitions between known states that are certain."""
+    def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, str], Match]:
+        """All transitions between known states that are certain, with the match of the next state."""
         x = one_of("Automaton.decode", h, self.space)
-        pairs = [(state, symbol) for state in self.states.names for symbol in self.symbols.names]
-        found: dict[tuple[str, str], str] = {}
+        pairs = list(itertools.product(self.states.names, self.symbols.names))
+        return {pair: match for pair, match in zip(pairs, self._after(x, pairs), strict=True) if match.confident}
+
+    def _after(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[Match]:
+        """The state after each of some pairs of state and symbol."""
+        found: list[Match] = []
         for run in runs(len(pairs), self.space):
             before, read = zip(*pairs[run], strict=True)
             keys = bind(self.states.lookup(before), self.symbols.lookup(read))
-            matches = self.states.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
-            found |= {pair: match.guess for pair, match in zip(pairs[run], matches, strict=True) if match.confident}
-        return found
+            found += self.states.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
+        words = [(*pair, match.guess) for pair, match in zip(pairs, found, strict=True)]
+        return self.orders.rejudge(x, words, found, odds=1.0)
+
+    def _products(self, transitions: Sequence[Sequence[str]]) -> Tensor:
+        before, read, after = zip(*transitions, strict=True)
+        return multibind([self.states.lookup(before), self.symbols.lookup(read), self.states.lookup(after)])

@@ -1,15 +1,15 @@
-"""The leaves of many documents at once: every distinct pair of path and value, and which documents hold which."""
+"""The leaves of many documents at once: in which document, under which path, and which of the distinct values."""
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from ghrr._checks import describe
 from ghrr.structures.layout import MOST_DEPTH, Layout, check_key, refuse_depth, show
@@ -20,10 +20,9 @@ Rows = NDArray[np.int64]
 
 
 class Batch:
-    """Documents of a batch as lists of numbers; a number stands for a pair of path and value.
+    """Documents of a batch as numbers: a leaf is a row, a node and the place of its value among the distinct ones.
 
-    Documents that are alike share their pairs, so that each is bound once for all of them. What stands under one path
-    is handled together for all documents, as a column.
+    What stands under one path is handled together for all documents, as a column.
 
     Parameters
     ----------
@@ -35,17 +34,22 @@ class Batch:
 
     def __init__(self, layout: Layout, documents: Sequence[Any], node: int = 0) -> None:
         self.layout, self.documents = layout, documents
-        self.nodes: list[int] = []
         self.values: list[Any] = []
         self._top = len(layout.path(node))
-        self._tables: dict[tuple[int, type], dict[Any, int]] = {}
-        self._rows: list[Rows] = []
-        self._places: list[list[int]] = []
+        self._met: list[int] = []  # the node at which each value was met first
+        number = itertools.count()
+        self._tables: dict[type, dict[Any, int]] = defaultdict(lambda: defaultdict(number.__next__))
+        self._columns: list[tuple[int, Rows, Rows]] = []  # node, rows, places of values
         self._add(documents, np.arange(len(documents)), node)
 
-    def where(self, pair: int) -> str:
-        """The path of a pair, as people write it."""
-        return show(self.layout.path(self.nodes[pair]))
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes at which there are leaves, in the order in which they were met."""
+        return list(dict.fromkeys(node for node, _, _ in self._columns))
+
+    def where(self, value: int) -> str:
+        """The path at which a value was met first, as people write it."""
+        return show(self.layout.path(self._met[value]))
 
     def _add(self, values: Sequence[Any], rows: Rows, node: int) -> None:
         """Take up the values at a node; ``rows`` says to which document each belongs."""
@@ -67,17 +71,16 @@ class Batch:
             for part in shape if kind is dict else range(shape):
                 if kind is dict:
                     check_key(self.layout, node, part)
-                self._add([value[part] for value in alike], theirs, self.layout.child(node, part))
+                self._add(list(map(itemgetter(part), alike)), theirs, self.layout.child(node, part))
 
     def _add_leaves(self, kind: type, values: Sequence[Any], rows: Rows, node: int) -> None:
-        table = self._tables.setdefault((node, kind), {})
-        for value in dict.fromkeys(values):
-            if value not in table:
-                table[value] = len(self.nodes)
-                self.nodes.append(node)
-                self.values.append(value if kind in _ATOMIC else kind())
-        self._rows.append(rows)
-        self._places.append([table[value] for value in values])
+        table = self._tables[kind]
+        known = len(table)
+        places = np.fromiter(map(table.__getitem__, values), dtype=np.int64, count=len(values))
+        for value in itertools.islice(table, known, None):  # those that were numbered just now
+            self.values.append(value if kind in _ATOMIC else kind())
+            self._met.append(node)
+        self._columns.append((node, rows, places))
 
     def _plain_kind(self, given: type, node: int, value: Any) -> type:
         """Which kind of data values of this type are: subclasses count, and a tuple is a list."""
@@ -96,30 +99,15 @@ class Batch:
         if len(path) >= MOST_DEPTH:
             refuse_depth(self.documents[rows[0]], path)
 
-    def bundle(self, make_pairs: Callable[[slice], Tensor], step: int, like: Tensor) -> Tensor:
-        """The sum of each document's pairs, ``(len(documents), dim, m, m)``.
-
-        ``make_pairs`` gives the hypervectors of a run of pairs; at most ``step`` of them exist at a time.
-        """
-        rows = np.concatenate([np.empty(0, dtype=np.int64), *self._rows])
-        places = np.concatenate([np.empty(0, dtype=np.int64), *map(np.array, self._places)])
+    def leaves(self) -> tuple[Rows, Rows, Rows]:
+        """Nodes and values of all leaves, document after document, and where each document begins and the last ends."""
+        nothing = np.empty(0, dtype=np.int64)
+        rows = np.concatenate([nothing, *(rows for _, rows, _ in self._columns)])
+        nodes = np.concatenate([nothing, *(np.full(len(rows), node) for node, rows, _ in self._columns)])
+        values = np.concatenate([nothing, *(places for _, _, places in self._columns)])
         order = np.argsort(rows, kind="stable")
-        rows, places = rows[order], places[order]
-        total = None
-        for start in range(0, len(self.nodes), step):
-            run = slice(start, min(start + step, len(self.nodes)))
-            chosen = (places >= run.start) & (places < run.stop)
-            counts = np.bincount(rows[chosen], minlength=len(self.documents))
-            part = embedding_bag(
-                torch.from_numpy(places[chosen] - run.start),
-                torch.view_as_real(make_pairs(run)).flatten(start_dim=1),
-                torch.from_numpy(np.cumsum(counts) - counts),
-                mode="sum",
-            )
-            total = part if total is None else total.add_(part)
-        if total is None:  # no documents
-            return like.new_zeros(0, *like.shape)
-        return torch.view_as_complex(total.reshape(len(self.documents), *like.shape, 2))
+        counts = np.bincount(rows, minlength=len(self.documents))
+        return nodes[order], values[order], np.concatenate([[0], np.cumsum(counts)])
 
 
 def _grouped(label: Callable[[Any], Any], values: Sequence[Any]) -> list[tuple[Any, Sequence[int]]]:

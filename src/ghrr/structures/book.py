@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -108,26 +107,20 @@ class Book:
         answers: Tensor,
         *,
         energy: Tensor | None = None,
+        noise: Tensor | None = None,
         level: float = LEVEL,
-        bound: bool = True,
-        read: Callable[[str], Any] = str,
     ) -> list[Match]:
         """The best match of each answer ``(n, dim, m, m)``.
 
-        ``energy`` is what :func:`ghrr.memory.match.answer_noise` needs, by default that of the answers; ``read``
-        makes labels of names.
+        ``noise`` is that of the scores, by default :func:`ghrr.memory.match.answer_noise` for ``energy``, and this by
+        default that of the answers.
         """
         if not len(self):
             raise ValueError(f"{self.namespace}: nothing is known yet to choose from; encode something first")
-        energy = similarity(answers, answers) if energy is None else energy
+        if noise is None:
+            noise = answer_noise(self.space, similarity(answers, answers) if energy is None else energy)
         scores, names = self.best(answers)
-        return make_matches(
-            [[read(name) for name in row] for row in names],
-            scores,
-            candidates=len(self),
-            noise=answer_noise(self.space, energy, bound=bound),
-            level=level,
-        )
+        return make_matches(names, scores, candidates=len(self), noise=noise, level=level)
 
     def members(
         self, answers: Tensor, *, energy: Tensor | None = None, level: float = LEVEL, bound: bool = True
@@ -157,9 +150,9 @@ class Book:
         return found
 
 
-def runs(count: int, space: Space) -> list[slice]:
-    """Places 0 to ``count`` in runs of as many hypervectors as may exist at a time."""
-    step = max(1, _CHUNK_NUMBERS // space.total_dim)
+def runs(count: int, space: Space, each: int = 1) -> list[slice]:
+    """Places 0 to ``count`` in runs of as many as may exist at a time, where each of them is so many hypervectors."""
+    step = max(1, _CHUNK_NUMBERS // (each * space.total_dim))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 

@@ -1,16 +1,19 @@
 r"""Chain: a sequence by chained binding, :math:`x_1 + x_1 * x_2 + x_1 * x_2 * x_3 + \dots`, read from the front.
 
 No positions are needed: each element is bound to all before it, in order. Unbinding a beginning from the left leaves
-what follows it. Two chains with the same beginning share it; for m = 1 the order inside a beginning is lost. A chain of
-n elements answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. This law knows of independent beginnings only: those of
-the same elements in another order leave a share of each other that no dimension removes (ab and ba :math:`1/m^2`, aab
-and baa :math:`2/m^2`). For m = 2, or many repetitions, an element that is absent may then be called confident; use
-m >= 4 there.
+what follows it. Two chains with the same beginning share it. A chain of n elements answers with noise of about
+:math:`\sqrt{n/(2Dm^2)}`. Beginnings of the same elements in another order share a part of each other, for m = 1 all of
+it. They are told apart by what they begin with themselves: two of them have parts of the same length that do not
+consist of the same elements, and so a beginning is there when all its parts are. In a bundle of chains the parts may be
+those of different ones; there a short beginning is judged by itself, among its other orders that were met
+(:mod:`ghrr.memory.orders`), and a long one, or any for m = 1, is never confident.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from dataclasses import replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -18,9 +21,13 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.space import Space
 from ghrr.structures.book import Book, as_tensor, check_names, one_of
+from ghrr.structures.orders import Orders
+
+_SHORT = 8  # elements of which beginnings are remembered
+_SEVERAL = 1.5  # from this sum of first elements on there are several chains
 
 
 class Chain:
@@ -54,6 +61,7 @@ class Chain:
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
         self.names = Book(space, "chain element")
+        self.orders = Orders(space, self._products)
 
     def encode(self, items: Items[str] | Items[Items[str]]) -> Tensor:
         """The hypervector of a list of names, or of each of several lists."""
@@ -70,6 +78,7 @@ class Chain:
             rows = torch.tensor([row for row, one in enumerate(many) if place < len(one)])
             beginning[rows] = bind(beginning[rows], self.names.vectors_of(many[row][place] for row in rows))
             total[rows] += beginning[rows]
+        self.orders.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
         return total
 
     def beginning(self, names: Items[str]) -> Tensor:
@@ -83,10 +92,33 @@ class Chain:
         return unbind(x - sum(known), self.beginning(beginning), side="left")
 
     def next(self, h: Tensor | Hypervector, beginning: Items[str]) -> Match:
-        """The element after a beginning."""
+        """The element after a beginning; unknown if this is not there, which is told by its parts.
+
+        In a bundle of several chains a beginning of more than seven elements, or any for m = 1, is never confident.
+        """
         x = one_of("Chain.next", h, self.space)
-        answer = unbind(x, self.beginning(beginning), side="left")
-        return self.names.match(answer[None], energy=similarity(x, x), level=self.level)[0]
+        energy, names = similarity(x, x), check_names("Chain.next", beginning)
+        parts = list(accumulate(self.names.lookup(names), bind))
+        product = parts[-1] if parts else self.space.identity()
+        [match] = self.names.match(unbind(x, product, side="left")[None], energy=energy, level=self.level)
+        if not parts:
+            return match
+        most = 1.0
+        if self.space.m > 1 and len(names) < _SHORT:
+            [match] = self.orders.rejudge(x, [(*names, match.guess)], [match], odds=1.0)
+        elif self._is_several(x):
+            most = 0.5
+        scores = torch.stack([similarity(x, part) for part in parts]).double()
+        there = 1 / (1 + _odds_against(scores, answer_noise(self.space, energy)))
+        missing = 1 - there + there * match.probability_unknown
+        return replace(match, probability=min(most, there * match.probability), probability_unknown=missing)
+
+    def _is_several(self, x: Tensor) -> bool:
+        """Whether more than one chain is in x, by what they begin with."""
+        return sum(match.score for match in self.names.members(x[None], level=self.level)[0]) >= _SEVERAL
+
+    def _products(self, words: Items[Items[str]]) -> Tensor:
+        return torch.stack([self.beginning(word) for word in words])
 
     def item(self, h: Tensor | Hypervector, place: int) -> Match:
         """The element at a place, from 0; all before it are read on the way."""
@@ -109,3 +141,11 @@ class Chain:
             element = self.names.vectors_of([match.guess])[0]
             x = unbind(x - element, element, side="left")
         return found
+
+
+def _odds_against(scores: Tensor, sigma: Tensor) -> float:
+    r"""The odds that a beginning is absent, by the scores of its parts: the mean of :math:`e^{-(s - 1/2)/\sigma^2}`.
+
+    Each is the ratio of two Gaussians, about 0 and about 1. The one part that tells may be any of them.
+    """
+    return float(torch.exp(-(scores - 1 / 2) / sigma.square()).mean())

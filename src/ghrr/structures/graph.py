@@ -2,7 +2,8 @@ r"""Graph: directed edges with labels, :math:`\sum_{(u, l, v)} U * L * V`.
 
 Source on the left, target on the right: neighbours are read by unbinding U * L from the left, predecessors by unbinding
 L * V from the right, the label of an edge by both. An edge is not its reversal, unless m = 1. A graph of n edges
-answers with noise of about :math:`\sqrt{n/(2Dm^2)}`.
+answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. An edge and its reversal share about :math:`1/m^2` of each other;
+an edge is read without what its reversal, if that was met, may add (:mod:`ghrr.memory.orders`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ghrr._checks import check_integer, describe
-from ghrr.algebra import bind, bind_bundle, similarity, unbind
+from ghrr.algebra import bind, bind_bundle, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
 from ghrr.structures.book import Book, check_name, check_names, one_of, runs
+from ghrr.structures.orders import Orders
 
 if TYPE_CHECKING:
     import networkx
@@ -59,6 +61,7 @@ class Graph:
         self.space, self.level = space, level
         self.nodes = Book(space, "graph node")
         self.labels = Book(space, "graph label")
+        self.orders = Orders(space, self._products)
 
     def encode(self, edges: Iterable[Sequence[str]]) -> Tensor:
         """The hypervector of edges ``(source, label, target)``, or ``(source, target)``; each counts once."""
@@ -67,6 +70,7 @@ class Graph:
         checked = dict.fromkeys(_checked_edge(edge) for edge in edges)
         if not checked:
             return self.space.empty()
+        self.orders.add(checked)
         sources, labels, targets = zip(*checked, strict=True)
         u, v = self.nodes.vectors_of(sources), self.nodes.vectors_of(targets)
         return bind_bundle(bind(u, self.labels.vectors_of(labels)), v)
@@ -80,14 +84,16 @@ class Graph:
         """All nodes from which an edge of this label leads here."""
         x = one_of("Graph.predecessors", h, self.space)
         end = bind(self._label("Graph.predecessors", label), self._node("Graph.predecessors", node))
-        return self.nodes.members(unbind(x, end, side="right")[None], energy=similarity(x, x), level=self.level)[0]
+        found = self.nodes.members(unbind(x, end, side="right")[None], energy=similarity(x, x), level=self.level)
+        return self.orders.sift(x, found, lambda _, name: (name, label, node), odds=len(self.nodes))[0]
 
     def edge_labels(self, h: Tensor | Hypervector, source: str, target: str) -> list[Match]:
         """The labels of all edges from one node to another."""
         x = one_of("Graph.edge_labels", h, self.space)
         answer = unbind(x, self._node("Graph.edge_labels", source), side="left")
         answer = unbind(answer, self._node("Graph.edge_labels", target), side="right")
-        return self.labels.members(answer[None], energy=similarity(x, x), level=self.level)[0]
+        found = self.labels.members(answer[None], energy=similarity(x, x), level=self.level)
+        return self.orders.sift(x, found, lambda _, name: (source, name, target), odds=len(self.labels))[0]
 
     def walk(self, h: Tensor | Hypervector, start: str, labels: Sequence[str]) -> list[str]:
         """Where edges of these labels lead to, one after the other: all nodes at the end, sorted."""
@@ -108,29 +114,35 @@ class Graph:
         ways: list[list[Edge]] = [[]]
         for _ in range(hops):
             ends = [way[-1][2] if way else source for way in ways]
-            steps = self._edges_from(x, sorted(set(ends)))
+            steps = dict[str, list[Edge]]()
+            for edge in self._edges_from(x, sorted(set(ends))):
+                steps.setdefault(edge[0], []).append(edge)
             ways = [
                 [*way, step]
                 for way, end in zip(ways, ends, strict=True)
-                for step in steps[end]
+                for step in steps.get(end, [])
                 if step[2] not in {source, *(edge[2] for edge in way)}
             ]
             found += [way for way in ways if way[-1][2] == target]
             ways = [way for way in ways if way[-1][2] != target]
         return found
 
-    def decode(self, h: Tensor | Hypervector) -> list[Edge]:
-        """All edges between known nodes that are certain, in the order in which nodes and labels were met."""
-        x = one_of("Graph.decode", h, self.space)
-        return [edge for edges in self._edges_from(x, self.nodes.names).values() for edge in edges]
+    def decode(self, h: Tensor | Hypervector) -> dict[Edge, Match]:
+        """All edges between known nodes that are certain, in the order in which nodes and labels were met.
 
-    def _edges_from(self, x: Tensor, nodes: Sequence[str]) -> dict[str, list[Edge]]:
-        """The certain edges out of each of these nodes."""
+        With each comes the match of its target.
+        """
+        return self._edges_from(one_of("Graph.decode", h, self.space), self.nodes.names)
+
+    def _edges_from(self, x: Tensor, nodes: Sequence[str]) -> dict[Edge, Match]:
+        """The certain edges out of these nodes."""
         starts = list(itertools.product(nodes, self.labels.names))
-        found: dict[str, list[Edge]] = {node: [] for node in nodes}
-        for (node, label), matches in zip(starts, self._ahead(x, starts), strict=True):
-            found[node] += [(node, label, match.label) for match in matches if match.confident]
-        return found
+        return {
+            (*start, match.guess): match
+            for start, matches in zip(starts, self._ahead(x, starts), strict=True)
+            for match in matches
+            if match.confident
+        }
 
     def _ahead(self, x: Tensor, starts: Sequence[tuple[str, str]]) -> list[list[Match]]:
         """The targets of edges that start so."""
@@ -139,7 +151,11 @@ class Graph:
             nodes, labels = zip(*starts[run], strict=True)
             keys = bind(self.nodes.lookup(nodes), self.labels.lookup(labels))
             found += self.nodes.members(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
-        return found
+        return self.orders.sift(x, found, lambda row, name: (*starts[row], name), odds=len(self.nodes))
+
+    def _products(self, edges: Sequence[Sequence[str]]) -> Tensor:
+        sources, labels, targets = zip(*edges, strict=True)
+        return multibind([self.nodes.lookup(sources), self.labels.lookup(labels), self.nodes.lookup(targets)])
 
     def _node(self, operation: str, name: str) -> Tensor:
         return self.nodes.lookup([check_name(operation, name)])[0]

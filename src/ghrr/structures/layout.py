@@ -13,6 +13,7 @@ from ghrr._checks import describe
 from ghrr.algebra import bind, multibind
 from ghrr.space import Space
 from ghrr.structures.book import Book
+from ghrr.structures.orders import Orders
 
 MOST_DEPTH = 100  # of nesting
 
@@ -37,6 +38,7 @@ class Layout:
     def __init__(self, space: Space, namespace: str = "record key") -> None:
         self.space = space
         self.keys = Book(space, namespace)
+        self.orders = Orders(space, self.path_vectors)
         self.children: list[dict[Part, int]] = [{}]
         self.is_leaf: list[bool] = [False]
         self._parents: list[int] = [0]
@@ -78,6 +80,12 @@ class Layout:
             node = self._parents[node]
         return tuple(reversed(parts))
 
+    def mark_leaf(self, node: int) -> None:
+        """Remember that a leaf was met at a node: from now on there may be one in what is read."""
+        if not self.is_leaf[node]:
+            self.is_leaf[node] = True
+            self.orders.add([self.path(node)])
+
     def leaves(self, below: Path = ()) -> list[Path]:
         """The paths at which a leaf was met, at this path and under it."""
         start = self.node(below)
@@ -110,14 +118,14 @@ class Layout:
             if places and max(places) >= len(places):
                 raise ValueError(f"the list at {show(self.path(node))} has places that do not follow one another")
 
-    def vectors(self, nodes: Sequence[int]) -> Tensor:
-        """The hypervectors of nodes, ``(len(nodes), dim, m, m)``; each is computed once, from that of its parent."""
+    def table(self) -> Tensor:
+        """The hypervectors of all nodes, ``(n, dim, m, m)``; each is computed once, from that of its parent."""
         self._prepare()
-        return self._room[torch.tensor(nodes, dtype=torch.long)]
+        return self._room[: self._ready]
 
-    def leaf_vectors(self) -> Tensor:
-        """The hypervectors of all paths at which a leaf was met."""
-        return self.vectors([node for node, is_leaf in enumerate(self.is_leaf) if is_leaf])
+    def vectors(self, nodes: Sequence[int]) -> Tensor:
+        """The hypervectors of nodes, ``(len(nodes), dim, m, m)``."""
+        return self.table()[torch.tensor(nodes, dtype=torch.long)]
 
     def path_vectors(self, paths: Sequence[Path]) -> Tensor:
         """The hypervectors of paths, whether they were met or not; reading makes no path known."""

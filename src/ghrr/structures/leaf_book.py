@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr._checks import describe
@@ -14,6 +16,8 @@ from ghrr.memory.match import Match, make_matches
 from ghrr.space import Space
 from ghrr.structures.book import Book
 from ghrr.structures.leaves import Scale, is_number, name_of, value_of
+
+_ENCODED_NUMBERS = 1 << 24  # complex numbers in the encodings that exist at a time: 128 MiB in complex64
 
 
 class LeafBook:
@@ -54,17 +58,30 @@ class LeafBook:
 
     def vectors(self, named: Sequence[str | float]) -> Tensor:
         """The hypervectors of what :meth:`named` gave, ``(len(named), dim, m, m)``; new atoms become known."""
-        atoms = self.atoms.vectors_of(name for name in named if isinstance(name, str))
-        if len(atoms) == len(named):
-            return atoms
-        mixed = self.space.empty(len(named))
-        on_scale = torch.tensor([not isinstance(name, str) for name in named])
-        numbers = torch.tensor([name for name in named if not isinstance(name, str)], dtype=torch.float64)
-        mixed[~on_scale] = atoms
-        mixed[on_scale] = self._encoder(numbers[:, None])
-        return mixed
+        vectors = self.space.empty(len(named))
+        for places, table in self.tables(named):
+            here = places >= 0
+            vectors[here] = table[places[here]]
+        return vectors
 
-    def match(self, answers: Tensor, *, noise: Tensor, level: float, odds: float, share: Tensor) -> list[Match]:
+    def tables(self, named: Sequence[str | float]) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+        """The same hypervectors where they are, in tables ``(n, dim, m, m)``: all atoms, then numbers, chunk by chunk.
+
+        Each comes with the place in it of everything that :meth:`named` gave, -1 for what is in another.
+        """
+        on_scale = np.array([not isinstance(name, str) for name in named], dtype=bool)
+        places = np.full(len(named), -1)
+        places[~on_scale] = self.atoms.places(name for name in named if isinstance(name, str))
+        yield places, self.atoms.vectors
+        step = max(1, _ENCODED_NUMBERS // self.space.total_dim)
+        for start in range(0, on_scale.sum(), step):
+            chosen = np.flatnonzero(on_scale)[start : start + step]
+            places = np.full(len(named), -1)
+            places[chosen] = np.arange(len(chosen))
+            numbers = torch.tensor([named[n] for n in chosen], dtype=torch.float64)
+            yield places, self._encoder(numbers[:, None])
+
+    def match(self, answers: Tensor, *, noise: Tensor, level: float, odds: float) -> list[Match]:
         """The best match of each answer ``(n, dim, m, m)`` among all that is known."""
         if not len(self.atoms) and self.numbers is None:
             raise ValueError("Record: no values are known yet to choose from; encode a document, or load a state")
@@ -74,9 +91,7 @@ class LeafBook:
         if self.numbers is not None:
             candidates += self.numbers.points
             scores, labels, errors = self._with_numbers(answers, scores, labels)
-        return make_matches(
-            labels, scores, candidates=candidates, noise=noise, level=level, odds=odds, share=share, errors=errors
-        )
+        return make_matches(labels, scores, candidates=candidates, noise=noise, level=level, odds=odds, errors=errors)
 
     def _with_numbers(
         self, answers: Tensor, scores: Tensor, labels: list[list[Any]]

@@ -2,10 +2,10 @@ r"""Set: which names are in a collection, and how often, :math:`\sum_x n_x X`.
 
 Nothing is bound, so there is no side to read on; a member may itself be an ordered tuple of names, their product, and
 then ("a", "b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where
-E is the sum of the squared counts. :math:`\delta` of two sets counts the members in common. The law of noise knows of
-independent members only: tuples of the same names in another order leave a share of each other that no dimension
-removes (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`), times their count. For m = 2, or many repetitions, a tuple
-that is absent may then be called confident; use m >= 4 there.
+E is the sum of the squared counts. :math:`\delta` of two sets counts the members in common. Tuples of the same names in
+another order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted
+without what such tuples that were met may add (:mod:`ghrr.memory.orders`). Many tuples of the same four or more names
+cannot be told apart for m = 2, and are then not certain.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_integer, describe
-from ghrr.algebra import multibind, pairwise_similarity, similarity
+from ghrr.algebra import multibind, similarity
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise, judge, make_matches
 from ghrr.space import Space
 from ghrr.structures.book import Book, as_tensor, check_name, check_names, one_of, sparse_odds
+from ghrr.structures.orders import Orders
+
+_OPEN = 0.25  # how far a count may be off and still be rounded
 
 Member = str | tuple[str, ...]
 
@@ -57,6 +60,7 @@ class Set:
         self.space, self.level = space, level
         self.atoms = Book(space, "set member")
         self.known: dict[Member, None] = {}
+        self.orders = Orders(space, self._vectors)
 
     def encode(self, members: Iterable[Member] | Mapping[Member, int]) -> Tensor:
         """The hypervector of a collection; one that maps members to whole numbers gives their counts."""
@@ -70,6 +74,7 @@ class Set:
             counts[member] = counts.get(member, 0) + count
         vectors = self._vectors(list(counts))
         self.known |= dict.fromkeys(counts)
+        self.orders.add(map(_names, counts))
         self.atoms.places(name for member in counts for name in _names(member))
         weights = torch.tensor(list(counts.values()), dtype=vectors.real.dtype)
         return (vectors * weights[:, None, None, None]).sum(dim=0)
@@ -87,17 +92,17 @@ class Set:
         return x - self.encode({member: times})
 
     def count(self, h: Tensor | Hypervector, member: Member) -> float:
-        """How often a member is there, to be rounded: its similarity with the collection."""
+        """How often a member is there, to be rounded: its similarity with the collection, less what others share."""
         x = one_of("Set.count", h, self.space)
-        return float(similarity(x, self._vectors([_checked("Set.count", member)])[0]))
+        counts, _, _ = self._read(x, [_checked("Set.count", member)])
+        return float(counts[0])
 
     def contains(self, h: Tensor | Hypervector, member: Member) -> Match:
         """Whether a member is there: a match of this one candidate, unknown if it is not."""
         x = one_of("Set.contains", h, self.space)
         member = _checked("Set.contains", member)
-        score = similarity(x, self._vectors([member])[0])
-        noise = answer_noise(self.space, similarity(x, x), bound=False)
-        return make_matches([[member]], score.reshape(1, 1), candidates=1, noise=noise, level=self.level)[0]
+        counts, noise, _ = self._read(x, [member])
+        return make_matches([[member]], counts[:, None], candidates=1, noise=noise, level=self.level)[0]
 
     def common(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> float:
         """How many members two sets have in common (for multisets the sum of the products of counts), to be rounded."""
@@ -112,16 +117,22 @@ class Set:
         counts = torch.zeros(len(members), dtype=torch.long)
         odds = sparse_odds(len(members), x)
         for _ in range(1 + len(members)):
-            scores = pairwise_similarity(x, vectors)
-            noise = answer_noise(self.space, similarity(x, x), bound=False)
+            scores, noise, bias = self._read(x, members)
             right, _ = judge(scores, scores, candidates=1, noise=noise, odds=odds)
-            # A count once found may be mended by one more or less; a new one must be certain.
-            more = torch.where((right >= self.level) | (counts > 0), scores.round().long(), 0)
+            # A count once found may be mended by one more or less; a new one must be certain. What other orders leave
+            # open must not reach the next whole number.
+            told = (right >= self.level) | (counts > 0)
+            more = torch.where(told & (bias < _OPEN), scores.round().long(), 0)
             if not more.any():
                 break
             counts += more
             x = x - (vectors * more[:, None, None, None]).sum(dim=0)
         return {member: count for member, count in zip(members, counts.tolist(), strict=True) if count}
+
+    def _read(self, x: Tensor, members: Sequence[Member]) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`Orders.counts`."""
+        sigma = answer_noise(self.space, similarity(x, x), bound=False)
+        return self.orders.counts(x, [_names(member) for member in members], sigma)
 
     def _vectors(self, members: Sequence[Member]) -> Tensor:
         """Atoms of names and products of tuples, whether they are known or not: ``(len(members), dim, m, m)``."""

@@ -2,10 +2,9 @@ r"""NGrams: which runs of n names occur in a sequence, and how often: :math:`\su
 
 A run is read whole, or by its parts: what follows a beginning is left when the beginning is unbound from the left,
 what goes before an ending when the ending is unbound from the right. For m = 1 a run and its reversal are the same.
-Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the sum of the squared counts. This law knows
-of independent runs only: those of the same names in another order leave a share of each other that no dimension removes
-(ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`), times their count. For m = 2, or many repetitions, a run that is
-absent may then be called confident; use m >= 4 there.
+Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the sum of the squared counts. Runs of the same
+names in another order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a run is counted
+without what such runs that were met may add (:mod:`ghrr.memory.orders`).
 """
 
 from __future__ import annotations
@@ -22,8 +21,11 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
 from ghrr.structures.book import Book, check_names, one_of, runs
+from ghrr.structures.orders import Orders
 
 _MOST_RUNS = 1 << 16
+
+Run = tuple[str, ...]
 
 
 class NGrams:
@@ -50,8 +52,8 @@ class NGrams:
     >>> from ghrr.structures import NGrams
     >>> grams = NGrams(ghrr.Space(dim=1000, m=3), n=2)
     >>> h = grams.encode(list("abracadabra"))
-    >>> f"{grams.count(h, 'ab'):.1f} {grams.count(h, 'ba'):.1f}"
-    '2.0 0.2'
+    >>> f"{grams.count(h, 'ab'):.1f} {grams.count(h, 'ar'):.1f}"
+    '2.0 0.0'
     >>> [match.label for match in grams.after(h, "a")]
     ['b', 'd', 'c']
     """
@@ -61,33 +63,40 @@ class NGrams:
         self.encoder = encoding.NGrams(n)
         self.n = self.encoder.n
         self.names = Book(space, "n-gram element")
+        self.orders = Orders(space, self._products)
 
     def encode(self, items: Sequence[str]) -> Tensor:
         """The hypervector of a sequence of at least n names."""
         names = check_names("NGrams.encode", list(items))
         encoded: Tensor = self.encoder(self.names.lookup(names))
         self.names.places(names)
+        self.orders.add(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
         return encoded
 
     def count(self, h: Tensor | Hypervector, run: Sequence[str]) -> float:
-        """How often a run occurs, to be rounded: its similarity with the sequence."""
+        """How often a run occurs, to be rounded: its similarity with the sequence, less what other orders share."""
         x = one_of("NGrams.count", h, self.space)
-        return float(similarity(x, self._product("NGrams.count", run, self.n)))
+        word = self._checked("NGrams.count", run, self.n)
+        counts, _, _ = self.orders.counts(x, [word], torch.zeros(()))
+        return float(counts[0])
 
     def after(self, h: Tensor | Hypervector, beginning: Sequence[str]) -> list[Match]:
         """All names that follow a beginning of n - 1 names, the most frequent first; a score is a count."""
         x = one_of("NGrams.after", h, self.space)
-        answer = unbind(x, self._product("NGrams.after", beginning, self.n - 1), side="left")
-        return self.names.members(answer[None], level=self.level)[0]
+        return self._after(x, [self._checked("NGrams.after", beginning, self.n - 1)])[0]
 
     def before(self, h: Tensor | Hypervector, ending: Sequence[str]) -> list[Match]:
         """All names that go before an ending of n - 1 names, the most frequent first; a score is a count."""
         x = one_of("NGrams.before", h, self.space)
-        answer = unbind(x, self._product("NGrams.before", ending, self.n - 1), side="right")
-        return self.names.members(answer[None], level=self.level)[0]
+        end = self._checked("NGrams.before", ending, self.n - 1)
+        found = self.names.members(unbind(x, self._products([end]), side="right"), level=self.level)
+        return self.orders.sift(x, found, lambda _, name: (name, *end), odds=len(self.names))[0]
 
-    def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, ...], int]:
-        """All runs of known names that certainly occur, with their counts. Each beginning is tried."""
+    def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, ...], Match]:
+        """All runs of known names that certainly occur, with the match of their last name, whose score is the count.
+
+        Each beginning is tried.
+        """
         x = one_of("NGrams.decode", h, self.space)
         count = len(self.names) ** (self.n - 1)
         if count > _MOST_RUNS:
@@ -95,19 +104,28 @@ class NGrams:
                 f"NGrams.decode: {len(self.names)} names make {count} beginnings to try, more than {_MOST_RUNS}; ask "
                 f"with count, after or before"
             )
-        beginnings = list(itertools.product(range(len(self.names)), repeat=self.n - 1))
-        found: dict[tuple[str, ...], int] = {}
+        beginnings = list(itertools.product(self.names.names, repeat=self.n - 1))
+        found: dict[tuple[str, ...], Match] = {}
         for run in runs(count, self.space):
-            part = beginnings[run]
-            keys = multibind(self.names.vectors[torch.tensor(part, dtype=torch.long)])
-            ends = self.names.members(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
-            for beginning, matches in zip(part, ends, strict=True):
-                names = [self.names.names[place] for place in beginning]
-                found |= {(*names, match.label): round(match.score) for match in matches if match.confident}
+            for beginning, matches in zip(beginnings[run], self._after(x, beginnings[run]), strict=True):
+                found |= {(*beginning, match.guess): match for match in matches if match.confident}
         return found
 
-    def _product(self, operation: str, names: Sequence[str], length: int) -> Tensor:
+    def _after(self, x: Tensor, beginnings: Sequence[Run]) -> list[list[Match]]:
+        """The names that follow each of some beginnings."""
+        answers = unbind(x, self._products(beginnings), side="left")
+        found = self.names.members(answers, energy=similarity(x, x), level=self.level)
+        return self.orders.sift(x, found, lambda row, name: (*beginnings[row], name), odds=len(self.names))
+
+    def _products(self, words: Sequence[Run]) -> Tensor:
+        """The products of words of one length, of names that are known or not: ``(len(words), dim, m, m)``."""
+        names = sorted({name for word in words for name in word})
+        at = {name: place for place, name in enumerate(names)}
+        rows = torch.tensor([[at[name] for name in word] for word in words], dtype=torch.long)
+        return multibind(self.names.lookup(names)[rows])
+
+    def _checked(self, operation: str, names: Sequence[str], length: int) -> Run:
         given = check_names(operation, list(names))
         if len(given) != length:
             raise ValueError(f"{operation}: needs {length} names for runs of {self.n}, got {given}")
-        return multibind(self.names.lookup(given))
+        return tuple(given)

@@ -16,7 +16,6 @@ from typing import Any
 from torch import Tensor
 
 from ghrr._checks import describe
-from ghrr.algebra import unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match
 from ghrr.space import Space
@@ -72,7 +71,7 @@ class Record(Codec):
     def encode_many(self, documents: Iterable[Any]) -> Tensor:
         """The hypervectors of many documents: ``(n, dim, m, m)``.
 
-        Each distinct pair of path and value is bound once, and each document is a sum of such pairs.
+        Paths and values are looked up together for all documents, and bound and bundled in one go.
 
         Examples
         --------
@@ -101,12 +100,10 @@ class Record(Codec):
         """
         x = one_of("Record.query", h, self.space)
         where = check_path("Record.query", path)
-        key = self.layout.path_vectors([where])
-        [match] = self._match(x[None], key)
-        below = [leaf[len(where) :] for leaf in self.layout.leaves(where) if leaf != where]
-        if not match.unknown or not below:
+        [match] = self._match(x[None], self.layout.orders.apart([where]))
+        if not match.unknown:
             return match
-        reading = self._read(unbind(x, key[0], side="left"), below, sparse=True)
+        reading = self._read_below(x, where)
         return reading if reading.matches else match
 
     def query_many(self, h: Tensor | Hypervector, paths: Sequence[Sequence[Part]]) -> list[Any]:
@@ -120,9 +117,9 @@ class Record(Codec):
         x = as_tensor(operation, h, self.space)
         if x.ndim > 4:
             raise ValueError(f"{operation}: needs one record or a list of them, (n, dim, m, m); got {describe(x)}")
-        keys = self.layout.path_vectors([check_path(operation, path) for path in paths])
+        keys = self.layout.orders.apart([check_path(operation, path) for path in paths])
         found = self._match(x.reshape(-1, *self.space.shape), keys)
-        rows = [found[start : start + len(keys)] for start in range(0, len(found), max(1, len(keys)))]
+        rows = [found[start : start + len(paths)] for start in range(0, len(found), max(1, len(paths)))]
         return found if x.ndim == 3 else rows or [[] for _ in x]
 
     def decode(self, h: Tensor | Hypervector, like: Any = MISSING) -> Reading:
@@ -286,7 +283,7 @@ class Record(Codec):
             raise ValueError(f"it says { ({key: state[key] for key in _FORMAT}) }, wanted is {_FORMAT}")
         codec = cls(space, numbers=state["numbers"] and Scale(**state["numbers"]), level=state["level"])
         for path in state["paths"]:
-            codec.layout.is_leaf[codec.layout.insert(check_path("path", path))] = True
+            codec.layout.mark_leaf(codec.layout.insert(check_path("path", path)))
         codec.layout.check_places()
         for name in state["values"]:
             value_of(name)

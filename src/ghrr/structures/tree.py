@@ -2,15 +2,13 @@ r"""Tree: labelled nodes with children in order, :math:`\sum_{\text{nodes}} P_{i
 
 A node is found by the places of its ancestors and itself among their siblings, outermost first. Places stand on the
 left and are unbound from the left, in that order: child 1 of child 0 is not child 0 of child 1, unless m = 1. A tree of
-n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. This law knows of independent paths only: those of the
-same places in another order leave a share of each other that no dimension removes (01 and 10 :math:`1/m^2`, 001 and
-100 :math:`2/m^2`), times how many there are of one label. For m = 2, or many repetitions, a node that is absent may
-then be called confident; use m >= 4 there.
+n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. Paths of the same places in another order share a part of
+each other; a node is read without what such paths that were met may add (:mod:`ghrr.memory.orders`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -18,7 +16,8 @@ from torch import Tensor
 from ghrr._checks import check_integer
 from ghrr.algebra import bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import LEVEL, Match, answer_noise
+from ghrr.memory.orders import Apart
 from ghrr.space import Space
 from ghrr.structures.book import Book, as_tensor, check_name, one_of, runs
 from ghrr.structures.layout import MOST_DEPTH, Layout, Path
@@ -64,14 +63,15 @@ class Tree:
     def encode(self, tree: Any) -> Tensor:
         """The hypervector of a tree."""
         nodes = _nodes(tree)
-        keys = self.layout.vectors([self.layout.insert(place) for place in nodes])
-        return bind_bundle(keys, self.labels.vectors_of(nodes.values()))
+        places = [self.layout.insert(place) for place in nodes]
+        for place in places:
+            self.layout.mark_leaf(place)
+        return bind_bundle(self.layout.vectors(places), self.labels.vectors_of(nodes.values()))
 
     def label(self, h: Tensor | Hypervector, *path: int) -> Match:
         """The label of a node; the root has the empty path."""
         x = one_of("Tree.label", h, self.space)
-        key = self.layout.path_vectors([_checked_path("Tree.label", path)])
-        return self.labels.match(unbind(x, key, side="left"), energy=similarity(x, x), level=self.level)[0]
+        return self._match(x, self.layout.orders.apart([_checked_path("Tree.label", path)]))[0]
 
     def part(self, h: Tensor | Hypervector, *path: int) -> Tensor:
         """The tree under a node, its label included; the rest of the tree stays as noise."""
@@ -92,7 +92,7 @@ class Tree:
         waiting: list[Place] = []
         less_noise = False
         while asked and len(found) < most:
-            sure, rest = self._take(rest, asked, most - len(found))
+            sure, rest = self._take(rest, asked, most - len(found), found)
             waiting += [place for place in asked if place not in sure]
             found |= sure
             beside = [(*place[:-1], place[-1] + 1) for place in sure if place]
@@ -103,16 +103,27 @@ class Tree:
         matches: dict[Path, Match] = {place: found[place] for place in sorted(found)}
         return Reading(_built(matches), matches, x, rest)
 
-    def _take(self, x: Tensor, places: list[Place], most: int) -> tuple[dict[Place, Match], Tensor]:
-        """The matches of places that are certain, no more than ``most``, and what is left of x without them."""
+    def _take(
+        self, x: Tensor, places: list[Place], most: int, taken: Collection[Place]
+    ) -> tuple[dict[Place, Match], Tensor]:
+        """The matches of places that are certain, no more than ``most``, and what is left of x without them.
+
+        ``taken`` are places that were taken out of x before.
+        """
         sure: dict[Place, Match] = {}
         for run in runs(len(places), self.space):
-            keys = self.layout.path_vectors(places[run])
-            matches = self.labels.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
-            certain = [at for at, match in enumerate(matches) if match.confident][: most - len(sure)]
-            sure |= {places[run][at]: matches[at] for at in certain}
-            x = x - bind_bundle(keys[certain], self.labels.vectors_of(matches[at].guess for at in certain))
+            keys = self.layout.orders.apart(places[run], together=True, without={*taken, *sure})
+            matches = zip(places[run], self._match(x, keys), strict=True)
+            certain = dict([(place, match) for place, match in matches if match.confident][: most - len(sure)])
+            labels = self.labels.vectors_of(match.guess for match in certain.values())
+            x = x - bind_bundle(self.layout.path_vectors(list(certain)), labels)
+            sure |= certain
         return sure, x
+
+    def _match(self, x: Tensor, keys: Apart) -> list[Match]:
+        """The best label under every key."""
+        noise = keys.noise(answer_noise(self.space, similarity(x, x)))
+        return self.labels.match(unbind(x, keys.vectors, side="left"), noise=noise, level=self.level)
 
 
 def _nodes(tree: Any) -> dict[Place, str]:

@@ -8,6 +8,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
+from ghrr.ops.threads import share_out
+
+# Gaussian numbers made and orthonormalised at a time: 1 MiB on a CPU, to stay in cache; on a GPU enough to fill it.
+_CHUNK_NUMBERS = (1 << 16, 1 << 24)
+_LARGEST = 8  # beyond this size LAPACK is quicker
 
 
 def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = torch.complex64) -> Tensor:
@@ -45,7 +50,7 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     m = check_integer(operation, "m", m, least=1)
     check_complex_dtype(operation, dtype)
     batch = check_batch(operation, batch)
-    return haar_from_uniform(draw_uniform(generator, *batch, m, m, 2)).to(dtype)
+    return haar_from_uniform(draw_uniform(generator, *batch, m, m, 2), dtype=dtype)
 
 
 def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
@@ -54,17 +59,100 @@ def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
     return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 
-def haar_from_uniform(u: Tensor) -> Tensor:
-    """Haar matrices as a function of uniform numbers, ``(*, m, m, 2)`` to ``(*, m, m)``."""
-    radius = torch.sqrt(-2.0 * torch.log1p(-u[..., 0]))  # Box-Muller: one complex Gaussian from two uniforms
-    return orthonormalize(torch.polar(radius, 2 * math.pi * u[..., 1]))
+def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dtype = torch.complex128) -> Tensor:
+    r"""Haar matrices Q as a function of uniform numbers; with turns :math:`Q\,\mathrm{diag}(e^{2\pi i t})`.
+
+    Two uniform numbers make one complex Gaussian (Box-Muller): radius and angle. Phases cost nothing: with X = QR also
+    :math:`X\Lambda = (Q\Lambda)(\Lambda^\dagger R\Lambda)`, whose last factor keeps its positive diagonal, so it is
+    enough to turn the columns of X.
+
+    Shapes
+    ------
+    u: ``(*, m, m, 2)``, double precision, turns: ``(*, m)``, output: ``(*, m, m)``
+    """
+    m = u.shape[-2]
+    numbers = u.detach().reshape(-1, 2 * m * m)
+    turns = None if turns is None else turns.reshape(-1, m)
+    with torch.inference_mode(False):  # a tensor of that mode could not be written to by other threads
+        out = torch.empty((len(numbers), m, m), dtype=dtype, device=u.device)
+    on_gpu = u.device.type == "cuda"
+    step = max(1, _CHUNK_NUMBERS[on_gpu] // (m * m))
+    parts = [slice(start, start + step) for start in range(0, len(numbers), step)]
+
+    def fill(part: slice) -> None:
+        x = _gaussians(numbers[part].mT, None if turns is None else turns[part].mT)
+        _orthonormalize_into(out[part], x.reshape(m, m, 2, -1))
+
+    def fill_some(some: slice) -> None:
+        for part in parts[some]:
+            fill(part)
+
+    # Whole chunks go to threads. torch would share out each operation, and these are so short that it would wait for
+    # its threads most of the time.
+    if on_gpu:
+        fill_some(slice(None))
+    else:
+        share_out(fill_some, len(parts), calls_torch=True)
+    return out.reshape(u.shape[:-1])
+
+
+def _gaussians(u: Tensor, turns: Tensor | None) -> Tensor:
+    """Uniform numbers ``(2 m m, slots)``, pair by pair, to real and imaginary parts of Gaussian ones, turned by column.
+
+    The slot goes last: every operation then runs along many slots.
+    """
+    x = u.clone(memory_format=torch.contiguous_format)
+    radius, angle = torch.log1p(-x[0::2]).mul_(-2).sqrt_(), x[1::2] * (2 * math.pi)
+    if turns is not None:
+        angle.view(-1, *turns.shape).add_(turns, alpha=2 * math.pi)
+    torch.mul(radius, torch.cos(angle), out=x[0::2])
+    torch.mul(radius, angle.sin_(), out=x[1::2])
+    return x
+
+
+def _orthonormalize_into(out: Tensor, x: Tensor) -> None:
+    """Q of matrices ``(row, column, real or imaginary part, slot)``, which are used up, to ``(slot, row, column)``."""
+    m = len(x)
+    if m > _LARGEST:
+        out.copy_(orthonormalize(torch.view_as_complex(x.permute(3, 0, 1, 2).contiguous())))
+        return
+    left = _gram_schmidt(x)
+    # Rounding grows as a column shrinks. A second time mends it; for single precision that is seldom needed.
+    if out.dtype == torch.complex128 or bool((left < 1e-8).any()):
+        _gram_schmidt(x)
+    rows = torch.view_as_real(out).flatten(start_dim=1)
+    rows.copy_(x.to(rows.dtype).reshape(2 * m * m, -1).mT)
+
+
+def _gram_schmidt(x: Tensor) -> Tensor:
+    """Orthonormalise the columns of many matrices in place: ``(row, column, real or imaginary part, slot)``.
+
+    Gives the squared length that was left of each column, ``(column, slot)``.
+    """
+    real, imaginary = x.unbind(dim=2)
+    left = []
+    for j in range(x.shape[1]):
+        a, b = real[:, j : j + 1], imaginary[:, j : j + 1]
+        left.append((a * a).addcmul_(b, b).sum(dim=0))
+        scale = left[-1] ** -0.5
+        a *= scale
+        b *= scale
+        p, q = real[:, j + 1 :], imaginary[:, j + 1 :]
+        c, d = _inner_products(a, b, p, q)
+        p.addcmul_(a, c, value=-1).addcmul_(b, d)
+        q.addcmul_(a, d, value=-1).addcmul_(b, c, value=-1)
+    return torch.cat(left)
+
+
+def _inner_products(a: Tensor, b: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Real and imaginary part of the inner products of columns a + ib, conjugated, with columns p + iq."""
+    return (a * p).addcmul_(b, q).sum(dim=0), (a * q).addcmul_(b, p, value=-1).sum(dim=0)
 
 
 def orthonormalize(x: Tensor) -> Tensor:
     r"""Q of the decomposition X = QR in which R has a positive diagonal.
 
-    Gram-Schmidt, each column twice, on all matrices at once: LAPACK's cost for a small matrix is mostly that of the
-    call.
+    It is unique and differentiable where X is invertible; elsewhere it is one of several.
 
     Shapes
     ------
@@ -79,16 +167,11 @@ def orthonormalize(x: Tensor) -> Tensor:
             [0., 1.]])
     """
     check_square("orthonormalize(x)", x)
-    # The matrix axes go first: every step is then elementwise over the long last axes.
-    columns = x.movedim((-2, -1), (1, 0)).contiguous()
-    basis: list[Tensor] = []
-    for x_column in columns:
-        column = x_column
-        for _ in range(2):  # the second pass removes what rounding left of the first
-            for q in basis:
-                column = column - q * (q.conj() * column).sum(dim=0)
-        basis.append(column / torch.linalg.vector_norm(column, dim=0))
-    return torch.stack(basis).movedim((1, 0), (-2, -1)).contiguous()
+    q, r = torch.linalg.qr(x)
+    diagonal = torch.diagonal(r, dim1=-2, dim2=-1)
+    phases = torch.where(diagonal == 0, torch.ones_like(diagonal), torch.sgn(diagonal))
+    result: Tensor = q * phases[..., None, :]
+    return result
 
 
 def exp_hermitian(x: Tensor) -> Tensor:

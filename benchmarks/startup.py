@@ -1,0 +1,72 @@
+"""Seconds before anything is computed: importing the library, and the first call of each kernel.
+
+Every number comes from processes of its own. Kernels are compiled for a folder that is empty, then taken from it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from measuring import quartiles
+
+IMPORT = """
+import time
+import torch
+start = time.perf_counter()
+import ghrr
+print(time.perf_counter() - start)
+"""
+
+FIRST_CALLS = """
+import sys, time
+import torch, ghrr
+device = sys.argv[1]
+x = ghrr.Space(1000, 3).random(8, generator=torch.Generator(device))
+calls = {
+    "bind": lambda: ghrr.bind(x, x),
+    "bind_bundle": lambda: ghrr.bind_bundle(x, x),
+    "multibind": lambda: ghrr.multibind(x),
+    "unbind_similarity": lambda: ghrr.unbind_similarity(x, x, x, side="left"),
+    "power": lambda: ghrr.power(x, 5),
+}
+for name, call in calls.items():
+    start = time.perf_counter()
+    call()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    print(name, time.perf_counter() - start)
+"""
+
+TARGETS = {"import beyond torch": 0.3, "first call": 10.0, "first call, from the cache": 1.0}
+
+
+def run(code: str, *arguments: str, environment: Mapping[str, str] | None = None) -> list[str]:
+    """The lines that a fresh process prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(  # noqa: S603 (our own code)
+        command, capture_output=True, text=True, check=True, env={**os.environ, **(environment or {})}
+    )
+    return done.stdout.splitlines()
+
+
+def measure(device: str, repeats: int) -> list[dict[str, Any]]:
+    """Seconds of each, with the most that is wanted."""
+    seconds = [float(run(IMPORT)[0]) for _ in range(max(2, repeats))]
+    rows = [{"what": "import beyond torch", "seconds": quartiles(seconds)["median"]}]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"NUMBA_CACHE_DIR": f"{folder}/numba", "TRITON_CACHE_DIR": f"{folder}/triton"}
+        for what in ("first call", "first call, from the cache"):
+            for text in run(FIRST_CALLS, device, environment=environment):
+                name, value = text.split()
+                rows.append({"what": what, "operation": name, "seconds": float(value)})
+    return [row | {"most_seconds": TARGETS[str(row["what"])]} for row in rows]
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row of the table for the terminal."""
+    return f"{row['what']:<28}{row.get('operation', ''):<20}{row['seconds']:>8.3f} s (at most {row['most_seconds']} s)"

@@ -1,0 +1,216 @@
+"""Which backend computes: what was asked for, what is installed, what has failed.
+
+``"auto"`` takes numba's loops for tensors on the CPU and triton's kernels on a GPU, where they are quicker, and torch
+for the rest. A kernel that fails to compile or to start is replaced by torch, with one warning, for the rest of the
+process.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_choice
+from ghrr.ops import numba_backend, reference, torch_backend
+
+NAMES = ("auto", "torch", "numba", "triton", "reference")
+VARIABLE = "GHRR_BACKEND"
+_EXTRAS = {"numba": "fast", "triton": "gpu"}
+_KERNELS_OF = {"cpu": "numba", "cuda": "triton"}
+_TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
+
+_start = os.environ.get(VARIABLE) or "auto"
+_chosen = _start
+_sure = _start == "auto"  # whether the name was found to be one that can be used
+_blocks: list[list[str]] = []  # those of ``backend`` that are entered, each a list of its own to be told from others
+_lock = threading.Lock()
+_failed: dict[str, str] = {}
+_PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    """Use one backend inside a ``with`` block.
+
+    ``"auto"``, the default, takes the quickest for each tensor: numba's loops on a CPU, triton's kernels on a GPU,
+    torch for the rest. ``"torch"`` is torch alone. ``"numba"`` and ``"triton"`` are used for all tensors that they
+    can take, also for those where torch is as quick. ``"reference"`` is the specification, slow. The environment
+    variable ``GHRR_BACKEND`` holds the name to start with. The choice is that of the whole process, threads included;
+    of blocks that overlap, the one entered last counts.
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> a, b = ghrr.Space(dim=1000, m=3, seed=0).vectors(["a", "b"])
+    >>> fast = ghrr.bind(a, b)
+    >>> with ghrr.backend("reference"):
+    ...     torch.allclose(fast, ghrr.bind(a, b), atol=1e-6)
+    True
+    """
+    _check(name, "backend(name)", "name")
+    block = [name]
+    with _lock:
+        _settle([*_blocks, block])
+    try:
+        yield
+    finally:
+        with _lock:
+            _settle([other for other in _blocks if other is not block])
+
+
+def _settle(blocks: list[list[str]]) -> None:
+    global _blocks, _chosen, _sure  # noqa: PLW0603 (one choice for the process)
+    _blocks = blocks
+    _chosen, _sure = (blocks[-1][0], True) if blocks else (_start, _start == "auto")
+
+
+def chosen() -> str:
+    """The name in force; an error, at its first use, if the environment asks for one that does not exist."""
+    global _sure  # noqa: PLW0603 (one choice for the process)
+    if not _sure:
+        _check(_chosen, f"the environment variable {VARIABLE}", "its value")
+        _sure = True
+    return _chosen
+
+
+def _check(name: str, operation: str, what: str) -> None:
+    check_choice(operation, what, name, NAMES)
+    if name in _EXTRAS and importlib.util.find_spec(name) is None:
+        raise ImportError(f"{operation}: {name} is not installed; pip install 'ghrr[{_EXTRAS[name]}]'")
+
+
+def in_use() -> dict[str, str]:
+    """Say for each kind of device which backend computes there, and why.
+
+    Examples
+    --------
+    >>> from ghrr import ops
+    >>> with ops.backend("torch"):
+    ...     ops.in_use()["cpu"]
+    'torch: asked for'
+    """
+    devices = {device: _used_on(device) for device in _KERNELS_OF}
+    if not torch.cuda.is_available():
+        devices["cuda"] = "none: no GPU"
+    return devices
+
+
+def _used_on(device: str) -> str:
+    name = _KERNELS_OF[device]
+    asked = chosen()
+    if asked in ("torch", "reference"):
+        return f"{asked}: asked for"
+    if asked not in ("auto", name):
+        return f"torch: {asked} was asked for"
+    if importlib.util.find_spec(name) is None:
+        return f"torch: {name} is not installed (pip install 'ghrr[{_EXTRAS[name]}]')"
+    if name in _failed:
+        return f"torch: {name} failed ({_failed[name]})"
+    return f"{name} {importlib.metadata.version(name)}"
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether these are numbers in memory: no derivative is asked for, nothing is being traced or vectorised."""
+    if not torch_backend.needs_no_derivative(*tensors) or torch._C._len_torch_dispatch_stack():
+        return False
+    if torch._C._get_tracing_state() is not None:
+        return False
+    return all([type(x) in _PLAIN and not _is_stand_in(x) for x in tensors])  # noqa: C419 (quicker: all come by here)
+
+
+def only_torch_takes(*tensors: Tensor) -> bool:
+    """Whether something is asked for that operators from outside do not have.
+
+    That is derivatives in forward mode or by ``torch.func``, gradients of a batch at once
+    (``is_grads_batched=True``), and being traced by ``torch.jit``.
+    """
+    if torch.compiler.is_compiling():  # a compiler cannot look at the transforms
+        return torch._C._are_functorch_transforms_active()
+    if torch._C._get_tracing_state() is not None or any(_is_stand_in(x) for x in tensors):
+        return True
+    if not torch._C._are_functorch_transforms_active():
+        return torch_backend.has_tangent(*tensors)
+    layers = torch._C._functorch.get_interpreter_stack() or []
+    return any(layer.key() != torch._C._functorch.TransformType.Vmap for layer in layers)
+
+
+_is_stand_in = torch._C._functorch.is_legacy_batchedtensor  # one tensor of a batch, which has no memory of its own
+
+
+def formula(operation: str) -> Callable[..., Tensor]:
+    """What computes an operation without faster kernels: torch, or the specification if it was asked for."""
+    function: Callable[..., Tensor] = getattr(reference if chosen() == "reference" else torch_backend, operation)
+    return function
+
+
+def allows(name: str) -> bool:
+    """Whether a backend with faster kernels may be tried."""
+    return chosen() in ("auto", name) and name not in _failed
+
+
+def compiles_for_triton(x: Tensor) -> bool:
+    """Whether this is being compiled for a GPU: a compiler cannot ask a driver, so the operator does when it runs."""
+    return torch.compiler.is_compiling() and x.is_cuda and _TRITON_INSTALLED and allows("triton")
+
+
+def kernels_for(operation: str, *tensors: Tensor) -> ModuleType:
+    """The backend that computes this for such tensors."""
+    name = _chosen if _sure else chosen()
+    if name == "reference":
+        return reference
+    on = name
+    if name == "auto":
+        on = "numba" if tensors[0].is_cpu else "triton" if tensors[0].is_cuda else "torch"
+    if on == "torch" or on in _failed:
+        return torch_backend
+    kernels = numba_backend if on == "numba" else _triton()
+    if kernels is None or not (name == on or kernels.pays(operation, *tensors)) or not kernels.suits(*tensors):
+        return torch_backend
+    return kernels
+
+
+def _triton() -> ModuleType | None:
+    """Imported only when a tensor on a GPU arrives, or when it was asked for by name."""
+    if not _TRITON_INSTALLED:
+        return None
+    try:
+        from ghrr.ops import triton_backend  # noqa: PLC0415
+    except Exception as error:
+        _give_up("triton", error)
+        return None
+    return triton_backend
+
+
+def compute(operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tensor:
+    """An operation on plain numbers, by the backend for them."""
+    return run(kernels_for(operation, *tensors), operation, tensors, *options)
+
+
+def run(kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tensor:
+    """An operation on plain numbers, by this backend; by torch if it fails."""
+    try:
+        result: Tensor = getattr(kernels, operation)(*tensors, *options)
+    except Exception as error:  # whatever a compiler may raise
+        if kernels is torch_backend or kernels is reference:
+            raise
+        result = getattr(torch_backend, operation)(*tensors, *options)  # if this fails too, it was not the kernel
+        _give_up("numba" if kernels is numba_backend else "triton", error)
+    return result
+
+
+def _give_up(name: str, error: Exception) -> None:
+    if name not in _failed:
+        _failed[name] = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"ghrr goes on with torch, without {name}, which failed with {_failed[name]}", RuntimeWarning, stacklevel=4
+        )

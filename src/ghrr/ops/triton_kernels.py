@@ -1,0 +1,300 @@
+"""Kernels that triton compiles for a GPU. Importing this module imports triton.
+
+Binding is bound by memory, so all is about how numbers move. A complex number is one word of 64 bits, and neighbouring
+threads take neighbouring numbers of the result: each computes ``ROWS`` rows of one column of a slot, and what threads
+of a slot share they find in the first cache. m is known to the compiler, and the loops over it are unrolled.
+
+``sizes`` are the axes of the result, and ``steps`` say how far apart slots lie along them in an operand, ``item`` how
+far apart items, in units of ``UNIT`` numbers. Offsets have 64 bits only if they are ``WIDE``. Coverage cannot see into
+compiled code, hence the marks; ``tests/ops`` compares what it computes with the specification.
+"""
+
+# The language of kernels has no types, and no star to join tuples.
+# mypy: ignore-errors
+# ruff: noqa: PLR0917, RUF005
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+# So many items are summed before they are added to the result: rounding grows with their number and that of groups.
+GROUP = tl.constexpr(128)
+
+
+@triton.jit
+def _real(word):  # pragma: no cover
+    return word.to(tl.int32).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _imag(word):  # pragma: no cover
+    return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _word(re, im):  # pragma: no cover
+    low = re.to(tl.uint32, bitcast=True).to(tl.uint64)
+    high = im.to(tl.uint32, bitcast=True).to(tl.uint64)
+    return ((high << 32) | low).to(tl.int64, bitcast=True)
+
+
+@triton.jit
+def _add_product(re, im, ar, ai, br, bi, CONJ_A: tl.constexpr, CONJ_B: tl.constexpr):  # pragma: no cover
+    """A number plus a b, of conjugates where they are asked for."""
+    re += ar * br
+    if CONJ_A == CONJ_B:
+        re -= ai * bi
+    else:
+        re += ai * bi
+    if CONJ_B:
+        im -= ar * bi
+    else:
+        im += ar * bi
+    if CONJ_A:
+        im -= ai * br
+    else:
+        im += ai * br
+    return re, im
+
+
+@triton.jit
+def _zeros(COUNT: tl.constexpr, BLOCK: tl.constexpr):  # pragma: no cover
+    zeros = ()
+    for _ in tl.static_range(COUNT):
+        zeros = zeros + (tl.zeros((BLOCK,), tl.float32),)
+    return zeros
+
+
+@triton.jit
+def _added(x, y):  # pragma: no cover
+    total = ()
+    for r in tl.static_range(len(x)):
+        total = total + (x[r] + y[r],)
+    return total
+
+
+@triton.jit
+def _index(program, WIDE: tl.constexpr):  # pragma: no cover
+    return program.to(tl.int64 if WIDE else tl.int32)
+
+
+@triton.jit
+def _place(slot, sizes, steps, UNIT: tl.constexpr):  # pragma: no cover
+    """Numbers from the start of an operand to its slots, for slots of the result."""
+    place = tl.zeros_like(slot)
+    for axis in tl.static_range(len(sizes) - 1, 0, -1):
+        further = slot // sizes[axis]
+        place += (slot - further * sizes[axis]) * steps[axis]
+        slot = further
+    return (place + slot * steps[0]) * UNIT
+
+
+@triton.jit
+def _add_rows(
+    re, im, a, b, inside, M: tl.constexpr, ROWS: tl.constexpr, ADJOINT_A: tl.constexpr, ADJOINT_B: tl.constexpr
+):  # pragma: no cover
+    """Rows of one column plus those of A B; ``a`` points to the first of the rows of A, ``b`` to the column of B."""
+    a_row: tl.constexpr = 1 if ADJOINT_A else M
+    a_column: tl.constexpr = M if ADJOINT_A else 1
+    b_row: tl.constexpr = 1 if ADJOINT_B else M
+    for n in tl.static_range(M):
+        b_word = tl.load(b + n * b_row, inside)
+        new_re, new_im = (), ()
+        for r in tl.static_range(ROWS):
+            a_word = tl.load(a + r * a_row + n * a_column, inside)
+            x, y = _add_product(
+                re[r], im[r], _real(a_word), _imag(a_word), _real(b_word), _imag(b_word), ADJOINT_A, ADJOINT_B
+            )
+            new_re, new_im = new_re + (x,), new_im + (y,)
+        re, im = new_re, new_im
+    return re, im
+
+
+@triton.jit
+def _slot(a, inside, M: tl.constexpr):  # pragma: no cover
+    """All words of a slot, two at a time where they are even in number."""
+    words = ()
+    if M % 2 == 0:
+        pair = tl.arange(0, 2)[None, :]
+        for i in tl.static_range(M * M // 2):
+            x, y = tl.split(tl.load((a + 2 * i)[:, None] + pair, inside[:, None]))
+            words = words + (x, y)
+    else:
+        for i in tl.static_range(M * M):
+            words = words + (tl.load(a + i, inside),)
+    return words
+
+
+@triton.jit
+def _store_rows(out, re, im, f, slot, row, column, inside, M: tl.constexpr, ROWS: tl.constexpr):  # pragma: no cover
+    for r in tl.static_range(ROWS):
+        # One row for each thread: the compiler must see that they lie side by side.
+        place = f if ROWS == 1 else slot * (M * M) + (row + r) * M + column
+        tl.store(out + place, _word(re[r], im[r]), inside)
+
+
+@triton.jit
+def bind(
+    out,
+    a,
+    b,
+    threads,
+    sizes,
+    a_steps,
+    b_steps,
+    UNIT: tl.constexpr,
+    M: tl.constexpr,
+    ROWS: tl.constexpr,
+    ADJOINT_A: tl.constexpr,
+    ADJOINT_B: tl.constexpr,
+    WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # pragma: no cover
+    """A B of each slot."""
+    f = _index(tl.program_id(0), WIDE) * BLOCK + tl.arange(0, BLOCK)
+    inside = f < threads
+    column = f % M
+    row = f // M % (M // ROWS) * ROWS
+    slot = f // (M * (M // ROWS))
+    a += _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
+    b += _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
+    re, im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
+    re, im = _add_rows(re, im, a, b, inside, M, ROWS, ADJOINT_A, ADJOINT_B)
+    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS)
+
+
+@triton.jit
+def bind_bundle(
+    out,
+    a,
+    b,
+    threads,
+    items,
+    share,
+    sizes,
+    a_steps,
+    b_steps,
+    a_item,
+    b_item,
+    UNIT: tl.constexpr,
+    M: tl.constexpr,
+    ROWS: tl.constexpr,
+    ADJOINT_A: tl.constexpr,
+    ADJOINT_B: tl.constexpr,
+    WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # pragma: no cover
+    """The sum of A B over items: ``share`` of them in this program, the next in that of the next part of ``out``."""
+    f = _index(tl.program_id(0), WIDE) * BLOCK + tl.arange(0, BLOCK)
+    inside = f < threads
+    column = f % M
+    row = f // M % (M // ROWS) * ROWS
+    slot = f // (M * (M // ROWS))
+    a_place = _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
+    b_place = _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
+    part = tl.program_id(1)
+    first = part * share
+    last = tl.minimum(first + share, items)
+    a += first.to(tl.int64) * a_item * UNIT
+    b += first.to(tl.int64) * b_item * UNIT
+    re, im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
+    for group in range(first, last, GROUP):
+        group_re, group_im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
+        for _ in range(group, tl.minimum(group + GROUP, last)):
+            group_re, group_im = _add_rows(
+                group_re, group_im, a + a_place, b + b_place, inside, M, ROWS, ADJOINT_A, ADJOINT_B
+            )
+            a += a_item * UNIT
+            b += b_item * UNIT
+        re, im = _added(re, group_re), _added(im, group_im)
+    out += part.to(tl.int64) * threads * ROWS
+    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS)
+
+
+@triton.jit
+def multibind(
+    out,
+    a,
+    threads,
+    items,
+    sizes,
+    a_steps,
+    a_item,
+    UNIT: tl.constexpr,
+    M: tl.constexpr,
+    ADJOINT: tl.constexpr,
+    WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # pragma: no cover
+    """The product of items: a thread keeps one column and multiplies it by the items, from the last to the first."""
+    f = _index(tl.program_id(0), WIDE) * BLOCK + tl.arange(0, BLOCK)
+    inside = f < threads
+    column = f % M
+    slot = f // M
+    place = _place(slot, sizes, a_steps, UNIT)
+    a_row: tl.constexpr = 1 if ADJOINT else M
+    a_column: tl.constexpr = M if ADJOINT else 1
+    a += (items - 1).to(tl.int64) * a_item * UNIT
+    re, im = (), ()
+    for n in tl.static_range(M):
+        word = tl.load(a + place + n * a_row + column * a_column, inside)
+        re, im = re + (_real(word),), im + (-_imag(word) if ADJOINT else _imag(word),)
+    for _ in range(1, items):
+        a -= a_item * UNIT
+        words = _slot(a + place, inside, M)
+        new_re, new_im = (), ()
+        for r in tl.static_range(M):
+            x, y = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+            for n in tl.static_range(M):
+                word = words[r * a_row + n * a_column]
+                x, y = _add_product(x, y, _real(word), _imag(word), re[n], im[n], ADJOINT, False)
+            new_re, new_im = new_re + (x,), new_im + (y,)
+        re, im = new_re, new_im
+    _store_rows(out, re, im, f, slot, 0, column, inside, M, M)
+
+
+@triton.jit
+def bind_similarity(
+    sums,
+    a,
+    b,
+    c,
+    dim,
+    parts,
+    sizes,
+    a_steps,
+    b_steps,
+    c_steps,
+    UNIT: tl.constexpr,
+    M: tl.constexpr,
+    ROWS: tl.constexpr,
+    ADJOINT_A: tl.constexpr,
+    ADJOINT_B: tl.constexpr,
+    ADJOINT_C: tl.constexpr,
+    WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # pragma: no cover
+    """Re tr(A B C†) summed over the ``dim`` slots of a hypervector, in ``parts`` sums of which each program has one."""
+    program = _index(tl.program_id(0), WIDE)
+    first_slot = program // parts * dim
+    threads = dim * (M * (M // ROWS))
+    c_row: tl.constexpr = 1 if ADJOINT_C else M
+    c_column: tl.constexpr = M if ADJOINT_C else 1
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(program % parts * BLOCK, threads, parts * BLOCK):
+        f = start + tl.arange(0, BLOCK)
+        inside = f < threads
+        column = f % M
+        row = f // M % (M // ROWS) * ROWS
+        slot = first_slot + f // (M * (M // ROWS))
+        a_at = a + _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
+        b_at = b + _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
+        c_at = c + _place(slot, sizes, c_steps, UNIT) + row * c_row + column * c_column
+        re, im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
+        re, im = _add_rows(re, im, a_at, b_at, inside, M, ROWS, ADJOINT_A, ADJOINT_B)
+        for r in tl.static_range(ROWS):
+            word = tl.load(c_at + r * c_row, inside)
+            c_im = -_imag(word) if ADJOINT_C else _imag(word)
+            total += tl.where(inside, re[r] * _real(word) + im[r] * c_im, 0.0)
+    tl.store(sums + program, tl.sum(total, 0))

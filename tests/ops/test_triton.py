@@ -1,0 +1,302 @@
+"""The kernels of triton equal the specification and write nothing beside their results.
+
+They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ghrr import ops
+from ghrr.ops import reference, triton_backend
+from tests.helpers import gaussian, rounding
+
+pytest.importorskip("triton")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.skipif(
+    DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1",
+    reason="needs a GPU, or TRITON_INTERPRET=1 before triton is imported",
+)
+
+SIZES = pytest.mark.parametrize("m", range(1, 9), ids=lambda m: f"m{m}")
+FLAGS = [(False, False), (True, False), (False, True), (True, True)]
+GUARD, UNTOUCHED = 64, 7.0
+SPECIFIED: dict[str, Callable[..., Tensor]] = {
+    "bind": reference.bind,
+    "bind_bundle": reference.bind_bundle,
+    "multibind": reference.multibind,
+    "bind_similarity": reference.bind_similarity,
+    "whole_power": reference.power,
+}
+
+
+def guarded(buffers: list[Tensor]) -> Callable[[tuple[int, ...], Tensor], Tensor]:
+    """In place of fresh memory: NaN, between numbers that nobody may touch."""
+
+    def empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
+        size = torch.Size(shape).numel()
+        buffer = torch.full((size + 2 * GUARD,), UNTOUCHED, dtype=like.dtype, device=like.device)
+        buffer[GUARD : GUARD + size] = torch.nan
+        buffers.append(buffer)
+        return buffer[GUARD : GUARD + size].view(shape)
+
+    return empty
+
+
+def assert_untouched(buffers: list[Tensor]) -> None:
+    for buffer in buffers:
+        assert (buffer[:GUARD] == UNTOUCHED).all()
+        assert (buffer[-GUARD:] == UNTOUCHED).all()
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tensor]]:
+    buffers: list[Tensor] = []
+    monkeypatch.setattr(triton_backend, "_empty", guarded(buffers))
+    yield buffers
+    assert_untouched(buffers)
+
+
+def contiguous(x: Tensor) -> Tensor:
+    return x
+
+
+def strided(x: Tensor) -> Tensor:
+    """Every second slot of a larger tensor."""
+    wide = x.new_full((*x.shape[:-3], 2 * x.shape[-3], *x.shape[-2:]), torch.nan)
+    wide[..., ::2, :, :] = x
+    return wide[..., ::2, :, :]
+
+
+def transposed(x: Tensor) -> Tensor:
+    return x.mT.contiguous().mT
+
+
+def conjugated(x: Tensor) -> Tensor:
+    return x.conj().resolve_conj().conj()
+
+
+def lazy_adjoint(x: Tensor) -> Tensor:
+    return x.mH.resolve_conj().contiguous().mH
+
+
+def batch_last(x: Tensor) -> Tensor:
+    """Axes before the slots in the reverse order in memory."""
+    axes = [*reversed(range(x.ndim - 3)), x.ndim - 3, x.ndim - 2, x.ndim - 1]
+    return x.permute(axes).contiguous().permute(axes)
+
+
+def apart(x: Tensor) -> Tensor:
+    """One number between two slots, so that steps are not whole slots."""
+    flat = x.new_full((x.shape[:-2].numel(), x.shape[-1] ** 2 + 1), torch.nan)
+    flat[:, :-1] = x.reshape(len(flat), -1)
+    steps = [step // x.shape[-1] ** 2 * flat.shape[1] for step in x.contiguous().stride()[:-2]]
+    return flat.as_strided(x.shape, (*steps, x.shape[-1], 1))
+
+
+LAYOUTS = [contiguous, strided, transposed, conjugated, lazy_adjoint, batch_last, apart]
+
+
+def check(name: str, exact: list[Tensor], *options: Any, layout: Callable[[Tensor], Tensor] = contiguous) -> None:
+    """A kernel gives what the specification gives for the same numbers in double precision."""
+    single = [x.to(torch.complex64) for x in exact]
+    want = SPECIFIED[name](*[x.to(torch.complex128) for x in single], *options)
+    # Rounding is relative to the sum of absolute values, which the same operation on these bounds.
+    sizes = [x.abs().to(torch.complex128) for x in single]
+    bound = SPECIFIED[name](*sizes, *options).abs() + 1
+    have = getattr(triton_backend, name)(*[layout(x.to(DEVICE)) for x in single], *options)
+    assert have.shape == want.shape
+    assert have.dtype == (torch.complex64 if want.is_complex() else torch.float32)
+    assert not have.is_conj()
+    assert ((have.cpu().to(want.dtype) - want).abs() <= rounding(torch.complex64) * bound).all()
+
+
+def inputs(m: int, *batches: tuple[int, ...], dim: int = 3) -> list[Tensor]:
+    return [gaussian(*batch, dim, m, m, seed=i) for i, batch in enumerate(batches)]
+
+
+@SIZES
+@pytest.mark.parametrize("dim", [1, 7])
+def test_bind_with_every_adjoint(m: int, dim: int) -> None:
+    for flags in FLAGS:
+        check("bind", inputs(m, (), (), dim=dim), *flags)
+
+
+@SIZES
+def test_many_slots(m: int) -> None:
+    check("bind", inputs(m, (), (), dim=1000 if m < 5 else 160), True, False)
+    check("bind_similarity", inputs(m, (), (), (), dim=300 if m < 5 else 48), False, True)
+    check("multibind", inputs(m, (3,), dim=300 if m < 5 else 64))
+
+
+@SIZES
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout(m: int, layout: Callable[[Tensor], Tensor]) -> None:
+    check("bind", inputs(m, (2, 3), (2, 3)), True, False, layout=layout)
+    check("bind_bundle", inputs(m, (2, 3), (2, 3)), False, True, layout=layout)
+    check("bind_similarity", inputs(m, (2, 3), (2, 3), (2, 3)), True, False, layout=layout)
+    check("multibind", inputs(m, (2, 3)), layout=layout)
+    check("whole_power", inputs(m, (2, 3)), 3, layout=layout)
+
+
+@SIZES
+def test_batches_broadcast(m: int) -> None:
+    for a, b in [((4,), ()), ((), (4,)), ((3, 1), (2,)), ((2, 1, 3, 1), (2, 1, 2))]:
+        check("bind", inputs(m, a, b), False, True)
+    for a, b in [((5,), (1,)), ((1,), (5,)), ((3, 1, 4), (2, 4)), ((2, 3), (3,))]:
+        check("bind_bundle", inputs(m, a, b), True, False)
+    for a, b, c in [((4,), (), (4,)), ((), (), (4,)), ((3, 1), (2,), ()), ((2, 1, 2), (2, 1), (2,))]:
+        check("bind_similarity", inputs(m, a, b, c), False, True)
+
+
+def test_a_repeated_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    (key, values) = inputs(2, (1,), (50,))
+    key = conjugated(key.to(DEVICE, torch.complex64)).expand(50, -1, -1, -1)
+    in_memory: list[int] = []
+    launch = triton_backend._launch
+
+    def noted(name: str, grid: tuple[int, ...], tensors: tuple[Tensor, ...], *rest: Any) -> None:
+        in_memory.extend(x.untyped_storage().nbytes() // x.itemsize for x in tensors[1:])
+        launch(name, grid, tensors, *rest)
+
+    monkeypatch.setattr(triton_backend, "_launch", noted)
+    triton_backend.bind(key, values.to(DEVICE, torch.complex64))
+    assert in_memory == [12, 600]  # one key and all values
+
+
+@SIZES
+def test_bundles_with_every_adjoint_whole_and_in_parts(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags in FLAGS:
+        check("bind_bundle", inputs(m, (2, 5), (2, 5)), *flags)
+    monkeypatch.setattr(triton_backend, "_FEWEST_ITEMS", 2)
+    check("bind_bundle", inputs(m, (2, 5), (2, 5)), True, True)
+
+
+@pytest.mark.parametrize("m", [1, 2, 8], ids=lambda m: f"m{m}")
+def test_bundles_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_backend, "_FEWEST_ITEMS", 1000)
+    check("bind_bundle", inputs(m, (131,), (131,), dim=1))
+
+
+@SIZES
+def test_similarity_with_every_adjoint_in_one_sum_and_in_several(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags in FLAGS:
+        check("bind_similarity", inputs(m, (2,), (2,), (2,), dim=5), *flags)
+    monkeypatch.setattr(triton_backend, "_PROGRAMS", 0)
+    check("bind_similarity", inputs(m, (), (), (), dim=600 // m**2), False, False)
+
+
+@SIZES
+def test_chains_and_powers(m: int) -> None:
+    for count in (0, 1, 2, 5):
+        check("multibind", inputs(m, (count,)))
+    for exponent in (0, 1, 2, triton_backend._LARGEST_CHAIN, triton_backend._LARGEST_CHAIN + 3):
+        check("whole_power", [x / (2 * m) for x in inputs(m, (2,))], exponent)
+
+
+@SIZES
+def test_offsets_of_64_bits(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_backend, "_NARROW", 0)
+    check("bind", inputs(m, (3, 1), (2,)), False, True)
+    check("bind_bundle", inputs(m, (2, 3), (3,)), True, False)
+    check("bind_similarity", inputs(m, (3, 1), (2,), ()), True, False)
+    check("multibind", inputs(m, (2, 3)))
+
+
+def test_offsets_have_64_bits_where_32_are_too_few() -> None:
+    far = ((2, 3, 1, 1), (1 << 31, 1, 1, 1))
+    assert triton_backend._axes((2, 3, 1, 1), (), triton_backend._NARROW, far).wide
+    near = ((2, 3, 1, 1), (1 << 30, 1, 1, 1))
+    assert not triton_backend._axes((2, 3, 1, 1), (), triton_backend._NARROW, near).wide
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_nothing_to_compute(m: int) -> None:
+    check("bind", inputs(m, (0,), ()))
+    check("bind", inputs(m, (2, 0), (2, 1)))
+    check("bind_bundle", inputs(m, (0,), (0,)))
+    check("bind_bundle", inputs(m, (0, 2), (2,)))
+    check("bind_similarity", inputs(m, (0,), (), ()))
+    check("multibind", inputs(m, (0, 2)))
+    check("whole_power", inputs(m, (0,)), 3)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_gradients_through_the_dispatch(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a CPU, where these kernels are not offered: no warning says that torch stood in for them."""
+    monkeypatch.setattr(triton_backend, "suits", lambda *tensors: True)
+    used: set[str] = set()
+    launch = triton_backend._launch
+
+    def noted(name: str, *rest: Any) -> None:
+        used.add(name)
+        launch(name, *rest)
+
+    monkeypatch.setattr(triton_backend, "_launch", noted)
+    for name, batches in [
+        ("bind", ((2,), (2,))),
+        ("bind", ((3, 1), (2,))),
+        ("bind_bundle", ((2, 3), (3,))),
+        ("bind_similarity", ((2,), (2,), ())),
+        ("multibind", ((2, 3),)),
+    ]:
+        exact = inputs(m, *batches)
+        expected = value_and_gradients("reference", name, exact)
+        got = value_and_gradients("triton", name, [x.to(DEVICE, torch.complex64) for x in exact])
+        for want, have in zip(expected, got, strict=True):
+            assert have.shape == want.shape
+            tolerance = rounding(torch.complex64, terms=8 * m, scale=1 + float(want.abs().max()))
+            torch.testing.assert_close(have.cpu().to(want.dtype), want, atol=tolerance, rtol=0)
+    assert used == {"bind", "bind_bundle", "bind_similarity"}
+
+
+def value_and_gradients(backend: str, name: str, given: list[Tensor]) -> list[Tensor]:
+    leaves = [x.detach().requires_grad_() for x in given]
+    with ops.backend(backend):
+        out = getattr(ops, name)(*leaves)
+        weights = gaussian(*out.shape, seed=77).to(out.device)
+        weights = (weights if out.is_complex() else weights.real).to(out.dtype)
+        return [out.detach(), *torch.autograd.grad(out, leaves, weights)]
+
+
+def test_which_tensors_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = gaussian(2, 3, 3).to(torch.complex64)
+    assert not triton_backend.suits(x)
+    if DEVICE == "cuda":
+        assert triton_backend.suits(x.to(DEVICE))
+        assert not triton_backend.suits(x.to(DEVICE, torch.complex128))
+        assert not triton_backend.suits(gaussian(2, 9, 9).to(DEVICE, torch.complex64))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
+    assert not triton_backend._recent.__wrapped__(0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
+    assert triton_backend._recent.__wrapped__(0)
+
+
+@pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity"])
+def test_a_wrong_adjoint_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = getattr(triton_backend, name)
+    monkeypatch.setattr(triton_backend, name, lambda *given: right(*given[:-1], not given[-1]))
+    batches = ((2,), (2,), (2,)) if name == "bind_similarity" else ((2,), (2,))
+    for m in (1, 2, 3):
+        with pytest.raises(AssertionError):
+            check(name, inputs(m, *batches), False, False)
+
+
+def test_a_write_beyond_the_end_would_be_noticed() -> None:
+    """The same kernel, told that there is one number more."""
+    buffers: list[Tensor] = []
+    a, b = (torch.ones(4, 1, 1, dtype=torch.complex64, device=DEVICE) for _ in range(2))
+    out = guarded(buffers)((3, 1, 1), a)
+    kind = {"ROWS": 1, "ADJOINT_A": False, "ADJOINT_B": False, "BLOCK": 16}
+    axes = triton_backend._axes_of((3, 1, 1), a[:3], b[:3])
+    triton_backend._launch("bind", (1,), (out, a[:3], b[:3]), (3,), axes, kind, 1)
+    assert_untouched(buffers)
+    triton_backend._launch("bind", (1,), (out, a[:3], b[:3]), (4,), axes, kind, 1)
+    with pytest.raises(AssertionError):
+        assert_untouched(buffers)
