@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from ghrr._checks import check_integer
-from ghrr.algebra import bind
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_features
 from ghrr.encoding.module import Encoder
@@ -94,7 +93,7 @@ class AdaptiveEncoder(Encoder):
 
     def rotation(self, x: Any) -> Tensor:
         r"""The whole rotation :math:`Q_j e^{iH_j(x)}`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
-        return bind(self.base.rotation, exp_hermitian(self.hermitian(x)))
+        return self.base.rotation @ exp_hermitian(self.hermitian(x))
 
     def forward(self, x: Any) -> Tensor:
         """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
