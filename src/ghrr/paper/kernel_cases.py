@@ -73,7 +73,7 @@ def adaptive_rotations(x: Tensor, dim: int, generator: torch.Generator) -> Tenso
     gaussian = torch.complex(*torch.randn(2, dim, 2, 2, generator=generator, dtype=torch.float64))
     rotations = torch.eye(M, dtype=DTYPE).repeat(len(x), dim, 1, 1)
     rotations[..., :2, :2] = ghrr.unitary.exp_hermitian(_turns(x)[:, None, None, None] * gaussian)
-    return ghrr.bind(ghrr.unitary.haar(dim, m=M, generator=generator, dtype=DTYPE), rotations)
+    return ghrr.unitary.haar(dim, m=M, generator=generator, dtype=DTYPE) @ rotations
 
 
 def adaptive(x: Array, y: float, *, as_printed: bool = False) -> Array:
