@@ -71,9 +71,10 @@ def _turns(x: Any) -> Any:
 def adaptive_rotations(x: Tensor, dim: int, generator: torch.Generator) -> Tensor:
     """Q(x) = A exp(i u(x) G), A Haar, G Gaussian in the first two coordinates, zero in the third; u stops at ±1."""
     gaussian = torch.complex(*torch.randn(2, dim, 2, 2, generator=generator, dtype=torch.float64))
-    rotations = torch.eye(M, dtype=DTYPE).repeat(len(x), dim, 1, 1)
-    rotations[..., :2, :2] = ghrr.unitary.exp_hermitian(_turns(x)[:, None, None, None] * gaussian)
-    return ghrr.unitary.haar(dim, m=M, generator=generator, dtype=DTYPE) @ rotations
+    turns, places = torch.unique(_turns(x), return_inverse=True)  # beyond ±1 all are the same
+    rotations = torch.eye(M, dtype=DTYPE).repeat(len(turns), dim, 1, 1)
+    rotations[..., :2, :2] = ghrr.unitary.exp_hermitian(turns[:, None, None, None] * gaussian)
+    return ghrr.bind(ghrr.unitary.haar(dim, m=M, generator=generator, dtype=DTYPE), rotations)[places]
 
 
 def adaptive(x: Array, y: float, *, as_printed: bool = False) -> Array:
