@@ -57,6 +57,8 @@ def test_public_names_are_frozen() -> None:
         "bind",
         "bind_bags",
         "bind_bundle",
+        "bind_bundle_pairs",
+        "bind_pairs",
         "bind_similarity",
         "bundle",
         "fractional_power",

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 
 from ghrr import ops
-from ghrr.ops import library
+from ghrr.ops import choice, library
 from tests.helpers import gaussian
 
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
@@ -174,6 +175,30 @@ def test_compiles_to_one_graph_with_the_operator_inside() -> None:
     ]  # fmt: skip
 
 
+def test_compiled_for_a_gpu_the_operators_are_in_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By tensors without memory: nothing is computed, and no driver is asked."""
+    monkeypatch.setattr(choice, "_TRITON_INSTALLED", True)
+    monkeypatch.setattr(choice, "_triton", lambda: pytest.fail("asked for triton while compiling"))
+    seen: list[str] = []
+
+    def collect(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
+        seen.extend(str(node.target) for node in graph.graph.nodes if str(node.target).startswith("ghrr"))
+        return graph.forward
+
+    def loss(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        bound = ops.bind(a, b, adjoint_a=True)
+        return ops.bind_similarity(bound, b, a), ops.bind_bundle_pairs(ops.bind_pairs(x, y), y)
+
+    with ops.backend("auto"), FakeTensorMode():
+        torch.compiler.reset()
+        a, b = (torch.empty(rows, 4, 3, 3, dtype=torch.complex64, device="cuda") for rows in (5, 1))
+        x, y = (torch.empty(rows, 4, 3, 3, 2, dtype=torch.bfloat16, device="cuda") for rows in (5, 1))
+        similarity, bundled = torch.compile(loss, fullgraph=True, backend=collect)(a, b, x, y)
+    assert seen == [f"ghrr.{name}.default" for name in ("bind", "bind_similarity", "bind_pairs", "bind_bundle_pairs")]
+    assert (similarity.device.type, similarity.dtype, similarity.shape) == ("cuda", torch.float32, (5,))
+    assert (bundled.device.type, bundled.dtype, bundled.shape) == ("cuda", torch.bfloat16, (4, 3, 3, 2))
+
+
 def test_compiled_derivatives_and_sizes_that_change() -> None:
     torch.compiler.reset()
 
@@ -213,9 +238,11 @@ def test_gradients_of_a_batch_at_once(case: str) -> None:
 
 def test_operators_refuse_what_does_not_fit() -> None:
     a = gaussian(500, 3, 3)
-    for other in (a.to(torch.complex64), gaussian(500, 1, 1), gaussian(400, 3, 3)):
-        with pytest.raises(ValueError, match=r"ghrr::bind: a complex128 tensor of shape .* does not fit"):
+    for what, other in (("dtype", a.to(torch.complex64)), ("m", gaussian(500, 1, 1)), ("dim", gaussian(400, 3, 3))):
+        with pytest.raises(ValueError, match=rf"^ghrr::bind: a and b differ in {what}: "):
             torch.ops.ghrr.bind(a, other, False, False)
+    with pytest.raises(ValueError, match=r"^ghrr::bind: a must have shape \(\*batch, dim, m, m\), square slots"):
+        torch.ops.ghrr.bind(a[:, :2], a[:, :2], False, False)  # kernels would read beyond the last slot
 
 
 def test_results_lie_in_memory_as_compilers_are_told() -> None:

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.skipif(
 
 SIZES = pytest.mark.parametrize("m", range(1, 9), ids=lambda m: f"m{m}")
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
-GUARD, UNTOUCHED = 64, 7.0
+GUARD, UNTOUCHED = 64, 7
+NAN_PAIR = 0x7FC07FC0  # two NaN of 16 bits
 SPECIFIED: dict[str, Callable[..., Tensor]] = {
     "bind": reference.bind,
     "bind_bundle": reference.bind_bundle,
@@ -42,7 +43,7 @@ def guarded(buffers: list[Tensor]) -> Callable[[tuple[int, ...], Tensor], Tensor
     def empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
         size = torch.Size(shape).numel()
         buffer = torch.full((size + 2 * GUARD,), UNTOUCHED, dtype=like.dtype, device=like.device)
-        buffer[GUARD : GUARD + size] = torch.nan
+        buffer[GUARD : GUARD + size] = NAN_PAIR if like.dtype == torch.int32 else torch.nan
         buffers.append(buffer)
         return buffer[GUARD : GUARD + size].view(shape)
 
@@ -267,11 +268,15 @@ def value_and_gradients(backend: str, name: str, given: list[Tensor]) -> list[Te
 
 def test_which_tensors_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     x = gaussian(2, 3, 3).to(torch.complex64)
-    assert not triton_backend.suits(x)
+    assert not triton_backend.suits("bind", x)
     if DEVICE == "cuda":
-        assert triton_backend.suits(x.to(DEVICE))
-        assert not triton_backend.suits(x.to(DEVICE, torch.complex128))
-        assert not triton_backend.suits(gaussian(2, 9, 9).to(DEVICE, torch.complex64))
+        assert triton_backend.suits("bind", x.to(DEVICE))
+        assert not triton_backend.suits("bind", x.to(DEVICE, torch.complex128))
+        assert not triton_backend.suits("bind", gaussian(2, 9, 9).to(DEVICE, torch.complex64))
+        parts = torch.view_as_real(x).to(DEVICE, torch.bfloat16)
+        assert triton_backend.suits("bind_pairs", parts)
+        assert not triton_backend.suits("bind", parts)
+        assert not triton_backend.suits("bind_pairs", parts.double())
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
     assert not triton_backend._recent.__wrapped__(0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
@@ -293,7 +298,7 @@ def test_a_write_beyond_the_end_would_be_noticed() -> None:
     buffers: list[Tensor] = []
     a, b = (torch.ones(4, 1, 1, dtype=torch.complex64, device=DEVICE) for _ in range(2))
     out = guarded(buffers)((3, 1, 1), a)
-    kind = {"ROWS": 1, "ADJOINT_A": False, "ADJOINT_B": False, "BLOCK": 16}
+    kind = {"ROWS": 1, "ADJOINT_A": False, "ADJOINT_B": False, "PART": torch.float32, "BLOCK": 16}
     axes = triton_backend._axes_of((3, 1, 1), a[:3], b[:3])
     triton_backend._launch("bind", (1,), (out, a[:3], b[:3]), (3,), axes, kind, 1)
     assert_untouched(buffers)

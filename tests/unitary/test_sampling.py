@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from ghrr import Space
+from ghrr import Space, ops
 from ghrr.unitary import check_unitary, exp_hermitian, haar, orthonormalize, sampling
 from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
 from tests.helpers import assert_mean, gaussian, generator
 
 
+@pytest.fixture(params=["torch", "numba"])
+def each_backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    with ops.backend(request.param):
+        yield
+
+
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 8, 9, 16])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_haar_matrices_are_unitary(m: int, dtype: torch.dtype) -> None:
@@ -44,6 +52,7 @@ def trace_of_power(q: torch.Tensor, k: int) -> torch.Tensor:
     return torch.diagonal(torch.linalg.matrix_power(q, k), dim1=-2, dim2=-1).sum(-1)
 
 
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [2, 3, 4, 8, 9])
 def test_haar_has_the_moments_of_the_uniform_distribution(m: int) -> None:
     for values, expected in moments(haar(200_000 // m, m=m, generator=generator(m))).values():
@@ -67,6 +76,7 @@ def test_eigenvalues_keep_apart() -> None:
     assert_mean(trace_of_power(q, 2).abs().square(), 3.0)
 
 
+@pytest.mark.usefixtures("each_backend")
 def test_base_hypervectors_are_uniform_as_well() -> None:
     """Q times phases, both drawn in one step."""
     for values, expected in moments(Space(100, 3).random(500, generator=generator()).flatten(0, 1)).values():
@@ -84,6 +94,7 @@ def gaussians(u: torch.Tensor) -> torch.Tensor:
     return torch.polar(torch.sqrt(-2 * torch.log1p(-u[..., 0])), 2 * math.pi * u[..., 1])
 
 
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12])
 def test_haar_is_qr_of_gaussians_with_a_positive_diagonal(m: int) -> None:
     u = draw_uniform(generator(m), 7, 30, m, m, 2)
@@ -96,6 +107,7 @@ def test_haar_is_qr_of_gaussians_with_a_positive_diagonal(m: int) -> None:
     assert m == 1 or not torch.allclose(haar_from_uniform(u), q)  # the control: what LAPACK gives
 
 
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("slots", [1, 5])
 def test_uniform_numbers_are_left_as_they_are(slots: int) -> None:
     u, turns = draw_uniform(generator(0), slots, 3, 3, 2), draw_uniform(generator(1), slots, 3)
@@ -105,6 +117,7 @@ def test_uniform_numbers_are_left_as_they_are(slots: int) -> None:
     assert torch.equal(turns, before[1])
 
 
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [1, 3, 9])
 def test_phases_turn_the_columns(m: int) -> None:
     u, turns = draw_uniform(generator(0), 7, 30, m, m, 2), draw_uniform(generator(1), 7, 30, m)
@@ -114,6 +127,7 @@ def test_phases_turn_the_columns(m: int) -> None:
     assert m == 1 or not torch.allclose(want, haar_from_uniform(u) * phases[..., :, None])  # the control: rows
 
 
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [2, 3, 6, 8, 9])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_haar_holds_for_nearly_dependent_columns(m: int, dtype: torch.dtype) -> None:
@@ -133,6 +147,7 @@ def test_gram_schmidt_needs_its_second_pass() -> None:
     assert not check_unitary(torch.stack(basis, dim=-1))
 
 
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_chunks_and_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     u, turns = draw_uniform(generator(0), 5, 20, 3, 3, 2), draw_uniform(generator(1), 5, 20, 3)

@@ -174,7 +174,9 @@ def kernels_for(operation: str, *tensors: Tensor) -> ModuleType:
     if on == "torch" or on in _failed:
         return torch_backend
     kernels = numba_backend if on == "numba" else _triton()
-    if kernels is None or not (name == on or kernels.pays(operation, *tensors)) or not kernels.suits(*tensors):
+    if kernels is None or not (name == on or kernels.pays(operation, *tensors)):
+        return torch_backend
+    if not kernels.suits(operation, *tensors):
         return torch_backend
     return kernels
 

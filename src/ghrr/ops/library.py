@@ -2,8 +2,8 @@ r"""The products, and how torch sees them.
 
 Plain numbers go straight to the backend that :mod:`ghrr.ops.choice` names. Where there is something to differentiate,
 to vectorise or to compile, the kernels stand behind operators of torch: ``ghrr::bind``, ``ghrr::bind_bundle`` and
-``ghrr::bind_similarity``, which cost ten microseconds more. Their derivatives are products again: for :math:`C = A B`
-and the gradient G of C
+``ghrr::bind_similarity``, which cost ten microseconds more, and ``ghrr::bind_pairs`` and ``ghrr::bind_bundle_pairs``
+for real pairs. Their derivatives are products again: for :math:`C = A B` and the gradient G of C
 
 .. math:: G_A = G B^\dagger, \qquad G_B = A^\dagger G,
 
@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
-from ghrr.ops import reference, torch_backend
+from ghrr._checks import check_hypervectors
+from ghrr.ops import pairs, reference, torch_backend
 from ghrr.ops.choice import compiles_for_triton, compute, is_plain, kernels_for, only_torch_takes, run
 
 _Dims = tuple[int | None, ...]
@@ -54,30 +54,53 @@ def _bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool, adjoint_b
     return _checked("bind_similarity", (a, b, c), adjoint_a, adjoint_b)
 
 
+@torch.library.custom_op("ghrr::bind_pairs", mutates_args=())
+def _bind_pairs(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
+    return _checked("bind_pairs", (a, b), adjoint_a, adjoint_b)
+
+
+@torch.library.custom_op("ghrr::bind_bundle_pairs", mutates_args=())
+def _bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool, adjoint_values: bool) -> Tensor:
+    return _checked("bind_bundle_pairs", (keys, values), adjoint_keys, adjoint_values)
+
+
 def _checked(name: str, tensors: tuple[Tensor, ...], *adjoint: bool) -> Tensor:
     """What an operator computes: who calls ``torch.ops.ghrr`` has not checked, and kernels read where they are told.
 
     Results lie in memory as their shape says, which is what compilers are told.
     """
-    first, *others = tensors
-    for x in others:
-        if (x.dtype, x.device, x.shape[-3:]) != (first.dtype, first.device, first.shape[-3:]):
-            raise ValueError(f"ghrr::{name}: {describe(first)} does not fit {describe(x)}")
+    given = dict(zip("abc", tensors, strict=False))
+    if name.endswith("_pairs"):
+        pairs.check(f"ghrr::{name}", axes=4, **given)
+    else:
+        check_hypervectors(f"ghrr::{name}", **given)
     return compute(name, tensors, *adjoint).contiguous()
 
 
-_OPERATORS = {"bind": _bind, "bind_bundle": _bind_bundle, "bind_similarity": _bind_similarity}
+_OPERATORS = {
+    "bind": _bind,
+    "bind_bundle": _bind_bundle,
+    "bind_similarity": _bind_similarity,
+    "bind_pairs": _bind_pairs,
+    "bind_bundle_pairs": _bind_bundle_pairs,
+}
 
 
+def _item_axis(x: Tensor) -> int:
+    return -4 if x.is_complex() else -5  # pairs have an axis more
+
+
+@_bind_pairs.register_fake
 @_bind.register_fake
 def _bind_shape(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
     return a.new_empty(_broadcast(a, b))
 
 
+@_bind_bundle_pairs.register_fake
 @_bind_bundle.register_fake
 def _bind_bundle_shape(keys: Tensor, values: Tensor, adjoint_keys: bool, adjoint_values: bool) -> Tensor:
-    shape = _broadcast(keys, values)
-    return keys.new_empty((*shape[:-4], *shape[-3:]))
+    shape, items = _broadcast(keys, values), _item_axis(keys)
+    return keys.new_empty((*shape[:items], *shape[items + 1 :]))
 
 
 @_bind_similarity.register_fake
@@ -100,7 +123,7 @@ def _bind_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _bind_bundle_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return *_gradients(ctx, grad.unsqueeze(-4), *ctx.saved_tensors), None, None
+    return *_gradients(ctx, grad.unsqueeze(_item_axis(grad)), *ctx.saved_tensors), None, None
 
 
 def _bind_similarity_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -128,7 +151,7 @@ def _gradients(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | N
 
 def _product_like(x: Tensor, left: Tensor, right: Tensor, adjoint_left: bool, adjoint_right: bool) -> Tensor:
     """The product of two in the shape of ``x``: summed over the axes along which x was broadcast."""
-    shape = _broadcast(left, right)
+    shape, kind = _broadcast(left, right), "" if left.is_complex() else "_pairs"
     left, right, own = (_with_axes(y, len(shape)) for y in (left, right, x))
     summed = [axis for axis, size in enumerate(shape) if own.shape[axis] != size and size != 1]
     neighbours = len(summed) == 1 or all(
@@ -136,11 +159,14 @@ def _product_like(x: Tensor, left: Tensor, right: Tensor, adjoint_left: bool, ad
     )
     if summed and neighbours and not only_torch_takes(left, right):
         first, last = summed[0], summed[-1]
-        keys, values = (y.flatten(first, last).movedim(first, -4) for y in (left, right))
-        product = call("bind_bundle", (keys, values), adjoint_left, adjoint_right)
+        keys, values = (y.flatten(first, last).movedim(first, _item_axis(y)) for y in (left, right))
+        product = call("bind_bundle" + kind, (keys, values), adjoint_left, adjoint_right)
         product = product[(..., *[None] * len(summed), *[slice(None)] * (len(shape) - 1 - last))]
+    elif summed and kind:  # a sum of rounded products would be rounded twice
+        exact = _product_like(x[..., 0], pairs.widened(left), pairs.widened(right), adjoint_left, adjoint_right)
+        return pairs.rounded(exact, x.dtype)
     else:
-        product = call("bind", (left, right), adjoint_left, adjoint_right)
+        product = call("bind" + kind, (left, right), adjoint_left, adjoint_right)
         product = product.sum(summed, keepdim=True) if summed else product
     return product.expand(own.shape).reshape(x.shape)  # where only x had several, the gradient of all is the same
 
@@ -169,6 +195,8 @@ for _name, _backward in (
     ("bind", _bind_backward),
     ("bind_bundle", _bind_bundle_backward),
     ("bind_similarity", _bind_similarity_backward),
+    ("bind_pairs", _bind_backward),
+    ("bind_bundle_pairs", _bind_bundle_backward),
 ):
     _OPERATORS[_name].register_autograd(_backward, setup_context=_remember)
     _OPERATORS[_name].register_vmap(_vectorised(_name))

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.ops import torch_backend
+from ghrr.ops import pairs, torch_backend
 from ghrr.ops.strides import by_slots, table_of_axes
 from ghrr.ops.threads import share_out
 
@@ -41,15 +41,16 @@ _REALS: dict[torch.dtype, NDArray[Any]] = {
 }
 
 
-def suits(*tensors: Tensor) -> bool:
+def suits(operation: str, *tensors: Tensor) -> bool:
     """Hypervectors on the CPU, of a precision and an m for which there are loops, and numba is there."""
     x = tensors[0]
-    return INSTALLED and x.is_cpu and x.shape[-1] <= LARGEST_M and x.dtype in _BITS
+    known = pairs.DTYPES if operation.endswith("_pairs") else _BITS
+    return INSTALLED and x.is_cpu and x.shape[-2] <= LARGEST_M and x.dtype in known
 
 
 def pays(operation: str, *tensors: Tensor) -> bool:
     """Whether the loops are quicker than torch for tensors of this size."""
-    if operation == "bind" and tensors[0].shape[-1] == 1:
+    if operation in ("bind", "bind_pairs") and tensors[0].shape[-2] == 1:
         return False
     if operation == "bind_bags":
         keys, _, places = tensors
@@ -77,6 +78,14 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
     places = torch.view_as_real(out).flatten().numpy(), items, a.data_ptr(), step_a, b.data_ptr(), step_b
     _run("bind_bundle", (adjoint_a, adjoint_b, True), out.shape, (a, b), places, out, work=items * out.numel())
     return out
+
+
+def bind_pairs(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    return torch_backend.bind_pairs(a, b, adjoint_a, adjoint_b, bind)
+
+
+def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    return torch_backend.bind_pairs(keys, values, adjoint_keys, adjoint_values, bind_bundle)
 
 
 def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:

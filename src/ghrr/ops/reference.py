@@ -58,6 +58,20 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
     return total
 
 
+def bind_pairs(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    """:func:`bind` of hypervectors that are given as real pairs ``(*batch, dim, m, m, 2)``; rounded at the end."""
+    return torch.view_as_real(bind(_exact(a), _exact(b), adjoint_a, adjoint_b)).to(a.dtype)
+
+
+def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    """:func:`bind_bundle` of real pairs; rounded at the end."""
+    return torch.view_as_real(bind_bundle(_exact(keys), _exact(values), adjoint_keys, adjoint_values)).to(keys.dtype)
+
+
+def _exact(pairs: Tensor) -> Tensor:
+    return torch.complex(pairs[..., 0].double(), pairs[..., 1].double())
+
+
 def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
     r""":math:`\sum_n K^{(k_n)} * V^{(v_n)}` for n from ``starts[r]`` to ``starts[r + 1]``, for each row r.
 

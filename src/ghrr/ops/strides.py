@@ -23,9 +23,13 @@ def by_slots(x: Tensor, adjoint: bool = False) -> tuple[Tensor, bool]:
             return x, adjoint
         if ((row == 1 and column == m) or m == 1) and conjugated:
             return x.mH, not adjoint
-    once = x[tuple(slice(1) if step == 0 else slice(None) for step in x.stride()[:-2])]
-    copy = torch.empty(once.shape, dtype=x.dtype, device=x.device)
-    return copy.copy_(once).expand(x.shape), adjoint
+    return copied(x, axes=2), adjoint
+
+
+def copied(x: Tensor, *, axes: int) -> Tensor:
+    """A copy in the order of the shape; of the axes before the last ones, those that repeat are not written out."""
+    once = x[tuple(slice(1) if step == 0 else slice(None) for step in x.stride()[:-axes])]
+    return torch.empty(once.shape, dtype=x.dtype, device=x.device).copy_(once).expand(x.shape)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from ghrr.ops import pairs
+
 # bind_bundle and bind_bags gather their operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
 _CHUNK_NUMBERS = 1 << 19
 # bind_bags holds so many numbers of bound pairs at a time: 64 MiB in complex64.
@@ -82,6 +84,16 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
         for start in range(0, max(1, count), step)
     )
     return functools.reduce(torch.add, parts)
+
+
+def bind_pairs(
+    a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False, product: Callable[..., Tensor] = bind
+) -> Tensor:
+    return pairs.rounded(product(pairs.widened(a), pairs.widened(b), adjoint_a, adjoint_b), a.dtype)
+
+
+def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    return bind_pairs(keys, values, adjoint_keys, adjoint_values, bind_bundle)
 
 
 def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ghrr.ops import torch_backend
+from ghrr.ops.pairs import DTYPES, as_words, from_words, rounded
 from ghrr.ops.strides import by_slots, table_of_axes
 
 # For each m, by measurement on an H200: rows of a column in one thread, threads' work in one program, warps.
@@ -34,10 +35,11 @@ _WORTH_IT = 1 << 18
 _OLDEST_GPU = (7, 0)
 
 
-def suits(*tensors: Tensor) -> bool:
-    """Hypervectors in single precision on a GPU that triton knows, of an m for which there are kernels."""
+def suits(operation: str, *tensors: Tensor) -> bool:
+    """Hypervectors in single precision, or pairs, on a GPU that triton knows, of an m for which there are kernels."""
     x = tensors[0]
-    return x.is_cuda and x.dtype == torch.complex64 and x.shape[-1] <= LARGEST_M and _recent(x.get_device())
+    known = DTYPES if operation.endswith("_pairs") else (torch.complex64,)
+    return x.is_cuda and x.dtype in known and x.shape[-2] <= LARGEST_M and _recent(x.get_device())
 
 
 def pays(operation: str, *tensors: Tensor) -> bool:
@@ -51,20 +53,40 @@ def _recent(device: int) -> bool:
 
 
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    return _bind(a, b, adjoint_a, adjoint_b, torch.float32)
+
+
+def bind_pairs(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    return from_words(_bind(as_words(a), as_words(b), adjoint_a, adjoint_b, a.dtype), a.dtype)
+
+
+def _bind(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool, part: torch.dtype) -> Tensor:
+    """A B of words whose parts have this precision."""
     a, adjoint_a = by_slots(a, adjoint_a)
     b, adjoint_b = by_slots(b, adjoint_b)
     out = _empty(_broadcast(a, b), a)
     rows, block, warps = _SHAPES[a.shape[-1]]
     threads = out.numel() // rows
     axes = _axes_of(out.shape, a, b)
-    kind = {"ROWS": rows, "ADJOINT_A": adjoint_a, "ADJOINT_B": adjoint_b, "BLOCK": block}
+    kind = {"ROWS": rows, "ADJOINT_A": adjoint_a, "ADJOINT_B": adjoint_b, "PART": part, "BLOCK": block}
     _launch("bind", (_programs(threads, block),), (out, a, b), (threads,), axes, kind, warps)
     return out
 
 
 def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
-    a, adjoint_a = by_slots(keys, adjoint_keys)
-    b, adjoint_b = by_slots(values, adjoint_values)
+    return _bind_bundle(keys, values, adjoint_keys, adjoint_values, torch.float32)
+
+
+def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    dtype = keys.dtype
+    out = _bind_bundle(as_words(keys), as_words(values), adjoint_keys, adjoint_values, dtype)
+    return rounded(out, dtype) if out.is_complex() else from_words(out, dtype)
+
+
+def _bind_bundle(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool, part: torch.dtype) -> Tensor:
+    """The sum of A B of words whose parts have this precision, as such words or, if it was split, as complex64."""
+    a, adjoint_a = by_slots(a, adjoint_a)
+    b, adjoint_b = by_slots(b, adjoint_b)
     *batch, items, dim, m, _ = _broadcast(a, b)
     shape = (*batch, dim, m, m)
     if items == 0:
@@ -75,11 +97,14 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
     programs = _programs(threads, block)
     share = _programs(items, min(_programs(items, _FEWEST_ITEMS), max(1, _PROGRAMS // max(1, programs))))
     parts = _programs(items, share)
-    sums = _empty((parts, *shape), a)
+    whole = parts == 1
+    like = a if whole else a.new_empty(0, dtype=torch.complex64)  # parts of a sum are not rounded
+    sums = _empty((parts, *shape), like)
     axes = _axes_of(shape, a, b, items=(step_a, step_b))
-    kind = {"ROWS": rows, "ADJOINT_A": adjoint_a, "ADJOINT_B": adjoint_b, "BLOCK": block}
+    kind = {"ROWS": rows, "ADJOINT_A": adjoint_a, "ADJOINT_B": adjoint_b, "PART": part, "BLOCK": block}
+    kind["OUT_PART"] = part if whole else torch.float32
     _launch("bind_bundle", (programs, parts), (sums, a, b), (threads, items, share), axes, kind, warps)
-    return sums[0] if parts == 1 else sums.sum(dim=0)
+    return sums[0] if whole else sums.sum(dim=0)
 
 
 def multibind(items: Tensor) -> Tensor:
@@ -169,6 +194,7 @@ def _launch(  # noqa: PLR0917
         return
     words = [x.view(torch.int64) if x.is_complex() else x for x in tensors]
     kernel = getattr(_kernels(), name)[grid]
+    kind = {key: _of_triton(x) if isinstance(x, torch.dtype) else x for key, x in kind.items()}
     with torch.cuda.device_of(tensors[0]):  # type: ignore[no-untyped-call]
         kernel(
             *words,
@@ -182,6 +208,11 @@ def _launch(  # noqa: PLR0917
             **kind,
             num_warps=warps,
         )
+
+
+@functools.cache
+def _of_triton(dtype: torch.dtype) -> Any:
+    return getattr(_kernels().tl, str(dtype).removeprefix("torch."))
 
 
 @functools.cache

@@ -1,8 +1,9 @@
 """Kernels that triton compiles for a GPU. Importing this module imports triton.
 
-Binding is bound by memory, so all is about how numbers move. A complex number is one word of 64 bits, and neighbouring
-threads take neighbouring numbers of the result: each computes ``ROWS`` rows of one column of a slot, and what threads
-of a slot share they find in the first cache. m is known to the compiler, and the loops over it are unrolled.
+Binding is bound by memory, so all is about how numbers move. A complex number is one word of 64 bits, or of 32 where
+its parts have 16 (``PART``), and neighbouring threads take neighbouring numbers of the result: each computes ``ROWS``
+rows of one column of a slot, in single precision, and what threads of a slot share they find in the first cache. m is
+known to the compiler, and the loops over it are unrolled.
 
 ``sizes`` are the axes of the result, and ``steps`` say how far apart slots lie along them in an operand, ``item`` how
 far apart items, in units of ``UNIT`` numbers. Offsets have 64 bits only if they are ``WIDE``. Coverage cannot see into
@@ -11,7 +12,7 @@ compiled code, hence the marks; ``tests/ops`` compares what it computes with the
 
 # The language of kernels has no types, and no star to join tuples.
 # mypy: ignore-errors
-# ruff: noqa: PLR0917, RUF005
+# ruff: noqa: PLR0917, RUF005, SIM300
 
 from __future__ import annotations
 
@@ -23,20 +24,35 @@ GROUP = tl.constexpr(128)
 
 
 @triton.jit
-def _real(word):  # pragma: no cover
-    return word.to(tl.int32).to(tl.float32, bitcast=True)
+def _real(word, PART: tl.constexpr = tl.float32):  # pragma: no cover
+    if PART == tl.float32:
+        return word.to(tl.int32).to(tl.float32, bitcast=True)
+    elif PART == tl.bfloat16:  # the upper half of a float32
+        return (word << 16).to(tl.float32, bitcast=True)
+    else:
+        return word.to(tl.int16).to(PART, bitcast=True).to(tl.float32)
 
 
 @triton.jit
-def _imag(word):  # pragma: no cover
-    return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+def _imag(word, PART: tl.constexpr = tl.float32):  # pragma: no cover
+    if PART == tl.float32:
+        return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    elif PART == tl.bfloat16:
+        return (word & -65536).to(tl.float32, bitcast=True)
+    else:
+        return (word >> 16).to(tl.int16).to(PART, bitcast=True).to(tl.float32)
 
 
 @triton.jit
-def _word(re, im):  # pragma: no cover
-    low = re.to(tl.uint32, bitcast=True).to(tl.uint64)
-    high = im.to(tl.uint32, bitcast=True).to(tl.uint64)
-    return ((high << 32) | low).to(tl.int64, bitcast=True)
+def _word(re, im, PART: tl.constexpr = tl.float32):  # pragma: no cover
+    if PART == tl.float32:
+        low = re.to(tl.uint32, bitcast=True).to(tl.uint64)
+        high = im.to(tl.uint32, bitcast=True).to(tl.uint64)
+        return ((high << 32) | low).to(tl.int64, bitcast=True)
+    else:
+        low = re.to(PART).to(tl.uint16, bitcast=True).to(tl.uint32)
+        high = im.to(PART).to(tl.uint16, bitcast=True).to(tl.uint32)
+        return ((high << 16) | low).to(tl.int32, bitcast=True)
 
 
 @triton.jit
@@ -92,7 +108,16 @@ def _place(slot, sizes, steps, UNIT: tl.constexpr):  # pragma: no cover
 
 @triton.jit
 def _add_rows(
-    re, im, a, b, inside, M: tl.constexpr, ROWS: tl.constexpr, ADJOINT_A: tl.constexpr, ADJOINT_B: tl.constexpr
+    re,
+    im,
+    a,
+    b,
+    inside,
+    M: tl.constexpr,
+    ROWS: tl.constexpr,
+    ADJOINT_A: tl.constexpr,
+    ADJOINT_B: tl.constexpr,
+    PART: tl.constexpr = tl.float32,
 ):  # pragma: no cover
     """Rows of one column plus those of A B; ``a`` points to the first of the rows of A, ``b`` to the column of B."""
     a_row: tl.constexpr = 1 if ADJOINT_A else M
@@ -100,12 +125,12 @@ def _add_rows(
     b_row: tl.constexpr = 1 if ADJOINT_B else M
     for n in tl.static_range(M):
         b_word = tl.load(b + n * b_row, inside)
+        b_re, b_im = _real(b_word, PART), _imag(b_word, PART)
         new_re, new_im = (), ()
         for r in tl.static_range(ROWS):
             a_word = tl.load(a + r * a_row + n * a_column, inside)
-            x, y = _add_product(
-                re[r], im[r], _real(a_word), _imag(a_word), _real(b_word), _imag(b_word), ADJOINT_A, ADJOINT_B
-            )
+            a_re, a_im = _real(a_word, PART), _imag(a_word, PART)
+            x, y = _add_product(re[r], im[r], a_re, a_im, b_re, b_im, ADJOINT_A, ADJOINT_B)
             new_re, new_im = new_re + (x,), new_im + (y,)
         re, im = new_re, new_im
     return re, im
@@ -127,11 +152,13 @@ def _slot(a, inside, M: tl.constexpr):  # pragma: no cover
 
 
 @triton.jit
-def _store_rows(out, re, im, f, slot, row, column, inside, M: tl.constexpr, ROWS: tl.constexpr):  # pragma: no cover
+def _store_rows(
+    out, re, im, f, slot, row, column, inside, M: tl.constexpr, ROWS: tl.constexpr, PART: tl.constexpr = tl.float32
+):  # pragma: no cover
     for r in tl.static_range(ROWS):
         # One row for each thread: the compiler must see that they lie side by side.
         place = f if ROWS == 1 else slot * (M * M) + (row + r) * M + column
-        tl.store(out + place, _word(re[r], im[r]), inside)
+        tl.store(out + place, _word(re[r], im[r], PART), inside)
 
 
 @triton.jit
@@ -148,6 +175,7 @@ def bind(
     ROWS: tl.constexpr,
     ADJOINT_A: tl.constexpr,
     ADJOINT_B: tl.constexpr,
+    PART: tl.constexpr,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # pragma: no cover
@@ -160,8 +188,8 @@ def bind(
     a += _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
     b += _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
     re, im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
-    re, im = _add_rows(re, im, a, b, inside, M, ROWS, ADJOINT_A, ADJOINT_B)
-    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS)
+    re, im = _add_rows(re, im, a, b, inside, M, ROWS, ADJOINT_A, ADJOINT_B, PART)
+    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS, PART)
 
 
 @triton.jit
@@ -182,6 +210,8 @@ def bind_bundle(
     ROWS: tl.constexpr,
     ADJOINT_A: tl.constexpr,
     ADJOINT_B: tl.constexpr,
+    PART: tl.constexpr,
+    OUT_PART: tl.constexpr,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # pragma: no cover
@@ -203,13 +233,13 @@ def bind_bundle(
         group_re, group_im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
         for _ in range(group, tl.minimum(group + GROUP, last)):
             group_re, group_im = _add_rows(
-                group_re, group_im, a + a_place, b + b_place, inside, M, ROWS, ADJOINT_A, ADJOINT_B
+                group_re, group_im, a + a_place, b + b_place, inside, M, ROWS, ADJOINT_A, ADJOINT_B, PART
             )
             a += a_item * UNIT
             b += b_item * UNIT
         re, im = _added(re, group_re), _added(im, group_im)
     out += part.to(tl.int64) * threads * ROWS
-    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS)
+    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS, OUT_PART)
 
 
 @triton.jit

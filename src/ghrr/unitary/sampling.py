@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
+from ghrr.ops import choice, numba_backend, torch_backend
 from ghrr.ops.threads import share_out
 
 # Gaussian numbers made and orthonormalised at a time: 1 MiB on a CPU, to stay in cache; on a GPU enough to fill it.
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
 _LARGEST = 8  # beyond this size LAPACK is quicker
+_MANY_NUMBERS = 1 << 17  # below so many torch has made them before numba is imported
 
 
 def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = torch.complex64) -> Tensor:
@@ -56,7 +59,10 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
 def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
     """Uniform numbers in [0, 1), in double precision, on the generator's device."""
     check_generator("sampling", generator)
-    return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
+    if math.prod(shape) < 2 * _MANY_NUMBERS or not choice.is_plain():
+        return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
+    like = torch.empty(0, dtype=torch.float64, device=generator.device)
+    return torch_backend.fresh(shape, like).uniform_(generator=generator)  # the same numbers, on huge pages
 
 
 def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dtype = torch.complex128) -> Tensor:
@@ -71,16 +77,51 @@ def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dt
     u: ``(*, m, m, 2)``, double precision, turns: ``(*, m)``, output: ``(*, m, m)``
     """
     m = u.shape[-2]
-    numbers = u.detach().reshape(-1, 2 * m * m)
+    numbers = u.detach().reshape(-1, m, m, 2)
     turns = None if turns is None else turns.reshape(-1, m)
+    if not _suits_loop(numbers, turns):
+        return _by_torch(numbers, turns, dtype).reshape(u.shape[:-1])
+    try:
+        out = _by_numba(numbers, turns, dtype)
+    except Exception as error:  # whatever a compiler may raise
+        out = _by_torch(numbers, turns, dtype)  # if this fails too, it was not the loop
+        choice._give_up("numba", error)
+    return out.reshape(u.shape[:-1])
+
+
+def _suits_loop(numbers: Tensor, turns: Tensor | None) -> bool:
+    """Whether numba has a loop for such numbers, which may be used and is worth it."""
+    pays = choice.chosen() == "numba" or numbers.numel() >= 2 * _MANY_NUMBERS
+    suits = numba_backend.INSTALLED and numbers.is_cpu and numbers.shape[-2] <= _LARGEST
+    return pays and suits and choice.allows("numba") and choice.is_plain(numbers, numbers if turns is None else turns)
+
+
+def _by_numba(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """All in one pass; where a column depends on those before, which is left to chance, torch does it."""
+    from ghrr.ops.numba_sampling import haar_kernel  # noqa: PLC0415 (numba takes long to import)
+
+    slots, m = numbers.shape[:2]
+    kernel = haar_kernel(m)
+    with torch.inference_mode(False):
+        out = torch_backend.fresh((slots, m, m), torch.empty(0, dtype=dtype))
+    u, to = numbers.flatten(1).contiguous().numpy(), torch.view_as_real(out).flatten(1).numpy()
+    columns = np.zeros((1, m)) if turns is None else turns.contiguous().numpy()
+    unknown: list[int] = []
+    share_out(lambda part: unknown.append(kernel(part.start, part.stop, u, columns, to)), slots)
+    return _by_torch(numbers, turns, dtype) if any(unknown) else out
+
+
+def _by_torch(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Operation by operation along many slots, in chunks."""
+    slots, m = numbers.shape[:2]
     with torch.inference_mode(False):  # a tensor of that mode could not be written to by other threads
-        out = torch.empty((len(numbers), m, m), dtype=dtype, device=u.device)
-    on_gpu = u.device.type == "cuda"
+        out = torch.empty((slots, m, m), dtype=dtype, device=numbers.device)
+    on_gpu = numbers.is_cuda
     step = max(1, _CHUNK_NUMBERS[on_gpu] // (m * m))
-    parts = [slice(start, start + step) for start in range(0, len(numbers), step)]
+    parts = [slice(start, start + step) for start in range(0, slots, step)]
 
     def fill(part: slice) -> None:
-        x = _gaussians(numbers[part].mT, None if turns is None else turns[part].mT)
+        x = _gaussians(numbers[part].flatten(1).mT, None if turns is None else turns[part].mT)
         _orthonormalize_into(out[part], x.reshape(m, m, 2, -1))
 
     def fill_some(some: slice) -> None:
@@ -93,7 +134,7 @@ def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dt
         fill_some(slice(None))
     else:
         share_out(fill_some, len(parts), calls_torch=True)
-    return out.reshape(u.shape[:-1])
+    return out
 
 
 def _gaussians(u: Tensor, turns: Tensor | None) -> Tensor:

@@ -1,0 +1,143 @@
+"""Which way samples: numba's loop for many numbers, torch for the rest, and all of the same numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import NoReturn
+
+import pytest
+import torch
+
+from ghrr import Space, ops
+from ghrr.ops import choice, numba_sampling
+from ghrr.unitary import check_unitary, sampling
+from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
+from tests.helpers import generator
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The m of each call of a loop."""
+    seen: list[int] = []
+    loop = numba_sampling.haar_kernel
+    monkeypatch.setattr(numba_sampling, "haar_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
+    return seen
+
+
+@pytest.fixture
+def all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_both_ways_give_the_same_hypervectors(dtype: torch.dtype, calls: list[int]) -> None:
+    space = Space(100, 3, dtype=dtype)
+    count = sampling._MANY_NUMBERS // space.total_dim + 1
+    got = space.random(count, generator=generator())
+    assert calls == [3]
+    with ops.backend("torch"):
+        want = space.random(count, generator=generator())
+    assert calls == [3]
+    tolerance = 2 * torch.finfo(dtype).eps if dtype == torch.complex64 else 1e-11
+    torch.testing.assert_close(got, want, rtol=0, atol=tolerance)
+    assert not torch.allclose(got, space.random(count, generator=generator(1)))  # the control: other numbers
+
+
+def test_few_numbers_large_matrices_and_other_backends_are_left_to_torch(calls: list[int]) -> None:
+    few = draw_uniform(generator(), 10, 3, 3, 2)
+    haar_from_uniform(few)
+    with ops.backend("reference"):
+        haar_from_uniform(few)
+    with ops.backend("numba"):
+        haar_from_uniform(draw_uniform(generator(), 10, 9, 9, 2))
+        assert calls == []
+        haar_from_uniform(few)
+    assert calls == [3]
+
+
+@pytest.mark.usefixtures("all_are_many")
+def test_the_loop_takes_numbers_however_they_lie(calls: list[int]) -> None:
+    u = draw_uniform(generator(), 4, 10, 3, 3, 2)
+    together = haar_from_uniform(u)
+    with torch.inference_mode():
+        assert torch.equal(haar_from_uniform(u + 0), together)
+    assert torch.equal(haar_from_uniform(u.clone().requires_grad_()), together)  # of which there is no derivative
+    assert torch.equal(haar_from_uniform(u.mT.contiguous().mT), together)
+    assert calls == [3] * 4
+
+
+@pytest.mark.usefixtures("all_are_many")
+def test_what_is_not_plain_numbers_is_left_to_torch(calls: list[int]) -> None:
+    space = Space(10, 3, dtype=torch.complex128)
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        assert space.random(4, generator=generator()).shape == (4, 10, 3, 3)
+    assert calls == []
+
+
+@pytest.mark.usefixtures("all_are_many")
+@pytest.mark.parametrize("turned", [False, True])
+def test_equal_columns_are_left_to_torch(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, turns = draw_uniform(generator(), 500, 3, 3, 2), draw_uniform(generator(1), 500, 3) if turned else None
+    u[7, :, 2] = u[7, :, 0]
+    u[8, :, 1, 0] = 0
+    monkeypatch.setattr(sampling, "_CHUNK_NUMBERS", (100 * 9, 100 * 9))
+    got = haar_from_uniform(u, turns)
+    with ops.backend("torch"):
+        want = haar_from_uniform(u, turns)
+    torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+    assert check_unitary(got[9:])
+
+
+@pytest.mark.usefixtures("all_are_many")
+def test_memory_that_holds_nan_is_filled() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert check_unitary(Space(33, 2).random(7, generator=generator()))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_many_numbers_are_drawn_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = generator(), generator()
+    want = torch.rand(50, 7, dtype=torch.float64, generator=one)
+    monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
+    assert torch.equal(draw_uniform(two, 50, 7), want)
+    assert torch.equal(one.get_state(), two.get_state())
+
+
+@pytest.mark.usefixtures("all_are_many")
+def test_a_loop_that_fails_is_replaced_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_failed", {})
+
+    def broken(m: int) -> NoReturn:
+        raise OSError("no compiler")
+
+    monkeypatch.setattr(numba_sampling, "haar_kernel", broken)
+    u = draw_uniform(generator(), 10, 3, 3, 2)
+    with pytest.warns(RuntimeWarning, match="without numba, which failed with OSError: no compiler") as caught:
+        first = haar_from_uniform(u)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = haar_from_uniform(u)
+    assert torch.equal(first, second)
+    assert check_unitary(first)
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+HIDE = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda x: x != 'numba' and find(x) or None; "
+SAMPLE = "import sys, torch, ghrr; x = ghrr.Space(1000, 3).random({count}, generator=torch.Generator()); "
+
+
+def test_numba_is_imported_for_many_numbers_only() -> None:
+    seen = [run(SAMPLE.format(count=count) + "print('numba' in sys.modules)") for count in (10, 20)]
+    assert seen == ["False", "True"]
+
+
+def test_without_numba_torch_does_it() -> None:
+    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.check_unitary(x))") == "True"
