@@ -131,8 +131,8 @@ def test_the_message_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mon
     ("settings", "message"),
     [
         ({"vocabulary": 21}, r"embedding.weight is (20, 16) in the checkpoint and (21, 16) in the model (2 such"),
-        ({"layers": 1}, "layers.1.attention.form.bias is (3, 2, 4, 2) in the checkpoint and missing in the model"),
-        ({"layers": 3}, "layers.2.attention.form.bias is missing in the checkpoint and (3, 2, 4, 2) in the model"),
+        ({"layers": 1}, "layers.1.attention.form.bias is (6, 8) in the checkpoint and missing in the model"),
+        ({"layers": 3}, "layers.2.attention.form.bias is missing in the checkpoint and (6, 8) in the model"),
     ],
 )
 def test_another_model(tmp_path: Path, settings: dict[str, Any], message: str) -> None:

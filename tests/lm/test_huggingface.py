@@ -142,7 +142,7 @@ def test_beams_with_a_cache_are_those_without(kind: str, monkeypatch: pytest.Mon
 
 
 def test_enough_beams_find_the_best_of_all_continuations() -> None:
-    model = make(**KINDS["feature"], vocabulary=4)
+    model = make(seed=2, **KINDS["feature"], vocabulary=4)
     prompt = torch.tensor(list(itertools.product(range(4), repeat=2)))
     continuations = torch.tensor(list(itertools.product(range(4), repeat=3)))
     rows = torch.cat((prompt.repeat_interleave(4**3, dim=0), continuations.repeat(4**2, 1)), dim=1)

@@ -22,9 +22,10 @@ COMMON: list[dict[str, Any]] = [{}, {"weights": "unitary"}, {"phases_trainable":
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     mode: [*COMMON, {"weights": "unitary", "phases_trainable": True, "unit_rows": True}] for mode in MODES
 }
-FEATURE: list[dict[str, Any]] = [{"window": 3}, {"mix_slots": False}, {"position_values": True}]
+FEATURE: list[dict[str, Any]] = [{"window": 3}, {"mix_slots": False}, {"position_values": True}, {"kv_heads": 1}]
 TOGETHER = {"window": 3, "mix_slots": False, "position_values": True, "phases_trainable": True, "unit_rows": True}
 OPTIONS["feature"] += [*FEATURE, TOGETHER, {"window": 2, "position_values": True, "weights": "unitary"}]
+OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "position_values": True}]
 
 # The eight variants of the paper, with every option; "representation" has no positions, and so one variant alone.
 VARIANTS = [
@@ -83,14 +84,32 @@ def literal_phases(attention: Attention, x: Tensor) -> Tensor:
 
 def literal_weights(attention: Attention, part: int) -> Tensor:
     """The matrices W of one part, ``(heads, slots, m, m)``, as complex numbers."""
-    matrix = attention.form.weights.matrix[part].detach()
+    form, matrix = attention.form, attention.form.weights.matrix.detach()
+    matrix = of_heads(matrix[form.rows_of(part)]) if isinstance(form, Feature) else matrix[part]
     return matrix / math.sqrt(matrix.shape[1]) if matrix.is_complex() else torch.view_as_complex(matrix.contiguous())
+
+
+def of_heads(shared: Tensor) -> Tensor:
+    """One for each head, where neighbouring heads share keys and values."""
+    return torch.cat([shared[h * len(shared) // HEADS][None] for h in range(HEADS)])
+
+
+def as_complex(halves: Tensor) -> Tensor:
+    """Complex numbers of which all real parts come first, then all imaginary parts."""
+    m = halves.shape[-1] // 2
+    return torch.complex(halves[..., :m], halves[..., m:])
 
 
 def of_part(positions: Tensor, part: int, heads: int = HEADS) -> Tensor:
     """The positions of query, key or value, one for each head, however they are shared."""
     own = positions[part if len(positions) > 1 else 0]
     return own.expand(heads, *own.shape[1:])
+
+
+def side_by_side(attention: Attention, x: Tensor) -> Tensor:
+    """Complex rows as the layer has them: all real parts first in mode "feature", elsewhere each with its imaginary."""
+    halves = isinstance(attention.form, Feature)
+    return torch.cat((x.real, x.imag), dim=-1) if halves else torch.view_as_real(x).flatten(-2)
 
 
 def position_matrices(attention: Attention, part: int, n: int) -> Tensor:
@@ -121,14 +140,16 @@ def literal_rows(attention: Attention, x: Tensor, part: int) -> Tensor:
     projected = torch.zeros(HEADS, n, m, dtype=torch.complex128)
     for h, j in itertools.product(range(HEADS), range(n)):
         own = slots[j] if form.mix_slots else slots[j, h : h + 1]
-        projected[h, j] = torch.view_as_complex(form.bias.detach()[part, h])
+        projected[h, j] = as_complex(of_heads(form.bias.detach()[form.rows_of(part)])[h])
         for s, values in enumerate(own):
             projected[h, j] += w[h, s] @ values
     turned = part < 2 or form.parts == 3
-    frequencies = of_part(form.positions.frequencies.detach(), part if turned else 0)
+    frequencies = of_heads(of_part(form.positions.frequencies.detach(), part if turned else 0, attention.kv_heads))
     rows = torch.zeros_like(projected)
     for h, j in itertools.product(range(HEADS), range(n)):
-        taps = torch.view_as_complex(form.taps.detach()[part, :, h, 0]) if form.taps is not None else [1.0]
+        taps = [torch.ones(m, dtype=torch.complex128)]
+        if form.taps is not None:
+            taps += [as_complex(of_heads(tap[form.rows_of(part)])[h]) for tap in form.taps.detach()]
         for lag, tap in enumerate(taps):
             rows[h, j] += tap * projected[h, j - lag] if lag <= j else 0
         if turned:
@@ -153,5 +174,5 @@ def literal_attention(attention: Attention, q: Tensor, k: Tensor, v: Tensor, see
     if seen is not None:
         scores = scores.masked_fill(~seen, -torch.inf)
     out = torch.softmax(scores, dim=-1).to(value.dtype) @ value
-    projected: Tensor = attention.out_proj(torch.view_as_real(out).permute(1, 0, 2, 3).flatten(1))
+    projected: Tensor = attention.out_proj(side_by_side(attention, out).transpose(0, 1).flatten(1))
     return projected.detach()

@@ -19,6 +19,7 @@ from tests.nn.common import (
     label,
     literal_parts,
     make,
+    side_by_side,
     tokens,
 )
 
@@ -200,7 +201,7 @@ def test_weights_are_those_that_were_used(variant: dict[str, Any], causal: bool)
     average = attention(x, x, x, attn_mask=NUMBERS)[1]
     torch.testing.assert_close(average, weights.mean(dim=1))
     for b in range(BATCH):
-        values = torch.view_as_real(literal_parts(attention, x[b], x[b], x[b])[2]).flatten(-2)  # (heads, n, 2 m)
+        values = side_by_side(attention, literal_parts(attention, x[b], x[b], x[b])[2])  # (heads, n, 2 m)
         want = (weights[b] @ values).transpose(0, 1).flatten(1)
         torch.testing.assert_close(out[b], want)
         assert not torch.allclose((average[b] @ values).transpose(0, 1).flatten(1), want, atol=1e-3)  # the control
@@ -225,8 +226,8 @@ def test_rows_of_equal_lengths_do_not_know_the_size_of_w() -> None:
         attention: Any = make({"unit_rows": unit_rows})
         before = attention(x, x, x)[1].detach()
         with torch.no_grad():
-            attention.form.weights.matrix[:2] *= 3
-            attention.form.bias[:2] *= 3
+            attention.form.weights.matrix[: 2 * HEADS] *= 3  # those of queries and keys
+            attention.form.bias[: 2 * HEADS] *= 3
         same = torch.allclose(attention(x, x, x)[1], before, atol=1e-5)
         assert same == unit_rows
 

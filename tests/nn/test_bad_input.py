@@ -48,6 +48,22 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "dropout": ({"dropout": 1.5}, ValueError, "dropout must lie in [0.0, 1.0], got 1.5"),
     "spread 0": ({"spread": 0.0}, ValueError, "spread must lie in (0.0, inf), got 0.0"),
     "window": ({"window": 0}, ValueError, "window must be a whole number of at least 1, got 0"),
+    "kv_heads": ({"kv_heads": 0}, ValueError, "kv_heads must be a whole number of at least 1, got 0"),
+    "kv_heads that cannot be shared": (
+        {"kv_heads": 3},
+        ValueError,
+        "kv_heads=3 cannot be shared equally by num_heads=2; choose a divisor",
+    ),
+    "kv_heads of rows": (
+        {"mode": "row", "kv_heads": 1},
+        ValueError,
+        "shared kv_heads belong to mode 'feature' with mix_slots=True",
+    ),
+    "kv_heads of slots of their own": (
+        {"mix_slots": False, "kv_heads": 1},
+        ValueError,
+        "shared kv_heads belong to mode 'feature' with mix_slots=True",
+    ),
     "window of rows": (
         {"mode": "row", "window": 2},
         ValueError,

@@ -163,12 +163,14 @@ def test_single_precision_is_close_to_double(variant: dict[str, Any]) -> None:
 
 
 def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
-    attention, x = make({}, dtype=torch.float32), 100 * tokens(dtype=torch.float32)
-    rows = torch.randn(2, HEADS, LENGTH, attention.m, 2, generator=generator())
+    attention, x = (
+        make({"position_trainable": True}, dtype=torch.float32, max_len=2000),
+        100 * tokens(dtype=torch.float32),
+    )
     assert isinstance(attention.form, Feature)
-    want = attention.phases(x), attention.form.positions(rows, 0, 1000)
+    want = attention.phases(x), attention.form.positions(1000, LENGTH)
     with torch.autocast("cpu", torch.bfloat16):
-        got = attention.phases(x), attention.form.positions(rows, 0, 1000)
+        got = attention.phases(x), attention.form.positions(1000, LENGTH)
     for a, b in zip(got, want, strict=True):
         assert a.dtype == torch.float32
         assert torch.equal(a, b)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ghrr.nn import Attention
 from ghrr.nn.forms import SHARING, Feature, Turns
 from tests.helpers import generator
-from tests.nn.common import BATCH, EMBED, HEADS, LENGTH, make, tokens
+from tests.nn.common import BATCH, EMBED, HEADS, LENGTH, as_complex, make, tokens
 
 M = EMBED // HEADS // 2
 
@@ -30,14 +30,17 @@ def rope(x: Tensor, places: Tensor, base: float = 10000.0) -> Tensor:
     return out
 
 
+@pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("start", [0, 3])
-def test_positions_turn_pairs_as_rotary_positions_do(start: int) -> None:
+def test_positions_turn_pairs_as_rotary_positions_do(start: int, trainable: bool) -> None:
     rows = torch.randn(BATCH, HEADS, LENGTH, M, 2, dtype=torch.float64, generator=generator())
-    turned = Turns((1, 1), M, trainable=False, seed=0, dtype=torch.float64)(rows, 0, start)
+    positions = Turns((1, 1), (HEADS,), M, start + LENGTH, trainable=trainable, seed=0, dtype=torch.float64)
+    turns = as_complex(positions(start, LENGTH).detach())
+    turned = torch.view_as_real(turns * torch.view_as_complex(rows)).flatten(-2)
     want = rope(rows.flatten(-2), torch.arange(start, start + LENGTH))
-    torch.testing.assert_close(turned.flatten(-2), want, rtol=0, atol=1e-14)
+    torch.testing.assert_close(turned, want, rtol=0, atol=1e-14)
     backwards = rope(rows.flatten(-2), -torch.arange(start, start + LENGTH))  # the control
-    assert not torch.allclose(turned.flatten(-2), backwards, atol=0.1)
+    assert not torch.allclose(turned, backwards, atol=0.1)
 
 
 @pytest.mark.parametrize("sharing", SHARING)
@@ -45,8 +48,14 @@ def test_values_have_positions_only_when_asked(sharing: str) -> None:
     for asked in (False, True):
         attention = make({"position_sharing": sharing, "position_values": asked})
         assert isinstance(attention.form, Feature)
-        rows = torch.randn(BATCH, HEADS, LENGTH, M, 2, dtype=torch.float64, generator=generator())
-        same = [torch.equal(attention.form.position(rows, part, 0), rows) for part in range(3)]
+        for (
+            part
+        ) in attention.form.weights.parameters():  # without W the same token everywhere: rows differ by position alone
+            part.data.zero_()
+        with torch.no_grad():
+            attention.form.bias.fill_(1.0)
+        placed = attention._rows([tokens()], None, [True], 0, None)
+        same = [torch.equal(rows[:, :, 1:], rows[:, :, :-1]) for rows in placed]
         assert same == [False, False, not asked]
 
 
@@ -55,7 +64,7 @@ def linear_weights(attention: Attention, x: Tensor, spread: float, *, turned: bo
     form = attention.form
     assert isinstance(form, Feature)
     u = x @ (attention.phases.frequencies / spread).T
-    w = torch.view_as_complex(form.weights.matrix.detach() * spread)  # (3, heads, slots, m, m)
+    w = torch.view_as_complex(form.weights.matrix.detach() * spread).unflatten(0, (3, HEADS))
     linear = torch.einsum("phsij,bnsj->pbhni", w, 1j * u.unflatten(-1, (attention.slots, M)))
     q, k = (torch.view_as_real(part.contiguous()).flatten(-2) for part in linear[:2])
     if turned:

@@ -79,8 +79,8 @@ class GHRRCache(Cache):
         for cache in self.attention:
             if cache.keys is not None and cache.values is not None:
                 cache.keys, cache.values = cache.keys[indices], cache.values[indices]
-            if cache.recent is not None:  # in every form the batch is the fifth axis from the end
-                cache.recent = cache.recent.index_select(cache.recent.ndim - 5, indices)
+            if cache.recent is not None:
+                cache.recent = cache.recent.index_select(0, indices)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Let each beam go on from the one that it was chosen from."""

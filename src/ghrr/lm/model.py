@@ -21,8 +21,8 @@ ATTENTION = ("vanilla", "rope", "ghrr-feature", "ghrr-row", "ghrr-bundle")
 class ModelConfig:
     """The shape of a model, JSON-able.
 
-    The fields from ``m`` on are those of :class:`ghrr.nn.Attention` and mean nothing for ``"vanilla"`` (sinusoidal
-    positions added to the input) and ``"rope"`` (rotary positions).
+    The fields from ``kv_heads`` on are those of :class:`ghrr.nn.Attention` and mean nothing for ``"vanilla"``
+    (sinusoidal positions added to the input) and ``"rope"`` (rotary positions).
     """
 
     vocabulary: int
@@ -33,6 +33,7 @@ class ModelConfig:
     context: int = 64
     dropout: float = 0.2
     attention: str = "ghrr-feature"
+    kv_heads: int | None = None
     m: int | None = None
     position_sharing: str = "all"
     position_trainable: bool = False
@@ -200,7 +201,7 @@ def _attention(config: ModelConfig, index: int) -> nn.Module:
 
 
 _OF_ATTENTION = (
-    *("m", "position_sharing", "position_trainable", "position_values"),
+    *("kv_heads", "m", "position_sharing", "position_trainable", "position_values"),
     *("phases_trainable", "spread", "mix_slots", "window", "weights", "unit_rows"),
 )
 

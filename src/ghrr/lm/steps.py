@@ -15,12 +15,12 @@ Step = Callable[[Tensor, Tensor, float | None], Tensor]  # inputs, targets, lear
 def make_optimizer(
     model: Model, *, learning_rate: float, weight_decay: float, betas: tuple[float, float]
 ) -> torch.optim.AdamW:
-    """AdamW; what has two axes or more is decayed, but not embeddings, positions, taps and scales."""
+    """AdamW; what has two axes or more is decayed, but not embeddings, positions, taps, biases and scales."""
     decayed: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         small = parameter.ndim < 2 or name.startswith("embedding") or "positions" in name
-        (others if small or name.endswith(("taps", "log_scale")) else decayed).append(parameter)
+        (others if small or name.endswith(("taps", "log_scale", "bias")) else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
     cuda = next(model.parameters()).is_cuda
     rate = torch.tensor(learning_rate, device="cuda") if cuda else learning_rate  # a tensor can change in a recording

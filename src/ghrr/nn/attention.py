@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from ghrr._checks import check_choice, check_integer, check_real, describe, is_true
 from ghrr.nn.forms import PARTS, SHARING, Bundles, Feature, Rows, pairs_product
-from ghrr.nn.functional import attention_weights, ghrr_attention
+from ghrr.nn.functional import attention_weights, ghrr_attention, softmax_of_products
 from ghrr.nn.phases import Phases
+from ghrr.nn.rows import unit_rows
 
 MODES = ("feature", "row", "bundle", "dense", "representation")
 
@@ -37,6 +38,9 @@ class Attention(nn.Module):
     ----------
     embed_dim, num_heads
         Features of a token; heads, which are the slots of the hypervectors.
+    kv_heads
+        In mode ``"feature"``, how many heads keys and values have; neighbouring queries share them. By default each
+        has its own.
     m
         Features of a row: by default ``embed_dim / (2 num_heads)``, as many real numbers per head as elsewhere, and
         in the modes other than ``"feature"`` ``max_len``, which makes the slots square as in the paper.
@@ -96,6 +100,7 @@ class Attention(nn.Module):
         embed_dim: int,
         num_heads: int,
         *,
+        kv_heads: int | None = None,
         m: int | None = None,
         max_len: int,
         mode: str = "feature",
@@ -137,6 +142,7 @@ class Attention(nn.Module):
         if mode == "representation" and (position_sharing != "all" or position_trainable or unit_rows):
             raise ValueError(f"{name}: mode 'representation' has no positions, and no rows to scale")
         self.m = self._features(m, mode)
+        self.kv_heads = self._shared_heads(kv_heads, mode, mix_slots)
         self.unit_rows = unit_rows
         self.mode, self.is_causal, self.batch_first = mode, bool(is_causal), bool(batch_first)
         mixed = mode == "feature" and mix_slots
@@ -156,8 +162,10 @@ class Attention(nn.Module):
         if mode == "feature":
             self.form = Feature(
                 self.num_heads,
+                self.kv_heads,
                 slots,
                 self.m,
+                self.max_len,
                 mix_slots=mixed,
                 window=window,
                 position_sharing=position_sharing,
@@ -196,6 +204,20 @@ class Attention(nn.Module):
                 f"max_len={self.max_len}"
             )
         return m
+
+    def _shared_heads(self, kv_heads: int | None, mode: str, mix_slots: bool) -> int:
+        """How many heads keys and values have."""
+        if kv_heads is None:
+            return self.num_heads
+        check_integer("Attention", "kv_heads", kv_heads, least=1)
+        if self.num_heads % kv_heads:
+            raise ValueError(
+                f"Attention: kv_heads={kv_heads} cannot be shared equally by num_heads={self.num_heads}; choose a "
+                "divisor"
+            )
+        if kv_heads != self.num_heads and (mode != "feature" or not mix_slots):
+            raise ValueError("Attention: shared kv_heads belong to mode 'feature' with mix_slots=True")
+        return kv_heads
 
     def extra_repr(self) -> str:
         """What distinguishes this layer, for ``print``."""
@@ -254,18 +276,23 @@ class Attention(nn.Module):
             q, k, v = self._rows(tokens, padding, hidden_too[-len(tokens) :], start, cache)
             if cache is not None:
                 k, v = _remember(cache, k, v, tokens[0].shape[1])
-            hidden = _check_mask(attn_mask, q, k, self.num_heads)
+            hidden = _check_mask(attn_mask, q, k)
             mask = _combine(hidden, padding, causal and start + tokens[0].shape[1] > 1, q, k)
             # One causal flag instead of a mask lets torch choose its fastest kernel.
-            flag = mask is None and causal and q.shape[-3] > 1 and q.shape[-3] == k.shape[-3]
-            if self.unit_rows:
-                q, k = _unit(q), _unit(k)
-            q = q * self.log_scale.exp().to(q.dtype)
-            rate = self.dropout if self.training else 0.0
-            out = ghrr_attention(q, k, v, attn_mask=mask, dropout_p=rate, is_causal=flag)
+            flag = mask is None and causal and q.shape[-2] > 1 and q.shape[-2] == k.shape[-2]
+            shared = self.kv_heads != self.num_heads
+            out = nn.functional.scaled_dot_product_attention(
+                *(q, k, v),
+                attn_mask=mask,
+                dropout_p=self.dropout if self.training else 0.0,
+                is_causal=flag,
+                scale=1.0,
+                enable_gqa=shared,
+            )
             weights = None
             if need_weights and not plain:
-                weights = attention_weights(q, k, attn_mask=mask, is_causal=flag)
+                k = k.repeat_interleave(self.num_heads // self.kv_heads, dim=1) if shared else k
+                weights = softmax_of_products(q, k, mask, flag)
             out = out.transpose(1, 2).flatten(2)
         out = self.out_proj(out)
         out = out if batched else out.squeeze(0)
@@ -285,33 +312,33 @@ class Attention(nn.Module):
         start: int,
         cache: AttentionCache | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q, K and V, each ``(batch, heads, n, m, 2)``. Rows that bundle tokens must not find padding among them."""
-        phases = [self.phases(x) for x in tokens]
+        """Q, K and V, each ``(batch, heads, n, 2 m)``. Rows that bundle tokens must not find padding among them."""
         form = self.form
         if isinstance(form, Feature):
-            cut = [slice(0, PARTS)] if len(phases) == 1 else [slice(i, i + 1) for i in range(PARTS)]
-            recent = cache.recent if cache is not None else None
-            parts = [form.project(p, some) for p, some in zip(phases, cut, strict=True)]
-            if cache is not None and form.taps is not None:
-                cache.recent = _last(parts[0], recent, form.taps.shape[1] - 1)
-            if padding is not None and form.taps is not None:
-                keep = (~padding)[None, :, None, :, None, None]
-                parts = [part * keep if hide else part for part, hide in zip(parts, padded, strict=True)]
-            bundled = [form.bundle_window(part, some, recent) for part, some in zip(parts, cut, strict=True)]
-            three = [rows for some in bundled for rows in some.unbind(0)]
-            q, k, v = (form.position(rows, i, start) for i, rows in enumerate(three))
+            kind = tokens[0].device.type
+            dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tokens[0].dtype
+            phases = [self.phases.side_by_side(x, form.mean, dtype) for x in tokens]
+            keep = [None if padding is None or not hide else ~padding for hide in padded]
+            if cache is not None and cache.recent is None:
+                cache.recent = form.nothing(len(tokens[0]), dtype)
+            recent = None if cache is None else cache.recent
+            q, k, v, recent = form(phases, keep, recent, start, self.log_scale.flatten(), unit=self.unit_rows)
+            if cache is not None:
+                cache.recent = recent
             return q, k, v
-        slotted = [p.unflatten(2, (self.num_heads, self.m)) for p in phases]
+        slotted = [self.phases(x).unflatten(2, (self.num_heads, self.m)) for x in tokens]
         if isinstance(form, Bundles):
             if padding is not None:
-                keep = (~padding)[:, :, None, None, None]
-                slotted = [p * keep if hide else p for p, hide in zip(slotted, padded, strict=True)]
+                kept = (~padding)[:, :, None, None, None]
+                slotted = [p * kept if hide else p for p, hide in zip(slotted, padded, strict=True)]
             if cache is not None:
                 slotted = [slotted[0] if cache.recent is None else torch.cat((cache.recent, slotted[0]), dim=1)]
                 cache.recent = slotted[0]
         three = slotted * PARTS if len(slotted) == 1 else slotted
-        q, k, v = (form(p, i, start) for i, p in enumerate(three))
-        return q, k, v
+        q, k, v = (form(p, i, start).flatten(-2) for i, p in enumerate(three))
+        if self.unit_rows:
+            q, k = unit_rows(q), unit_rows(k)
+        return q * self.log_scale[..., 0].exp().to(q.dtype), k, v
 
     def _within_tokens(self, tokens: list[Tensor], need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Attention over the rows of each token's own matrix W Λ(x): the paper's representation-level attention."""
@@ -377,24 +404,9 @@ class Attention(nn.Module):
             )
 
 
-def _unit(rows: Tensor) -> Tensor:
-    """Rows of length sqrt(2m), as long as rows of independent numbers would be."""
-    with torch.autocast(rows.device.type, enabled=False):
-        exact = torch.promote_types(rows.dtype, torch.float32)
-        square = rows.to(exact).square().mean(dim=(-1, -2), keepdim=True)
-        return rows * torch.rsqrt(square + 1e-6).to(rows.dtype)
-
-
-def _last(rows: Tensor, before: Tensor | None, count: int) -> Tensor:
-    """The last ``count`` rows, with zeros where there are not so many yet."""
-    if before is None:
-        before = rows.new_zeros(*rows.shape[:-3], count, *rows.shape[-2:])
-    return torch.cat((before, rows), dim=-3)[..., -count:, :, :]
-
-
 def _remember(cache: AttentionCache, k: Tensor, v: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if cache.keys is not None and cache.values is not None:
-        k, v = torch.cat((cache.keys, k), dim=-3), torch.cat((cache.values, v), dim=-3)
+        k, v = torch.cat((cache.keys, k), dim=-2), torch.cat((cache.values, v), dim=-2)
     cache.keys, cache.values = k, v
     cache.length += count
     return k, v
@@ -426,7 +438,7 @@ def _check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
     return padding
 
 
-def _check_mask(mask: Tensor | None, q: Tensor, k: Tensor, heads: int) -> Tensor | None:
+def _check_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     """The mask with axes that broadcast with the scores ``(batch, heads, queries, keys)``, in torch's MHA sense."""
     if mask is None:
         return None
@@ -435,7 +447,7 @@ def _check_mask(mask: Tensor | None, q: Tensor, k: Tensor, heads: int) -> Tensor
             f"Attention: attn_mask must be bool (True: hide this key) or numbers to add to the scores, got "
             f"{describe(mask)}"
         )
-    batch, queries, keys = q.shape[0], q.shape[-3], k.shape[-3]
+    batch, heads, queries, keys = *q.shape[:3], k.shape[-2]
     if mask.shape == (queries, keys):
         full = mask[None, None]
     elif mask.shape == (batch * heads, queries, keys):
@@ -456,7 +468,7 @@ def _check_mask(mask: Tensor | None, q: Tensor, k: Tensor, heads: int) -> Tensor
 
 def _combine(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
     """One mask for scaled_dot_product_attention, where True means seen; None where causality alone is wanted."""
-    queries, keys = q.shape[-3], k.shape[-3]
+    queries, keys = q.shape[-2], k.shape[-2]
     if hidden is None and padding is None and (not causal or queries in (1, keys)):
         return None
     seen = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=q.device)

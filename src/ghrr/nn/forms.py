@@ -1,8 +1,8 @@
 r"""How tokens become the rows of the matrices Q, K and V: the forms of :math:`\sum_j P_j * W \Lambda(x_j)`.
 
 Each form takes the phases :math:`\lambda(x_j)` of the tokens and gives Q, K and V of every head. They differ in what
-:math:`P_j` may be, and so in whether row t can know of tokens after t. Complex numbers are real pairs on a last axis
-of 2 here, so that compilers and 16-bit arithmetic can treat them.
+:math:`P_j` may be, and so in whether row t can know of tokens after t. Complex numbers are real pairs here, so that
+compilers and 16-bit arithmetic can treat them: on a last axis of 2, or real parts first and imaginary parts after them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.nn.utils.parametrizations import orthogonal
 
 from ghrr._random import labelled_generator
 from ghrr.nn.phases import FullPrecision
+from ghrr.nn.rows import in_torch, place_rows
 from ghrr.unitary import haar
 
 SHARING = ("all", "qkv", "head", "different")
@@ -33,22 +34,25 @@ class Weights(FullPrecision):
 
     Shapes
     ------
-    output: ``(3, heads, slots, m, m, 2)``
+    output: ``(*rows, slots, m, m, 2)``
     """
 
     matrix: Tensor
 
-    def __init__(self, kind: str, heads: int, slots: int, m: int, *, gain: float, dtype: torch.dtype) -> None:
+    def __init__(
+        self, kind: str, rows: tuple[int, ...], slots: int, m: int, *, gain: float, dtype: torch.dtype
+    ) -> None:
         super().__init__()
         self.unitary = kind == "unitary"
         if self.unitary:
             generator = torch.Generator().manual_seed(int(torch.randint(1 << 62, ())))  # follows torch.manual_seed
-            start = haar(PARTS, heads, slots, m=m, generator=generator, dtype=dtype.to_complex())
+            start = haar(*rows, slots, m=m, generator=generator, dtype=dtype.to_complex())
             self.matrix = nn.Parameter(start)
             orthogonal(self, "matrix", orthogonal_map="matrix_exp")
         else:
-            start = torch.randn(PARTS, heads, slots, m, m, 2, dtype=dtype)
+            start = torch.randn(*rows, slots, m, m, 2, dtype=dtype)
             self.matrix = nn.Parameter(start * (gain / math.sqrt(2 * slots * m)))
+        self.slots = slots
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Weights:
         # Free numbers may be rounded like those of any layer.
@@ -58,7 +62,7 @@ class Weights(FullPrecision):
 
     def forward(self) -> Tensor:
         """The matrices as real pairs."""
-        return torch.view_as_real(self.matrix) / math.sqrt(self.matrix.shape[2]) if self.unitary else self.matrix
+        return torch.view_as_real(self.matrix) / math.sqrt(self.slots) if self.unitary else self.matrix
 
 
 class Feature(nn.Module):
@@ -69,15 +73,20 @@ class Feature(nn.Module):
     against a mean that says nothing about the token. Scores
     depend on the distance of tokens if Q and K share their R: rotary positions are the special case in which
     :math:`\lambda` is replaced by its linear part. A ``window`` of T bundles the last T tokens in each row,
-    :math:`q_j = P_j \sum_{\tau < T} A_\tau W \lambda(x_{j-\tau})` with diagonal :math:`A_\tau`, trained from
-    :math:`A_0 = 1`, the others 0. Row t knows of tokens up to t alone.
+    :math:`q_j = P_j \sum_{\tau < T} A_\tau W \lambda(x_{j-\tau})` with :math:`A_0 = 1` and trained diagonal
+    :math:`A_\tau`, 0 at first. Row t knows of tokens up to t alone.
+
+    Rows of all heads of queries, then of keys, then of values stand side by side, and of each row the real parts, then
+    the imaginary parts: that suits compilers and kernels best.
     """
 
     def __init__(
         self,
         heads: int,
+        kv_heads: int,
         slots: int,
         m: int,
+        max_len: int,
         *,
         mix_slots: bool,
         window: int,
@@ -90,62 +99,132 @@ class Feature(nn.Module):
         dtype: torch.dtype,
     ) -> None:
         super().__init__()
-        self.mix_slots = mix_slots
+        self.mix_slots, self.m = mix_slots, m
+        self.heads = (heads, kv_heads, kv_heads)
         self.mean = math.exp(-(spread**2) / 2)
-        self.bias = nn.Parameter(torch.zeros(PARTS, heads, m, 2, dtype=dtype))
+        rows = sum(self.heads)
+        self.weights = Weights(weights, (rows,), slots if mix_slots else 1, m, gain=min(4.0, 1 / spread), dtype=dtype)
+        self.bias = nn.Parameter(torch.zeros(rows, 2 * m, dtype=dtype))
         self.parts = PARTS if position_values else PARTS - 1  # which of query, key and value are turned
-        self.weights = Weights(weights, heads, slots if mix_slots else 1, m, gain=min(4.0, 1 / spread), dtype=dtype)
-        shape = sharing_shape(position_sharing, heads, self.parts)
-        self.positions = Turns(shape, m, trainable=position_trainable, seed=seed, dtype=dtype)
-        taps = torch.zeros(PARTS, window, heads, 1, m, 2, dtype=dtype)
-        taps[:, 0, ..., 0] = 1
-        self.taps = nn.Parameter(taps) if window > 1 else None
+        shape = sharing_shape(position_sharing, kv_heads, self.parts)
+        turned = self.heads[: self.parts]
+        self.positions = Turns(shape, turned, m, max_len, trainable=position_trainable, seed=seed, dtype=dtype)
+        self.taps = nn.Parameter(torch.zeros(window - 1, rows, 2 * m, dtype=dtype)) if window > 1 else None
 
-    def project(self, phases: Tensor, parts: slice) -> Tensor:
-        r"""The products :math:`W \lambda(x_j)` for some of query, key, value: ``(parts, batch, heads, n, m, 2)``."""
-        w = self.weights()[parts].to(phases.dtype)
-        real, imaginary = w.unbind(-1)
-        bias = (self.bias[parts] - self.mean * w.sum(dim=(2, 4))).flatten()
-        # (c + is)(a + ib) as a real matrix, whose rows are real and imaginary parts in turn.
-        w = torch.stack((torch.stack((real, -imaginary), -1), torch.stack((imaginary, real), -1)), dim=4)
-        count, heads, slots, m = w.shape[:4]
-        rows = w.permute(0, 1, 3, 4, 2, 5, 6).reshape(count, heads, m * 2, slots * m * 2)
-        batch, n = phases.shape[:2]
+    def forward(
+        self,
+        phases: list[Tensor],
+        keep: list[Tensor | None],
+        recent: Tensor | None,
+        start: int,
+        log_scale: Tensor,
+        *,
+        unit: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Q, K and V, each ``(batch, heads, n, 2 m)``, and the rows to be remembered if ``recent`` ones were given.
+
+        Parameters
+        ----------
+        phases
+            Those of the tokens, or of queries, keys and values apart, less their mean, real parts first.
+        keep
+            For each, which tokens are no padding, which a window must not find; None where all are kept.
+        recent
+            Rows before these tokens, as many as the window reaches back; None if there are none before.
+        start
+            Position of the first token.
+        log_scale
+            Logarithm of the scale of each head of queries.
+        unit
+            Whether rows of queries and keys are made equally long.
+        """
+        cut = [slice(None)] if len(phases) == 1 else [self.rows_of(part) for part in range(PARTS)]
+        rows = [self.project(p, some) for p, some in zip(phases, cut, strict=True)]
+        if self.taps is not None:
+            rows = [r if k is None else r * k[:, :, None, None] for r, k in zip(rows, keep, strict=True)]
+        turns = self.positions(start, max(r.shape[1] for r in rows))
+        if len(rows) == 1:
+            before = 0 if recent is None else recent.shape[1]
+            if recent is not None:  # they go before the others, and off again
+                rows[0] = torch.cat((recent, rows[0]), dim=1)
+                recent = rows[0][:, rows[0].shape[1] - before :]
+                turns = nn.functional.pad(turns, (0, 0, before, 0))
+            heads, kv_heads, _ = self.heads
+            three = place_rows(rows[0], self.taps, turns, log_scale, heads=heads, kv_heads=kv_heads, unit=unit)
+            q, k, v = (placed[:, :, before:] for placed in three)
+            return q, k, v, recent
+        apart = []
+        for part, own in enumerate(rows):  # each as if it were queries, of scale 1 if it is not
+            n, count = own.shape[1:3]
+            turned = turns[cut[part], :n] if part < self.parts else _no_turns(turns[:count, :n])
+            taps = None if self.taps is None else self.taps[:, cut[part]]
+            scale = log_scale if part == 0 else log_scale.new_zeros(count)
+            apart.append(in_torch(own, taps, turned, scale, count, 0, unit and part < PARTS - 1)[0].transpose(1, 2))
+        return apart[0], apart[1], apart[2], None
+
+    def nothing(self, batch: int, dtype: torch.dtype) -> Tensor:
+        """The rows before the first token: zeros, as many as the window reaches back."""
+        before = 0 if self.taps is None else len(self.taps)
+        return self.bias.new_zeros(batch, before, *self.bias.shape, dtype=dtype)
+
+    def rows_of(self, part: int) -> slice:
+        """Which rows belong to query, key or value."""
+        first = sum(self.heads[:part])
+        return slice(first, first + self.heads[part])
+
+    def project(self, phases: Tensor, rows: slice) -> Tensor:
+        r"""The products :math:`b + W (\lambda(x_j) - \mu)` for some rows: ``(batch, n, rows, 2 m)``.
+
+        ``phases`` are :math:`\lambda - \mu`, real parts first: ``(batch, n, 2 slots m)``.
+        """
+        real, imaginary = self.weights()[rows].to(phases.dtype).transpose(1, 2).flatten(2, 3).unbind(-1)
+        # (c + is)(a + ib) as a real matrix: above what gives real parts, below what gives imaginary parts.
+        w = torch.cat((torch.cat((real, -imaginary), dim=-1), torch.cat((imaginary, real), dim=-1)), dim=1)
+        bias = self.bias[rows].to(phases.dtype)
         if self.mix_slots:
-            mixed: Tensor = nn.functional.linear(phases.flatten(2), rows.flatten(0, 2), bias)
-            return mixed.view(batch, n, count, heads, m, 2).permute(2, 0, 3, 1, 4, 5)
-        own = phases.reshape(batch, n, heads, m * 2)
-        out: Tensor = torch.einsum("bnhf,phrf->pbhnr", own, rows) + bias.view(count, 1, heads, 1, m * 2)
-        return out.view(count, batch, heads, n, m, 2)
+            mixed: Tensor = nn.functional.linear(phases, w.flatten(0, 1), bias.flatten())
+            return mixed.unflatten(-1, bias.shape)  # type: ignore[no-untyped-call, no-any-return]
+        own = phases.unflatten(-1, (2, -1, self.m)).transpose(-2, -3).flatten(-2)  # type: ignore[no-untyped-call]
+        parts = len(bias) // own.shape[-2]
+        out: Tensor = torch.einsum("bnhf,phrf->bnphr", own, w.unflatten(0, (parts, -1))).flatten(2, 3)  # type: ignore[no-untyped-call]
+        return out + bias
 
-    def bundle_window(self, rows: Tensor, parts: slice, recent: Tensor | None) -> Tensor:
-        """The last tokens bundled in each row; ``recent`` holds what came before these rows."""
-        if self.taps is None:
-            return rows
-        taps = self.taps[parts].to(rows.dtype)
-        window, n = taps.shape[1], rows.shape[-3]
-        before = rows.new_zeros(*rows.shape[:-3], window - 1, *rows.shape[-2:]) if recent is None else recent
-        padded = torch.cat((before, rows), dim=-3)
-        total = torch.zeros_like(rows)
-        for lag in range(window):
-            earlier = padded[..., window - 1 - lag : window - 1 - lag + n, :, :]
-            total = total + pairs_product(taps[:, None, lag], earlier)
-        return total
 
-    def position(self, rows: Tensor, part: int, start: int) -> Tensor:
-        """Bind rows with their positions, if rows of this part have any."""
-        return self.positions(rows, part, start) if part < self.parts else rows
+def _no_turns(turns: Tensor) -> Tensor:
+    """Positions that leave rows as they are: cosines of 1, sines of 0."""
+    half = turns[..., : turns.shape[-1] // 2]
+    return torch.cat((torch.ones_like(half), torch.zeros_like(half)), dim=-1)
 
 
 class Turns(FullPrecision):
     r"""Positions :math:`R^j`: feature k of token j is turned by the angle :math:`j f_k`.
 
     Frequencies f fall geometrically from 1 to 1/10,000; where there are several sets, each is scaled by a random factor
-    around 1, or else they would be alike.
+    around 1, or else they would be alike. Fixed positions are computed once.
+
+    Parameters
+    ----------
+    shape
+        How many sets there are: for parts (queries, keys and, if they are turned, values) and for heads, 1 if shared.
+    heads
+        How many heads each part has; neighbours share where there are more heads than sets.
     """
 
-    def __init__(self, shape: tuple[int, int], m: int, *, trainable: bool, seed: int, dtype: torch.dtype) -> None:
+    table: Tensor
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        heads: tuple[int, ...],
+        m: int,
+        max_len: int,
+        *,
+        trainable: bool,
+        seed: int,
+        dtype: torch.dtype,
+    ) -> None:
         super().__init__()
+        self.heads, self.max_len, self.trainable = heads, max_len, trainable
         f = 10000 ** (-torch.arange(m, dtype=torch.float64) / m)
         factors = torch.randn(*shape, 1, dtype=torch.float64, generator=labelled_generator(seed, "positions"))
         frequencies = (f * torch.exp(0.3 * factors) if math.prod(shape) > 1 else f.expand(1, 1, m)).to(dtype).clone()
@@ -153,15 +232,26 @@ class Turns(FullPrecision):
             self.frequencies = nn.Parameter(frequencies)
         else:
             self.register_buffer("frequencies", frequencies)
+            self.register_buffer("table", self._computed(), persistent=False)
+            self.register_load_state_dict_post_hook(  # type: ignore[no-untyped-call]
+                lambda module, _: module.compute_again()
+            )
 
-    def forward(self, rows: Tensor, part: int, start: int) -> Tensor:
-        """Turn rows ``(batch, heads, n, m, 2)`` that begin with token ``start``."""
-        frequencies = self.frequencies[part if len(self.frequencies) > 1 else 0]
-        with torch.autocast(rows.device.type, enabled=False):
-            places = torch.arange(start, start + rows.shape[-3], device=rows.device, dtype=frequencies.dtype)
-            angles = places[:, None] * frequencies[:, None]  # (heads or 1, n, m)
-            turn = torch.stack((angles.cos(), angles.sin()), dim=-1).to(rows.dtype)
-        return pairs_product(turn, rows)
+    def compute_again(self) -> None:
+        """The table of frequencies that were loaded."""
+        self.table = self._computed()
+
+    def forward(self, start: int, n: int) -> Tensor:
+        """Cosines, then sines, of the angles of n tokens from ``start`` on: ``(heads of all parts, n, 2 m)``."""
+        return (self._computed() if self.trainable else self.table)[:, start : start + n]
+
+    def _computed(self) -> Tensor:
+        f = self.frequencies
+        with torch.autocast(f.device.type, enabled=False):
+            angles = torch.arange(self.max_len, device=f.device, dtype=f.dtype)[:, None] * f[:, :, None]
+            sets = torch.cat((angles.cos(), angles.sin()), dim=-1)
+            own = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
+            return torch.cat([x.repeat_interleave(h // len(x), dim=0) for x, h in zip(own, self.heads, strict=True)])
 
 
 class Rows(FullPrecision):
@@ -176,7 +266,7 @@ class Rows(FullPrecision):
         self, heads: int, m: int, max_len: int, *, sharing: str, trainable: bool, weights: str, dtype: torch.dtype
     ) -> None:
         super().__init__()
-        self.weights = Weights(weights, heads, 1, m, gain=math.sqrt(m), dtype=dtype)
+        self.weights = Weights(weights, (PARTS, heads), 1, m, gain=math.sqrt(m), dtype=dtype)
         start = torch.eye(max_len, m, dtype=dtype).expand(*sharing_shape(sharing, heads), -1, -1)
         start = torch.stack((start, torch.zeros_like(start)), dim=-1)
         self.positions = nn.Parameter(start) if trainable else None
@@ -219,7 +309,7 @@ class Bundles(FullPrecision):
         dtype: torch.dtype,
     ) -> None:
         super().__init__()
-        self.weights = Weights(weights, heads, 1, m, gain=1.0, dtype=dtype)
+        self.weights = Weights(weights, (PARTS, heads), 1, m, gain=1.0, dtype=dtype)
         self.causal = causal
         shape = (*sharing_shape(sharing, heads), max_len, max_len, m, 2)
         drawn = torch.randn(shape, dtype=torch.float64, generator=labelled_generator(seed, "positions"))

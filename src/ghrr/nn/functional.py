@@ -105,7 +105,14 @@ def attention_weights(
     True
     """
     _check("attention_weights(q, k)", q, k, k, attn_mask, is_causal)
-    scores = _side_by_side(q) @ _side_by_side(k).mT * (1.0 if scale is None else scale)
+    return softmax_of_products(
+        _side_by_side(q), _side_by_side(k) * (1.0 if scale is None else scale), attn_mask, is_causal
+    )
+
+
+def softmax_of_products(q: Tensor, k: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
+    """The weights for real rows, whose parts are side by side."""
+    scores = q @ k.mT
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
     if attn_mask is not None:

@@ -88,6 +88,41 @@ class Phases(FullPrecision):
 
     def forward(self, x: Tensor) -> Tensor:
         """Cosines and sines, in at least 32 bits inside, also under autocast."""
+        return torch.stack(self.side_by_side(x, 0.0, x.dtype).chunk(2, dim=-1), dim=-1)
+
+    def side_by_side(self, x: Tensor, mean: float, dtype: torch.dtype) -> Tensor:
+        r"""All real parts of :math:`\lambda(x) - \mu`, then all imaginary parts, rounded once: ``(*, 2 count)``."""
         with torch.autocast(x.device.type, enabled=False):
-            angles = nn.functional.linear(x.to(self.frequencies.dtype), self.frequencies, self.offsets)
-            return torch.stack((angles.cos(), angles.sin()), dim=-1).to(x.dtype)
+            exact = x.to(self.frequencies.dtype)
+            out: Tensor = _SideBySide.apply(exact, self.frequencies, self.offsets, mean, dtype)  # type: ignore[no-untyped-call]
+            return out
+
+
+class _SideBySide(torch.autograd.Function):
+    """Cosines less a constant, and sines, of angles in full precision.
+
+    Written out for its gradients: they are made of the result, not of new cosines, and that of the input is a product
+    in the precision of the result, as with any layer under autocast.
+    """
+
+    @staticmethod
+    def forward(  # noqa: PLR0917
+        ctx: Any, x: Tensor, frequencies: Tensor, offsets: Tensor | None, mean: float, dtype: torch.dtype
+    ) -> Tensor:
+        angles = nn.functional.linear(x, frequencies, offsets)
+        out = torch.cat((angles.cos() - mean, angles.sin()), dim=-1).to(dtype)
+        ctx.save_for_backward(out, frequencies, x if frequencies.requires_grad else None)
+        ctx.mean, ctx.learned = mean, frequencies.requires_grad
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        out, frequencies, x = ctx.saved_tensors
+        cosines, sines = out.to(frequencies.dtype).chunk(2, dim=-1)
+        by_cosine, by_sine = gradients[0].to(frequencies.dtype).chunk(2, dim=-1)
+        by_angle = by_sine * (cosines + ctx.mean) - by_cosine * sines
+        by_x = (by_angle.to(out.dtype) @ frequencies.to(out.dtype)).to(frequencies.dtype)
+        if not ctx.learned:
+            return by_x, None, None, None, None
+        flat = by_angle.flatten(0, -2)
+        return by_x, flat.T @ x.flatten(0, -2), flat.sum(dim=0), None, None

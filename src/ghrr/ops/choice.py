@@ -188,7 +188,7 @@ def _triton() -> ModuleType | None:
     try:
         from ghrr.ops import triton_backend  # noqa: PLC0415
     except Exception as error:
-        _give_up("triton", error)
+        give_up("triton", error)
         return None
     return triton_backend
 
@@ -206,11 +206,11 @@ def run(kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *optio
         if kernels is torch_backend or kernels is reference:
             raise
         result = getattr(torch_backend, operation)(*tensors, *options)  # if this fails too, it was not the kernel
-        _give_up("numba" if kernels is numba_backend else "triton", error)
+        give_up("numba" if kernels is numba_backend else "triton", error)
     return result
 
 
-def _give_up(name: str, error: Exception) -> None:
+def give_up(name: str, error: Exception) -> None:
     if name not in _failed:
         _failed[name] = f"{type(error).__name__}: {error}"
         warnings.warn(

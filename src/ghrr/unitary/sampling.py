@@ -85,7 +85,7 @@ def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dt
         out = _by_numba(numbers, turns, dtype)
     except Exception as error:  # whatever a compiler may raise
         out = _by_torch(numbers, turns, dtype)  # if this fails too, it was not the loop
-        choice._give_up("numba", error)
+        choice.give_up("numba", error)
     return out.reshape(u.shape[:-1])
 
 

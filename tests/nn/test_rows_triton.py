@@ -1,0 +1,246 @@
+"""The kernels of triton for rows equal torch, values and gradients, and write nothing beside their results.
+
+They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.nn import rows as module
+from ghrr.nn.rows import in_torch, place_rows
+from tests.helpers import generator, rounding
+from tests.nn.test_rows import Case, differentiable, drawn
+from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
+
+COMPILER = "inductor" if DEVICE == "cuda" else "aot_eager"
+# The interpreter cuts numbers off where a GPU rounds to the nearest.
+UNITS = 0.5 if DEVICE == "cuda" else 1.0
+needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+Layout = Callable[[Tensor], Tensor]
+
+CASES = [
+    *[Case(m=m, window=window, n=n) for m, window, n in [(4, 1, 7), (4, 3, 300), (8, 2, 7), (16, 5, 66), (32, 3, 33)]],
+    *[Case(m=m, window=3, n=n) for m, n in [(64, 17), (128, 9), (8, 1), (4, 64)]],
+    *[Case(window=window, n=3) for window in (5, 8)],
+    *[Case(m=8, window=window, unit=False, turned_values=True) for window in (1, 2, 3)],
+    *[Case(m=32, window=window, heads=3, kv_heads=3, n=35, unit=unit) for window, unit in [(1, True), (2, False)]],
+    Case(m=8, window=5, heads=4, kv_heads=2, turned_values=True, batch=3),
+    Case(m=4, window=3, kv_heads=0),
+    Case(m=4, window=2, n=0),
+    Case(m=4, window=2, batch=0),
+]
+EVERY = pytest.mark.parametrize("case", CASES, ids=str)
+SOME = pytest.mark.parametrize("case", [Case(window=1), Case(m=8, window=3, n=130, turned_values=True)], ids=str)
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
+    from ghrr.nn import rows_kernels
+
+    names: list[str] = []
+    buffers: list[Tensor] = []
+    launch = rows_kernels._launch
+
+    def noted(kernel: Any, *rest: Any) -> None:
+        names.append("forward" if kernel is rows_kernels.place else "backward")
+        launch(kernel, *rest)
+
+    monkeypatch.setattr(rows_kernels, "_launch", noted)
+    monkeypatch.setattr(rows_kernels, "_empty", guarded(buffers))
+    monkeypatch.setattr(module, "_on_gpu", lambda _: True)
+    with ghrr.backend("triton"):
+        yield names
+    assert_untouched(buffers)
+
+
+def contiguous(x: Tensor) -> Tensor:
+    return x
+
+
+def wide(x: Tensor) -> Tensor:
+    """NaN before and after all features."""
+    padded = torch.nn.functional.pad(x, (3, 2), value=torch.nan)
+    return padded[..., 3:-2]
+
+
+def axes_reversed(x: Tensor) -> Tensor:
+    """All axes but the last in the reverse order in memory."""
+    axes = [*reversed(range(x.ndim - 1)), x.ndim - 1]
+    return x.permute(axes).contiguous().permute(axes)
+
+
+def features_apart(x: Tensor) -> Tensor:
+    return x.movedim(-1, 0).contiguous().movedim(0, -1)
+
+
+def heads_first(x: Tensor) -> Tensor:
+    """As gradients come from attention."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2) if x.ndim == 4 else x
+
+
+LAYOUTS = [contiguous, wide, axes_reversed, features_apart, heads_first]
+
+
+def weights(case: Case, dtype: torch.dtype) -> list[Tensor]:
+    counts = (case.heads, case.kv_heads, case.kv_heads)
+    return [
+        torch.randn(case.batch, case.n, count, 2 * case.m, generator=generator(i)).to(dtype)
+        for i, count in enumerate(counts)
+    ]
+
+
+def assert_close(case: Case, have: Tensor, want: Tensor, terms: int = 1) -> None:
+    """Off by one rounding of the result, and by what the arithmetic in single precision explains."""
+    assert have.shape == want.shape
+    size = float(want.abs().max()) if want.numel() else 0.0
+    slack = rounding(torch.float32, terms=case.window, scale=terms + size)
+    off = (have.double().cpu() - want).abs()
+    assert (off <= UNITS * torch.finfo(have.dtype).eps * want.abs() + slack).all()
+
+
+def check(case: Case, dtype: torch.dtype, layout: Layout = contiguous) -> None:
+    """Queries, keys, values and all gradients are those of torch in double precision for the same numbers."""
+    given, grads, options = drawn(case, dtype), weights(case, dtype), tuple(case.options.values())
+    exact, leaves = differentiable([x if x is None else x.double() for x in given], 0, 1, 3)
+    results = in_torch(*exact, *options)
+    expected = torch.autograd.grad(results, leaves, [g.double() for g in grads])
+    own, leaves = differentiable([x if x is None else layout(x.to(DEVICE)) for x in given], 0, 1, 3)
+    three = place_rows(*own, **case.options)
+    laid_out = [layout(g.to(DEVICE)).transpose(1, 2) for g in grads]
+    for have, want in zip(three, results, strict=True):
+        assert have.dtype == dtype
+        assert have.transpose(1, 2).is_contiguous()
+        assert_close(case, have.detach(), want.detach().transpose(1, 2))
+    got = torch.autograd.grad(three, leaves, laid_out)
+    assert got[0].dtype == dtype
+    assert_close(case, got[0], expected[0])
+    for have, want in zip(got[1:], expected[1:], strict=True):  # sums over all tokens
+        assert have.dtype == torch.float32
+        assert_close(case, have, want, terms=max(1, case.batch * case.n))
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_values_and_gradients(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+    check(case, dtype)
+    assert started == ["forward", "backward"]
+
+
+@SOME
+def test_half_precision(case: Case) -> None:
+    check(case, torch.float16)
+
+
+@SOME
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_every_layout(case: Case, layout: Layout, dtype: torch.dtype) -> None:
+    check(case, dtype, layout)
+
+
+def test_gradients_that_are_one_number_repeated() -> None:
+    case = Case(m=8)
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1, 3)
+    have = torch.autograd.grad([x.sum() for x in place_rows(*given, **case.options)], leaves)
+    want = torch.autograd.grad([x.sum() for x in in_torch(*given, *case.options.values())], leaves)
+    torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
+
+
+def test_a_result_that_is_not_used() -> None:
+    case = Case(m=8)
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1)
+    have = torch.autograd.grad(place_rows(*given, **case.options)[1].sum(), leaves)
+    want = torch.autograd.grad(in_torch(*given, *case.options.values())[1].sum(), leaves)
+    torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
+
+
+def test_turns_may_be_shared() -> None:
+    case = Case(m=8, heads=3, kv_heads=3)
+    given: list[Any] = [x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)]
+    given[2] = given[2][:1].expand(6, -1, -1)
+    want = in_torch(*given, *case.options.values())
+    for have, expected in zip(place_rows(*given, **case.options), want, strict=True):
+        torch.testing.assert_close(have, expected.transpose(1, 2), atol=rounding(torch.float32, scale=4), rtol=0)
+
+
+@pytest.mark.parametrize("place", ["turn", "tap", "scale"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: kernels get one sine, one number of a tap or one scale with the other sign."""
+    from ghrr.nn import rows_kernels
+
+    case = Case(m=32, window=3, n=33)
+    launch = rows_kernels._launch
+
+    def changed(
+        kernel: Any, own: Any, rows: Tensor, taps: Tensor, turns: Tensor, log_scale: Tensor, *rest: Any
+    ) -> None:
+        taps, turns, log_scale = taps.clone(), turns.clone(), log_scale.clone()
+        {"turn": turns[1, 32, 40:41], "tap": taps[1, 3, 5:6], "scale": log_scale[1:]}[place].neg_()
+        launch(kernel, own, rows, taps, turns, log_scale, *rest)
+
+    check(case, dtype)
+    monkeypatch.setattr(rows_kernels, "_launch", changed)
+    with pytest.raises(AssertionError):
+        check(case, dtype)
+
+
+def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ghrr.nn import rows_kernels
+
+    monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))  # nothing beside it
+    for dtype in (torch.float32, torch.bfloat16):
+        given, _ = differentiable([x if x is None else x.to(DEVICE) for x in drawn(Case(), dtype)], 0, 1, 3)
+        torch.library.opcheck(torch.ops.ghrr.place_rows.default, (*given, *Case().options.values()))
+
+
+@pytest.mark.parametrize("case", [Case(window=1), Case(m=32, window=3, n=64, heads=4, kv_heads=2)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+    def function(rows: Tensor, *rest: Any) -> Any:
+        three = place_rows(rows * 2, *rest, **case.options)
+        return tuple(x * 2 for x in three)
+
+    grads = [g.to(DEVICE).transpose(1, 2) for g in weights(case, dtype)]
+    results = []
+    torch.compiler.reset()
+    for f in (function, torch.compile(function, fullgraph=True, dynamic=False, backend=COMPILER)):
+        started.clear()
+        given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, dtype)], 0, 1, 3)
+        out = f(*given)
+        results.append([*out, *torch.autograd.grad(out, leaves, grads)])
+        assert started == ["forward", "backward"]
+    torch.testing.assert_close(results[1], results[0], atol=0, rtol=0)
+
+
+@needs_gpu
+def test_a_recording_may_be_replayed() -> None:
+    case = Case(m=32, window=3, n=64, heads=4, kv_heads=2)
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.bfloat16)], 0, 1, 3)
+    grads = [g.to(DEVICE).transpose(1, 2) for g in weights(case, torch.bfloat16)]
+
+    def step() -> list[Tensor]:
+        out = place_rows(*given, **case.options)
+        return [*out, *torch.autograd.grad(out, leaves, grads)]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = step()
+    for factor in (0.5, 3.0):
+        with torch.no_grad():
+            leaves[0].mul_(factor)
+        graph.replay()
+        torch.testing.assert_close(recorded, step(), atol=0, rtol=0)
