@@ -26,9 +26,9 @@ imports: $(VENV)/.with-dev
 tests: $(VENV)/.with-dev
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report=
 
-# The kernels for a GPU, by triton's interpreter on the CPU. On a GPU itself: pytest tests/ops/test_triton.py
+# The kernels for a GPU, by triton's interpreter on the CPU. On a GPU itself: pytest with the same files.
 kernels: $(VENV)/.with-triton
-	TRITON_INTERPRET=1 $(BIN)/pytest --numprocesses 2 --cov --cov-append --cov-report= tests/ops/test_triton.py
+	TRITON_INTERPRET=1 $(BIN)/pytest --numprocesses 2 --cov --cov-append --cov-report= tests/ops/test_triton*.py tests/nn/test_rows_triton.py
 
 # Of what the runs before have seen.
 coverage:
