@@ -9,6 +9,9 @@ import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import ghrr
 from ghrr import lm, ops, paper, testing, unitary
@@ -142,38 +145,53 @@ def test_the_readme_counts_the_verdicts_of_the_stored_run() -> None:
     assert [experiment["name"] for experiment in manifest["experiments"]] == list(paper.EXPERIMENTS)
 
 
-_BEST = "GHRR, Λ fixed, window of 3"
+_BEST = "GHRR, Λ fixed, window of 3, keys and values shared"
 _SHOWN = {
     "vanilla, sinusoidal positions": ("vanilla", ""),
     "rope": ("rope", ""),
-    _BEST: ("ghrr-window", "head fixed"),
+    _BEST: ("ghrr-grouped", "head fixed"),
+    "GHRR, the same, Λ and positions learned": ("ghrr-grouped-learned", "head trained"),
+    "GHRR, Λ fixed, window of 3": ("ghrr-window", "head fixed"),
     "GHRR, Λ fixed, window of 5": ("ghrr-window-5", "head fixed"),
     "GHRR, Λ learned, window of 3": ("ghrr-learned", "head fixed"),
     "GHRR, Λ and positions learned, window of 3": ("ghrr-learned-0.6", "head trained"),
     "GHRR, Λ fixed, plain": ("ghrr-feature", "all fixed"),
     "GHRR, the paper's E_j literally": ("ghrr-row", "all fixed"),
 }
+_LM = ROOT / "results" / "lm"
+_LM_FOLDERS = (_LM, _LM / "at-1e-3")
+
+
+def _stored_runs(folder: Path) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["runs"]
+    return runs
 
 
 def test_the_readme_shows_the_stored_perplexities() -> None:
-    runs = json.loads((ROOT / "results" / "lm" / "summary.json").read_text(encoding="utf-8"))["runs"]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = {(row["dataset"], row["attention"], row["variant"]): row for row in lm.average(runs)}
-    lines = re.findall(r"^\| ([^|]+) \| ([^|]*?) ?\| ([^|]*?) ?\|$", text, flags=re.MULTILINE)[1:]
+    rows, slow = (
+        {(row["dataset"], row["attention"], row["variant"]): row for row in lm.average(_stored_runs(folder))}
+        for folder in _LM_FOLDERS
+    )
+    lines = re.findall(r"^\| ([^|]+) \|" + r" ([^|]*?) ?\|" * 3 + "$", text, flags=re.MULTILINE)[1:]
     assert [name for name, *_ in lines] == list(_SHOWN)
+    columns = ((rows, "ptb"), (rows, "wikitext-2"), (slow, "wikitext-2"))
     for name, *cells in lines:
-        for cell, dataset in zip(cells, ("ptb", "wikitext-2"), strict=True):
-            row = rows.get((dataset, *_SHOWN[name]))
+        for cell, (stored, dataset) in zip(cells, columns, strict=True):
+            row = stored.get((dataset, *_SHOWN[name]))
             expected = "" if row is None else f"{row['test_ppl']:.1f} ± {row['test_std']:.1f} ({row['seeds']})"
             assert cell == expected.replace(" ± nan", ""), (name, dataset)
     for dataset, words in (("ptb", "{:.1f} % below vanilla on PTB"), ("wikitext-2", "and {:.1f} % on WikiText-2")):
         base, best = (rows[dataset, *_SHOWN[name]]["test_ppl"] for name in ("vanilla, sinusoidal positions", _BEST))
         assert words.format(100 * (1 - best / base)) in " ".join(text.split())
+    steps = json.loads((ROOT / "benchmarks" / "results" / "lm_step.json").read_text(encoding="utf-8"))["rows"]
+    ratio = next(row["ratio"] for row in steps if row["attention"] == _SHOWN[_BEST][0])
+    assert f"A training step takes {ratio:.2f} times as long as vanilla's" in " ".join(text.split())
 
 
-def test_the_stored_language_models_are_those_of_the_plans() -> None:
-    folder = ROOT / "results" / "lm"
-    runs = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["runs"]
+@pytest.mark.parametrize("folder", _LM_FOLDERS, ids=["tuned", "at-1e-3"])
+def test_the_stored_language_models_are_those_of_the_plans(folder: Path) -> None:
+    runs = _stored_runs(folder)
     planned = [run for plan in sorted((folder / "plans").glob("*.json")) for run in read_plan(plan)]
     assert sorted(run["command"] for run in runs) == sorted(run.command for run in planned)
     for run in runs:
