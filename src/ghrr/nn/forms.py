@@ -232,26 +232,25 @@ class Turns(FullPrecision):
             self.frequencies = nn.Parameter(frequencies)
         else:
             self.register_buffer("frequencies", frequencies)
-            self.register_buffer("table", self._computed(), persistent=False)
-            self.register_load_state_dict_post_hook(  # type: ignore[no-untyped-call]
-                lambda module, _: module.compute_again()
-            )
-
-    def compute_again(self) -> None:
-        """The table of frequencies that were loaded."""
-        self.table = self._computed()
+            self.register_buffer("table", self._computed(0, max_len), persistent=False)
+            self.register_load_state_dict_post_hook(_compute_again)  # type: ignore[no-untyped-call]
 
     def forward(self, start: int, n: int) -> Tensor:
         """Cosines, then sines, of the angles of n tokens from ``start`` on: ``(heads of all parts, n, 2 m)``."""
-        return (self._computed() if self.trainable else self.table)[:, start : start + n]
+        return self._computed(start, n) if self.trainable else self.table[:, start : start + n]
 
-    def _computed(self) -> Tensor:
+    def _computed(self, start: int, n: int) -> Tensor:
         f = self.frequencies
         with torch.autocast(f.device.type, enabled=False):
-            angles = torch.arange(self.max_len, device=f.device, dtype=f.dtype)[:, None] * f[:, :, None]
+            angles = torch.arange(start, start + n, device=f.device, dtype=f.dtype)[:, None] * f[:, :, None]
             sets = torch.cat((angles.cos(), angles.sin()), dim=-1)
             own = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
             return torch.cat([x.repeat_interleave(h // len(x), dim=0) for x, h in zip(own, self.heads, strict=True)])
+
+
+def _compute_again(turns: Turns, _: object) -> None:
+    """The table of frequencies that were loaded."""
+    turns.table = turns._computed(0, turns.max_len)
 
 
 class Rows(FullPrecision):
