@@ -97,6 +97,9 @@ def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
     assert "byte-pair tokens have no word limit" in fails(*train, "--bpe", "300", "--limit", "100")
     assert "without feed-forward the model has" in fails(*train, "--params", "10")
+    assert "kv_heads=3 cannot be shared equally by 4 heads; choose one of 1, 2, 4" in fails(
+        *train, "--set", "kv_heads=3"
+    )
     assert not (tmp_path / "new").exists()
     assert "--split must be one of train, valid, test" in fails("lm", "eval", str(run), "--split", "dev")
     assert "holds no run" in fails("lm", "generate", str(tmp_path))

@@ -131,6 +131,13 @@ def test_pieces_with_a_cache_are_the_whole(kind: str) -> None:
     assert model(ids).past_key_values is None
 
 
+def test_positions_are_those_of_the_frequencies_that_were_saved(tmp_path: Path) -> None:
+    model, ids = make(**KINDS["feature"] | {"position_sharing": "head", "phase_seed": 3}), tokens(2, 12)
+    model.config.phase_seed = 9
+    model.save_pretrained(tmp_path)
+    assert same(logits(GHRRForCausalLM.from_pretrained(tmp_path), ids), logits(model, ids))
+
+
 @every_kind
 def test_beams_with_a_cache_are_those_without(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, prompt = make(**KINDS[kind]), tokens(6, 4)

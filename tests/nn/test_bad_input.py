@@ -52,17 +52,17 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "kv_heads that cannot be shared": (
         {"kv_heads": 3},
         ValueError,
-        "kv_heads=3 cannot be shared equally by num_heads=2; choose a divisor",
+        "kv_heads=3 cannot be shared equally by 2 heads; choose one of 1, 2",
     ),
     "kv_heads of rows": (
         {"mode": "row", "kv_heads": 1},
         ValueError,
-        "shared kv_heads belong to mode 'feature' with mix_slots=True",
+        "kv_heads=1 shared by 2 heads needs mode 'feature' and mix_slots=True, got mode 'row' and mix_slots=True",
     ),
     "kv_heads of slots of their own": (
         {"mix_slots": False, "kv_heads": 1},
         ValueError,
-        "shared kv_heads belong to mode 'feature' with mix_slots=True",
+        "needs mode 'feature' and mix_slots=True, got mode 'feature' and mix_slots=False; leave kv_heads out",
     ),
     "window of rows": (
         {"mode": "row", "window": 2},

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ghrr.nn import Attention
 from ghrr.nn.forms import Bundles, Feature
+from ghrr.nn.phases import Phases
 from ghrr.unitary import check_unitary
 from tests.helpers import generator
 from tests.nn.common import (
@@ -176,6 +177,87 @@ def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
         assert torch.equal(a, b)
     coarse = (x.bfloat16() @ attention.phases.frequencies.bfloat16().T).float().cos()  # the control
     assert not torch.allclose(coarse, want[0][..., 0], atol=0.1)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+def test_derivatives_of_phases(shape: tuple[int, ...], learned: bool) -> None:
+    phases = Phases(5, 4, trainable=learned, dtype=torch.float64)
+    x = torch.randn(*shape, 5, dtype=torch.float64, generator=generator(), requires_grad=True)
+    given = [x, *phases.parameters()]
+    if phases.offsets is not None:
+        phases.offsets.data += 0.3
+
+    def compute(*_: Tensor) -> Tensor:
+        return phases.side_by_side(x, 0.4, torch.float64)
+
+    assert torch.autograd.gradcheck(compute, given)
+    assert torch.autograd.gradgradcheck(compute, given)
+    angles = x @ phases.frequencies.T + (0 if phases.offsets is None else phases.offsets)
+    torch.testing.assert_close(compute(), torch.cat((angles.cos() - 0.4, angles.sin()), dim=-1))
+    jacobian = torch.func.jacrev(lambda z: phases(z).sum(dim=-2))(x.detach())
+    torch.testing.assert_close(jacobian, torch.func.jacfwd(lambda z: phases(z).sum(dim=-2))(x.detach()))
+
+
+def test_offsets_are_learned_where_frequencies_are_not() -> None:
+    phases = Phases(5, 4, trainable=True, dtype=torch.float64)
+    phases.frequencies.requires_grad_(False)
+    phases(torch.randn(3, 5, dtype=torch.float64, generator=generator()))[..., 1].sum().backward()
+    assert phases.offsets is not None
+    assert phases.offsets.grad is not None
+    assert phases.frequencies.grad is None
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # of torch's own attention
+@pytest.mark.parametrize("variant", DIFFERENT, ids=label)
+def test_transforms_of_functions(variant: dict[str, Any]) -> None:
+    attention, x = make(variant), torch.stack((tokens(), tokens(seed=9)))
+    torch.testing.assert_close(torch.vmap(attention)(x), torch.stack([attention(one) for one in x]))
+    leaf = x[0].clone().requires_grad_()
+    attention(leaf).square().sum().backward()
+    torch.testing.assert_close(torch.func.grad(lambda z: attention(z).square().sum())(x[0]), leaf.grad)
+
+
+def test_a_layer_without_memory() -> None:
+    with torch.device("meta"):
+        attention = make({"window": 2}, scrambled=False)
+    other = make({"window": 2}, seed=5)
+    attention.load_state_dict(other.state_dict(), assign=True)
+    torch.testing.assert_close(attention(tokens()), other(tokens()))
+
+
+def test_double_precision_under_autocast() -> None:
+    attention, x = make({"window": 2}), tokens()
+    want = attention(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(attention(x), want)
+
+
+def test_fixed_positions_are_computed_once_and_not_stored() -> None:
+    shared, apart = (make({"position_sharing": sharing}, max_len=100) for sharing in ("all", "head"))
+    assert isinstance(shared.form, Feature)
+    assert isinstance(apart.form, Feature)
+    assert shared.form.positions.table.numel() == 100 * 2 * shared.m
+    assert apart.form.positions.table.shape == (2 * HEADS, 100, 2 * apart.m)
+    assert "form.positions.table" not in apart.state_dict()
+    exact = apart.form.positions.table
+    single = make({"position_sharing": "head"}, max_len=100, dtype=torch.float32).double()
+    assert isinstance(single.form, Feature)
+    frequencies = single.form.positions.frequencies  # rounded once; the table is that of these numbers
+    angles = torch.arange(100)[:, None] * frequencies[0, :, None]
+    assert torch.equal(single.form.positions.table[:HEADS, :, : apart.m], angles.cos())
+    assert not torch.equal(single.form.positions.table, exact)
+
+
+def test_a_cache_keeps_what_the_window_reaches_back_to() -> None:
+    attention = make({"window": 3}, is_causal=True, dtype=torch.float32).bfloat16()
+    cache = attention.new_cache()
+    attention(tokens(dtype=torch.bfloat16), cache=cache)
+    assert cache.recent is not None
+    assert cache.keys is not None
+    assert cache.recent.shape[1] == 2
+    assert cache.recent.dtype == cache.keys.dtype == torch.bfloat16
+    assert cache.recent.untyped_storage().nbytes() == 2 * cache.recent.numel()
 
 
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)

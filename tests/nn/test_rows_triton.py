@@ -37,7 +37,8 @@ CASES = [
     Case(m=4, window=2, batch=0),
 ]
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
-SOME = pytest.mark.parametrize("case", [Case(window=1), Case(m=8, window=3, n=130, turned_values=True)], ids=str)
+_LONG, _SHARED = Case(m=8, window=3, n=130, turned_values=True), Case(m=8, heads=4, kv_heads=2, window=3)
+SOME = pytest.mark.parametrize("case", [Case(window=1), _LONG, _SHARED], ids=str)
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +161,30 @@ def test_a_result_that_is_not_used() -> None:
     have = torch.autograd.grad(place_rows(*given, **case.options)[1].sum(), leaves)
     want = torch.autograd.grad(in_torch(*given, *case.options.values())[1].sum(), leaves)
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
+
+
+@pytest.mark.parametrize("apart", ["q", "k", "v", "scale"])
+def test_each_operand_has_strides_of_its_own(apart: str) -> None:
+    case = _SHARED
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1, 3)
+    if apart == "scale":
+        given[3] = torch.stack((given[3], given[3]), dim=-1)[:, 0]
+    grads = [
+        torch.stack((g, g), dim=2).flatten(1, 2)[:, ::2] if name == apart else g
+        for name, g in zip("qkv", (g.to(DEVICE).transpose(1, 2) for g in weights(case, torch.float32)), strict=True)
+    ]
+    have = torch.autograd.grad(place_rows(*given, **case.options), leaves, grads)
+    three = [x.transpose(1, 2) for x in in_torch(*given, *case.options.values())]
+    want = torch.autograd.grad(three, leaves, grads)
+    torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=40), rtol=0)
+
+
+def test_there_are_no_second_derivatives() -> None:
+    case = Case(m=8)
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0)
+    (first,) = torch.autograd.grad(place_rows(*given, **case.options)[1].square().sum(), leaves, create_graph=True)
+    with pytest.raises(NotImplementedError, match=r"kernels have first derivatives alone; use ghrr.backend\('torch'\)"):
+        first.sum().backward()
 
 
 def test_turns_may_be_shared() -> None:

@@ -163,11 +163,3 @@ def test_the_backend_is_chosen_by_the_work(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(choice, "kernels_for", lambda *_: ModuleType("triton"))  # which has no kernel for this
     ops.bind_bags(keys, values, *many)
     assert asked[5:] == ["torch"]
-
-
-@pytest.mark.parametrize("room", [torch.empty(2, 5, 2, 2), torch.empty(3, 5, 2, 2, dtype=torch.complex64)])
-def test_room_of_another_kind_is_not_written_to(room: Tensor) -> None:
-    keys, values = torch.zeros(2, 4, 5, 2, 2, dtype=torch.complex64)
-    places = torch.tensor([0, 1, 3])
-    with pytest.raises(ValueError, match=r"^bind_bags: room must be contiguous, of shape \(2, 5, 2, 2\) and dtype"):
-        ops.bind_bags(keys, values, places, places, torch.tensor([0, 1, 3]), room=room)

@@ -89,7 +89,12 @@ def negated(x: Tensor) -> Tensor:
     return torch._neg_view(-x)
 
 
-LAYOUTS = [contiguous, strided, transposed, parts_apart, odd, batch_last, negated]
+def in_threes(x: Tensor) -> Tensor:
+    """Pairs with an odd step from one to the next."""
+    return x.new_empty((*x.shape[:-1], 3))[..., :2].copy_(x)
+
+
+LAYOUTS = [contiguous, strided, transposed, parts_apart, odd, in_threes, batch_last, negated]
 
 
 def value_and_gradients(function: Callable[..., Tensor], given: list[Tensor]) -> list[Tensor]:
@@ -164,7 +169,7 @@ def test_words_are_the_same_memory_where_they_can_be(dtype: torch.dtype, layout:
     words = pairs.as_words(x)
     assert words.shape == x.shape[:-1]
     assert torch.equal(pairs.from_words(words, dtype), x)
-    assert (words.data_ptr() == x.data_ptr()) == (layout not in (parts_apart, odd, negated))
+    assert (words.data_ptr() == x.data_ptr()) == (layout not in (parts_apart, odd, in_threes, negated))
 
 
 def test_words_of_a_repeated_tensor_are_not_written_out() -> None:
@@ -173,6 +178,21 @@ def test_words_of_a_repeated_tensor_are_not_written_out() -> None:
         words = pairs.as_words(one.expand(50, *x.shape[1:]))
         assert words.shape == (50, DIM, 3, 3)
         assert words.untyped_storage().nbytes() == DIM * 9 * 4
+
+
+def test_words_begin_where_a_word_may() -> None:
+    memory = torch.frombuffer(bytearray(2 + 4 * DIM * 9), dtype=torch.bfloat16, offset=2)  # its own first number
+    x = memory.view(DIM, 3, 3, 2).copy_(drawn(((),), 3, torch.bfloat16)[0])
+    words = pairs.as_words(x)
+    assert words.data_ptr() % 4 == 0
+    assert torch.equal(pairs.from_words(words, x.dtype), x)
+
+
+@pytest.mark.parametrize("name", ["bind_pairs", "bind_bundle_pairs"])
+def test_operators_of_torch_want_the_axis_of_items(name: str) -> None:
+    x = torch.zeros(5, 3, 3, 2) if name == "bind_bundle_pairs" else torch.zeros(3, 3, 2)
+    with pytest.raises(ValueError, match=f"^ghrr::{name}: "):
+        getattr(torch.ops.ghrr, name)(x, x, False, False)
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])

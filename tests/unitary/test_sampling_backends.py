@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -141,3 +142,47 @@ def test_numba_is_imported_for_many_numbers_only() -> None:
 
 def test_without_numba_torch_does_it() -> None:
     assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.check_unitary(x))") == "True"
+
+
+def test_another_default_device_changes_nothing(calls: list[int]) -> None:
+    space = Space(100, 3)
+    count = sampling._MANY_NUMBERS // space.total_dim + 1
+    want = space.random(count, generator=generator())
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("error")
+        got = space.random(count, generator=generator())
+    assert calls == [3, 3]
+    assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_turns_for_some_of_the_slots_are_refused(backend: str) -> None:
+    u, turns = draw_uniform(generator(), 40, 3, 3, 2), draw_uniform(generator(1), 7, 3)
+    with pytest.raises(RuntimeError), ops.backend(backend):
+        haar_from_uniform(u, turns)
+    assert "numba" not in choice._failed
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_what_is_no_number_stays_in_its_slot(backend: str) -> None:
+    u = draw_uniform(generator(), 40, 3, 3, 2)
+    u[17, 1, 1, 0] = torch.nan
+    with ops.backend(backend):
+        out = haar_from_uniform(u)
+    slots = out.isnan().any(dim=-1).any(dim=-1).nonzero().flatten()
+    assert slots.tolist() == [17]
+
+
+@pytest.mark.parametrize("place", [3, 36])
+def test_a_lost_column_in_any_part_goes_to_torch(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_halves(work: Callable[[slice], None], count: int, **_: object) -> None:
+        work(slice(0, count // 2))
+        work(slice(count // 2, count))
+
+    monkeypatch.setattr(sampling, "share_out", in_halves)
+    u = draw_uniform(generator(), 40, 3, 3, 2)
+    u[place, :, 2] = u[place, :, 1] = 0.0  # a radius of 0: nothing is there
+    with ops.backend("torch"):
+        want = haar_from_uniform(u)
+    with ops.backend("numba"):
+        torch.testing.assert_close(haar_from_uniform(u), want, rtol=0, atol=0, equal_nan=True)

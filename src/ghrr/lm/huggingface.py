@@ -16,6 +16,7 @@ from ghrr._checks import describe, is_true
 from ghrr.lm.model import Model, ModelConfig
 from ghrr.lm.train import load_run
 from ghrr.nn import AttentionCache
+from ghrr.nn.forms import Turns
 
 try:
     from transformers import AutoConfig, AutoModelForCausalLM, Cache, GenerationMixin, PreTrainedConfig, PreTrainedModel
@@ -163,6 +164,9 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
         if module is self.model:
             for name, buffer in self._positions.items():
                 self.get_buffer(name).copy_(buffer)
+            for part in self.model.modules():
+                if isinstance(part, Turns):
+                    part.compute_again()  # from the frequencies that were loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

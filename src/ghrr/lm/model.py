@@ -223,7 +223,7 @@ def match_parameters(config: ModelConfig, count: int) -> ModelConfig:
     Examples
     --------
     >>> import ghrr.lm
-    >>> config = ghrr.lm.ModelConfig(vocabulary=1000, width=64, layers=2, attention="ghrr-row", context=32)
+    >>> config = ghrr.lm.ModelConfig(vocabulary=1000, width=64, layers=2, context=32)
     >>> matched = ghrr.lm.match_parameters(config, 200_000)
     >>> with torch.device("meta"): abs(ghrr.lm.Model(matched).parameter_count - 200_000) < 200
     True

@@ -121,7 +121,9 @@ def train(
         "vocabulary": text.tokens.fingerprint,
         "text": text.fingerprint,
     }
-    steps_per_epoch(model_config, config, text, workers.count)  # raises before anything is written
+    steps_per_epoch(model_config, config, text, workers.count)  # raises before anything is written, as this does:
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        Model(model_config)
     finished = None
     for main in (True, False):  # the others look at the folder when the first has made it
         if workers.is_main == main:

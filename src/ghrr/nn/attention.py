@@ -212,17 +212,22 @@ class Attention(nn.Module):
         check_integer("Attention", "kv_heads", kv_heads, least=1)
         if self.num_heads % kv_heads:
             raise ValueError(
-                f"Attention: kv_heads={kv_heads} cannot be shared equally by num_heads={self.num_heads}; choose a "
-                "divisor"
+                f"Attention: kv_heads={kv_heads} cannot be shared equally by {self.num_heads} heads; choose one of "
+                + ", ".join(str(n) for n in range(1, self.num_heads + 1) if self.num_heads % n == 0)
             )
         if kv_heads != self.num_heads and (mode != "feature" or not mix_slots):
-            raise ValueError("Attention: shared kv_heads belong to mode 'feature' with mix_slots=True")
+            raise ValueError(
+                f"Attention: kv_heads={kv_heads} shared by {self.num_heads} heads needs mode 'feature' and "
+                f"mix_slots=True, got mode {mode!r} and mix_slots={mix_slots}; leave kv_heads out"
+            )
         return kv_heads
 
     def extra_repr(self) -> str:
         """What distinguishes this layer, for ``print``."""
         return (
-            f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, m={self.m}, max_len={self.max_len}, "
+            f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, "
+            + (f"kv_heads={self.kv_heads}, " if self.kv_heads != self.num_heads else "")
+            + f"m={self.m}, max_len={self.max_len}, "
             f"mode={self.mode!r}, is_causal={self.is_causal}"
         )
 
@@ -316,7 +321,8 @@ class Attention(nn.Module):
         form = self.form
         if isinstance(form, Feature):
             kind = tokens[0].device.type
-            dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tokens[0].dtype
+            cast = torch.is_autocast_enabled(kind) and tokens[0].dtype != torch.float64  # which autocast leaves alone
+            dtype = torch.get_autocast_dtype(kind) if cast else tokens[0].dtype
             phases = [self.phases.side_by_side(x, form.mean, dtype) for x in tokens]
             keep = [None if padding is None or not hide else ~padding for hide in padded]
             if cache is not None and cache.recent is None:

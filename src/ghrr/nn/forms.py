@@ -70,11 +70,10 @@ class Feature(nn.Module):
 
     A head bundles its bindings with the slots s of :math:`\lambda`, all of them or its own alone, and with a trained b.
     The constant :math:`\mu`, the mean of phases of the given spread, only moves b: without it W would have to learn
-    against a mean that says nothing about the token. Scores
-    depend on the distance of tokens if Q and K share their R: rotary positions are the special case in which
-    :math:`\lambda` is replaced by its linear part. A ``window`` of T bundles the last T tokens in each row,
-    :math:`q_j = P_j \sum_{\tau < T} A_\tau W \lambda(x_{j-\tau})` with :math:`A_0 = 1` and trained diagonal
-    :math:`A_\tau`, 0 at first. Row t knows of tokens up to t alone.
+    against a mean that says nothing about the token. Scores depend on the distance of tokens if Q and K share their R:
+    rotary positions are the special case in which :math:`\lambda` is replaced by its linear part. A ``window`` of T
+    bundles the last T tokens in each row, :math:`P_j \sum_{\tau < T} A_\tau (b + W (\lambda(x_{j-\tau}) - \mu))`
+    with :math:`A_0 = 1` and trained diagonal :math:`A_\tau`, 0 at first. Row t knows of tokens up to t alone.
 
     Rows of all heads of queries, then of keys, then of values stand side by side, and of each row the real parts, then
     the imaginary parts: that suits compilers and kernels best.
@@ -147,14 +146,14 @@ class Feature(nn.Module):
             before = 0 if recent is None else recent.shape[1]
             if recent is not None:  # they go before the others, and off again
                 rows[0] = torch.cat((recent, rows[0]), dim=1)
-                recent = rows[0][:, rows[0].shape[1] - before :]
+                recent = rows[0][:, rows[0].shape[1] - before :].clone()  # of all rows no more is kept
                 turns = nn.functional.pad(turns, (0, 0, before, 0))
             heads, kv_heads, _ = self.heads
             three = place_rows(rows[0], self.taps, turns, log_scale, heads=heads, kv_heads=kv_heads, unit=unit)
             q, k, v = (placed[:, :, before:] for placed in three)
             return q, k, v, recent
         apart = []
-        for part, own in enumerate(rows):  # each as if it were queries, of scale 1 if it is not
+        for part, own in enumerate(rows):  # each as if it were queries, of scale 1 if it is not; kernels want all three
             n, count = own.shape[1:3]
             turned = turns[cut[part], :n] if part < self.parts else _no_turns(turns[:count, :n])
             taps = None if self.taps is None else self.taps[:, cut[part]]
@@ -235,22 +234,35 @@ class Turns(FullPrecision):
             self.register_buffer("table", self._computed(0, max_len), persistent=False)
             self.register_load_state_dict_post_hook(_compute_again)  # type: ignore[no-untyped-call]
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Turns:
+        super()._apply(fn, *arguments, **settings)
+        if not self.trainable and self.table.dtype == torch.float64:  # it may have been of single precision
+            self.compute_again()
+        return self
+
+    def compute_again(self) -> None:
+        """The table of the frequencies as they are now, say when they were loaded."""
+        if not self.trainable:
+            self.table = self._computed(0, self.max_len)
+
     def forward(self, start: int, n: int) -> Tensor:
         """Cosines, then sines, of the angles of n tokens from ``start`` on: ``(heads of all parts, n, 2 m)``."""
-        return self._computed(start, n) if self.trainable else self.table[:, start : start + n]
+        turns = self._computed(start, n) if self.trainable else self.table[:, start : start + n]
+        return turns.expand(sum(self.heads), -1, -1)
 
     def _computed(self, start: int, n: int) -> Tensor:
+        """The same, but once where it is the same for all."""
         f = self.frequencies
-        with torch.autocast(f.device.type, enabled=False):
-            angles = torch.arange(start, start + n, device=f.device, dtype=f.dtype)[:, None] * f[:, :, None]
-            sets = torch.cat((angles.cos(), angles.sin()), dim=-1)
-            own = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
-            return torch.cat([x.repeat_interleave(h // len(x), dim=0) for x, h in zip(own, self.heads, strict=True)])
+        angles = torch.arange(start, start + n, device=f.device, dtype=f.dtype)[:, None] * f[:, :, None]
+        sets = torch.cat((angles.cos(), angles.sin()), dim=-1)
+        if sets.shape[:2] == (1, 1):
+            return sets[0]
+        own = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
+        return torch.cat([x.repeat_interleave(h // len(x), dim=0) for x, h in zip(own, self.heads, strict=True)])
 
 
 def _compute_again(turns: Turns, _: object) -> None:
-    """The table of frequencies that were loaded."""
-    turns.table = turns._computed(0, turns.max_len)
+    turns.compute_again()
 
 
 class Rows(FullPrecision):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
+from ghrr.ops.choice import only_torch_takes
 
 
 class FullPrecision(nn.Module):
@@ -93,26 +94,33 @@ class Phases(FullPrecision):
     def side_by_side(self, x: Tensor, mean: float, dtype: torch.dtype) -> Tensor:
         r"""All real parts of :math:`\lambda(x) - \mu`, then all imaginary parts, rounded once: ``(*, 2 count)``."""
         with torch.autocast(x.device.type, enabled=False):
-            exact = x.to(self.frequencies.dtype)
-            out: Tensor = _SideBySide.apply(exact, self.frequencies, self.offsets, mean, dtype)  # type: ignore[no-untyped-call]
+            given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
+            tensors = [tensor for tensor in given if tensor is not None]
+            if only_torch_takes(*tensors) or torch._C._are_functorch_transforms_active():
+                return _side_by_side(*given, mean, dtype)
+            out: Tensor = _SideBySide.apply(*given, mean, dtype)  # type: ignore[no-untyped-call]
             return out
+
+
+def _side_by_side(x: Tensor, frequencies: Tensor, offsets: Tensor | None, mean: float, dtype: torch.dtype) -> Tensor:
+    angles = nn.functional.linear(x, frequencies, offsets)
+    return torch.cat((angles.cos() - mean, angles.sin()), dim=-1).to(dtype)
 
 
 class _SideBySide(torch.autograd.Function):
     """Cosines less a constant, and sines, of angles in full precision.
 
     Written out for its gradients: they are made of the result, not of new cosines, and that of the input is a product
-    in the precision of the result, as with any layer under autocast.
+    in the precision of the result, as with any layer under autocast. Transforms of functions take the plain form.
     """
 
     @staticmethod
     def forward(  # noqa: PLR0917
         ctx: Any, x: Tensor, frequencies: Tensor, offsets: Tensor | None, mean: float, dtype: torch.dtype
     ) -> Tensor:
-        angles = nn.functional.linear(x, frequencies, offsets)
-        out = torch.cat((angles.cos() - mean, angles.sin()), dim=-1).to(dtype)
-        ctx.save_for_backward(out, frequencies, x if frequencies.requires_grad else None)
-        ctx.mean, ctx.learned = mean, frequencies.requires_grad
+        out = _side_by_side(x, frequencies, offsets, mean, dtype)
+        ctx.save_for_backward(out, frequencies, x if ctx.needs_input_grad[1] else None)
+        ctx.mean = mean
         return out
 
     @staticmethod
@@ -121,8 +129,7 @@ class _SideBySide(torch.autograd.Function):
         cosines, sines = out.to(frequencies.dtype).chunk(2, dim=-1)
         by_cosine, by_sine = gradients[0].to(frequencies.dtype).chunk(2, dim=-1)
         by_angle = by_sine * (cosines + ctx.mean) - by_cosine * sines
-        by_x = (by_angle.to(out.dtype) @ frequencies.to(out.dtype)).to(frequencies.dtype)
-        if not ctx.learned:
-            return by_x, None, None, None, None
-        flat = by_angle.flatten(0, -2)
-        return by_x, flat.T @ x.flatten(0, -2), flat.sum(dim=0), None, None
+        flat, needs = by_angle.reshape(-1, by_angle.shape[-1]), ctx.needs_input_grad
+        by_x = (by_angle.to(out.dtype) @ frequencies.to(out.dtype)).to(frequencies.dtype) if needs[0] else None
+        by_frequencies = flat.T @ x.reshape(-1, x.shape[-1]) if needs[1] else None
+        return by_x, by_frequencies, flat.sum(dim=0) if needs[2] else None, None, None

@@ -65,6 +65,7 @@ def place_rows(
     True
     """
     _check("place_rows", rows, taps, turns, log_scale, heads, kv_heads)
+    taps, log_scale = None if taps is None else _at_least_single(taps), _at_least_single(log_scale)
     given = (rows, taps, turns, log_scale, heads, kv_heads, unit)
     tensors = [x for x in given[:4] if x is not None]
     if not _fits(*given[:4]) or turns.requires_grad or only_torch_takes(*tensors) or _is_mapped():
@@ -93,6 +94,11 @@ def in_torch(  # noqa: PLR0917
     if len(turns) == rows.shape[2]:
         v = _product(v, turn[:, heads + kv_heads :])
     return q.to(rows.dtype).contiguous(), k.to(rows.dtype).contiguous(), v.to(rows.dtype).contiguous()
+
+
+def _at_least_single(x: Tensor) -> Tensor:
+    """What a model that was cast to 16 bits has in 16 bits, in 32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
@@ -160,16 +166,16 @@ def _place_rows_backward(  # noqa: PLR0917
     return grad_rows, sums
 
 
-def _computed(kernel: str, in_torch: Callable[..., tuple[Tensor, ...]], *given: Any) -> tuple[Tensor, ...]:
+def _computed(kernel: str, fallback: Callable[..., tuple[Tensor, ...]], *given: Any) -> tuple[Tensor, ...]:
     """By a kernel; by torch where there is none, or if it fails."""
     if not _fits(*given[:4]):
-        return in_torch(*given)
+        return fallback(*given)
     try:
         from ghrr.nn import rows_kernels  # noqa: PLC0415 (triton takes long to import)
 
         result: tuple[Tensor, ...] = getattr(rows_kernels, kernel)(*given)
     except Exception as error:  # whatever a compiler may raise
-        result = in_torch(*given)  # if this fails too, it was not the kernel
+        result = fallback(*given)  # if this fails too, it was not the kernel
         give_up("triton", error)
     return result
 
@@ -222,7 +228,12 @@ def _differentiate(ctx: Any, gq: Tensor, gk: Tensor, gv: Tensor) -> tuple[Tensor
     return grad_rows, grad_taps, None, sums[: len(log_scale), -1].to(log_scale.dtype), None, None, None
 
 
+def _refuse(ctx: Any, *gradients: Tensor) -> None:
+    raise NotImplementedError("ghrr::place_rows: kernels have first derivatives alone; use ghrr.backend('torch')")
+
+
 _place_rows.register_autograd(_differentiate, setup_context=_remember)
+_place_rows_backward.register_autograd(_refuse)
 
 
 def _check(  # noqa: PLR0917

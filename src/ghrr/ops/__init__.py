@@ -3,7 +3,7 @@
 Each operation exists once as a formula in :mod:`ghrr.ops.reference`, which is the specification, and once or more as a
 kernel with the same name. These functions choose the kernel and call it; they check nothing. :mod:`ghrr.algebra` is the
 public face, which checks shapes and explains errors. Real pairs, which are for storage in 16 bits, have no other face
-than this one, and are checked here; so is memory that is to be written to.
+than this one, and are checked here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
 from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend
 from ghrr.ops.choice import backend, in_use
 
@@ -112,27 +111,11 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
     return library.call("bind_bundle", (keys, values), adjoint_keys, adjoint_values)
 
 
-def bind_bags(
-    keys: Tensor,
-    values: Tensor,
-    key_places: Tensor,
-    value_places: Tensor,
-    starts: Tensor,
-    *,
-    room: Tensor | None = None,
-) -> Tensor:
-    """Many sums of products of keys and values, which are given by their places in two tables.
-
-    A kernel that can puts them into ``room``, contiguous memory that the caller has made for them.
-    """
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
+    """Many sums of products of keys and values, which are given by their places in two tables."""
     tensors = keys, values, key_places, value_places, starts
-    shape = (len(starts) - 1, *keys.shape[1:])
-    if room is not None and (room.shape != shape or room.dtype != keys.dtype or not room.is_contiguous()):
-        raise ValueError(
-            f"bind_bags: room must be contiguous, of shape {shape} and dtype {keys.dtype}, got {describe(room)}"
-        )
     if choice.kernels_for("bind_bags", keys, values, key_places) is numba_backend and choice.is_plain(*tensors):
-        return choice.run(numba_backend, "bind_bags", tensors, room)
+        return choice.run(numba_backend, "bind_bags", tensors)
     return choice.formula("bind_bags")(*tensors)
 
 

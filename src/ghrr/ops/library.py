@@ -71,7 +71,7 @@ def _checked(name: str, tensors: tuple[Tensor, ...], *adjoint: bool) -> Tensor:
     """
     given = dict(zip("abc", tensors, strict=False))
     if name.endswith("_pairs"):
-        pairs.check(f"ghrr::{name}", axes=4, **given)
+        pairs.check(f"ghrr::{name}", axes=5 if name == "bind_bundle_pairs" else 4, **given)
     else:
         check_hypervectors(f"ghrr::{name}", **given)
     return compute(name, tensors, *adjoint).contiguous()

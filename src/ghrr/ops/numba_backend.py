@@ -88,21 +88,16 @@ def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, 
     return torch_backend.bind_pairs(keys, values, adjoint_keys, adjoint_values, bind_bundle)
 
 
-def bind_bags(  # noqa: PLR0917
-    keys: Tensor,
-    values: Tensor,
-    key_places: Tensor,
-    value_places: Tensor,
-    starts: Tensor,
-    room: Tensor | None = None,
-) -> Tensor:
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
     torch_backend.check_places(keys, values, key_places, value_places, starts)
     a, adjoint_a = by_slots(keys)
     b, adjoint_b = by_slots(values)
     dim, m, _ = keys.shape[1:]
     loops, products = _loops()
     product = products(_BITS[a.dtype], m, adjoint_a, adjoint_b, True).address
-    out = _empty((len(starts) - 1, dim, m, m), a) if room is None else room
+    # On small pages: virtual machines that give free memory back to their host give huge pages back, and who makes a
+    # large sum once waits for these (150 ms for 72 MB, against 35).
+    out = a.new_empty((len(starts) - 1, dim, m, m))
     places = [torch.view_as_real(out).flatten().numpy(), dim, m * m * a.itemsize]
     for x in (a, b):
         places += [x.data_ptr(), x.stride(0) * x.itemsize, x.stride(1) * x.itemsize]

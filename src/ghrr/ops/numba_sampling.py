@@ -128,8 +128,8 @@ def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], 
     def haar(start: int, stop: int, u: Doubles, turns: Doubles, out: NDArray[Any]) -> int:  # pragma: no cover
         """Fill the slots from start to stop: ``(slots, 2 m m)`` and turns ``(slots, m)`` to reals ``(slots, 2 m m)``.
 
-        A single row of turns stands for all slots. Gives the number of columns that are not known, since those before
-        leave nothing of them.
+        A single row of turns stands for all slots. Gives 0 if all columns are known, and not if those before leave
+        nothing of one.
         """
         x, more = np.empty((m, m, 2, _SLOTS)), np.empty((m, _SLOTS))
         rows = x.reshape(2 * m * m, _SLOTS)

@@ -75,7 +75,7 @@ def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 def as_words(x: Tensor) -> Tensor:
     """The same memory with one word for each pair, ``(*batch, dim, m, m)``; copied where parts lie apart."""
     x = x.resolve_neg()
-    if x.stride(-1) != 1 or x.storage_offset() % 2 or any(step % 2 for step in x.stride()[:-1]):
+    if x.stride(-1) != 1 or x.data_ptr() % (2 * x.itemsize) or any(step % 2 for step in x.stride()[:-1]):
         x = copied(x, axes=3)
     return x.view(torch.complex64 if x.dtype == torch.float32 else torch.int32).squeeze(-1)
 

@@ -96,14 +96,7 @@ def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, 
     return bind_pairs(keys, values, adjoint_keys, adjoint_values, bind_bundle)
 
 
-def bind_bags(  # noqa: PLR0917
-    keys: Tensor,
-    values: Tensor,
-    key_places: Tensor,
-    value_places: Tensor,
-    starts: Tensor,
-    room: Tensor | None = None,  # not used: the sums are made where embedding_bag wants them
-) -> Tensor:
+def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
     check_places(keys, values, key_places, value_places, starts)
     numbers = keys.shape[1:].numel()
     total = keys.new_zeros((len(starts) - 1, 2 * numbers), dtype=keys.dtype.to_real())

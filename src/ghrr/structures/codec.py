@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,7 +24,6 @@ from ghrr.structures.layout import Layout, Path, show
 from ghrr.structures.leaf_book import LeafBook
 from ghrr.structures.leaves import Scale
 from ghrr.structures.reading import MISSING, Reading, build
-from ghrr.structures.room import room_ahead
 
 _MOST_PATHS = 1 << 12  # tried by decoding where known paths do not explain a record
 
@@ -38,22 +39,18 @@ class Codec:
 
     def _bundle(self, documents: Sequence[Any], path: Path = ()) -> Tensor:
         """The bundles of the leaves of documents that stand at a path: ``(len(documents), dim, m, m)``."""
-        room = room_ahead((len(documents), *self.space.shape), self.space.dtype)
         batch = Batch(self.layout, documents, self.layout.insert(path))
         named = self.leaves.named(batch.values, batch.where)
         nodes, values, starts = batch.leaves()
 
-        def bundled(places: NDArray[np.int64], table: Tensor, room: Tensor | None = None) -> Tensor:
+        def bundled(places: NDArray[np.int64], table: Tensor) -> Tensor:
             at = places[values]
             here = at >= 0
             before = np.concatenate([[0], np.cumsum(here)])
             bags = map(torch.from_numpy, (nodes[here], at[here], before[starts]))
-            return ops.bind_bags(self.layout.table(), table, *bags, room=room)
+            return ops.bind_bags(self.layout.table(), table, *bags)
 
-        tables = self.leaves.tables(named)
-        sums = bundled(*next(tables), room())
-        for table in tables:
-            sums += bundled(*table)
+        sums = functools.reduce(Tensor.add_, itertools.starmap(bundled, self.leaves.tables(named)))
         for node in batch.nodes:
             self.layout.mark_leaf(node)
         return sums

@@ -74,7 +74,7 @@ def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dt
 
     Shapes
     ------
-    u: ``(*, m, m, 2)``, double precision, turns: ``(*, m)``, output: ``(*, m, m)``
+    u: ``(*, m, m, 2)``, double precision, in [0, 1); turns: ``(*, m)``; output: ``(*, m, m)``
     """
     m = u.shape[-2]
     numbers = u.detach().reshape(-1, m, m, 2)
@@ -103,9 +103,9 @@ def _by_numba(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tens
     slots, m = numbers.shape[:2]
     kernel = haar_kernel(m)
     with torch.inference_mode(False):
-        out = torch_backend.fresh((slots, m, m), torch.empty(0, dtype=dtype))
-    u, to = numbers.flatten(1).contiguous().numpy(), torch.view_as_real(out).flatten(1).numpy()
-    columns = np.zeros((1, m)) if turns is None else turns.contiguous().numpy()
+        out = torch_backend.fresh((slots, m, m), numbers.new_empty(0, dtype=dtype))
+    u, to = numbers.flatten(1).contiguous().numpy(force=True), torch.view_as_real(out).flatten(1).numpy()
+    columns = np.zeros((1, m)) if turns is None else turns.expand(slots, m).contiguous().numpy(force=True)
     unknown: list[int] = []
     share_out(lambda part: unknown.append(kernel(part.start, part.stop, u, columns, to)), slots)
     return _by_torch(numbers, turns, dtype) if any(unknown) else out
