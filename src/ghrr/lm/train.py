@@ -22,7 +22,7 @@ from ghrr.files import atomic_write
 from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer, save_checkpoint
 from ghrr.lm.evaluate import evaluate
 from ghrr.lm.logs import Log
-from ghrr.lm.model import Model, ModelConfig, config_from
+from ghrr.lm.model import Layer, Model, ModelConfig, config_from
 from ghrr.lm.parallel import Workers
 from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
 from ghrr.lm.text import Text
@@ -122,8 +122,8 @@ def train(
         "text": text.fingerprint,
     }
     steps_per_epoch(model_config, config, text, workers.count)  # raises before anything is written, as this does:
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        Model(model_config)
+    with torch.random.fork_rng(devices=[]):
+        Layer(model_config, 0)
     finished = None
     for main in (True, False):  # the others look at the folder when the first has made it
         if workers.is_main == main:
