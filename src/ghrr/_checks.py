@@ -50,11 +50,16 @@ def _fit(first: Tensor, *rest: Tensor) -> bool:
 def _explain(operation: str, given: dict[str, Tensor]) -> None:
     for name, x in given.items():
         _check_one(operation, name, x)
+    check_alike(operation, "hypervectors", -3, given)
+
+
+def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) -> None:
+    """Raise unless all have one dim, which is at this axis, m, which is two axes later, dtype and device."""
     (first_name, first), *rest = given.items()
     for name, x in rest:
         for what, left, right in (
-            ("m", first.shape[-1], x.shape[-1]),
-            ("dim", first.shape[-3], x.shape[-3]),
+            ("m", first.shape[axis + 2], x.shape[axis + 2]),
+            ("dim", first.shape[axis], x.shape[axis]),
             ("dtype", first.dtype, x.dtype),
             ("device", first.device, x.device),
         ):
@@ -62,7 +67,7 @@ def _explain(operation: str, given: dict[str, Tensor]) -> None:
                 raise ValueError(
                     f"{operation}: {first_name} and {name} differ in {what}: {left} and {right} "
                     f"({first_name} is {describe(first)} on {first.device}, {name} is {describe(x)} on {x.device}); "
-                    f"hypervectors meet only with the same dim, m, dtype and device"
+                    f"{kind} meet only with the same dim, m, dtype and device"
                 )
 
 

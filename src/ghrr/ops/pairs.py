@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_broadcast, describe
+from ghrr._checks import check_alike, check_broadcast, describe
 from ghrr.ops.strides import copied
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -27,20 +27,7 @@ def check(operation: str, *, axes: int, **given: Tensor) -> None:
     """Raise unless all are pairs ``(*batch, dim, m, m, 2)`` of one kind whose ``axes`` last ones are there."""
     for name, x in given.items():
         _check_one(operation, name, x, axes)
-    (first_name, first), *rest = given.items()
-    for name, x in rest:
-        for what, left, right in (
-            ("m", first.shape[-2], x.shape[-2]),
-            ("dim", first.shape[-4], x.shape[-4]),
-            ("dtype", first.dtype, x.dtype),
-            ("device", first.device, x.device),
-        ):
-            if left != right:
-                raise ValueError(
-                    f"{operation}: {first_name} and {name} differ in {what}: {left} and {right} "
-                    f"({first_name} is {describe(first)} on {first.device}, {name} is {describe(x)} on {x.device}); "
-                    f"pairs meet only with the same dim, m, dtype and device"
-                )
+    check_alike(operation, "pairs", -4, given)
     check_broadcast(operation, **{name: x.shape[:-4] for name, x in given.items()})
 
 
