@@ -1,15 +1,18 @@
 """A training step of each kind of attention at equal parameters, as a ratio to the usual one.
 
-Run it with ``python benchmarks/lm_step.py``. On a GPU every step is compiled and recorded as in training; rounds
-alternate between the models, so that what slows the machine slows all of them.
+Run it with ``python benchmarks/lm_step.py``. On a GPU every step is compiled and recorded as in training. Each model
+has a process of its own, so that all are compiled at once; then they take turns, so that what slows the machine slows
+all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import multiprocessing
 import statistics
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "ghrr-feature": {"attention": "ghrr-feature"},
     "ghrr-window": WINDOW,
     "ghrr-grouped": {**WINDOW, "kv_heads": 2},
+    "ghrr-split": {**WINDOW, "window": 5, "kv_heads": 2, "split_inputs": True},
     "ghrr-learned": {**WINDOW, "phases_trainable": True},
     "ghrr-row": {"attention": "ghrr-row"},
 }
@@ -69,6 +73,19 @@ def seconds(step: Step, inputs: torch.Tensor, targets: torch.Tensor, repeats: in
     return (time.perf_counter() - start) / repeats
 
 
+def serve(name: str, args: argparse.Namespace, device: str, pipe: Connection) -> None:
+    """Prepare a step, say how many parameters it has, then time it each time that is asked for."""
+    torch.set_float32_matmul_precision("high")
+    generator = torch.Generator().manual_seed(0)
+    shape = (2, args.batch, args.context)
+    inputs, targets = torch.randint(args.vocabulary, shape, generator=generator).to(device).unbind()
+    step, count = prepare(MODELS[name], args, device)
+    seconds(step, inputs, targets, 3)
+    pipe.send(count)
+    while pipe.recv():
+        pipe.send(seconds(step, inputs, targets, args.repeats))
+
+
 def main() -> None:
     """Measure, print, store."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -83,19 +100,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for lm_step.json")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.set_float32_matmul_precision("high")
-    generator = torch.Generator().manual_seed(0)
-    inputs, targets = (
-        torch.randint(args.vocabulary, (2, args.batch, args.context), generator=generator).to(device).unbind()
-    )
-    steps, counts = {}, {}
+    context = multiprocessing.get_context("spawn")
+    pipes: dict[str, Connection] = {}
     for name in args.models:
-        steps[name], counts[name] = prepare(MODELS[name], args, device)
-        seconds(steps[name], inputs, targets, 3)
+        pipes[name], other = context.Pipe()
+        context.Process(target=serve, args=(name, args, device, other), daemon=True).start()
+        other.close()  # so that reading from a process that has failed ends
+    counts = {name: pipe.recv() for name, pipe in pipes.items()}
     times: dict[str, list[float]] = {name: [] for name in args.models}
     for _ in range(args.rounds):
-        for name, step in steps.items():
-            times[name].append(seconds(step, inputs, targets, args.repeats))
+        for name, pipe in pipes.items():
+            pipe.send(True)
+            times[name].append(pipe.recv())
+    for pipe in pipes.values():
+        pipe.send(False)
     rows = []
     for name in args.models:
         ratios = [ours / base for ours, base in zip(times[name], times[args.models[0]], strict=True)]

@@ -1,18 +1,23 @@
 """Seconds before anything is computed: importing the library, and the first call of each kernel.
 
 Every number comes from processes of its own. Kernels are compiled for a folder that is empty, then taken from it.
+``benchmarks/speed.py`` measures this too; ``python benchmarks/startup.py`` measures it alone, and puts it in the place
+of what the stored table has.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from measuring import quartiles
+from measuring import RESULTS, command, quartiles, store
 
 IMPORT = """
 import time
@@ -26,7 +31,8 @@ FIRST_CALLS = """
 import sys, time
 import torch, ghrr
 device = sys.argv[1]
-x = ghrr.Space(1000, 3).random(8, generator=torch.Generator(device))
+batch = 64 if device == "cuda" else 8  # smaller tensors on a GPU are left to torch
+x = ghrr.Space(1000, 3).random(batch, generator=torch.Generator(device))
 calls = {
     "bind": lambda: ghrr.bind(x, x),
     "bind_bundle": lambda: ghrr.bind_bundle(x, x),
@@ -70,3 +76,21 @@ def measure(device: str, repeats: int) -> list[dict[str, Any]]:
 def line(row: Mapping[str, Any]) -> str:
     """A row of the table for the terminal."""
     return f"{row['what']:<28}{row.get('operation', ''):<20}{row['seconds']:>8.3f} s (at most {row['most_seconds']} s)"
+
+
+def main() -> None:
+    """Measure, print, and change the stored table."""
+    parser = argparse.ArgumentParser(description="Seconds of the import and of first calls.")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the table")
+    options = parser.parse_args()
+    name = "speed_gpu" if options.device == "cuda" else "speed"
+    table = json.loads((options.out / f"{name}.json").read_text(encoding="utf-8"))
+    rows = measure(options.device, 3)
+    print("\n".join(line(row) for row in rows))
+    given = ["--device", options.device]
+    store({**table, "startup": rows, "startup_command": command("startup", given)}, options.out, name)
+
+
+if __name__ == "__main__":
+    main()

@@ -20,12 +20,18 @@ MODES = ("feature", "row", "bundle", "dense", "representation")
 # Of each mode: its options one by one, and all of them together.
 COMMON: list[dict[str, Any]] = [{}, {"weights": "unitary"}, {"phases_trainable": True}, {"unit_rows": True}]
 OPTIONS: dict[str, list[dict[str, Any]]] = {
-    mode: [*COMMON, {"weights": "unitary", "phases_trainable": True, "unit_rows": True}] for mode in MODES
+    mode: [
+        *COMMON,
+        {"weights": "unitary", "phases_trainable": True, "unit_rows": True},
+        {"split_inputs": True, "phases_trainable": True},
+    ]
+    for mode in MODES
 }
 FEATURE: list[dict[str, Any]] = [{"window": 3}, {"mix_slots": False}, {"position_values": True}, {"kv_heads": 1}]
 TOGETHER = {"window": 3, "mix_slots": False, "position_values": True, "phases_trainable": True, "unit_rows": True}
 OPTIONS["feature"] += [*FEATURE, TOGETHER, {"window": 2, "position_values": True, "weights": "unitary"}]
 OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "position_values": True}]
+OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "split_inputs": True}]
 
 # The eight variants of the paper, with every option; "representation" has no positions, and so one variant alone.
 VARIANTS = [
@@ -78,7 +84,9 @@ def tokens(n: int = LENGTH, *, batch: int = BATCH, seed: int = 3, dtype: torch.d
 
 def literal_phases(attention: Attention, x: Tensor) -> Tensor:
     """The unit complex numbers e^{i(ω·x + b)} of one sequence, ``(n, count)``."""
-    angles = x @ attention.phases.frequencies.T
+    parts = x.chunk(attention.phases.slots, dim=-1)
+    own = attention.phases.frequencies.chunk(attention.phases.slots)
+    angles = torch.cat([part @ frequencies.T for part, frequencies in zip(parts, own, strict=True)], dim=-1)
     return torch.exp(1j * (angles if attention.phases.offsets is None else angles + attention.phases.offsets))
 
 

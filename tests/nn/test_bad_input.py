@@ -64,6 +64,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "needs mode 'feature' and mix_slots=True, got mode 'feature' and mix_slots=False; leave kv_heads out",
     ),
+    "inputs that cannot be split": (
+        {"m": 3, "split_inputs": True},
+        ValueError,
+        "embed_dim 16 cannot be shared equally by 6 slots, as split_inputs wants; choose a multiple of 6, or another m",
+    ),
     "window of rows": (
         {"mode": "row", "window": 2},
         ValueError,

@@ -232,6 +232,22 @@ def test_phases_have_the_spread() -> None:
         assert torch.allclose(crossed, torch.diag(crossed.diag()), atol=1e-12)  # orthogonal
 
 
+def test_phases_of_split_inputs_have_the_spread_and_know_of_their_own_inputs_alone() -> None:
+    slots, spread = 4, 0.5
+    module = Phases(EMBED, EMBED, slots=slots, spread=spread, dtype=torch.float64)
+    squares = module.frequencies.square().sum(dim=-1)  # of as many normal numbers as a slot has inputs, over that many
+    own = EMBED // slots
+    assert abs(squares.mean() - spread**2) < STANDARD_ERRORS * spread**2 * (2 / own / EMBED) ** 0.5
+    for frequencies in module.frequencies.chunk(slots):
+        crossed = frequencies @ frequencies.T
+        assert torch.allclose(crossed, torch.diag(crossed.diag()), atol=1e-12)
+    x = torch.randn(EMBED, dtype=torch.float64, generator=generator())
+    reached = torch.func.jacrev(module)(x).abs().sum(dim=1) > 0
+    assert torch.equal(reached, torch.block_diag(*[torch.ones(own, own)] * slots) > 0)
+    mixed = torch.func.jacrev(Phases(EMBED, EMBED, dtype=torch.float64))(x).abs().sum(dim=1) > 0  # the control
+    assert mixed.all()
+
+
 def test_seeds_decide_the_frequencies_and_the_fixed_positions() -> None:
     for mode in ("feature", "bundle"):
         variant = {"mode": mode, "position_sharing": "different"}

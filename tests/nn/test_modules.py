@@ -179,11 +179,12 @@ def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
     assert not torch.allclose(coarse, want[0][..., 0], atol=0.1)
 
 
+@pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("learned", [False, True])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
-def test_derivatives_of_phases(shape: tuple[int, ...], learned: bool) -> None:
-    phases = Phases(5, 4, trainable=learned, dtype=torch.float64)
-    x = torch.randn(*shape, 5, dtype=torch.float64, generator=generator(), requires_grad=True)
+def test_derivatives_of_phases(shape: tuple[int, ...], learned: bool, slots: int) -> None:
+    phases = Phases(6, 4, slots=slots, trainable=learned, dtype=torch.float64)
+    x = torch.randn(*shape, 6, dtype=torch.float64, generator=generator(), requires_grad=True)
     given = [x, *phases.parameters()]
     if phases.offsets is not None:
         phases.offsets.data += 0.3
@@ -193,7 +194,8 @@ def test_derivatives_of_phases(shape: tuple[int, ...], learned: bool) -> None:
 
     assert torch.autograd.gradcheck(compute, given)
     assert torch.autograd.gradgradcheck(compute, given)
-    angles = x @ phases.frequencies.T + (0 if phases.offsets is None else phases.offsets)
+    angles = x @ torch.block_diag(*phases.frequencies.chunk(slots)).T
+    angles = angles if phases.offsets is None else angles + phases.offsets
     torch.testing.assert_close(compute(), torch.cat((angles.cos() - 0.4, angles.sin()), dim=-1))
     jacobian = torch.func.jacrev(lambda z: phases(z).sum(dim=-2))(x.detach())
     torch.testing.assert_close(jacobian, torch.func.jacfwd(lambda z: phases(z).sum(dim=-2))(x.detach()))

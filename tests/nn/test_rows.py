@@ -192,6 +192,19 @@ def test_the_operator_passes_torchs_own_checks(case: Case) -> None:
         torch.library.opcheck(torch.ops.ghrr.place_rows.default, (*given, *case.options.values()))
 
 
+@pytest.mark.parametrize("case", [Case(), Case(m=3, n=700), Case(m=24, window=1, n=200), Case(batch=0)], ids=str)
+def test_lines_to_sum(case: Case) -> None:
+    """As many as a kernel would give, and no fewer if there is no kernel."""
+    given: list[Any] = drawn(case, torch.float32)
+    arguments = (*given, *case.options.values())
+    grads = [torch.randn(x.shape, generator=generator(7)) for x in torch.ops.ghrr.place_rows(*arguments)]
+    lines = torch.ops.ghrr.place_rows_backward(*arguments, *grads)[1]
+    programs = math.ceil(case.n / module.tokens_of_a_line(given[0]))
+    assert lines.shape == (case.batch * programs, case.rows, (case.window - 1) * 2 * case.m + 1)
+    shapes = [x.to("meta") if isinstance(x, Tensor) else x for x in (*arguments, *grads)]
+    assert torch.ops.ghrr.place_rows_backward(*shapes)[1].shape == lines.shape
+
+
 def test_the_operator_has_no_gradient_of_turns() -> None:
     given, leaves = differentiable(drawn(Case()), 0, 2)
     with pytest.raises(NotImplementedError, match="there is no gradient of turns; use"):

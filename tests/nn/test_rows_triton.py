@@ -14,7 +14,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr.nn import rows as module
-from ghrr.nn.rows import in_torch, place_rows
+from ghrr.nn.rows import LONGEST_WINDOW, in_torch, place_rows, tokens_of_a_line
 from tests.helpers import generator, rounding
 from tests.nn.test_rows import Case, differentiable, drawn
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
@@ -135,6 +135,29 @@ def test_values_and_gradients(case: Case, dtype: torch.dtype, started: list[str]
     assert started == ["forward", "backward"]
 
 
+MEETINGS = [(window, 40) for window in range(1, LONGEST_WINDOW + 1)] + [
+    (3, 8),
+    (3, 9),
+    (3, 16),
+    (3, 17),
+    (8, 16),
+    (8, 17),
+]
+
+
+@pytest.mark.parametrize(("window", "n"), MEETINGS)
+def test_where_runs_and_programs_meet(window: int, n: int) -> None:
+    """Runs have 1, 8 or 16 tokens, and a program for gradients has 16 of these rows."""
+    case = Case(m=128, window=window, n=n, heads=1, batch=1)
+    assert tokens_of_a_line(torch.empty(case.batch, n, case.rows, 2 * case.m)) == 16
+    check(case, torch.float32)
+
+
+@pytest.mark.parametrize("n", [512, 513])
+def test_many_runs_of_a_program(n: int) -> None:
+    check(Case(n=n, heads=1, batch=1), torch.bfloat16)
+
+
 @SOME
 def test_half_precision(case: Case) -> None:
     check(case, torch.float16)
@@ -227,6 +250,18 @@ def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) 
         torch.library.opcheck(torch.ops.ghrr.place_rows.default, (*given, *Case().options.values()))
 
 
+def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ghrr.nn import rows_kernels
+
+    monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))
+    case = Case(m=128, n=17, heads=1)
+    given = [x if x is None else x.to(DEVICE) for x in [*drawn(case, torch.float32), *weights(case, torch.float32)]]
+    arguments = (*given[:4], *case.options.values(), *given[4:])
+    assert len(torch.ops.ghrr.place_rows_backward(*arguments)[1]) == 2 * case.batch
+    backward = torch.ops.ghrr.place_rows_backward.default
+    torch.library.opcheck(backward, arguments, test_utils=("test_schema", "test_faketensor"))
+
+
 @pytest.mark.parametrize("case", [Case(window=1), Case(m=32, window=3, n=64, heads=4, kv_heads=2)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dtype, started: list[str]) -> None:
@@ -243,7 +278,9 @@ def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dt
         out = f(*given)
         results.append([*out, *torch.autograd.grad(out, leaves, grads)])
         assert started == ["forward", "backward"]
-    torch.testing.assert_close(results[1], results[0], atol=0, rtol=0)
+    torch.testing.assert_close(results[1][:4], results[0][:4], atol=0, rtol=0)
+    for have, want in zip(results[1][4:], results[0][4:], strict=True):  # lines are summed in the compiler's order
+        assert_close(case, have, want.double().cpu(), terms=case.batch * case.n)
 
 
 @needs_gpu

@@ -40,6 +40,7 @@ class ModelConfig:
     position_values: bool = False
     phases_trainable: bool = False
     spread: float = 1.0
+    split_inputs: bool = False
     mix_slots: bool = True
     window: int = 1
     weights: str = "relaxed"
@@ -202,7 +203,7 @@ def _attention(config: ModelConfig, index: int) -> nn.Module:
 
 _OF_ATTENTION = (
     *("kv_heads", "m", "position_sharing", "position_trainable", "position_values"),
-    *("phases_trainable", "spread", "mix_slots", "window", "weights", "unit_rows"),
+    *("phases_trainable", "spread", "split_inputs", "mix_slots", "window", "weights", "unit_rows"),
 )
 
 

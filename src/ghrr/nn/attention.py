@@ -59,6 +59,8 @@ class Attention(nn.Module):
         Learn the frequencies of :math:`\Lambda`, which the paper keeps fixed.
     spread
         Standard deviation of the phases, in radians, for inputs of unit variance.
+    split_inputs
+        The phases of a slot come from features of its own, as many for each, and not from all ``embed_dim``.
     mix_slots
         In mode ``"feature"``, a head bundles its bindings with all slots of :math:`\Lambda`, of which there are as many
         as hold ``embed_dim`` phases; otherwise it has a slot of its own alone.
@@ -109,6 +111,7 @@ class Attention(nn.Module):
         position_values: bool = False,
         phases_trainable: bool = False,
         spread: float = 1.0,
+        split_inputs: bool = False,
         mix_slots: bool = True,
         window: int = 1,
         weights: str = "relaxed",
@@ -148,9 +151,15 @@ class Attention(nn.Module):
         mixed = mode == "feature" and mix_slots
         slots = -(-self.embed_dim // self.m) if mixed else self.num_heads
         self.slots = slots
+        if split_inputs and self.embed_dim % slots:
+            raise ValueError(
+                f"{name}: embed_dim {self.embed_dim} cannot be shared equally by {slots} slots, as split_inputs wants; "
+                f"choose a multiple of {slots}, or another m"
+            )
         self.phases = Phases(
             self.embed_dim,
             slots * self.m,
+            slots=slots if split_inputs else 1,
             spread=spread,
             trainable=phases_trainable,
             seed=seed,

@@ -2,14 +2,20 @@ r"""The diagonal part of an encoding, :math:`\Lambda(x) = \mathrm{diag}(e^{i \om
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ghrr._checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.ops.choice import only_torch_takes
+from ghrr.ops.choice import allows, give_up, only_torch_takes
+
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+_MULTIPLE = 16  # of what tensor cores multiply
+_TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 
 
 class FullPrecision(nn.Module):
@@ -36,13 +42,18 @@ class FullPrecision(nn.Module):
 class Phases(FullPrecision):
     r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input, as real pairs.
 
-    The frequencies :math:`\omega` are drawn once, each run of ``inputs`` of them orthogonal, and stay fixed as in the
-    paper, or start there and are learned together with offsets b, which are zero at first.
+    The frequencies :math:`\omega` are drawn once, each run of ``inputs / slots`` of them orthogonal, and stay fixed as
+    in the paper, or start there and are learned together with offsets b, which are zero at first.
+
+    On a GPU with triton, fixed phases are one kernel behind the operator ``ghrr::phases``, where sizes are multiples of
+    16; it has first derivatives alone, which are one more kernel for inputs that are split.
 
     Parameters
     ----------
     inputs, count
         Features of the input; phases.
+    slots
+        Split the input and the phases in so many parts, and let those of a part depend on its own features alone.
     spread
         Standard deviation of the phases, in radians, for inputs of zero mean and unit variance. A small spread makes
         :math:`\lambda` nearly linear in x, a large one makes far inputs unlike each other.
@@ -72,14 +83,16 @@ class Phases(FullPrecision):
         inputs: int,
         count: int,
         *,
+        slots: int = 1,
         spread: float = 1.0,
         trainable: bool = False,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        drawn = draw_frequencies(SPECTRA["rbf"], count, inputs, features="orthogonal", seed=seed, label="attention")
-        frequencies = (drawn * spread / inputs**0.5).to(dtype)
+        self.slots, own = slots, inputs // slots
+        drawn = draw_frequencies(SPECTRA["rbf"], count, own, features="orthogonal", seed=seed, label="attention")
+        frequencies = (drawn * spread / own**0.5).to(dtype)
         if trainable:
             self.frequencies = nn.Parameter(frequencies)
             self.offsets = nn.Parameter(torch.zeros(count, dtype=dtype))
@@ -97,14 +110,29 @@ class Phases(FullPrecision):
             given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
             tensors = [tensor for tensor in given if tensor is not None]
             if only_torch_takes(*tensors) or torch._C._are_functorch_transforms_active():
-                return _side_by_side(*given, mean, dtype)
-            out: Tensor = _SideBySide.apply(*given, mean, dtype)  # type: ignore[no-untyped-call]
+                return _side_by_side(*given, self.slots, mean, dtype)
+            if self.offsets is None and not self.frequencies.requires_grad and _fits(*given[:2], self.slots, dtype):
+                flat: Tensor = _phases(given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype)
+                return flat.view(*x.shape[:-1], flat.shape[-1])
+            out: Tensor = _SideBySide.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
             return out
 
 
-def _side_by_side(x: Tensor, frequencies: Tensor, offsets: Tensor | None, mean: float, dtype: torch.dtype) -> Tensor:
-    angles = nn.functional.linear(x, frequencies, offsets)
+def _side_by_side(  # noqa: PLR0917
+    x: Tensor, frequencies: Tensor, offsets: Tensor | None, slots: int, mean: float, dtype: torch.dtype
+) -> Tensor:
+    if slots == 1:
+        angles = nn.functional.linear(x, frequencies, offsets)
+    else:
+        angles = _apart(x, slots, frequencies.unflatten(0, (slots, -1)).mT)  # type: ignore[no-untyped-call]
+        angles = angles if offsets is None else angles + offsets
     return torch.cat((angles.cos() - mean, angles.sin()), dim=-1).to(dtype)
+
+
+def _apart(x: Tensor, slots: int, matrices: Tensor) -> Tensor:
+    """Products of the parts of x with a matrix each."""
+    product: Tensor = torch.einsum("...si,sij->...sj", x.unflatten(-1, (slots, -1)), matrices)  # type: ignore[no-untyped-call]
+    return product.flatten(-2)
 
 
 class _SideBySide(torch.autograd.Function):
@@ -116,20 +144,124 @@ class _SideBySide(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917
-        ctx: Any, x: Tensor, frequencies: Tensor, offsets: Tensor | None, mean: float, dtype: torch.dtype
+        ctx: Any, x: Tensor, frequencies: Tensor, offsets: Tensor | None, slots: int, mean: float, dtype: torch.dtype
     ) -> Tensor:
-        out = _side_by_side(x, frequencies, offsets, mean, dtype)
+        out = _side_by_side(x, frequencies, offsets, slots, mean, dtype)
         ctx.save_for_backward(out, frequencies, x if ctx.needs_input_grad[1] else None)
-        ctx.mean = mean
+        ctx.slots, ctx.mean = slots, mean
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         out, frequencies, x = ctx.saved_tensors
-        cosines, sines = out.to(frequencies.dtype).chunk(2, dim=-1)
-        by_cosine, by_sine = gradients[0].to(frequencies.dtype).chunk(2, dim=-1)
-        by_angle = by_sine * (cosines + ctx.mean) - by_cosine * sines
-        flat, needs = by_angle.reshape(-1, by_angle.shape[-1]), ctx.needs_input_grad
-        by_x = (by_angle.to(out.dtype) @ frequencies.to(out.dtype)).to(frequencies.dtype) if needs[0] else None
-        by_frequencies = flat.T @ x.reshape(-1, x.shape[-1]) if needs[1] else None
-        return by_x, by_frequencies, flat.sum(dim=0) if needs[2] else None, None, None
+        by_angle, needs = _by_angle(gradients[0], out, ctx.mean, frequencies.dtype), ctx.needs_input_grad
+        by_x = _by_input(by_angle, frequencies, ctx.slots, out.dtype) if needs[0] else None
+        by_frequencies = None
+        if needs[1]:
+            angles, inputs = (y.reshape(-1, ctx.slots, y.shape[-1] // ctx.slots) for y in (by_angle, x))
+            by_frequencies = torch.einsum("nsj,nsi->sji", angles, inputs).flatten(0, 1)
+        by_offsets = by_angle.reshape(-1, by_angle.shape[-1]).sum(dim=0) if needs[2] else None
+        return by_x, by_frequencies, by_offsets, None, None, None
+
+
+def _by_angle(grad: Tensor, out: Tensor, mean: float, dtype: torch.dtype) -> Tensor:
+    cosines, sines = out.to(dtype).chunk(2, dim=-1)
+    by_cosine, by_sine = grad.to(dtype).chunk(2, dim=-1)
+    return by_sine * (cosines + mean) - by_cosine * sines
+
+
+def _by_input(by_angle: Tensor, frequencies: Tensor, slots: int, dtype: torch.dtype) -> Tensor:
+    rounded = by_angle.to(dtype), frequencies.to(dtype)
+    if slots == 1:
+        return (rounded[0] @ rounded[1]).to(frequencies.dtype)
+    matrices = rounded[1].unflatten(0, (slots, -1))  # type: ignore[no-untyped-call]
+    return _apart(rounded[0], slots, matrices).to(frequencies.dtype)
+
+
+def _fits(x: Tensor, frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
+    """Whether there are kernels for these, and they may be used."""
+    if not (_TRITON_INSTALLED and _on_gpu(x) and allows("triton")):
+        return False
+    if x.dtype != torch.float32 or frequencies.dtype != torch.float32 or dtype not in _DTYPES:
+        return False
+    return len(frequencies) // slots % _MULTIPLE == 0 and frequencies.shape[1] % _MULTIPLE == 0
+
+
+def _on_gpu(x: Tensor) -> bool:
+    return x.is_cuda
+
+
+@torch.library.custom_op("ghrr::phases", mutates_args=())
+def _phases(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
+    _check("ghrr::phases", x, frequencies, slots)
+    if _fits(x, frequencies, slots, dtype):
+        try:
+            from ghrr.nn import phases_kernels  # noqa: PLC0415 (triton takes long to import)
+
+            return phases_kernels.forward(x, frequencies, slots, mean, dtype)
+        except Exception as error:  # whatever a compiler may raise
+            give_up("triton", error)
+    return _side_by_side(x, frequencies, None, slots, mean, dtype)
+
+
+@torch.library.custom_op("ghrr::phases_backward", mutates_args=())
+def _phases_backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
+    operation = "ghrr::phases_backward"
+    _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
+    if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
+        raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
+    if _fits(frequencies, frequencies, slots, out.dtype):
+        try:
+            from ghrr.nn import phases_kernels  # noqa: PLC0415 (triton takes long to import)
+
+            return phases_kernels.backward(grad, out, frequencies, slots, mean)
+        except Exception as error:  # whatever a compiler may raise
+            give_up("triton", error)
+    return _by_input(_by_angle(grad, out, mean, frequencies.dtype), frequencies, slots, out.dtype)
+
+
+@_phases.register_fake
+def _shape(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
+    return x.new_empty(len(x), 2 * len(frequencies), dtype=dtype)
+
+
+@_phases_backward.register_fake
+def _shape_of_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
+    return frequencies.new_empty(len(out), slots * frequencies.shape[1])
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, frequencies, ctx.slots, ctx.mean, _ = inputs
+    ctx.save_for_backward(output, frequencies)
+
+
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    out, frequencies = ctx.saved_tensors
+    if ctx.needs_input_grad[1]:
+        raise NotImplementedError("ghrr::phases: there is no gradient of frequencies; use ghrr.nn.phases.Phases")
+    if ctx.slots == 1:  # one large product, at which torch is better
+        by_angle = _by_angle(grad, out, ctx.mean, frequencies.dtype)
+        return _by_input(by_angle, frequencies, 1, out.dtype), None, None, None, None
+    return _phases_backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
+
+
+def _refuse(ctx: Any, *gradients: Tensor) -> None:
+    raise NotImplementedError("ghrr::phases: kernels have first derivatives alone; use ghrr.backend('torch')")
+
+
+_phases.register_autograd(_differentiate, setup_context=_remember)
+_phases_backward.register_autograd(_refuse)
+
+
+def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: int | None = None) -> None:
+    if frequencies.ndim != 2 or slots < 1 or len(frequencies) % slots:
+        raise ValueError(
+            f"{operation}: frequencies must have shape (phases, inputs of a slot), phases a multiple of slots={slots}, "
+            f"got {describe(frequencies)}"
+        )
+    columns = slots * frequencies.shape[1] if columns is None else columns
+    if x.ndim != 2 or x.shape[1] != columns or x.device != frequencies.device:
+        raise ValueError(
+            f"{operation}: expected shape (n, {columns}) on {frequencies.device} for frequencies "
+            f"{describe(frequencies)} and slots={slots}, got {describe(x)} on {x.device}"
+        )

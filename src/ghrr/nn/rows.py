@@ -154,7 +154,10 @@ def _place_rows_backward(  # noqa: PLR0917
     gk: Tensor,
     gv: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of rows, and for each row those of its taps and, last, of its scale: ``(R, (T - 1) 2m + 1)``."""
+    """The gradient of rows, and lines to sum: for each row those of its taps and, last, of its scale.
+
+    Lines have shape ``(lines, R, (T - 1) 2m + 1)``; a compiler sums them together with what it does next.
+    """
     operation = "ghrr::place_rows_backward"
     _check(operation, rows, taps, turns, log_scale, heads, kv_heads)
     for name, grad, count in (("gq", gq, heads), ("gk", gk, kv_heads), ("gv", gv, kv_heads)):
@@ -162,8 +165,8 @@ def _place_rows_backward(  # noqa: PLR0917
         if grad.shape != shape or grad.dtype != rows.dtype or grad.device != rows.device:
             raise ValueError(f"{operation}: {name} must be like rows and of shape {shape}, got {describe(grad)}")
     given = (rows, taps, turns, log_scale, heads, kv_heads, unit, gq, gk, gv)
-    grad_rows, sums = _computed("backward", _backward, *given)
-    return grad_rows, sums
+    grad_rows, lines = _computed("backward", _backward, *given)
+    return grad_rows, lines
 
 
 def _computed(kernel: str, fallback: Callable[..., tuple[Tensor, ...]], *given: Any) -> tuple[Tensor, ...]:
@@ -192,7 +195,19 @@ def _backward(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tenso
     grad_rows, grad_taps, grad_scale = pull(grads)
     scale = torch.nn.functional.pad(grad_scale, (0, rows.shape[2] - len(log_scale)))
     sums = torch.cat((grad_taps.transpose(0, 1).flatten(1), scale[:, None]), dim=1)
-    return grad_rows.contiguous(), sums.to(torch.promote_types(rows.dtype, torch.float32))
+    lines = torch.nn.functional.pad(sums[None], (0, 0, 0, 0, 0, line_count(rows) - 1))  # all in the first
+    return grad_rows.contiguous(), lines.to(torch.promote_types(rows.dtype, torch.float32))
+
+
+def line_count(rows: Tensor) -> int:
+    """How many lines ``ghrr::place_rows_backward`` gives."""
+    batch, n = rows.shape[:2]
+    return batch * -(-n // tokens_of_a_line(rows))
+
+
+def tokens_of_a_line(rows: Tensor) -> int:
+    """How many tokens of a sequence one program of the kernel for gradients has."""
+    return max(16, 4096 // rows.shape[3])
 
 
 @_place_rows.register_fake
@@ -206,9 +221,8 @@ def _shapes(rows: Tensor, taps: Any, turns: Any, log_scale: Any, heads: int, kv_
 def _shapes_of_gradients(rows: Tensor, taps: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
     count, features = rows.shape[2:]
     width = (0 if taps is None else len(taps)) * features + 1
-    return rows.new_empty(rows.shape), rows.new_empty(
-        count, width, dtype=torch.promote_types(rows.dtype, torch.float32)
-    )
+    exact = torch.promote_types(rows.dtype, torch.float32)
+    return rows.new_empty(rows.shape), rows.new_empty(line_count(rows), count, width, dtype=exact)
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Three) -> None:
@@ -221,7 +235,8 @@ def _differentiate(ctx: Any, gq: Tensor, gk: Tensor, gv: Tensor) -> tuple[Tensor
     rows, taps, turns, log_scale = ctx.saved_tensors
     if ctx.needs_input_grad[2]:
         raise NotImplementedError("ghrr::place_rows: there is no gradient of turns; use ghrr.nn.rows.place_rows")
-    grad_rows, sums = _place_rows_backward(rows, taps, turns, log_scale, *ctx.options, gq, gk, gv)
+    grad_rows, lines = _place_rows_backward(rows, taps, turns, log_scale, *ctx.options, gq, gk, gv)
+    sums = lines.sum(dim=0)
     grad_taps = None
     if taps is not None:
         grad_taps = sums[:, :-1].reshape(taps.shape[1], len(taps), taps.shape[2]).transpose(0, 1).to(taps.dtype)

@@ -2,9 +2,13 @@
 
 A program has one row of some tokens of one sequence, and its neighbours have the next rows of the same tokens. Queries,
 keys and values take branches of their own. Forward it reads rows as often as the window is long, all but once from a
-cache. Backward it computes them again: the gradient of token t needs those of bundled rows t to t + T - 1, and these
-need rows from t - T + 1 on. What a program knows of the gradients of taps and scale it leaves in a line of its own:
-lines are always summed in the same order.
+cache.
+
+Backward a program walks along several runs of tokens at once, one token of each at a step. There it computes the
+bundled row again, and its gradient; this goes into the gradients of the rows in the window, which it carries along with
+those rows, and the one that is whole then is written. The last rows of a run need the first tokens of the next, so it
+walks on as far as a window reaches. Its share of the gradients of taps and scale, from its own tokens alone, it leaves
+in a line of its own; lines are summed outside, always in the same order.
 
 An operand is the place of its first token and the step to the next. Coverage cannot see into compiled code, hence the
 marks; ``tests/nn`` compares what it computes with torch.
@@ -21,12 +25,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ghrr.nn.rows import EPSILON
+from ghrr.nn.rows import EPSILON, LONGEST_WINDOW, line_count, tokens_of_a_line
 
 _EPSILON = tl.constexpr(EPSILON)
-# Complex numbers of one program: eight in each thread of so many warps.
+# Complex numbers of one program forward: eight in each thread of so many warps.
 _NUMBERS, _WARPS = 1024, 4
 _FEWEST_TOKENS = 8
+# Backward, for windows up to so long: tokens of a run, and warps. Long runs repeat little at their ends. The longer a
+# window, the more rows a thread carries along, and the fewer numbers of each it should have: here 8, 4, 2 or 1.
+_RUNS = ((1, 1, 8), (3, 8, 2), (6, 16, 2), (LONGEST_WINDOW, 16, 4))
 
 
 @triton.jit
@@ -40,11 +47,11 @@ def _load(x, tokens, n, M: tl.constexpr):  # pragma: no cover
 
 
 @triton.jit
-def _store(out, re, im, tokens, n, M: tl.constexpr):  # pragma: no cover
-    inside = (tokens < n)[:, None]
+def _store(out, y, tokens, inside, M: tl.constexpr):  # pragma: no cover
+    inside = inside[:, None]
     place = out[0] + tokens.to(tl.int64)[:, None] * out[1] + tl.arange(0, M)[None, :]
-    tl.store(place, re.to(out[0].dtype.element_ty), mask=inside)
-    tl.store(place + M, im.to(out[0].dtype.element_ty), mask=inside)
+    tl.store(place, y[0].to(out[0].dtype.element_ty), mask=inside)
+    tl.store(place + M, y[1].to(out[0].dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -54,20 +61,33 @@ def _tap(taps, lag, M: tl.constexpr):  # pragma: no cover
 
 
 @triton.jit
-def _bundled(x, taps, tokens, n, M: tl.constexpr, T: tl.constexpr):  # pragma: no cover
-    """Rows plus earlier rows times taps."""
-    re, im = _load(x, tokens, n, M)
-    for lag in tl.static_range(1, T):
-        a_re, a_im = _tap(taps, lag, M)
-        x_re, x_im = _load(x, tokens - lag, n, M)
-        re += a_re * x_re - a_im * x_im
-        im += a_re * x_im + a_im * x_re
+def _plus_product(sums, a, b):  # pragma: no cover
+    """Sums plus products, each number by two instructions."""
+    re, im = sums
+    re += a[0] * b[0]
+    im += a[0] * b[1]
+    re -= a[1] * b[1]
+    im += a[1] * b[0]
     return re, im
 
 
 @triton.jit
+def _conjugate(a):  # pragma: no cover
+    return a[0], -a[1]
+
+
+@triton.jit
+def _bundled(x, taps, tokens, n, M: tl.constexpr, T: tl.constexpr):  # pragma: no cover
+    """Rows plus earlier rows times taps."""
+    y = _load(x, tokens, n, M)
+    for lag in tl.static_range(1, T):
+        y = _plus_product(y, _tap(taps, lag, M), _load(x, tokens - lag, n, M))
+    return y
+
+
+@triton.jit
 def _inverse_length(re, im, M: tl.constexpr):  # pragma: no cover
-    return tl.rsqrt(tl.sum(re * re + im * im, axis=1) * (0.5 / M) + _EPSILON)[:, None]
+    return tl.rsqrt(tl.sum(re * re + im * im, axis=1) * (0.5 / M) + _EPSILON)
 
 
 @triton.jit
@@ -87,7 +107,7 @@ def _place(
 ):  # pragma: no cover
     re, im = _bundled(x, taps, tokens, n, M, T)
     if UNIT:
-        inverse = _inverse_length(re, im, M)
+        inverse = _inverse_length(re, im, M)[:, None]
         re *= inverse
         im *= inverse
     if SCALED:
@@ -99,7 +119,7 @@ def _place(
         turned = re * c - im * s
         im = re * s + im * c
         re = turned
-    _store(out, re, im, tokens, n, M)
+    _store(out, (re, im), tokens, tokens < n, M)
 
 
 @triton.jit
@@ -146,10 +166,10 @@ def place(
 @triton.jit
 def _pulled(
     g,
-    x,
+    xs,
     taps,
     turns,
-    log_scale,
+    scale,
     tokens,
     n,
     M: tl.constexpr,
@@ -166,22 +186,23 @@ def _pulled(
         im = im * c - re * s
         re = turned
     along = tl.zeros_like(tokens).to(tl.float32)
-    if SCALED:
-        scale = tl.exp(tl.load(log_scale))
-        re *= scale
-        im *= scale
     if UNIT or SCALED:
-        y_re, y_im = _bundled(x, taps, tokens, n, M, T)
+        y = xs[0]
+        for lag in tl.static_range(1, T):
+            y = _plus_product(y, _tap(taps, lag, M), xs[lag])
+        y_re, y_im = y
+        along = tl.sum(re * y_re + im * y_im, axis=1) * scale
         if UNIT:
             inverse = _inverse_length(y_re, y_im, M)
-            y_re *= inverse
-            y_im *= inverse
-        along = tl.sum(re * y_re + im * y_im, axis=1)
-        if UNIT:
-            mean = (along * (0.5 / M))[:, None]
-            re = (re - y_re * mean) * inverse
-            im = (im - y_im * mean) * inverse
-    return re, im, along
+            along *= inverse
+            ahead = (scale * inverse)[:, None]
+            back = (along * inverse * inverse * (0.5 / M))[:, None]
+            re = re * ahead - y_re * back
+            im = im * ahead - y_im * back
+        else:
+            re *= scale
+            im *= scale
+    return (re, im), along
 
 
 @triton.jit
@@ -193,30 +214,50 @@ def _pull(
     taps,
     turns,
     log_scale,
-    tokens,
+    starts,
     n,
     M: tl.constexpr,
     T: tl.constexpr,
     UNIT: tl.constexpr,
     SCALED: tl.constexpr,
     TURNED: tl.constexpr,
+    RUNS: tl.constexpr,
+    LENGTH: tl.constexpr,
 ):  # pragma: no cover
-    re, im, along = _pulled(g, x, taps, turns, log_scale, tokens, n, M, T, UNIT, SCALED, TURNED)
-    for lag in range(1, T):
-        x_re, x_im = _load(x, tokens - lag, n, M)
-        place = line + (lag - 1) * (2 * M) + tl.arange(0, M)
-        tl.store(place, tl.sum(re * x_re + im * x_im, axis=0))
-        tl.store(place + M, tl.sum(im * x_re - re * x_im, axis=0))
+    zeros = tl.zeros((RUNS, M), tl.float32)
+    before, partial, sums, total = (), (), (), tl.zeros((RUNS,), tl.float32)
+    for lag in tl.static_range(1, T):
+        before += (_load(x, starts - lag, n, M),)
+        partial += ((zeros, zeros),)
+        sums += ((zeros, zeros),)
+    scale = 1.0
     if SCALED:
-        tl.store(line + (T - 1) * (2 * M), tl.sum(along, axis=0))
+        scale = tl.exp(tl.load(log_scale))
+    for step in range(LENGTH + T - 1):
+        tokens = starts + step
+        xs = (_load(x, tokens, n, M),)
+        xs += before
+        p, along = _pulled(g, xs, taps, turns, scale, tokens, n, M, T, UNIT, SCALED, TURNED)
+        if step < LENGTH:  # later tokens are the next run's
+            total += along
+            counted = ()
+            for lag in tl.static_range(1, T):
+                counted += (_plus_product(sums[lag - 1], _conjugate(xs[lag]), p),)
+            sums = counted
+        spread = (p,)
+        for lag in tl.static_range(1, T):
+            spread += (_plus_product(partial[lag - 1], _conjugate(_tap(taps, lag, M)), p),)
+        whole = tokens - (T - 1)
+        _store(out, spread[T - 1], whole, (whole >= starts) & (whole < n), M)
+        partial, before = spread[:-1], xs[:-1]
+    for lag in tl.static_range(1, T):
+        place = line + (lag - 1) * (2 * M) + tl.arange(0, M)
+        tl.store(place, tl.sum(sums[lag - 1][0], axis=0))
+        tl.store(place + M, tl.sum(sums[lag - 1][1], axis=0))
+    if SCALED:
+        tl.store(line + (T - 1) * (2 * M), tl.sum(total, axis=0))
     else:
         tl.store(line + (T - 1) * (2 * M), 0.0)
-    for lag in range(1, T):
-        g_re, g_im, _ = _pulled(g, x, taps, turns, log_scale, tokens + lag, n, M, T, UNIT, SCALED, TURNED)
-        a_re, a_im = _tap(taps, lag, M)
-        re += a_re * g_re + a_im * g_im
-        im += a_re * g_im - a_im * g_re
-    _store(out, re, im, tokens, n, M)
 
 
 @triton.jit
@@ -243,14 +284,15 @@ def pull(
     T: tl.constexpr,
     UNIT: tl.constexpr,
     TURN_VALUES: tl.constexpr,
-    BLOCK: tl.constexpr,
+    RUNS: tl.constexpr,
+    LENGTH: tl.constexpr,
 ):  # pragma: no cover
     """The gradient of rows, and in each program's line its share of those of taps and of the logarithm of the scale."""
     R: tl.constexpr = HEADS + 2 * KV_HEADS
     program = tl.program_id(0)
     r = (program % R).to(tl.int64)
     batch = (program // R // blocks).to(tl.int64)
-    tokens = program // R % blocks * BLOCK + tl.arange(0, BLOCK)
+    starts = (program // R % blocks * RUNS + tl.arange(0, RUNS)) * LENGTH
     x = (rows + batch * steps[0] + r * steps[2], steps[1])
     a = (taps + r * (2 * M), R * 2 * M)
     turn = (turns + r * turns_steps[0], turns_steps[1])
@@ -258,13 +300,13 @@ def pull(
     line = lines + program.to(tl.int64) * ((T - 1) * 2 * M + 1)
     if r < HEADS:
         g = (gq + batch * gq_steps[0] + r * gq_steps[2], gq_steps[1])
-        _pull(out, line, g, x, a, turn, log_scale + r, tokens, n, M, T, UNIT, True, True)
+        _pull(out, line, g, x, a, turn, log_scale + r, starts, n, M, T, UNIT, True, True, RUNS, LENGTH)
     elif r < HEADS + KV_HEADS:
         g = (gk + batch * gk_steps[0] + (r - HEADS) * gk_steps[2], gk_steps[1])
-        _pull(out, line, g, x, a, turn, log_scale, tokens, n, M, T, UNIT, False, True)
+        _pull(out, line, g, x, a, turn, log_scale, starts, n, M, T, UNIT, False, True, RUNS, LENGTH)
     else:
         g = (gv + batch * gv_steps[0] + (r - HEADS - KV_HEADS) * gv_steps[2], gv_steps[1])
-        _pull(out, line, g, x, a, turn, log_scale, tokens, n, M, T, False, False, TURN_VALUES)
+        _pull(out, line, g, x, a, turn, log_scale, starts, n, M, T, False, False, TURN_VALUES, RUNS, LENGTH)
 
 
 def forward(
@@ -272,7 +314,9 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, n, _, features = rows.shape
     q, k, v = (_empty((batch, n, count, features), rows) for count in (heads, kv_heads, kv_heads))
-    _launch(place, (q, k, v), rows, taps, turns, log_scale, heads, kv_heads, unit)
+    block = max(_FEWEST_TOKENS, min(2 * _NUMBERS // features, triton.next_power_of_2(n)))
+    sizes = {"BLOCK": block, "num_warps": _WARPS}
+    _launch(place, (q, k, v), rows, taps, turns, log_scale, heads, kv_heads, unit, -(-n // block), sizes)
     return q, k, v
 
 
@@ -286,13 +330,18 @@ def backward(
     unit: bool,
     *g: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    batch, _, count, features = rows.shape
-    width = (0 if taps is None else len(taps)) * features + 1
+    n, count, features = rows.shape[1:]
+    window = 1 if taps is None else len(taps) + 1
     grad_rows = _empty(rows.shape, rows)
-    lines = _empty((batch * _blocks(rows)[1], count, width), log_scale)
+    lines = _empty((line_count(rows), count, (window - 1) * features + 1), log_scale)
     grads = [part for grad in g for part in _with_steps(grad)]
-    _launch(pull, (grad_rows, lines, *grads), rows, taps, turns, log_scale, heads, kv_heads, unit)
-    return grad_rows, lines.sum(dim=0)
+    length, warps = next(sizes for longest, *sizes in _RUNS if window <= longest)
+    tokens = tokens_of_a_line(rows)
+    runs = min(tokens // length, triton.next_power_of_2(-(-n // length)))
+    sizes = {"RUNS": runs, "LENGTH": length, "num_warps": warps}
+    own = (grad_rows, lines, *grads)
+    _launch(pull, own, rows, taps, turns, log_scale, heads, kv_heads, unit, -(-n // tokens), sizes)
+    return grad_rows, lines
 
 
 def _launch(
@@ -305,10 +354,11 @@ def _launch(
     heads: int,
     kv_heads: int,
     unit: bool,
+    blocks: int,
+    sizes: dict[str, int],
 ) -> None:
-    """Start a kernel, unless there is nothing to compute."""
+    """Start a kernel, so many programs for each row of a sequence, unless there is nothing to compute."""
     batch, n, count, features = rows.shape
-    block, blocks = _blocks(rows)
     if batch * blocks == 0:
         return
     with torch.cuda.device_of(rows):
@@ -326,16 +376,8 @@ def _launch(
             T=1 if taps is None else len(taps) + 1,
             UNIT=unit,
             TURN_VALUES=len(turns) == count,
-            BLOCK=block,
-            num_warps=_WARPS,
+            **sizes,
         )
-
-
-def _blocks(rows: Tensor) -> tuple[int, int]:
-    """Tokens of one program, and how many programs that makes of a sequence."""
-    n, features = rows.shape[1], rows.shape[3]
-    block = max(_FEWEST_TOKENS, min(2 * _NUMBERS // features, triton.next_power_of_2(n)))
-    return block, -(-n // block)
 
 
 def _with_steps(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:

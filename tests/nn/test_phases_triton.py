@@ -1,0 +1,245 @@
+"""The kernels of triton for phases equal torch, values and gradients, and write nothing beside their results.
+
+They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.nn import phases as module
+from ghrr.nn.phases import Phases
+from tests.helpers import generator, rounding
+from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
+
+COMPILER = "inductor" if DEVICE == "cuda" else "aot_eager"
+# The interpreter cuts numbers off where a GPU rounds to the nearest.
+UNITS = 0.5 if DEVICE == "cuda" else 1.0
+needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+MEAN = 0.4
+
+
+class Case(NamedTuple):
+    """Sizes of a call."""
+
+    inputs: int = 32
+    count: int = 48
+    slots: int = 1
+    shape: tuple[int, ...] = (2, 5)
+    spread: float = 1.0
+
+
+EVERY = pytest.mark.parametrize(
+    "case",
+    [
+        *[Case(shape=shape) for shape in [(), (1,), (64,), (65,), (3, 50), (0,)]],
+        *[Case(inputs, count) for inputs, count in [(16, 16), (96, 256), (256, 80)]],
+        *[
+            Case(slots * inputs, slots * count, slots)
+            for slots, inputs, count in [(2, 16, 48), (8, 32, 32), (3, 128, 16)]
+        ],
+        Case(spread=1000.0),
+    ],
+    ids=str,
+)
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
+    from ghrr.nn import phases_kernels
+
+    names: list[str] = []
+    buffers: list[Tensor] = []
+    launch, empty = phases_kernels._launch, guarded(buffers)
+
+    def noted(kernel: Any, *rest: Any, **options: Any) -> None:
+        names.append("forward" if kernel is phases_kernels.turn else "backward")
+        launch(kernel, *rest, **options)
+
+    monkeypatch.setattr(phases_kernels, "_launch", noted)
+    monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: empty(shape, like.to(dtype)))
+    monkeypatch.setattr(module, "_on_gpu", lambda _: True)
+    with ghrr.backend("triton"):
+        yield names
+    assert_untouched(buffers)
+
+
+def layer(case: Case) -> Phases:
+    return Phases(case.inputs, case.count, slots=case.slots, spread=case.spread).to(DEVICE)
+
+
+def drawn(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Inputs, and the gradient of the result."""
+    x = torch.randn(*case.shape, case.inputs, generator=generator(1))
+    return x.to(DEVICE), torch.randn(*case.shape, 2 * case.count, generator=generator(2)).to(DEVICE, dtype)
+
+
+def expected(case: Case, x: Tensor, grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Angles and phases in double precision, and the gradient of the input by the phases as they were rounded."""
+    f = layer(case).frequencies.double()
+    parts = x.double().unflatten(-1, (case.slots, -1))  # type: ignore[no-untyped-call]
+    angles = torch.einsum("...si,sji->...sj", parts, f.unflatten(0, (case.slots, -1))).flatten(-2)  # type: ignore[no-untyped-call]
+    c, s = out.double().chunk(2, dim=-1)
+    by_c, by_s = grad.double().chunk(2, dim=-1)
+    by_angle = (by_s * (c + MEAN) - by_c * s).unflatten(-1, (case.slots, -1))  # type: ignore[no-untyped-call]
+    by_x = torch.einsum("...sj,sji->...si", by_angle, f.unflatten(0, (case.slots, -1))).flatten(-2)  # type: ignore[no-untyped-call]
+    return angles, torch.cat((angles.cos() - MEAN, angles.sin()), dim=-1), by_x
+
+
+def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = lambda x: x) -> None:
+    x, grad = drawn(case, dtype)
+    leaf = layout(x).detach().requires_grad_()
+    out = layer(case).side_by_side(leaf, MEAN, dtype)
+    assert out.dtype == dtype
+    angles, want, by_x = expected(case, x, grad, out.detach())
+    eps = torch.finfo(dtype).eps
+    size = float(angles.abs().max()) if angles.numel() else 0.0
+    slack = rounding(torch.float32, terms=case.inputs // case.slots, scale=1 + size)
+    assert ((out.detach().double() - want).abs() <= UNITS * eps * want.abs() + slack).all()
+    got = torch.autograd.grad(out, leaf, layout(grad))[0]
+    assert got.dtype == torch.float32
+    # Both factors of a product are rounded once; errors add up as if all had one sign.
+    phases, scale = (
+        case.count // case.slots,
+        float(layer(case).frequencies.abs().max() * grad.double().abs().max()) if grad.numel() else 0.0,
+    )
+    bound = 2 * UNITS * eps * phases * 2 * scale + rounding(torch.float32, terms=phases, scale=4 * phases * scale)
+    assert ((got.double() - by_x).abs() <= bound).all()
+
+
+@EVERY
+@DTYPES
+def test_values_and_gradients(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+    check(case, dtype)
+    assert started == kernels(case)
+
+
+def kernels(case: Case) -> list[str]:
+    """What is started: gradients of inputs that are not split are left to torch."""
+    return ["forward"] if case.slots == 1 else ["forward", "backward"]
+
+
+def features_apart(x: Tensor) -> Tensor:
+    return x.movedim(-1, 0).contiguous().movedim(0, -1)
+
+
+def wide(x: Tensor) -> Tensor:
+    """NaN before and after all features."""
+    return torch.nn.functional.pad(x, (3, 2), value=torch.nan)[..., 3:-2]
+
+
+@pytest.mark.parametrize("layout", [features_apart, wide])
+@DTYPES
+def test_every_layout(layout: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
+    check(Case(shape=(70,)), dtype, layout)
+    check(Case(32, 32, 2, shape=(3, 4)), dtype, layout)
+
+
+@pytest.mark.parametrize("place", ["frequency", "mean"])
+@DTYPES
+def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: kernels get one frequency with the other sign, or another mean."""
+    from ghrr.nn import phases_kernels
+
+    launch = phases_kernels._launch
+
+    def changed(kernel: Any, given: tuple[Any, ...], frequencies: Tensor, *rest: Any, **options: Any) -> None:
+        other = frequencies.clone()
+        other[3, 5:] *= -1
+        given = tuple(
+            (other if place == "frequency" else x) if isinstance(x, Tensor) and x.shape == other.shape else x
+            for x in given
+        )
+        given = tuple(x * 1.05 if place == "mean" and isinstance(x, float) else x for x in given)
+        launch(kernel, given, frequencies, *rest, **options)
+
+    for case in (Case(), Case(32, 32, 2)):
+        check(case, dtype)
+    monkeypatch.setattr(phases_kernels, "_launch", changed)
+    for case in (Case(), Case(32, 32, 2)):
+        with pytest.raises(AssertionError):
+            check(case, dtype)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of the interpreter
+def test_huge_angles_stay_on_the_circle_and_nothing_hides_a_missing_number() -> None:
+    x = torch.tensor([1e8, 1e15, 3e30, torch.nan, torch.inf], device=DEVICE)[:, None].expand(-1, 32)
+    with torch.no_grad():
+        cosines, sines = layer(Case()).side_by_side(x, 0.0, torch.float32).chunk(2, dim=-1)
+    assert (cosines[:3].square() + sines[:3].square() - 1).abs().max() < rounding(torch.float32, scale=4)
+    assert cosines[3:].isnan().all()
+    assert sines[3:].isnan().all()
+
+
+def test_there_are_no_second_derivatives() -> None:
+    case = Case(32, 32, 2)
+    x = drawn(case, torch.float32)[0].requires_grad_()
+    first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
+    with pytest.raises(NotImplementedError, match=r"first derivatives alone; use ghrr\.backend\('torch'\)"):
+        first.sum().backward()
+    with ghrr.backend("torch"):
+        first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
+        first.sum().backward()
+    assert x.grad is not None
+
+
+def test_what_is_learned_does_not_come_here(started: list[str]) -> None:
+    x = drawn(Case(), torch.float32)[0]
+    Phases(32, 48, trainable=True).to(DEVICE)(x).sum().backward()
+    Phases(32, 40).to(DEVICE)(x)  # a size without kernels
+    Phases(32, 48, dtype=torch.float64).to(DEVICE)(x.double())
+    assert not started
+
+
+def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ghrr.nn import phases_kernels
+
+    monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: like.new_empty(shape, dtype=dtype))
+    f = layer(Case()).frequencies
+    x = drawn(Case(shape=(7,)), torch.float32)[0].requires_grad_()
+    for dtype, slots in ((torch.float32, 1), (torch.bfloat16, 1), (torch.bfloat16, 3)):
+        given = x if slots == 1 else torch.cat((x, x, x), dim=-1).detach().requires_grad_()
+        torch.library.opcheck(torch.ops.ghrr.phases.default, (given, f, slots, MEAN, dtype))
+
+
+@pytest.mark.parametrize("case", [Case(shape=(2, 40)), Case(64, 64, 2, shape=(70,))], ids=str)
+@DTYPES
+def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+    phases = layer(case)
+    x, grad = drawn(case, dtype)
+    results = []
+    torch.compiler.reset()
+    function = lambda y: phases.side_by_side(y * 2, MEAN, dtype) * 2  # noqa: E731
+    for f in (function, torch.compile(function, fullgraph=True, dynamic=False, backend=COMPILER)):
+        started.clear()
+        leaf = x.clone().requires_grad_()
+        out = f(leaf)
+        results.append((out, torch.autograd.grad(out, leaf, grad)[0]))
+        assert started == kernels(case)
+    torch.testing.assert_close(results[1], results[0], atol=0, rtol=0)
+
+
+@needs_gpu
+def test_products_are_as_precise_as_torch_is_told() -> None:
+    case = Case(256, 256, shape=(4096,))
+    x, grad = drawn(case, torch.float32)
+    angles = expected(case, x, grad, grad)[0]
+    want = torch.cat((angles.cos(), angles.sin()), dim=-1)
+    errors = {}
+    before = torch.get_float32_matmul_precision()
+    for precision in ("highest", "high"):
+        torch.set_float32_matmul_precision(precision)
+        try:
+            errors[precision] = float((layer(case).side_by_side(x, 0.0, torch.float32) - want).square().mean().sqrt())
+        finally:
+            torch.set_float32_matmul_precision(before)
+    assert errors["highest"] < 1e-6
+    assert 1e-5 < errors["high"] < 2**-10  # numbers of 10 bits
