@@ -28,7 +28,7 @@ tests: $(VENV)/.with-dev
 
 # The kernels for a GPU, by triton's interpreter on the CPU. On a GPU itself: pytest with the same files.
 kernels: $(VENV)/.with-triton
-	TRITON_INTERPRET=1 $(BIN)/pytest --numprocesses 2 --cov --cov-append --cov-report= tests/ops/test_triton*.py tests/nn/test_rows_triton.py
+	TRITON_INTERPRET=1 $(BIN)/pytest --numprocesses 2 --cov --cov-append --cov-report= tests/ops/test_triton*.py tests/nn/test_*_triton.py
 
 # Of what the runs before have seen.
 coverage:
