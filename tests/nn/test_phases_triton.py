@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import phases as module
+from ghrr.nn import kernels as kernels_module
 from ghrr.nn.phases import Phases
 from tests.helpers import generator, rounding
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
@@ -29,7 +29,7 @@ class Case(NamedTuple):
     """Sizes of a call."""
 
     inputs: int = 32
-    count: int = 48
+    phases: int = 48
     slots: int = 1
     shape: tuple[int, ...] = (2, 5)
     spread: float = 1.0
@@ -66,31 +66,31 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(phases_kernels, "_launch", noted)
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: empty(shape, like.to(dtype)))
-    monkeypatch.setattr(module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
         yield names
     assert_untouched(buffers)
 
 
 def layer(case: Case) -> Phases:
-    return Phases(case.inputs, case.count, slots=case.slots, spread=case.spread).to(DEVICE)
+    return Phases(case.inputs, case.phases, slots=case.slots, spread=case.spread).to(DEVICE)
 
 
 def drawn(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Inputs, and the gradient of the result."""
     x = torch.randn(*case.shape, case.inputs, generator=generator(1))
-    return x.to(DEVICE), torch.randn(*case.shape, 2 * case.count, generator=generator(2)).to(DEVICE, dtype)
+    return x.to(DEVICE), torch.randn(*case.shape, 2 * case.phases, generator=generator(2)).to(DEVICE, dtype)
 
 
 def expected(case: Case, x: Tensor, grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Angles and phases in double precision, and the gradient of the input by the phases as they were rounded."""
     f = layer(case).frequencies.double()
-    parts = x.double().unflatten(-1, (case.slots, -1))  # type: ignore[no-untyped-call]
-    angles = torch.einsum("...si,sji->...sj", parts, f.unflatten(0, (case.slots, -1))).flatten(-2)  # type: ignore[no-untyped-call]
+    parts = x.double().unflatten(-1, (case.slots, -1))
+    angles = torch.einsum("...si,sji->...sj", parts, f.unflatten(0, (case.slots, -1))).flatten(-2)
     c, s = out.double().chunk(2, dim=-1)
     by_c, by_s = grad.double().chunk(2, dim=-1)
-    by_angle = (by_s * (c + MEAN) - by_c * s).unflatten(-1, (case.slots, -1))  # type: ignore[no-untyped-call]
-    by_x = torch.einsum("...sj,sji->...si", by_angle, f.unflatten(0, (case.slots, -1))).flatten(-2)  # type: ignore[no-untyped-call]
+    by_angle = (by_s * (c + MEAN) - by_c * s).unflatten(-1, (case.slots, -1))
+    by_x = torch.einsum("...sj,sji->...si", by_angle, f.unflatten(0, (case.slots, -1))).flatten(-2)
     return angles, torch.cat((angles.cos() - MEAN, angles.sin()), dim=-1), by_x
 
 
@@ -107,10 +107,8 @@ def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = l
     got = torch.autograd.grad(out, leaf, layout(grad))[0]
     assert got.dtype == torch.float32
     # Both factors of a product are rounded once; errors add up as if all had one sign.
-    phases, scale = (
-        case.count // case.slots,
-        float(layer(case).frequencies.abs().max() * grad.double().abs().max()) if grad.numel() else 0.0,
-    )
+    phases, largest = case.phases // case.slots, float(layer(case).frequencies.abs().max())
+    scale = largest * float(grad.double().abs().max()) if grad.numel() else 0.0
     bound = 2 * UNITS * eps * phases * 2 * scale + rounding(torch.float32, terms=phases, scale=4 * phases * scale)
     assert ((got.double() - by_x).abs() <= bound).all()
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import ghrr
+from ghrr.nn import kernels as kernels_module
 from ghrr.nn import rows as module
 from ghrr.nn.rows import place_rows, unit_rows
 from ghrr.ops import choice
@@ -227,8 +228,8 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     kernels.forward, kernels.backward = failing("forward"), failing("backward")
     monkeypatch.setitem(sys.modules, "ghrr.nn.rows_kernels", kernels)
     monkeypatch.setattr(ghrr.nn, "rows_kernels", kernels, raising=False)
-    monkeypatch.setattr(module, "_on_gpu", lambda _: True)
-    monkeypatch.setattr(module, "_TRITON_INSTALLED", True)
+    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", True)
     monkeypatch.setattr(choice, "_failed", {})
     return started
 
@@ -283,7 +284,7 @@ def test_what_else_kernels_do_not_take(offered: list[str], monkeypatch: pytest.M
         place_with("auto", [x.double() if x is not None and i == k else x for k, x in enumerate(given)])
     place_with("auto", differentiable(given, 2)[0])
     torch.vmap(lambda x: place_with("auto", [x, *given[1:]])[0])(torch.stack([given[0], given[0]]))  # type: ignore[list-item]
-    monkeypatch.setattr(module, "_TRITON_INSTALLED", False)
+    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", False)
     place_with("auto", given)
     assert offered == []
 

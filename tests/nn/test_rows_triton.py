@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import rows as module
+from ghrr.nn import kernels as kernels_module
 from ghrr.nn.rows import LONGEST_WINDOW, in_torch, place_rows, tokens_of_a_line
 from tests.helpers import generator, rounding
 from tests.nn.test_rows import Case, differentiable, drawn
@@ -56,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(rows_kernels, "_launch", noted)
     monkeypatch.setattr(rows_kernels, "_empty", guarded(buffers))
-    monkeypatch.setattr(module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
         yield names
     assert_untouched(buffers)

@@ -2,7 +2,6 @@ r"""The diagonal part of an encoding, :math:`\Lambda(x) = \mathrm{diag}(e^{i \om
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,9 @@ from torch import Tensor, nn
 
 from ghrr._checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.ops.choice import allows, give_up, only_torch_takes
+from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
 
-_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _MULTIPLE = 16  # of what tensor cores multiply
-_TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 
 
 class FullPrecision(nn.Module):
@@ -108,8 +105,7 @@ class Phases(FullPrecision):
         r"""All real parts of :math:`\lambda(x) - \mu`, then all imaginary parts, rounded once: ``(*, 2 count)``."""
         with torch.autocast(x.device.type, enabled=False):
             given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
-            tensors = [tensor for tensor in given if tensor is not None]
-            if only_torch_takes(*tensors) or torch._C._are_functorch_transforms_active():
+            if needs_torch(*given):
                 return _side_by_side(*given, self.slots, mean, dtype)
             if self.offsets is None and not self.frequencies.requires_grad and _fits(*given[:2], self.slots, dtype):
                 flat: Tensor = _phases(given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype)
@@ -180,28 +176,16 @@ def _by_input(by_angle: Tensor, frequencies: Tensor, slots: int, dtype: torch.dt
 
 def _fits(x: Tensor, frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
     """Whether there are kernels for these, and they may be used."""
-    if not (_TRITON_INSTALLED and _on_gpu(x) and allows("triton")):
-        return False
-    if x.dtype != torch.float32 or frequencies.dtype != torch.float32 or dtype not in _DTYPES:
+    if not may_start(x) or not x.dtype == frequencies.dtype == torch.float32 or dtype not in DTYPES:
         return False
     return len(frequencies) // slots % _MULTIPLE == 0 and frequencies.shape[1] % _MULTIPLE == 0
-
-
-def _on_gpu(x: Tensor) -> bool:
-    return x.is_cuda
 
 
 @torch.library.custom_op("ghrr::phases", mutates_args=())
 def _phases(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
     _check("ghrr::phases", x, frequencies, slots)
-    if _fits(x, frequencies, slots, dtype):
-        try:
-            from ghrr.nn import phases_kernels  # noqa: PLC0415 (triton takes long to import)
-
-            return phases_kernels.forward(x, frequencies, slots, mean, dtype)
-        except Exception as error:  # whatever a compiler may raise
-            give_up("triton", error)
-    return _side_by_side(x, frequencies, None, slots, mean, dtype)
+    given = (x, frequencies, slots, mean, dtype)
+    return computed("phases_kernels", "forward", _forward, *given) if _fits(*given[:3], dtype) else _forward(*given)
 
 
 @torch.library.custom_op("ghrr::phases_backward", mutates_args=())
@@ -210,13 +194,16 @@ def _phases_backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int,
     _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
     if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
         raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
-    if _fits(frequencies, frequencies, slots, out.dtype):
-        try:
-            from ghrr.nn import phases_kernels  # noqa: PLC0415 (triton takes long to import)
+    given = (grad, out, frequencies, slots, mean)
+    fits = _fits(frequencies, frequencies, slots, out.dtype)
+    return computed("phases_kernels", "backward", _backward, *given) if fits else _backward(*given)
 
-            return phases_kernels.backward(grad, out, frequencies, slots, mean)
-        except Exception as error:  # whatever a compiler may raise
-            give_up("triton", error)
+
+def _forward(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
+    return _side_by_side(x, frequencies, None, slots, mean, dtype)
+
+
+def _backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
     return _by_input(_by_angle(grad, out, mean, frequencies.dtype), frequencies, slots, out.dtype)
 
 
@@ -239,18 +226,12 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     out, frequencies = ctx.saved_tensors
     if ctx.needs_input_grad[1]:
         raise NotImplementedError("ghrr::phases: there is no gradient of frequencies; use ghrr.nn.phases.Phases")
-    if ctx.slots == 1:  # one large product, at which torch is better
-        by_angle = _by_angle(grad, out, ctx.mean, frequencies.dtype)
-        return _by_input(by_angle, frequencies, 1, out.dtype), None, None, None, None
-    return _phases_backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
-
-
-def _refuse(ctx: Any, *gradients: Tensor) -> None:
-    raise NotImplementedError("ghrr::phases: kernels have first derivatives alone; use ghrr.backend('torch')")
+    backward = _backward if ctx.slots == 1 else _phases_backward  # at one large product torch is better
+    return backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
 
 
 _phases.register_autograd(_differentiate, setup_context=_remember)
-_phases_backward.register_autograd(_refuse)
+_phases_backward.register_autograd(refuse("ghrr::phases"))
 
 
 def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: int | None = None) -> None:

@@ -6,21 +6,17 @@ On a GPU this is all memory traffic, so there it is one kernel, and one more for
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ghrr._checks import describe
-from ghrr.ops.choice import allows, give_up, only_torch_takes
+from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
 
 EPSILON = 1e-6  # keeps rows of zeros finite where lengths are made equal
 LONGEST_WINDOW = 8
 _SIZES = (4, 8, 16, 32, 64, 128)
-_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-_TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 
 Three = tuple[Tensor, Tensor, Tensor]
 
@@ -67,8 +63,7 @@ def place_rows(
     _check("place_rows", rows, taps, turns, log_scale, heads, kv_heads)
     taps, log_scale = None if taps is None else _at_least_single(taps), _at_least_single(log_scale)
     given = (rows, taps, turns, log_scale, heads, kv_heads, unit)
-    tensors = [x for x in given[:4] if x is not None]
-    if not _fits(*given[:4]) or turns.requires_grad or only_torch_takes(*tensors) or _is_mapped():
+    if not _fits(*given[:4]) or turns.requires_grad or needs_torch(*given[:4]):
         q, k, v = in_torch(*given)
     else:
         q, k, v = _place_rows(*given)
@@ -115,21 +110,11 @@ def unit_rows(rows: Tensor) -> Tensor:
 
 def _fits(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor) -> bool:
     """Whether there are kernels for these, and they may be used."""
-    if not (_TRITON_INSTALLED and _on_gpu(rows) and allows("triton")):
-        return False
-    if rows.dtype not in _DTYPES or rows.shape[-1] // 2 not in _SIZES:
+    if not may_start(rows) or rows.dtype not in DTYPES or rows.shape[-1] // 2 not in _SIZES:
         return False
     if taps is not None and (taps.dtype != torch.float32 or len(taps) >= LONGEST_WINDOW):
         return False
     return turns.dtype == log_scale.dtype == torch.float32
-
-
-def _on_gpu(x: Tensor) -> bool:
-    return x.is_cuda
-
-
-def _is_mapped() -> bool:
-    return torch._C._are_functorch_transforms_active()
 
 
 @torch.library.custom_op("ghrr::place_rows", mutates_args=())
@@ -137,8 +122,8 @@ def _place_rows(  # noqa: PLR0917
     rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor, heads: int, kv_heads: int, unit: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     _check("ghrr::place_rows", rows, taps, turns, log_scale, heads, kv_heads)
-    q, k, v = _computed("forward", _forward, rows, taps, turns, log_scale, heads, kv_heads, unit)
-    return q, k, v
+    given = (rows, taps, turns, log_scale, heads, kv_heads, unit)
+    return computed("rows_kernels", "forward", _forward, *given) if _fits(*given[:4]) else _forward(*given)
 
 
 @torch.library.custom_op("ghrr::place_rows_backward", mutates_args=())
@@ -165,22 +150,7 @@ def _place_rows_backward(  # noqa: PLR0917
         if grad.shape != shape or grad.dtype != rows.dtype or grad.device != rows.device:
             raise ValueError(f"{operation}: {name} must be like rows and of shape {shape}, got {describe(grad)}")
     given = (rows, taps, turns, log_scale, heads, kv_heads, unit, gq, gk, gv)
-    grad_rows, lines = _computed("backward", _backward, *given)
-    return grad_rows, lines
-
-
-def _computed(kernel: str, fallback: Callable[..., tuple[Tensor, ...]], *given: Any) -> tuple[Tensor, ...]:
-    """By a kernel; by torch where there is none, or if it fails."""
-    if not _fits(*given[:4]):
-        return fallback(*given)
-    try:
-        from ghrr.nn import rows_kernels  # noqa: PLC0415 (triton takes long to import)
-
-        result: tuple[Tensor, ...] = getattr(rows_kernels, kernel)(*given)
-    except Exception as error:  # whatever a compiler may raise
-        result = fallback(*given)  # if this fails too, it was not the kernel
-        give_up("triton", error)
-    return result
+    return computed("rows_kernels", "backward", _backward, *given) if _fits(*given[:4]) else _backward(*given)
 
 
 def _forward(*given: Any) -> Three:
@@ -243,12 +213,8 @@ def _differentiate(ctx: Any, gq: Tensor, gk: Tensor, gv: Tensor) -> tuple[Tensor
     return grad_rows, grad_taps, None, sums[: len(log_scale), -1].to(log_scale.dtype), None, None, None
 
 
-def _refuse(ctx: Any, *gradients: Tensor) -> None:
-    raise NotImplementedError("ghrr::place_rows: kernels have first derivatives alone; use ghrr.backend('torch')")
-
-
 _place_rows.register_autograd(_differentiate, setup_context=_remember)
-_place_rows_backward.register_autograd(_refuse)
+_place_rows_backward.register_autograd(refuse("ghrr::place_rows"))
 
 
 def _check(  # noqa: PLR0917

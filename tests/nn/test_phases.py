@@ -1,0 +1,154 @@
+"""The operator behind phases: what it computes without kernels, when kernels are asked, and what it refuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.nn import kernels as kernels_module
+from ghrr.nn.phases import Phases
+from ghrr.ops import choice
+from tests.helpers import generator, rounding
+
+MEAN = 0.4
+
+
+def drawn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, dtype=dtype, generator=generator())
+
+
+def by_operator(phases: Phases, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    out: Tensor = torch.ops.ghrr.phases(x, phases.frequencies, phases.slots, MEAN, dtype or x.dtype)
+    return out
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_the_operator_computes_phases_and_their_gradients(slots: int) -> None:
+    phases = Phases(6, 4, slots=slots, dtype=torch.float64)
+    x = drawn(5, 6, dtype=torch.float64).requires_grad_()
+    torch.testing.assert_close(by_operator(phases, x), phases.side_by_side(x, MEAN, torch.float64))
+    assert torch.autograd.gradcheck(lambda y: by_operator(phases, y), [x])
+    torch.library.opcheck(torch.ops.ghrr.phases.default, (x, phases.frequencies, slots, MEAN, torch.float64))
+
+
+def test_the_operator_has_no_gradient_of_frequencies() -> None:
+    phases = Phases(6, 4, trainable=True)
+    with pytest.raises(NotImplementedError, match="there is no gradient of frequencies; use"):
+        by_operator(phases, drawn(5, 6)).sum().backward()
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """As if there were a GPU; the names of what was started there, all of which fails."""
+    started: list[str] = []
+
+    def failing(name: str) -> Callable[..., Any]:
+        def start(*_: Any) -> Any:
+            started.append(name)
+            raise RuntimeError("out of luck")
+
+        return start
+
+    kernels: Any = ModuleType("ghrr.nn.phases_kernels")
+    kernels.forward, kernels.backward = failing("forward"), failing("backward")
+    monkeypatch.setitem(sys.modules, "ghrr.nn.phases_kernels", kernels)
+    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", True)
+    monkeypatch.setattr(choice, "_failed", {})
+    return started
+
+
+WARNING = "goes on with torch, without triton, which failed with RuntimeError"
+
+
+def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
+    phases, x = Phases(32, 32), drawn(3, 32)
+    with ghrr.backend("torch"):
+        want = phases(x)
+    with ghrr.backend("auto"):
+        with pytest.warns(RuntimeWarning, match=WARNING):
+            have = phases(x)
+        phases(x)
+    assert offered == ["forward"]
+    assert torch.equal(have, want)
+
+
+def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    phases, x = Phases(32, 32, slots=2), drawn(3, 32).requires_grad_()
+    weights = drawn(3, 32, 2)
+    with ghrr.backend("torch"):
+        want = torch.autograd.grad(phases(x), x, weights)[0]
+    monkeypatch.setattr(sys.modules["ghrr.nn.phases_kernels"], "forward", sys.modules["ghrr.nn.phases"]._forward)
+    with ghrr.backend("auto"):
+        out = phases(x)
+        with pytest.warns(RuntimeWarning, match=WARNING):
+            have = torch.autograd.grad(out, x, weights)[0]
+    assert offered == ["backward"]
+    torch.testing.assert_close(have, want, atol=rounding(torch.float32, terms=16), rtol=0)
+
+
+def test_what_torch_cannot_compute_either_is_no_fault_of_a_kernel(
+    offered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: Any) -> Tensor:
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(sys.modules["ghrr.nn.phases"], "_side_by_side", no_memory)
+    with ghrr.backend("auto"):
+        for _ in range(2):
+            with pytest.raises(torch.OutOfMemoryError, match="no memory"):
+                Phases(32, 32)(drawn(3, 32))
+    assert offered == ["forward", "forward"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_what_kernels_take(dtype: torch.dtype, offered: list[str]) -> None:
+    with ghrr.backend("auto"), pytest.warns(RuntimeWarning, match=WARNING):
+        Phases(64, 32, slots=2).side_by_side(drawn(2, 3, 64), MEAN, dtype)
+    assert offered == ["forward"]
+
+
+def test_what_kernels_do_not_take(offered: list[str]) -> None:
+    x = drawn(3, 32)
+    with ghrr.backend("auto"):
+        Phases(32, 24)(x)
+        Phases(24, 32)(x[:, :24])
+        Phases(32, 32, slots=4)(x)
+        Phases(32, 32, trainable=True)(x)
+        Phases(32, 32).double()(x.double())
+        Phases(32, 32).side_by_side(x, MEAN, torch.float64)
+        torch.vmap(Phases(32, 32))(x)
+    with ghrr.backend("torch"):
+        Phases(32, 32)(x)
+    assert offered == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "frequencies", "slots", "message"),
+    [
+        ((3, 5), (4, 6), 1, r"expected shape \(n, 6\)"),
+        ((3, 6), (4, 6), 2, r"expected shape \(n, 12\)"),
+        ((2, 3, 6), (4, 6), 1, r"expected shape \(n, 6\)"),
+        ((3, 6), (4, 6), 0, "a multiple of slots=0"),
+        ((3, 6), (4, 6), 3, "a multiple of slots=3"),
+        ((3, 6), (6,), 1, "frequencies must have shape"),
+    ],
+)
+def test_shapes_that_do_not_fit(shape: tuple[int, ...], frequencies: tuple[int, ...], slots: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        torch.ops.ghrr.phases(torch.zeros(shape), torch.zeros(frequencies), slots, MEAN, torch.float32)
+
+
+def test_a_gradient_that_does_not_fit() -> None:
+    out, frequencies = torch.zeros(3, 8), torch.zeros(4, 6)
+    with pytest.raises(ValueError, match="the gradient must be like the result"):
+        torch.ops.ghrr.phases_backward(torch.zeros(3, 7), out, frequencies, 1, MEAN)
+    with pytest.raises(ValueError, match="the gradient must be like the result"):
+        torch.ops.ghrr.phases_backward(out.double(), out, frequencies, 1, MEAN)
