@@ -1,0 +1,88 @@
+"""Masks of attention: given in the sense of ``torch.nn.MultiheadAttention``, handed on in that of torch's kernels.
+
+A mask that would leave a query without any key is refused: that is nearly always a mask of the opposite sense.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import describe, is_true
+
+
+def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
+    """The padding mask as ``(batch, keys)``, True where a key is to be ignored."""
+    if padding is None:
+        return None
+    if (
+        isinstance(padding, Tensor)
+        and padding.is_floating_point()
+        and not is_true((padding > -torch.inf).logical_and(padding != 0).any())
+    ):
+        padding = padding == -torch.inf  # as torch's own transformer layers send it
+    if not isinstance(padding, Tensor) or padding.dtype != torch.bool:
+        raise TypeError(
+            f"Attention: key_padding_mask must be bool (True: ignore this key), or numbers 0 and -inf, got "
+            f"{describe(padding)}"
+        )
+    padding = padding[None] if padding.ndim == 1 else padding
+    if padding.shape != keys.shape[:2]:
+        raise ValueError(
+            f"Attention: key_padding_mask must have shape (batch, keys) = {tuple(keys.shape[:2])}, got "
+            f"{describe(padding)}"
+        )
+    if is_true(padding.all(dim=-1).any()):
+        raise ValueError("Attention: key_padding_mask hides every token of a sequence; True means: ignore this key")
+    return padding
+
+
+def check_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
+    """The mask with axes that broadcast with the scores ``(batch, heads, queries, keys)``, in torch's MHA sense."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or (mask.dtype != torch.bool and not mask.is_floating_point()):
+        raise TypeError(
+            f"Attention: attn_mask must be bool (True: hide this key) or numbers to add to the scores, got "
+            f"{describe(mask)}"
+        )
+    batch, heads, queries, keys = *q.shape[:3], k.shape[-2]
+    if mask.shape == (queries, keys):
+        full = mask[None, None]
+    elif mask.shape == (batch * heads, queries, keys):
+        full = mask.unflatten(0, (batch, heads))  # type: ignore[no-untyped-call]
+    else:
+        raise ValueError(
+            f"Attention: attn_mask must have shape (queries, keys) = ({queries}, {keys}) or (batch * heads, queries, "
+            f"keys) = ({batch * heads}, {queries}, {keys}), got {describe(mask)}"
+        )
+    hidden = full if full.dtype == torch.bool else full == -torch.inf
+    if is_true(hidden.all(dim=-1).any()):
+        raise ValueError(
+            "Attention: attn_mask hides every key from some query. True hides here, as in torch.nn.MultiheadAttention; "
+            "a mask made for scaled_dot_product_attention has the opposite sense: pass ~mask"
+        )
+    return full
+
+
+def combine(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
+    """One mask for scaled_dot_product_attention, where True means seen; None where causality alone is wanted."""
+    queries, keys = q.shape[-2], k.shape[-2]
+    if hidden is None and padding is None and (not causal or queries in (1, keys)):
+        return None
+    seen = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=q.device)
+    if causal:
+        seen = seen.tril(keys - queries)
+    if padding is not None:
+        seen = seen & ~padding[:, None, None, :]
+    if hidden is None:
+        return seen
+    if hidden.dtype == torch.bool:
+        seen = seen & ~hidden
+        if is_true((~seen).all(dim=-1).any()):
+            raise ValueError(
+                "Attention: the masks together hide every key from some query. True hides here, as in "
+                "torch.nn.MultiheadAttention; for a mask of the opposite sense pass ~mask"
+            )
+        return seen
+    return hidden.to(q.dtype).masked_fill(~seen, -torch.inf)
