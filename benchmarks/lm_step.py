@@ -86,6 +86,14 @@ def serve(name: str, args: argparse.Namespace, device: str, pipe: Connection) ->
         pipe.send(seconds(step, inputs, targets, args.repeats))
 
 
+def receive(name: str, pipe: Connection) -> Any:
+    """What a process sends."""
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise SystemExit(f"{name}: its process has failed, see above") from None
+
+
 def main() -> None:
     """Measure, print, store."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,19 +107,21 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), help="the first is the base")
     parser.add_argument("--out", type=Path, help="folder for lm_step.json")
     args = parser.parse_args()
+    if len(set(args.models)) < len(args.models):
+        parser.error("--models: name each once")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     context = multiprocessing.get_context("spawn")
     pipes: dict[str, Connection] = {}
     for name in args.models:
         pipes[name], other = context.Pipe()
-        context.Process(target=serve, args=(name, args, device, other), daemon=True).start()
+        context.Process(target=serve, args=(name, args, device, other), name=name, daemon=True).start()
         other.close()  # so that reading from a process that has failed ends
-    counts = {name: pipe.recv() for name, pipe in pipes.items()}
+    counts = {name: receive(name, pipe) for name, pipe in pipes.items()}
     times: dict[str, list[float]] = {name: [] for name in args.models}
     for _ in range(args.rounds):
         for name, pipe in pipes.items():
             pipe.send(True)
-            times[name].append(pipe.recv())
+            times[name].append(receive(name, pipe))
     for pipe in pipes.values():
         pipe.send(False)
     rows = []
@@ -127,7 +137,9 @@ def main() -> None:
                 "ratio_quartiles": statistics.quantiles(ratios, n=4)[::2] if len(ratios) > 1 else None,
             }
         )
-        print(f"{name:34s} {counts[name]:>10,} {rows[-1]['step_ms']:8.3f} ms   {rows[-1]['ratio']:.3f} x vanilla")
+        print(
+            f"{name:34s} {counts[name]:>10,} {rows[-1]['step_ms']:8.3f} ms   {rows[-1]['ratio']:.3f} x {args.models[0]}"
+        )
     if args.out is not None:
         name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
         settings = {key: value for key, value in vars(args).items() if key != "out"}

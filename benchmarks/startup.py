@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from measuring import RESULTS, command, quartiles, store
+import torch
+from measuring import RESULTS, command, facts, quartiles, store
 
 IMPORT = """
 import time
@@ -55,7 +56,7 @@ def run(code: str, *arguments: str, environment: Mapping[str, str] | None = None
     """The lines that a fresh process prints."""
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(  # noqa: S603 (our own code)
-        command, capture_output=True, text=True, check=True, env={**os.environ, **(environment or {})}
+        command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **(environment or {})}
     )
     return done.stdout.splitlines()
 
@@ -85,11 +86,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the table")
     options = parser.parse_args()
     name = "speed_gpu" if options.device == "cuda" else "speed"
-    table = json.loads((options.out / f"{name}.json").read_text(encoding="utf-8"))
+    path = options.out / f"{name}.json"
+    if not path.exists():
+        parser.error(f"there is no {path}; run benchmarks/speed.py first")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: there is no GPU here")
+    table = json.loads(path.read_text(encoding="utf-8"))
     rows = measure(options.device, 3)
     print("\n".join(line(row) for row in rows))
     given = ["--device", options.device]
-    store({**table, "startup": rows, "startup_command": command("startup", given)}, options.out, name)
+    own = {"startup": rows, "startup_command": command("startup", given), "startup_on": facts(options.device)}
+    store({**table, **own}, options.out, name)
 
 
 if __name__ == "__main__":

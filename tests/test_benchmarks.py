@@ -89,6 +89,35 @@ def test_speed_and_its_figures(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.png")} == pictures
 
 
+def test_first_calls_alone_take_their_place_in_the_table(
+    tmp_path: Path, benchmark_modules: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    startup = benchmark_modules("startup")
+    row = {"what": "first call", "operation": "bind", "seconds": 0.5, "most_seconds": 10.0}
+    monkeypatch.setattr(startup, "measure", lambda device, repeats: [row])
+    monkeypatch.setattr(sys, "argv", ["startup.py", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit):  # there is no table yet
+        startup.main()
+    (tmp_path / "speed.json").write_text(json.dumps({"rows": [1, 2], "startup": []}))
+    startup.main()
+    table = json.loads((tmp_path / "speed.json").read_text())
+    assert table["rows"] == [1, 2]
+    assert table["startup"] == [row]
+    assert table["startup_command"] == "python benchmarks/startup.py --device cpu"
+    assert table["startup_on"]["versions"]["torch"] == torch.__version__
+
+
+def test_lm_step_says_which_model_failed() -> None:
+    sizes = ("--vocabulary", "50", "--width", "36", "--layers", "1", "--context", "16", "--batch", "2", "--rounds", "1")
+    command = [sys.executable, str(FOLDER / "lm_step.py"), *sizes, "--models", "vanilla"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("vanilla: its process has failed, see above\n")
+    assert "width 36 must be a multiple of" in done.stderr
+    twice = subprocess.run([*command, "vanilla"], capture_output=True, text=True, check=False)
+    assert "--models: name each once" in twice.stderr
+
+
 def swapped(a: Tensor, b: Tensor) -> Tensor:
     return b @ a
 

@@ -22,6 +22,7 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "feature qkv trained": {"position_sharing": "qkv", "position_trainable": True, "position_values": True},
     "feature different": {"position_sharing": "different", "window": 3, "spread": 0.5},
     "feature own slots": {"mix_slots": False, "position_sharing": "head", "phases_trainable": True, "m": 3},
+    "feature split": {"split_inputs": True, "kv_heads": 1, "window": 2, "position_sharing": "head", "unit_rows": True},
     "feature unitary": {"weights": "unitary", "unit_rows": True},
     "row": {"attention": "ghrr-row"},
     "row different trained": {"attention": "ghrr-row", "position_sharing": "different", "position_trainable": True},

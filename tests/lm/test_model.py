@@ -243,3 +243,37 @@ def test_a_configuration_from_json() -> None:
     with pytest.raises(ValueError, match="ModelConfig: unknown settings depth, haeds; known are attention, context,"):
         config_from({"vocabulary": 5, "haeds": 2, "depth": 3})
     assert set(module.ATTENTION) == {settings.get("attention", "ghrr-feature") for settings in ATTENTIONS.values()}
+
+
+OTHER_SETTINGS: dict[str, Any] = {
+    "kv_heads": 1,
+    "m": 4,
+    "position_sharing": "different",
+    "position_trainable": True,
+    "position_values": True,
+    "phases_trainable": True,
+    "spread": 0.3,
+    "split_inputs": True,
+    "mix_slots": False,
+    "window": 2,
+    "weights": "unitary",
+    "unit_rows": True,
+}
+
+
+def test_every_setting_of_attention_reaches_the_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+
+    def record(*_: Any, **settings: Any) -> torch.nn.Module:
+        given.append(settings)
+        return torch.nn.Identity()
+
+    monkeypatch.setattr(module, "Attention", record)
+    names = [field.name for field in dataclasses.fields(ModelConfig)]
+    fields = names[names.index("kv_heads") : names.index("phase_seed")]
+    assert set(fields) == set(OTHER_SETTINGS)
+    plain = small_config("feature")
+    for name, value in OTHER_SETTINGS.items():
+        assert getattr(plain, name) != value
+        module._attention(dataclasses.replace(plain, **{name: value}), 0)
+        assert given[-1][name] == value

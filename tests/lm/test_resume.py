@@ -202,6 +202,21 @@ def test_a_run_is_never_overwritten_silently(tmp_path: Path, stopped_at: int) ->
     assert contents(tmp_path / "run") == before
 
 
+@pytest.mark.parametrize(("part", "name"), [("model", "split_inputs"), ("training", "betas")])
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path, part: str, name: str) -> None:
+    with pytest.raises(Stop):
+        interruptible_run(tmp_path / "run", stop_at(30))
+    path = tmp_path / "run" / "run.json"
+    stored = json.loads(path.read_text())
+    del stored[part][name]
+    path.write_text(json.dumps(stored))
+    interruptible_run(tmp_path / "run", lambda _: None)
+    stored[part][name] = "other"  # the control: a value is what it is
+    path.write_text(json.dumps(stored))
+    with pytest.raises(RunError, match=f"holds another run: its {part} is {name} 'other', not"):
+        interruptible_run(tmp_path / "run", lambda _: None)
+
+
 @pytest.mark.parametrize(
     ("model", "training", "text", "message"),
     [

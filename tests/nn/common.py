@@ -84,8 +84,8 @@ def tokens(n: int = LENGTH, *, batch: int = BATCH, seed: int = 3, dtype: torch.d
 
 def literal_phases(attention: Attention, x: Tensor) -> Tensor:
     """The unit complex numbers e^{i(ω·x + b)} of one sequence, ``(n, count)``."""
-    parts = x.chunk(attention.phases.slots, dim=-1)
-    own = attention.phases.frequencies.chunk(attention.phases.slots)
+    slots = attention.slots if attention.split_inputs else 1
+    parts, own = x.chunk(slots, dim=-1), attention.phases.frequencies.chunk(slots)
     angles = torch.cat([part @ frequencies.T for part, frequencies in zip(parts, own, strict=True)], dim=-1)
     return torch.exp(1j * (angles if attention.phases.offsets is None else angles + attention.phases.offsets))
 

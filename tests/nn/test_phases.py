@@ -38,6 +38,15 @@ def test_the_operator_computes_phases_and_their_gradients(slots: int) -> None:
     torch.library.opcheck(torch.ops.ghrr.phases.default, (x, phases.frequencies, slots, MEAN, torch.float64))
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_the_operator_for_gradients_has_the_shape_that_it_says(slots: int) -> None:
+    for inputs, dtype in ((6, torch.float64), (2, torch.float64), (6, torch.bfloat16)):
+        f = Phases(inputs, 8, slots=slots).frequencies
+        given = (drawn(3, 16).to(dtype), drawn(3, 16).to(dtype), f, slots, MEAN)
+        tests = ("test_schema", "test_faketensor")
+        torch.library.opcheck(torch.ops.ghrr.phases_backward.default, given, test_utils=tests)
+
+
 def test_the_operator_has_no_gradient_of_frequencies() -> None:
     phases = Phases(6, 4, trainable=True)
     with pytest.raises(NotImplementedError, match="there is no gradient of frequencies; use"):
@@ -108,6 +117,39 @@ def test_what_torch_cannot_compute_either_is_no_fault_of_a_kernel(
     assert offered == ["forward", "forward"]
 
 
+def test_a_lack_of_memory_is_no_fault_of_a_kernel(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any) -> Tensor:
+        offered.append("no memory")
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(sys.modules["ghrr.nn.phases_kernels"], "forward", no_memory)
+    with ghrr.backend("auto"):
+        assert torch.equal(Phases(32, 32)(drawn(3, 32)), Phases(32, 32)(drawn(3, 32)))
+    assert offered == ["no memory", "no memory"]
+
+
+def test_what_is_learned_or_was_learned_goes_to_torch(offered: list[str]) -> None:
+    x, was, fixed = drawn(3, 32), Phases(32, 32, trainable=True), Phases(32, 32)
+    assert was.offsets is not None
+    was.offsets.data += 0.5
+    was.requires_grad_(False)
+    fixed.frequencies.requires_grad_()
+    with ghrr.backend("auto"):
+        have = was(x), torch.autograd.grad(fixed(x)[..., 1].sum(), fixed.frequencies)[0]
+    with ghrr.backend("torch"):
+        want = was(x), torch.autograd.grad(fixed(x)[..., 1].sum(), fixed.frequencies)[0]
+    torch.testing.assert_close(have, want, atol=0, rtol=0)
+    assert offered == []
+
+
+@pytest.mark.parametrize(("inputs", "count", "slots"), [(6, 4, 0), (6, 4, 4), (6, 4, 3), (6, 5, 2)])
+def test_slots_that_cannot_share(inputs: int, count: int, slots: int) -> None:
+    with pytest.raises(
+        ValueError, match=f"{inputs} inputs and {count} phases cannot be shared equally by {slots} slots"
+    ):
+        Phases(inputs, count, slots=slots)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 def test_what_kernels_take(dtype: torch.dtype, offered: list[str]) -> None:
     with ghrr.backend("auto"), pytest.warns(RuntimeWarning, match=WARNING):
@@ -119,6 +161,7 @@ def test_what_kernels_do_not_take(offered: list[str]) -> None:
     x = drawn(3, 32)
     with ghrr.backend("auto"):
         Phases(32, 24)(x)
+        Phases(64, 48, slots=2)(drawn(3, 64))  # 24 phases of a slot
         Phases(24, 32)(x[:, :24])
         Phases(32, 32, slots=4)(x)
         Phases(32, 32, trainable=True)(x)

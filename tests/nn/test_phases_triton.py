@@ -177,6 +177,49 @@ def test_huge_angles_stay_on_the_circle_and_nothing_hides_a_missing_number() -> 
     assert sines[3:].isnan().all()
 
 
+@pytest.mark.parametrize("largest", [0.8, 10.0, 1000.0])
+def test_cosines_and_sines_are_within_units_of_the_last_place(largest: float) -> None:
+    angles = (2 * torch.rand(500, 16, generator=generator()) - 1) * largest
+    given = (angles.to(DEVICE), torch.eye(16, device=DEVICE), 1, 0.0, torch.float32)  # products with 1 are exact
+    have = torch.ops.ghrr.phases(*given).double().cpu()
+    exact = angles.double()
+    want = torch.cat((exact.cos(), exact.sin()), dim=-1)
+    assert (have - want).abs().max() < 8 * 2**-24
+
+
+def test_products_are_exact_unless_torch_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ghrr.nn import phases_kernels
+
+    told: list[str] = []
+
+    class Recorder:
+        def __getitem__(self, grid: Any) -> Callable[..., None]:
+            return lambda *_, **options: told.append(options["PRECISION"])
+
+    for name in ("turn", "turn_back"):
+        monkeypatch.setattr(phases_kernels, name, Recorder())
+    matmul: Any = torch.backends.cuda.matmul
+    x, f, grad = (
+        torch.zeros(3, 32, device=DEVICE),
+        torch.zeros(32, 16, device=DEVICE),
+        torch.zeros(3, 64, device=DEVICE),
+    )
+
+    def start() -> None:
+        torch.ops.ghrr.phases(x, f, 2, MEAN, torch.float32)
+        for dtype in (torch.float32, torch.bfloat16):
+            torch.ops.ghrr.phases_backward(grad.to(dtype), grad.to(dtype), f, 2, MEAN)
+
+    before = matmul.fp32_precision
+    try:
+        start()
+        matmul.fp32_precision = "tf32"
+        start()
+    finally:
+        matmul.fp32_precision = before
+    assert told == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # numbers of 16 bits are exact in it
+
+
 def test_there_are_no_second_derivatives() -> None:
     case = Case(32, 32, 2)
     x = drawn(case, torch.float32)[0].requires_grad_()

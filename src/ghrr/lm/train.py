@@ -374,11 +374,24 @@ def _open_run(
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {error}") from error
     for part, wanted in description.items():
-        if there.get(part) != wanted:
-            raise RunError(f"{folder} holds another run: its {part} is {_difference(there.get(part), wanted)}")
+        given = there.get(part)
+        if part in _DESCRIBED and isinstance(given, dict):  # settings that came later have their defaults
+            given = {**_defaults(_DESCRIBED[part]), **given}
+        if given != wanted:
+            raise RunError(f"{folder} holds another run: its {part} is {_difference(given, wanted)}")
     result = folder / "result.json"
     finished: dict[str, Any] | None = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
     return finished
+
+
+_DESCRIBED: dict[str, Any] = {"model": ModelConfig, "training": TrainConfig}
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    """The settings that have one, as JSON has them."""
+    values = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
+    out: dict[str, Any] = json.loads(json.dumps(values))
+    return out
 
 
 def _difference(there: Any, wanted: Any) -> str:
@@ -396,8 +409,11 @@ def _write_json(path: Path, content: Any) -> None:
 @contextlib.contextmanager
 def _float32_matmul(device: torch.device) -> Iterator[None]:
     """On a GPU, products of 32-bit matrices in TF32 while this lasts: the phases' own are the only large ones."""
+    if device.type != "cuda" or torch.backends.cuda.matmul.fp32_precision == "tf32":
+        yield
+        return
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
+    torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:

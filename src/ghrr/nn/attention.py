@@ -151,7 +151,7 @@ class Attention(nn.Module):
         self.mode, self.is_causal, self.batch_first = mode, bool(is_causal), bool(batch_first)
         mixed = mode == "feature" and mix_slots
         slots = -(-self.embed_dim // self.m) if mixed else self.num_heads
-        self.slots = slots
+        self.slots, self.split_inputs = slots, split_inputs
         if split_inputs and self.embed_dim % slots:
             raise ValueError(
                 f"{name}: embed_dim {self.embed_dim} cannot be shared equally by {slots} slots, as split_inputs wants; "
@@ -294,7 +294,8 @@ class Attention(nn.Module):
             hidden = check_mask(attn_mask, q, k)
             mask = combine(hidden, padding, causal and start + tokens[0].shape[1] > 1, q, k)
             # One causal flag instead of a mask lets torch choose its fastest kernel.
-            flag = mask is None and causal and q.shape[-2] > 1 and q.shape[-2] == k.shape[-2]
+            # A bool, since tracers and shapes that vary make comparisons into something else.
+            flag = mask is None and causal and bool(q.shape[-2] > 1 and q.shape[-2] == k.shape[-2])
             shared = self.kv_heads != self.num_heads
             out = nn.functional.scaled_dot_product_attention(
                 *(q, k, v),

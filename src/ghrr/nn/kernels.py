@@ -36,6 +36,8 @@ def computed(module: str, name: str, fallback: Callable[..., _Result], *given: A
     """What a kernel computes, or torch if it fails; triton takes long to import, so that comes here too."""
     try:
         result: _Result = getattr(importlib.import_module(f"ghrr.nn.{module}"), name)(*given)
+    except torch.OutOfMemoryError:
+        result = fallback(*given)  # no fault of the kernel's
     except Exception as error:  # whatever a compiler may raise
         result = fallback(*given)  # if this fails too, it was not the kernel
         give_up("triton", error)

@@ -43,7 +43,7 @@ class Phases(FullPrecision):
     in the paper, or start there and are learned together with offsets b, which are zero at first.
 
     On a GPU with triton, fixed phases are one kernel behind the operator ``ghrr::phases``, where sizes are multiples of
-    16; it has first derivatives alone, which are one more kernel for inputs that are split.
+    16. For inputs that are split, gradients are one more kernel, which has no derivatives itself.
 
     Parameters
     ----------
@@ -74,6 +74,7 @@ class Phases(FullPrecision):
 
     frequencies: Tensor
     offsets: Tensor | None
+    slots: int = 1  # of a layer that was pickled before it had any
 
     def __init__(
         self,
@@ -87,6 +88,8 @@ class Phases(FullPrecision):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
+        if slots < 1 or inputs % slots or count % slots:
+            raise ValueError(f"Phases: {inputs} inputs and {count} phases cannot be shared equally by {slots} slots")
         self.slots, own = slots, inputs // slots
         drawn = draw_frequencies(SPECTRA["rbf"], count, own, features="orthogonal", seed=seed, label="attention")
         frequencies = (drawn * spread / own**0.5).to(dtype)
@@ -171,14 +174,15 @@ def _by_input(by_angle: Tensor, frequencies: Tensor, slots: int, dtype: torch.dt
     if slots == 1:
         return (rounded[0] @ rounded[1]).to(frequencies.dtype)
     matrices = rounded[1].unflatten(0, (slots, -1))  # type: ignore[no-untyped-call]
-    return _apart(rounded[0], slots, matrices).to(frequencies.dtype)
+    return _apart(rounded[0], slots, matrices).to(frequencies.dtype).contiguous()
 
 
 def _fits(x: Tensor, frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
     """Whether there are kernels for these, and they may be used."""
     if not may_start(x) or not x.dtype == frequencies.dtype == torch.float32 or dtype not in DTYPES:
         return False
-    return len(frequencies) // slots % _MULTIPLE == 0 and frequencies.shape[1] % _MULTIPLE == 0
+    sizes = (len(frequencies) // slots, frequencies.shape[1])
+    return all(size > 0 and size % _MULTIPLE == 0 for size in sizes)
 
 
 @torch.library.custom_op("ghrr::phases", mutates_args=())

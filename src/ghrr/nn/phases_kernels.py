@@ -142,7 +142,7 @@ def _launch(kernel, given, frequencies, slots, wide, deep, *, exact) -> None:
 
     Products are ``exact`` unless torch is told otherwise; those of numbers of 16 bits need not be asked.
     """
-    exact = exact and torch.get_float32_matmul_precision() == "highest"
+    exact = exact and torch.backends.cuda.matmul.fp32_precision != "tf32"  # also as the older switches set it
     tokens = given[-1]
     if tokens == 0:
         return
