@@ -141,7 +141,8 @@ def test_the_readme_counts_the_verdicts_of_the_stored_run() -> None:
     assert f"Of {counts.total()} claims, {counts['reproduced']} are reproduced, {counts['erratum']} are errata" in text
     assert f"{counts['partly']} hold partly, {counts['consistent']} are consistent with the paper's own table" in text
     assert set(counts) == {"reproduced", "erratum", "partly", "consistent", "not reproduced"}
-    assert f"and {counts['not reproduced']} are not reproduced: with our language models" in text
+    verb = "is" if counts["not reproduced"] == 1 else "are"
+    assert f"and {counts['not reproduced']} {verb} not reproduced: with our language models" in text
     assert f"(`{manifest['command']}`" in text
     assert [experiment["name"] for experiment in manifest["experiments"]] == list(paper.EXPERIMENTS)
 
