@@ -198,3 +198,17 @@ def test_the_figure(published: pd.DataFrame, tmp_path: Path) -> None:
         assert len(axes) == panels
         assert all(axis.get_xlabel() and axis.get_ylabel() and axis.get_title(loc="left") for axis in axes)
         assert axes[0].get_legend() is not None
+
+
+def test_a_model_far_above_the_others_does_not_squeeze_them(tmp_path: Path) -> None:
+    far = {**GOOD, "attention": "ghrr-row", "position_sharing": "all", "position_trainable": False, "test_ppl": 150.0}
+    widths = []
+    for runs in (make_runs(), [*make_runs(), far]):
+        settings = write(tmp_path / "summary.json", runs)
+        axis = perplexity.EXPERIMENT.draw(run(perplexity.EXPERIMENT, settings), settings).axes[2]
+        low, high = axis.get_xlim()
+        widths.append(high - low)
+        words = [text.get_text() for text in axis.texts]
+    assert words == ["150.0 →"]
+    assert [label.get_text() for label in axis.get_yticklabels()].count("ghrr-row, all same") == 1
+    assert widths[0] == pytest.approx(widths[1])

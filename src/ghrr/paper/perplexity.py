@@ -31,6 +31,7 @@ from ghrr.paper.style import BLACK, BLUE, ORANGE, style
 
 PAPER, OURS, GHRR = "paper", "ours", "ghrr"
 Measured = tuple[float, float]
+_FAR = 1.25  # times the median of a panel: an arrow shows it instead of a mark
 _HALF_DIGIT = 0.005  # perplexities and percentages are printed with two decimals
 _GAIN = {"wikitext-2": 5.47, "wikitext-2-small": 5.47, "ptb": 2.75}
 
@@ -150,6 +151,12 @@ def _our_sizes(data: pd.DataFrame, settings: Settings) -> list[Check]:
     return checks
 
 
+def _apart(cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells of a panel, and those so far above the others that these would look alike on one scale with them."""
+    far = cells["perplexity"] > _FAR * cells["perplexity"].median()
+    return cells.loc[~far], cells.loc[far]
+
+
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     looks = {lm.NONE: ("D", BLACK, 0.0), lm.FIXED: ("o", BLUE, -0.13), lm.TRAINED: ("s", ORANGE, 0.13)}
     table = average_runs(data)
@@ -164,8 +171,12 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
         axes = figure.subplots(len(panels), 1, height_ratios=heights)
         for axis, (key, cells) in zip(axes, panels, strict=True):
             rows = list(cells["row"].unique())
+            near, far = _apart(cells)
+            for row, value in zip(far["row"], far["perplexity"], strict=True):
+                place = {"xy": (1, rows.index(row)), "xycoords": ("axes fraction", "data")}
+                axis.annotate(f"{value:.1f} →", **place, ha="right", va="center")
             for positions, (marker, colour, offset) in looks.items():
-                mine = cells.loc[cells["positions"] == positions]
+                mine = near.loc[near["positions"] == positions]
                 places = [rows.index(row) + offset for row in mine["row"]]
                 label = "without GHRR" if positions == lm.NONE else f"GHRR, {positions} positions"
                 axis.errorbar(
