@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,10 +10,9 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import kernels as kernels_module
 from ghrr.nn.phases import Phases
-from ghrr.ops import choice
 from tests.helpers import generator, rounding
+from tests.nn.offering import offer_failing_kernels
 
 MEAN = 0.4
 
@@ -55,23 +52,7 @@ def test_the_operator_has_no_gradient_of_frequencies() -> None:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """As if there were a GPU; the names of what was started there, all of which fails."""
-    started: list[str] = []
-
-    def failing(name: str) -> Callable[..., Any]:
-        def start(*_: Any) -> Any:
-            started.append(name)
-            raise RuntimeError("out of luck")
-
-        return start
-
-    kernels: Any = ModuleType("ghrr.nn.phases_kernels")
-    kernels.forward, kernels.backward = failing("forward"), failing("backward")
-    monkeypatch.setitem(sys.modules, "ghrr.nn.phases_kernels", kernels)
-    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
-    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", True)
-    monkeypatch.setattr(choice, "_failed", {})
-    return started
+    return offer_failing_kernels("phases_kernels", monkeypatch)
 
 
 WARNING = "goes on with torch, without triton, which failed with RuntimeError"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,8 +14,8 @@ import ghrr
 from ghrr.nn import kernels as kernels_module
 from ghrr.nn import rows as module
 from ghrr.nn.rows import place_rows, unit_rows
-from ghrr.ops import choice
 from tests.helpers import generator, rounding
+from tests.nn.offering import offer_failing_kernels
 
 
 class Case(NamedTuple):
@@ -214,24 +212,7 @@ def test_the_operator_has_no_gradient_of_turns() -> None:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """As if there were a GPU; the names of what was started there, all of which fails."""
-    started: list[str] = []
-
-    def failing(name: str) -> Callable[..., Any]:
-        def start(*_: Any) -> Any:
-            started.append(name)
-            raise RuntimeError("out of luck")
-
-        return start
-
-    kernels: Any = ModuleType("ghrr.nn.rows_kernels")
-    kernels.forward, kernels.backward = failing("forward"), failing("backward")
-    monkeypatch.setitem(sys.modules, "ghrr.nn.rows_kernels", kernels)
-    monkeypatch.setattr(ghrr.nn, "rows_kernels", kernels, raising=False)
-    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
-    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", True)
-    monkeypatch.setattr(choice, "_failed", {})
-    return started
+    return offer_failing_kernels("rows_kernels", monkeypatch)
 
 
 def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:

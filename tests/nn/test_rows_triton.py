@@ -278,8 +278,9 @@ def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dt
         out = f(*given)
         results.append([*out, *torch.autograd.grad(out, leaves, grads)])
         assert started == ["forward", "backward"]
-    torch.testing.assert_close(results[1][:4], results[0][:4], atol=0, rtol=0)
-    for have, want in zip(results[1][4:], results[0][4:], strict=True):  # lines are summed in the compiler's order
+    exact = 4 if COMPILER == "inductor" else len(results[0])  # inductor sums lines in an order of its own
+    torch.testing.assert_close(results[1][:exact], results[0][:exact], atol=0, rtol=0)
+    for have, want in zip(results[1][exact:], results[0][exact:], strict=True):
         assert_close(case, have, want.double().cpu(), terms=case.batch * case.n)
 
 
