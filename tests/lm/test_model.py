@@ -15,7 +15,7 @@ import ghrr.lm.model as module
 from ghrr.lm import Model, ModelConfig, match_parameters
 from ghrr.lm.model import DotProduct, config_from
 from tests.helpers import generator, rounding
-from tests.lm.common import ATTENTIONS, random_tokens, small_config, small_model
+from tests.lm.common import ATTENTIONS, SMALL, new_model, random_tokens, small_config, small_model
 
 CONTEXT = 8
 EACH = pytest.mark.parametrize("name", ATTENTIONS)
@@ -203,6 +203,16 @@ def test_phases_differ_between_layers_and_seeds() -> None:
     assert all(map(torch.equal, drawn(), drawn(seed=5)))  # whatever the weights start from
 
 
+@pytest.mark.parametrize(("name", "weight"), [("vanilla", "in_proj.weight"), ("feature", "form.weights.matrix")])
+def test_the_gain_scales_queries_and_keys_before_training(name: str, weight: str) -> None:
+    plain, small = (new_model(name, qk_gain=gain).state_dict() for gain in (1.0, 0.5))
+    for key, value in plain.items():
+        parts = value.chunk(3) if key.endswith(weight) else (value,)
+        gains = (0.5, 0.5, 1.0) if key.endswith(weight) else (1.0,)
+        assert torch.equal(small[key], torch.cat([gain * part for gain, part in zip(gains, parts, strict=True)]))
+    assert sum(key.endswith(weight) for key in plain) == SMALL["layers"]
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -215,6 +225,7 @@ def test_phases_differ_between_layers_and_seeds() -> None:
         ({"dropout": 1.5}, ValueError, "ModelConfig: dropout must lie in [0.0, 1.0], got 1.5"),
         ({"attention": "ghrr-dense"}, ValueError, "ModelConfig: attention must be one of 'vanilla', 'rope', 'ghrr-"),
         ({"attention": "linear"}, ValueError, "got 'linear'"),
+        ({"qk_gain": -1.0}, ValueError, "ModelConfig: qk_gain must lie in (0.0, inf), got -1.0"),
     ],
 )
 def test_bad_configurations(settings: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -246,6 +257,7 @@ def test_a_configuration_from_json() -> None:
 
 
 OTHER_SETTINGS: dict[str, Any] = {
+    "qk_gain": 0.5,
     "kv_heads": 1,
     "m": 4,
     "position_sharing": "different",
@@ -270,7 +282,7 @@ def test_every_setting_of_attention_reaches_the_layer(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module, "Attention", record)
     names = [field.name for field in dataclasses.fields(ModelConfig)]
-    fields = names[names.index("kv_heads") : names.index("phase_seed")]
+    fields = names[names.index("qk_gain") : names.index("phase_seed")]
     assert set(fields) == set(OTHER_SETTINGS)
     plain = small_config("feature")
     for name, value in OTHER_SETTINGS.items():

@@ -31,7 +31,7 @@ FEATURE: list[dict[str, Any]] = [{"window": 3}, {"mix_slots": False}, {"position
 TOGETHER = {"window": 3, "mix_slots": False, "position_values": True, "phases_trainable": True, "unit_rows": True}
 OPTIONS["feature"] += [*FEATURE, TOGETHER, {"window": 2, "position_values": True, "weights": "unitary"}]
 OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "position_values": True}]
-OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "split_inputs": True}]
+OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "split_inputs": True, "qk_gain": 0.5}]
 
 # The eight variants of the paper, with every option; "representation" has no positions, and so one variant alone.
 VARIANTS = [

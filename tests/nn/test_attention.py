@@ -232,6 +232,15 @@ def test_rows_of_equal_lengths_do_not_know_the_size_of_w() -> None:
         assert same == unit_rows
 
 
+@pytest.mark.parametrize("kv_heads", [1, HEADS])
+def test_the_gain_scales_queries_and_keys_before_training(kv_heads: int) -> None:
+    plain, small = (make({"kv_heads": kv_heads}, scrambled=False, qk_gain=gain).state_dict() for gain in (1.0, 0.25))
+    gains = torch.ones(HEADS + 2 * kv_heads, 1, 1, 1, 1, dtype=torch.float64)
+    gains[: HEADS + kv_heads] = 0.25
+    assert torch.equal(small.pop("form.weights.matrix"), gains * plain.pop("form.weights.matrix"))
+    assert all(torch.equal(small[name], value) for name, value in plain.items())
+
+
 # -------------------------------------------------------------------------------------------------------------- padding
 
 

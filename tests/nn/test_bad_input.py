@@ -74,6 +74,17 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "window, position_values and mix_slots belong to mode 'feature', not 'row'",
     ),
+    "no gain": ({"qk_gain": 0.0}, ValueError, "qk_gain must lie in (0.0, inf)"),
+    "gain of rows": (
+        {"mode": "row", "qk_gain": 0.5},
+        ValueError,
+        "qk_gain=0.5 scales relaxed weights in mode 'feature', not relaxed ones in 'row'",
+    ),
+    "gain of unitary weights": (
+        {"weights": "unitary", "qk_gain": 0.5},
+        ValueError,
+        "qk_gain=0.5 scales relaxed weights in mode 'feature', not unitary ones in 'feature'",
+    ),
     "values of bundles": (
         {"mode": "bundle", "position_values": True},
         ValueError,

@@ -106,11 +106,15 @@ def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = l
     assert ((out.detach().double() - want).abs() <= UNITS * eps * want.abs() + slack).all()
     got = torch.autograd.grad(out, leaf, layout(grad))[0]
     assert got.dtype == torch.float32
-    # Both factors of a product are rounded once; errors add up as if all had one sign.
+    assert ((got.double() - by_x).abs() <= bound_of_gradients(case, grad)).all()
+
+
+def bound_of_gradients(case: Case, grad: Tensor) -> float:
+    """Both factors of a product are rounded once; errors add up as if all had one sign."""
     phases, largest = case.phases // case.slots, float(layer(case).frequencies.abs().max())
     scale = largest * float(grad.double().abs().max()) if grad.numel() else 0.0
-    bound = 2 * UNITS * eps * phases * 2 * scale + rounding(torch.float32, terms=phases, scale=4 * phases * scale)
-    assert ((got.double() - by_x).abs() <= bound).all()
+    once = UNITS * torch.finfo(grad.dtype).eps
+    return 2 * once * phases * 2 * scale + rounding(torch.float32, terms=phases, scale=4 * phases * scale)
 
 
 @EVERY
@@ -265,7 +269,10 @@ def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dt
         out = f(leaf)
         results.append((out, torch.autograd.grad(out, leaf, grad)[0]))
         assert started == kernels(case)
-    torch.testing.assert_close(results[1], results[0], atol=0, rtol=0)
+    exact = 1 if COMPILER == "inductor" and case.slots == 1 else 2  # inductor rounds what is torch's in its own way
+    torch.testing.assert_close(results[1][:exact], results[0][:exact], atol=0, rtol=0)
+    near = 2 * bound_of_gradients(case, 4 * grad)  # of two results each; twice doubled
+    torch.testing.assert_close(results[1][exact:], results[0][exact:], atol=near, rtol=0)
 
 
 @needs_gpu

@@ -21,8 +21,9 @@ ATTENTION = ("vanilla", "rope", "ghrr-feature", "ghrr-row", "ghrr-bundle")
 class ModelConfig:
     """The shape of a model, JSON-able.
 
-    The fields from ``kv_heads`` on are those of :class:`ghrr.nn.Attention` and mean nothing for ``"vanilla"``
-    (sinusoidal positions added to the input) and ``"rope"`` (rotary positions).
+    ``qk_gain`` scales the weights of queries and keys before training. The fields after it are those of
+    :class:`ghrr.nn.Attention` and mean nothing for ``"vanilla"`` (sinusoidal positions added to the input) and
+    ``"rope"`` (rotary positions).
     """
 
     vocabulary: int
@@ -33,6 +34,7 @@ class ModelConfig:
     context: int = 64
     dropout: float = 0.2
     attention: str = "ghrr-feature"
+    qk_gain: float = 1.0
     kv_heads: int | None = None
     m: int | None = None
     position_sharing: str = "all"
@@ -51,6 +53,7 @@ class ModelConfig:
         for name in ("vocabulary", "width", "layers", "heads", "feed_forward", "context"):
             check_integer("ModelConfig", name, getattr(self, name), least=1)
         check_real("ModelConfig", "dropout", self.dropout, low=0.0, high=1.0)
+        check_real("ModelConfig", "qk_gain", self.qk_gain, low=0.0, high=math.inf, open_ends=True)
         check_choice("ModelConfig", "attention", self.attention, ATTENTION)
         if self.width % (2 * self.heads):
             raise ValueError(f"ModelConfig: width {self.width} must be a multiple of 2 x heads = {2 * self.heads}")
@@ -95,6 +98,8 @@ class Model(nn.Module):
                 nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * self.config.layers))
             elif name.endswith("in_proj"):
                 nn.init.normal_(module.weight, std=1 / math.sqrt(self.config.width))
+                with torch.no_grad():
+                    module.weight[: 2 * self.config.width] *= self.config.qk_gain
             else:
                 nn.init.normal_(module.weight, std=0.02)
 
@@ -202,7 +207,7 @@ def _attention(config: ModelConfig, index: int) -> nn.Module:
 
 
 _OF_ATTENTION = (
-    *("kv_heads", "m", "position_sharing", "position_trainable", "position_values"),
+    *("qk_gain", "kv_heads", "m", "position_sharing", "position_trainable", "position_values"),
     *("phases_trainable", "spread", "split_inputs", "mix_slots", "window", "weights", "unit_rows"),
 )
 

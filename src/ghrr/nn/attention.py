@@ -69,6 +69,9 @@ class Attention(nn.Module):
         In mode ``"feature"``, how many tokens up to its own a row bundles.
     weights
         W ``"relaxed"``, or ``"unitary"``.
+    qk_gain
+        In mode ``"feature"``, a factor on relaxed weights of queries and keys before training. With ``unit_rows`` it
+        leaves all scores as they are; rows of small weights turn faster in training.
     unit_rows
         Scale the rows of Q and K to equal lengths, so that scores depend on directions alone.
     is_causal
@@ -116,6 +119,7 @@ class Attention(nn.Module):
         mix_slots: bool = True,
         window: int = 1,
         weights: str = "relaxed",
+        qk_gain: float = 1.0,
         unit_rows: bool = False,
         is_causal: bool = False,
         dropout: float = 0.0,
@@ -133,6 +137,7 @@ class Attention(nn.Module):
         check_choice(name, "weights", weights, ("relaxed", "unitary"))
         self.dropout = check_real(name, "dropout", dropout, low=0.0, high=1.0)
         check_real(name, "spread", spread, low=0.0, high=math.inf, open_ends=True)
+        check_real(name, "qk_gain", qk_gain, low=0.0, high=math.inf, open_ends=True)
         check_integer(name, "window", window, least=1)
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"{name}: dtype must be torch.float32 or torch.float64, got {dtype}")
@@ -143,6 +148,10 @@ class Attention(nn.Module):
             )
         if mode != "feature" and (window > 1 or position_values or not mix_slots):
             raise ValueError(f"{name}: window, position_values and mix_slots belong to mode 'feature', not {mode!r}")
+        if qk_gain != 1 and (mode != "feature" or weights == "unitary"):
+            raise ValueError(
+                f"{name}: qk_gain={qk_gain} scales relaxed weights in mode 'feature', not {weights} ones in {mode!r}"
+            )
         if mode == "representation" and (position_sharing != "all" or position_trainable or unit_rows):
             raise ValueError(f"{name}: mode 'representation' has no positions, and no rows to scale")
         self.m = self._features(m, mode)
@@ -181,6 +190,7 @@ class Attention(nn.Module):
                 position_sharing=position_sharing,
                 position_trainable=position_trainable,
                 position_values=position_values,
+                qk_gain=qk_gain,
                 spread=spread,
                 seed=seed,
                 **common,
