@@ -28,6 +28,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "rope": {"attention": "rope"},
     "ghrr-feature": {"attention": "ghrr-feature"},
     "ghrr-window": WINDOW,
+    "ghrr-window-5": {**WINDOW, "window": 5},
     "ghrr-grouped": {**WINDOW, "kv_heads": 2},
     "ghrr-split": {**WINDOW, "window": 5, "kv_heads": 2, "split_inputs": True},
     "ghrr-learned": {**WINDOW, "phases_trainable": True},
