@@ -224,6 +224,7 @@ def test_the_stored_language_models_are_those_of_the_plans(folder: Path) -> None
     runs = _stored_runs(folder)
     planned = [run for plan in sorted((folder / "plans").glob("*.json")) for run in read_plan(plan)]
     assert sorted(run["command"] for run in runs) == sorted(run.command for run in planned)
+    assert (folder / "summary.md").read_text(encoding="utf-8") == lm.markdown_table(runs) + "\n"
     for run in runs:
         base = next(other for other in runs if (other["dataset"], other["attention"]) == (run["dataset"], "vanilla"))
         assert abs(run["params"] / base["params"] - 1) < 0.001

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ghrr import lm
 from tests.cli.common import invoke
 
 SMALL = ["width=16", "layers=1", "heads=2", "context=8", "feed_forward=16", "batch=256", "dropout=0.1"]
@@ -88,7 +89,10 @@ def test_compare_shows_means(tmp_path: Path) -> None:
     result = invoke("lm", "compare", str(tmp_path / "plan.json"), *where, "--jobs", "2")
     assert result.exit_code == 0, result.output
     assert "rope" in result.output
-    assert len(json.loads((tmp_path / "s.json").read_text())["runs"]) == 2
+    stored = json.loads((tmp_path / "s.json").read_text())["runs"]
+    assert len(stored) == 2
+    assert (tmp_path / "s.md").read_text() == lm.markdown_table(stored) + "\n"
+    assert "commands:" in result.output
 
 
 def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
@@ -106,6 +110,7 @@ def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
     assert "some tokens would be left out" in fails("lm", "eval", str(run), "--stride", "9")
     (tmp_path / "plan.json").write_text('{"dataset": "grammar"}')
     assert "missing ['runs']" in fails("lm", "compare", str(tmp_path / "plan.json"))
+    assert "the results are JSON" in fails("lm", "compare", str(tmp_path / "plan.json"), "--summary", "all.md")
     assert "ptb" in fails("lm", "data", "penn")
 
 

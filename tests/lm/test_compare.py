@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ghrr.lm import Model, ModelConfig, RunError, compare, generate_grammar_text
-from ghrr.lm.compare import add_results, average, read_plan
+from ghrr.lm.compare import add_results, average, markdown_table, read_plan
 from ghrr.paper.language_model_runs import read_runs
 
 PARAMETERS = 20_000
@@ -175,6 +175,15 @@ def test_seeds_are_averaged() -> None:
     assert rows[0]["test_std"] == pytest.approx(4.0)
     assert rows[1]["test_std"] != rows[1]["test_std"]  # of one number there is none
     assert rows[0]["tokens_per_s"] == 20
+
+
+def test_a_table_has_a_line_for_each_configuration() -> None:
+    runs = [result(2, 84.0), result(1, 80.0), result(0, 70.0, "a|b")]
+    table = markdown_table([{**run, "command": f"ghrr {run['seed']} '|'"} for run in runs])
+    assert table.splitlines()[2:] == [
+        r"| ptb | rope |  | 2 | 5 | 83.00 | 82.00 ± 2.83 | 15 | `ghrr 1 '\|'` |",
+        r"| ptb | a\|b |  | 1 | 5 | 71.00 | 70.00 | 0 | `ghrr 0 '\|'` |",
+    ]
 
 
 def test_parameters_are_those_of_the_model(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 
 from ghrr.cli.shared import console, fail, need
+from ghrr.files import atomic_write
 
 if TYPE_CHECKING:
     from ghrr import lm
@@ -170,7 +171,9 @@ def lm_generate(  # noqa: PLR0917
 def lm_compare(  # noqa: PLR0917
     plan: Annotated[Path, typer.Argument(help="JSON file of runs; see ghrr.lm.compare.")],
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("runs"),
-    summary: Annotated[Path, typer.Option(help="JSON file that the results are added to.")] = Path("summary.json"),
+    summary: Annotated[
+        Path, typer.Option(help="JSON file that the results are added to; a .md beside it has them as a table.")
+    ] = Path("summary.json"),
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by side.")] = 1,
     data: Data = None,
     device: Device = None,
@@ -178,6 +181,9 @@ def lm_compare(  # noqa: PLR0917
     """Do the runs of a plan, side by side, and gather their results."""
     from ghrr import lm
 
+    table = summary.with_suffix(".md")
+    if table == summary:
+        fail(f"--summary {summary}: the results are JSON; name a file that does not end in .md, which is for the table")
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console) as progress:
@@ -191,6 +197,9 @@ def lm_compare(  # noqa: PLR0917
                 device=device,
                 on_result=lambda _, done, total: progress.update(task, completed=done, total=total, visible=True),
             )
+        with atomic_write(table) as temporary:
+            stored = json.loads(summary.read_text(encoding="utf-8"))["runs"]
+            temporary.write_text(lm.markdown_table(stored) + "\n", encoding="utf-8")
     except KeyboardInterrupt:
         console.print(f"Stopped. The same command goes on with what is in {out}.", markup=False)
         raise typer.Exit(130) from None
@@ -198,6 +207,7 @@ def lm_compare(  # noqa: PLR0917
         fail(str(error))
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
     _show_results(sorted(lm.average(results), key=lambda row: row["test_ppl"]), shown)
+    console.print(f"With parameters, speeds and commands: {table}", markup=False)
 
 
 def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

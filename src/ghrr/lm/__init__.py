@@ -1,6 +1,6 @@
 """Language models whose attention is binding: text, tokens, model, training, evaluation, generation."""
 
-from ghrr.lm.compare import average, compare
+from ghrr.lm.compare import average, compare, markdown_table
 from ghrr.lm.corpora import Corpus, fetch_corpus, load_corpus
 from ghrr.lm.evaluate import Score, evaluate
 from ghrr.lm.generate import generate
@@ -32,6 +32,7 @@ __all__ = [
     "grammar_perplexity",
     "load_corpus",
     "load_run",
+    "markdown_table",
     "match_parameters",
     "tokens_from_state",
     "train",

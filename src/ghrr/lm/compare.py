@@ -198,6 +198,30 @@ def average(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def markdown_table(runs: list[dict[str, Any]]) -> str:
+    """One line per configuration with all that :func:`average` says of it, and the command of its first seed.
+
+    Examples
+    --------
+    >>> from ghrr.lm import markdown_table
+    >>> run = {"dataset": "ptb", "attention": "rope", "variant": "", "seed": 0, "params": 5000, "tokens_per_s": 7000}
+    >>> print(markdown_table([{**run, "valid_ppl": 9.0, "test_ppl": 8.0, "command": "ghrr lm train ptb"}]))
+    | data | attention | variant | seeds | parameters | valid | test | tokens/s | command (first seed) |
+    |---|---|---|---|---|---|---|---|---|
+    | ptb | rope |  | 1 | 5,000 | 9.00 | 8.00 | 7,000 | `ghrr lm train ptb` |
+    """
+    names = ("data", "attention", "variant", "seeds", "parameters", "valid", "test", "tokens/s", "command (first seed)")
+    lines = [names, ("---",) * len(names)]
+    for row in average(runs):
+        chosen = tuple(row[name] for name in ("dataset", "attention", "variant"))
+        first = min((run for run in runs if _key(run)[:3] == chosen), key=lambda run: int(run["seed"]))
+        test = f"{row['test_ppl']:.2f}" + (f" ± {row['test_std']:.2f}" if row["seeds"] > 1 else "")
+        numbers = (f"{row['params']:,}", f"{row['valid_ppl']:.2f}", test, f"{row['tokens_per_s']:,}")
+        lines.append((*chosen, str(row["seeds"]), *numbers, f"`{first['command']}`"))
+    cells = [["---" if cell == "---" else f" {cell} ".replace("|", r"\|") for cell in line] for line in lines]
+    return "\n".join(f"|{'|'.join(line)}|" for line in cells)
+
+
 def _key(run: dict[str, Any]) -> tuple[str, str, str, int]:
     return (run["dataset"], run["attention"], run["variant"], run["seed"])
 
