@@ -9,13 +9,9 @@ import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import ghrr
-from ghrr import lm, ops, paper, testing, unitary
-from ghrr.lm.compare import read_plan
+from ghrr import ops, paper, testing, unitary
 
 ROOT = Path(__file__).parent.parent
 
@@ -145,90 +141,6 @@ def test_the_readme_counts_the_verdicts_of_the_stored_run() -> None:
     assert f"and {counts['not reproduced']} {verb} not reproduced: with our language models" in text
     assert f"(`{manifest['command']}`" in text
     assert [experiment["name"] for experiment in manifest["experiments"]] == list(paper.EXPERIMENTS)
-
-
-_BASE = "vanilla, sinusoidal positions"
-_BEST = {  # of those with Λ fixed, by the validation text
-    "ptb": "GHRR, Λ fixed, window of 5, keys and values shared, inputs split, Q and K small at first",
-    "wikitext-2": "GHRR, Λ fixed, window of 5, Q and K small at first",
-}
-_BEST_ROPE = "rope, Q and K small at first"
-_LEARNED = "GHRR, Λ learned, window of 5, Q and K small at first"
-_SHOWN = {
-    _BASE: ("vanilla", ""),
-    "rope": ("rope", ""),
-    _BEST_ROPE: ("rope-gain-0.5", ""),
-    _BEST["ptb"]: ("ghrr-split-gain-0.25", "head fixed"),
-    _BEST["wikitext-2"]: ("ghrr-gain-0.125", "head fixed"),
-    _LEARNED: ("ghrr-gain-learned", "head fixed"),
-    "GHRR, Λ fixed, window of 5, keys and values shared, inputs split": ("ghrr-split", "head fixed"),
-    "GHRR, Λ fixed, window of 3, keys and values shared": ("ghrr-grouped", "head fixed"),
-    "GHRR, Λ fixed, window of 5, positions trained": ("ghrr-window-5", "head trained"),
-    "GHRR, Λ fixed, window of 5": ("ghrr-window-5", "head fixed"),
-    "GHRR, Λ fixed, window of 3": ("ghrr-window", "head fixed"),
-    "GHRR, Λ and positions learned, window of 3": ("ghrr-learned-0.6", "head trained"),
-    "GHRR, Λ learned, window of 3": ("ghrr-learned", "head fixed"),
-    "GHRR, Λ fixed, plain": ("ghrr-feature", "all fixed"),
-    "GHRR, the paper's E_j literally": ("ghrr-row", "all fixed"),
-}
-_STEPS = {"ptb": ("lm_step.json", "ghrr-split"), "wikitext-2": ("wikitext-2/lm_step.json", "ghrr-window-5")}
-_LM = ROOT / "results" / "lm"
-_LM_FOLDERS = {"tuned": _LM, "rate 1e-3": _LM / "at-1e-3", "once an epoch": _LM / "once-an-epoch"}
-
-
-def _stored_runs(folder: Path) -> list[dict[str, Any]]:
-    runs: list[dict[str, Any]] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["runs"]
-    return runs
-
-
-def test_the_readme_shows_the_stored_perplexities() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows, slow = (
-        {(row["dataset"], row["attention"], row["variant"]): row for row in lm.average(_stored_runs(folder))}
-        for folder in (_LM_FOLDERS["tuned"], _LM_FOLDERS["rate 1e-3"])
-    )
-    lines = re.findall(r"^\| ([^|]+) \|" + r" ([^|]*?) ?\|" * 3 + "$", text, flags=re.MULTILINE)[1:]
-    assert [name for name, *_ in lines] == list(_SHOWN)
-    columns = ((rows, "ptb"), (rows, "wikitext-2"), (slow, "wikitext-2"))
-    for name, *cells in lines:
-        for cell, (stored, dataset) in zip(cells, columns, strict=True):
-            row = stored.get((dataset, *_SHOWN[name]))
-            expected = "" if row is None else f"{row['test_ppl']:.1f} ± {row['test_std']:.1f} ({row['seeds']})"
-            assert cell == expected.replace(" ± nan", ""), (name, dataset)
-    learned = {run["attention"] for run in _stored_runs(_LM) if run["phases_trainable"]}
-    for dataset, words in (("ptb", "{:.1f} % below vanilla on PTB"), ("wikitext-2", "and {:.1f} % on WikiText-2")):
-        base, best = (rows[dataset, *_SHOWN[name]]["test_ppl"] for name in (_BASE, _BEST[dataset]))
-        of_five = [row for row in rows.values() if row["dataset"] == dataset and row["seeds"] == 5]
-        fixed = [row for row in of_five if row["attention"].startswith("ghrr") and row["attention"] not in learned]
-        ropes = [row for row in of_five if row["attention"].startswith("rope")]
-        for shown, among in ((_BEST[dataset], fixed), (_BEST_ROPE, ropes)):
-            assert rows[dataset, *_SHOWN[shown]] == min(among, key=lambda row: float(row["valid_ppl"]))
-        assert words.format(100 * (1 - best / base)) in " ".join(text.split())
-    for dataset, name, words in (
-        ("ptb", _BEST["ptb"], "{:.1f} % below rope on PTB ({:.1f} ± {:.1f} against {:.1f} ± {:.1f})"),
-        ("wikitext-2", _LEARNED, "{:.1f} % below rope on WikiText-2 ({:.1f} ± {:.1f} against {:.1f} ± {:.1f})"),
-    ):
-        ours, rope = rows[dataset, *_SHOWN[name]], rows[dataset, *_SHOWN[_BEST_ROPE]]
-        numbers = [x for row in (ours, rope) for x in (row["test_ppl"], row["test_std"])]
-        assert words.format(100 * (1 - ours["test_ppl"] / rope["test_ppl"]), *numbers) in " ".join(text.split())
-    ratios = []
-    for file, model in _STEPS.values():
-        steps = json.loads((ROOT / "benchmarks" / "results" / file).read_text(encoding="utf-8"))["rows"]
-        ratios.append(next(row["ratio"] for row in steps if row["attention"] == model))
-    words = "A training step takes {:.2f} times as long as vanilla's for the best of PTB and {:.2f} times for that of"
-    assert words.format(*ratios) in " ".join(text.split())
-
-
-@pytest.mark.parametrize("folder", _LM_FOLDERS.values(), ids=list(_LM_FOLDERS))
-def test_the_stored_language_models_are_those_of_the_plans(folder: Path) -> None:
-    runs = _stored_runs(folder)
-    planned = [run for plan in sorted((folder / "plans").glob("*.json")) for run in read_plan(plan)]
-    assert sorted(run["command"] for run in runs) == sorted(run.command for run in planned)
-    assert (folder / "summary.md").read_text(encoding="utf-8") == lm.markdown_table(runs) + "\n"
-    for run in runs:
-        base = next(other for other in runs if (other["dataset"], other["attention"]) == (run["dataset"], "vanilla"))
-        assert abs(run["params"] / base["params"] - 1) < 0.001
-        assert run["steps"] == base["steps"]
 
 
 def test_the_readme_shows_the_stored_speeds() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ghrr.lm import Model, ModelConfig, RunError, compare, generate_grammar_text
-from ghrr.lm.compare import add_results, average, markdown_table, read_plan
+from ghrr.lm import Model, ModelConfig, RunError, average, compare, generate_grammar_text, markdown_table
+from ghrr.lm.plan import read_plan
+from ghrr.lm.summary import add_results
 from ghrr.paper.language_model_runs import read_runs
 
 PARAMETERS = 20_000
@@ -70,6 +71,10 @@ def test_a_plan_is_done_once_and_summarised(tmp_path: Path, monkeypatch: pytest.
         assert [run for run in runs if json.loads(path.read_text()).items() <= run.items()]
     assert [run["position_sharing"] for run in runs] == ["qkv", "qkv", None]
     assert [run["learning_rate"] for run in runs] == [0.001, 0.001, 0.01]
+    assert [run["model"] for run in runs] == [{**PLAN["model"], **POSITIONS}] * 2 + [
+        {**PLAN["model"], "attention": "vanilla"}
+    ]
+    assert summary.with_suffix(".md").read_text(encoding="utf-8") == markdown_table(runs)
 
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
     assert len({path.parent for path in before}) == 4
@@ -119,6 +124,13 @@ def test_the_command_says_all_that_is_set(tmp_path: Path) -> None:
         ({"runs": ["a"]}, ValueError, "expected an object with label, model, seeds, training, variant, got 'a'"),
         ({"runs": [{"label": "a", "seeds": [0, 0]}]}, ValueError, "a-0 is planned twice; give the runs different"),
         ({"runs": [{"label": "a", "seeds": [0]}, {"label": "a", "seeds": [1, 0]}]}, ValueError, "is planned twice"),
+        ({"runs": [{"label": "a", "seeds": 3}]}, ValueError, "a: seeds must be a list of at least one number, got 3"),
+        ({"runs": [{"label": "a", "seeds": []}]}, ValueError, "a: seeds must be a list of at least one number"),
+        ({"runs": [{"label": 1, "seeds": [0]}]}, ValueError, "label and variant must be text, got 1"),
+        ({"model": [1]}, ValueError, "model must be an object of settings, got [1]"),
+        ({"model": {"vocabulary": 7}}, ValueError, "the vocabulary follows from the text; limit it by tokens"),
+        ({"runs": [{"label": "a", "model": {"window": 0}, "seeds": [0]}]}, ValueError, "a: Attention: window must be"),
+        ({"model": {"window": 2}}, ValueError, "vanilla: ModelConfig: window=2 is a setting of GHRR's attention, not"),
         ({"model": {"depth": 3}}, ValueError, "ModelConfig: unknown settings depth; known are attention,"),
         ({"model": {"attention": "none"}}, ValueError, "ModelConfig: attention must be one of"),
         ({"training": {"epoch": 3}}, ValueError, "unexpected keyword argument 'epoch'"),
@@ -155,7 +167,7 @@ def test_what_fails_in_a_run_comes_out(tmp_path: Path, monkeypatch: pytest.Monke
 
 def result(seed: int, test: float, attention: str = "rope") -> dict[str, Any]:
     common = {"dataset": "ptb", "attention": attention, "variant": "", "params": 5, "tokens_per_s": 10 * seed}
-    return {**common, "seed": seed, "valid_ppl": test + 1, "test_ppl": test}
+    return {**common, "seed": seed, "valid_ppl": test + 1, "test_ppl": test, "command": f"ghrr {seed} '|'"}
 
 
 def test_results_are_added_to_those_that_are_there(tmp_path: Path) -> None:
@@ -178,12 +190,45 @@ def test_seeds_are_averaged() -> None:
 
 
 def test_a_table_has_a_line_for_each_configuration() -> None:
-    runs = [result(2, 84.0), result(1, 80.0), result(0, 70.0, "a|b")]
-    table = markdown_table([{**run, "command": f"ghrr {run['seed']} '|'"} for run in runs])
-    assert table.splitlines()[2:] == [
-        r"| ptb | rope |  | 2 | 5 | 83.00 | 82.00 ± 2.83 | 15 | `ghrr 1 '\|'` |",
-        r"| ptb | a\|b |  | 1 | 5 | 71.00 | 70.00 | 0 | `ghrr 0 '\|'` |",
+    runs = [result(10, 84.0), result(2, 80.0), result(0, 70.0, "a|b\nc")]
+    assert markdown_table([{**runs[0], "params": 5_000}, {**runs[1], "params": 12_000}, runs[2]]).splitlines() == [
+        "| data | attention | variant | seeds | parameters | valid | test | tokens/s | command (first seed) |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        r"| ptb | rope |  | 2 | 5,000 to 12,000 | 83.00 | 82.00 ± 2.83 | 60 | `ghrr 2 '\|'` |",
+        r"| ptb | a\|b c |  | 1 | 5 | 71.00 | 70.00 |  | `ghrr 0 '\|'` |",
+        "",
+        "Perplexities: mean over seeds ± standard deviation. Tokens/s: median of runs that may have shared a device.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.md", None, "results are JSON, and their table goes beside them; name a file that ends in .json"),
+        ("s.MD", None, "results are JSON"),
+        ("", None, "results are JSON"),
+        ("s.json", "{", 's.json is no summary, {"runs": [...]} with an object per run; name another file'),
+        ("s.json", "[]", "s.json is no summary"),
+        ("s.json", '{"runs": 3}', "s.json is no summary"),
+        ("s.json", '{"runs": ["a"]}', "s.json is no summary"),
+        ("s.json", '{"runs": [{"dataset": "ptb", "seed": 0}]}', "s.json: there is a run without attention, command,"),
+    ],
+)
+def test_a_summary_that_cannot_be_added_to(tmp_path: Path, name: str, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        compare(write_plan(tmp_path), tmp_path / "runs", summary=tmp_path / name)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_notes_beside_a_summary_are_not_replaced(tmp_path: Path) -> None:
+    notes = tmp_path / "s.md"
+    notes.write_text("# My notes\n")
+    with pytest.raises(ValueError, match=r"s\.md is there and holds no table of runs, which would replace it; name"):
+        compare(write_plan(tmp_path), tmp_path / "runs", summary=tmp_path / "s.json")
+    assert notes.read_text() == "# My notes\n"
+    assert not (tmp_path / "runs").exists()
 
 
 def test_parameters_are_those_of_the_model(tmp_path: Path) -> None:

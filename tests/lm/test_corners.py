@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ghrr.lm import Model, RunError, Score, TrainConfig, evaluate, generate, match_parameters, train
-from ghrr.lm.compare import read_plan
+from ghrr.lm.plan import read_plan
 from tests.helpers import generator
 from tests.lm.common import (
     Stop,

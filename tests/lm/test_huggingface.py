@@ -276,7 +276,7 @@ def test_a_run_of_the_library_converts(tmp_path: Path) -> None:
 
 
 def test_the_configuration_comes_back_from_json(tmp_path: Path) -> None:
-    own = ModelConfig(**SMALL, **KINDS["feature"], m=5, dropout=0.1, phase_seed=7)
+    own = ModelConfig(**SMALL, **KINDS["feature"], m=5, dropout=0.1, phase_seed=7, qk_gain=0.5)
     config = GHRRConfig(**dataclasses.asdict(own))
     config.save_pretrained(tmp_path)
     stored = json.loads((tmp_path / "config.json").read_text())

@@ -81,11 +81,17 @@ def test_positions_matter(name: str) -> None:
 @EACH
 def test_longer_than_the_context(name: str) -> None:
     model = small_model(name)
-    with pytest.raises(ValueError, match=r"^Model: 9 tokens, but the context is 8$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^Model: 9 tokens, but the context is 8; cut the text, or make a model with a longer context$",
+    ):
         model(random_tokens(1, CONTEXT + 1))
     cache = model.new_cache()
     model(random_tokens(1, 6), cache)
-    with pytest.raises(ValueError, match=r"^Model: 9 tokens, but the context is 8$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^Model: 9 tokens, but the context is 8; cut the text, or make a model with a longer context$",
+    ):
         model(random_tokens(1, 3), cache)
     assert model(random_tokens(1, 2), cache).shape == (1, 2, 20)  # and the cache is as it was
 
@@ -203,12 +209,12 @@ def test_phases_differ_between_layers_and_seeds() -> None:
     assert all(map(torch.equal, drawn(), drawn(seed=5)))  # whatever the weights start from
 
 
-@pytest.mark.parametrize(("name", "weight"), [("vanilla", "in_proj.weight"), ("feature", "form.weights.matrix")])
+@pytest.mark.parametrize(("name", "weight"), [("rope", "in_proj.weight"), ("feature", "form.weights.matrix")])
 def test_the_gain_scales_queries_and_keys_before_training(name: str, weight: str) -> None:
-    plain, small = (new_model(name, qk_gain=gain).state_dict() for gain in (1.0, 0.5))
+    plain, small = (new_model(name, qk_gain=gain).state_dict() for gain in (1.0, 2.0))
     for key, value in plain.items():
         parts = value.chunk(3) if key.endswith(weight) else (value,)
-        gains = (0.5, 0.5, 1.0) if key.endswith(weight) else (1.0,)
+        gains = (2.0, 2.0, 1.0) if key.endswith(weight) else (1.0,)
         assert torch.equal(small[key], torch.cat([gain * part for gain, part in zip(gains, parts, strict=True)]))
     assert sum(key.endswith(weight) for key in plain) == SMALL["layers"]
 
@@ -257,7 +263,6 @@ def test_a_configuration_from_json() -> None:
 
 
 OTHER_SETTINGS: dict[str, Any] = {
-    "qk_gain": 0.5,
     "kv_heads": 1,
     "m": 4,
     "position_sharing": "different",
@@ -282,10 +287,12 @@ def test_every_setting_of_attention_reaches_the_layer(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module, "Attention", record)
     names = [field.name for field in dataclasses.fields(ModelConfig)]
-    fields = names[names.index("qk_gain") : names.index("phase_seed")]
+    fields = names[names.index("kv_heads") : names.index("phase_seed")]
     assert set(fields) == set(OTHER_SETTINGS)
     plain = small_config("feature")
     for name, value in OTHER_SETTINGS.items():
         assert getattr(plain, name) != value
         module._attention(dataclasses.replace(plain, **{name: value}), 0)
         assert given[-1][name] == value
+        with pytest.raises(ValueError, match=f"ModelConfig: {name}={value!r} is a setting of GHRR's attention, not of"):
+            small_config("rope", **{name: value})

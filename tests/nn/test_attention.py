@@ -230,6 +230,9 @@ def test_rows_of_equal_lengths_do_not_know_the_size_of_w() -> None:
             attention.form.bias[: 2 * HEADS] *= 3
         same = torch.allclose(attention(x, x, x)[1], before, atol=1e-5)
         assert same == unit_rows
+        plain, small = (make({"unit_rows": unit_rows}, scrambled=False, qk_gain=gain) for gain in (1.0, 0.125))
+        same = torch.allclose(small(x, x, x)[1], plain(x, x, x)[1], atol=1e-3)
+        assert same == unit_rows
 
 
 @pytest.mark.parametrize("kv_heads", [1, HEADS])

@@ -78,12 +78,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "gain of rows": (
         {"mode": "row", "qk_gain": 0.5},
         ValueError,
-        "qk_gain=0.5 scales relaxed weights in mode 'feature', not relaxed ones in 'row'",
+        "qk_gain=0.5 needs mode 'feature' and weights='relaxed', got mode 'row' and weights 'relaxed'; leave qk_gain",
     ),
+    "gain of bundles": ({"mode": "bundle", "qk_gain": 2.0}, ValueError, "qk_gain=2.0 needs mode 'feature' and weights"),
     "gain of unitary weights": (
         {"weights": "unitary", "qk_gain": 0.5},
         ValueError,
-        "qk_gain=0.5 scales relaxed weights in mode 'feature', not unitary ones in 'feature'",
+        "got mode 'feature' and weights 'unitary'; leave qk_gain out",
     ),
     "values of bundles": (
         {"mode": "bundle", "position_values": True},

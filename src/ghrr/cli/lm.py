@@ -16,7 +16,6 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 
 from ghrr.cli.shared import console, fail, need
-from ghrr.files import atomic_write
 
 if TYPE_CHECKING:
     from ghrr import lm
@@ -87,11 +86,12 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
         text = lm.encode_corpus(lm.load_corpus(dataset, data), bpe=bpe, limit=limit)
         config = lm.ModelConfig(vocabulary=text.tokens.size, **model)
         config = config if params is None else lm.match_parameters(config, params)
+        planned = lm.TrainConfig(**training)
         with _training_progress() as progress:
             task = progress.add_task("training", total=None, loss="", valid="", visible=False)
             result = lm.train(
                 config,
-                lm.TrainConfig(**training),
+                planned,
                 text,
                 out,
                 device=device,
@@ -108,6 +108,12 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
         fail(str(error))
     _show_results([{"run": str(out), **result}], ("run", "params", "valid_ppl", "test_ppl", "tokens_per_s"))
+    if planned.warmup >= result["steps"]:
+        console.print(
+            f"The learning rate rises for {planned.warmup} steps, and there were {result['steps']}: it never got to "
+            "where it should; use --set warmup=... or more epochs.",
+            markup=False,
+        )
 
 
 @lm_app.command("eval")
@@ -169,7 +175,7 @@ def lm_generate(  # noqa: PLR0917
 
 @lm_app.command("compare")
 def lm_compare(  # noqa: PLR0917
-    plan: Annotated[Path, typer.Argument(help="JSON file of runs; see ghrr.lm.compare.")],
+    plan: Annotated[Path, typer.Argument(help="JSON file of runs; see ghrr.lm.plan.")],
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("runs"),
     summary: Annotated[
         Path, typer.Option(help="JSON file that the results are added to; a .md beside it has them as a table.")
@@ -181,9 +187,6 @@ def lm_compare(  # noqa: PLR0917
     """Do the runs of a plan, side by side, and gather their results."""
     from ghrr import lm
 
-    table = summary.with_suffix(".md")
-    if table == summary:
-        fail(f"--summary {summary}: the results are JSON; name a file that does not end in .md, which is for the table")
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console) as progress:
@@ -197,9 +200,6 @@ def lm_compare(  # noqa: PLR0917
                 device=device,
                 on_result=lambda _, done, total: progress.update(task, completed=done, total=total, visible=True),
             )
-        with atomic_write(table) as temporary:
-            stored = json.loads(summary.read_text(encoding="utf-8"))["runs"]
-            temporary.write_text(lm.markdown_table(stored) + "\n", encoding="utf-8")
     except KeyboardInterrupt:
         console.print(f"Stopped. The same command goes on with what is in {out}.", markup=False)
         raise typer.Exit(130) from None
@@ -207,7 +207,7 @@ def lm_compare(  # noqa: PLR0917
         fail(str(error))
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
     _show_results(sorted(lm.average(results), key=lambda row: row["test_ppl"]), shown)
-    console.print(f"With parameters, speeds and commands: {table}", markup=False)
+    console.print(f"With parameters, speeds and commands: {summary.with_suffix('.md')}", markup=False)
 
 
 def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import check_choice, check_integer, check_real
+from ghrr._checks import check_choice, check_integer, check_real, describe
 from ghrr.nn import Attention, AttentionCache
 
 ATTENTION = ("vanilla", "rope", "ghrr-feature", "ghrr-row", "ghrr-bundle")
@@ -21,9 +21,9 @@ ATTENTION = ("vanilla", "rope", "ghrr-feature", "ghrr-row", "ghrr-bundle")
 class ModelConfig:
     """The shape of a model, JSON-able.
 
-    ``qk_gain`` scales the weights of queries and keys before training. The fields after it are those of
-    :class:`ghrr.nn.Attention` and mean nothing for ``"vanilla"`` (sinusoidal positions added to the input) and
-    ``"rope"`` (rotary positions).
+    The fields from ``kv_heads`` to ``phase_seed`` are those of :class:`ghrr.nn.Attention`; ``"vanilla"`` (sinusoidal
+    positions added to the input) and ``"rope"`` (rotary positions) have none of them. ``qk_gain`` scales the weights of
+    queries and keys before training, for these two and for ``"ghrr-feature"`` with relaxed weights.
     """
 
     vocabulary: int
@@ -34,7 +34,6 @@ class ModelConfig:
     context: int = 64
     dropout: float = 0.2
     attention: str = "ghrr-feature"
-    qk_gain: float = 1.0
     kv_heads: int | None = None
     m: int | None = None
     position_sharing: str = "all"
@@ -48,6 +47,7 @@ class ModelConfig:
     weights: str = "relaxed"
     unit_rows: bool = False
     phase_seed: int = 0
+    qk_gain: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("vocabulary", "width", "layers", "heads", "feed_forward", "context"):
@@ -57,6 +57,13 @@ class ModelConfig:
         check_choice("ModelConfig", "attention", self.attention, ATTENTION)
         if self.width % (2 * self.heads):
             raise ValueError(f"ModelConfig: width {self.width} must be a multiple of 2 x heads = {2 * self.heads}")
+        if not self.attention.startswith("ghrr"):
+            for field in dataclasses.fields(self):
+                if field.name in _OF_GHRR and getattr(self, field.name) != field.default:
+                    raise ValueError(
+                        f"ModelConfig: {field.name}={getattr(self, field.name)!r} is a setting of GHRR's attention, "
+                        f"not of {self.attention!r}; leave it out"
+                    )
 
 
 class Model(nn.Module):
@@ -99,7 +106,7 @@ class Model(nn.Module):
             elif name.endswith("in_proj"):
                 nn.init.normal_(module.weight, std=1 / math.sqrt(self.config.width))
                 with torch.no_grad():
-                    module.weight[: 2 * self.config.width] *= self.config.qk_gain
+                    module.weight[: 2 * self.config.width] *= float(self.config.qk_gain)
             else:
                 nn.init.normal_(module.weight, std=0.02)
 
@@ -109,10 +116,15 @@ class Model(nn.Module):
 
     def hidden(self, tokens: Tensor, cache: Sequence[AttentionCache] | None = None) -> Tensor:
         """What the last layer knows at each token: ``(batch, n, width)``."""
+        if tokens.ndim != 2 or tokens.is_floating_point():
+            raise ValueError(f"Model: tokens must be whole numbers of shape (batch, n), got {describe(tokens)}")
         start = cache[0].length if cache is not None else 0
         end = start + tokens.shape[1]
         if end > self.config.context:
-            raise ValueError(f"Model: {end} tokens, but the context is {self.config.context}")
+            raise ValueError(
+                f"Model: {end} tokens, but the context is {self.config.context}; cut the text, or make a model with a "
+                "longer context"
+            )
         x = self.embedding(tokens) * math.sqrt(self.config.width)
         if self.config.attention == "vanilla":
             x = x + self.sinusoids[start:end]
@@ -202,12 +214,13 @@ def _attention(config: ModelConfig, index: int) -> nn.Module:
         dropout=config.dropout,
         is_causal=True,
         seed=config.phase_seed * 1000 + index,
-        **{name: getattr(config, name) for name in _OF_ATTENTION},
+        qk_gain=config.qk_gain,
+        **{name: getattr(config, name) for name in _OF_GHRR},
     )
 
 
-_OF_ATTENTION = (
-    *("qk_gain", "kv_heads", "m", "position_sharing", "position_trainable", "position_values"),
+_OF_GHRR = (
+    *("kv_heads", "m", "position_sharing", "position_trainable", "position_values"),
     *("phases_trainable", "spread", "split_inputs", "mix_slots", "window", "weights", "unit_rows"),
 )
 

@@ -71,7 +71,7 @@ class Attention(nn.Module):
         W ``"relaxed"``, or ``"unitary"``.
     qk_gain
         In mode ``"feature"``, a factor on relaxed weights of queries and keys before training. With ``unit_rows`` it
-        leaves all scores as they are; rows of small weights turn faster in training.
+        leaves scores as they are while rows are far longer than 0.001; rows of small weights turn faster in training.
     unit_rows
         Scale the rows of Q and K to equal lengths, so that scores depend on directions alone.
     is_causal
@@ -137,7 +137,7 @@ class Attention(nn.Module):
         check_choice(name, "weights", weights, ("relaxed", "unitary"))
         self.dropout = check_real(name, "dropout", dropout, low=0.0, high=1.0)
         check_real(name, "spread", spread, low=0.0, high=math.inf, open_ends=True)
-        check_real(name, "qk_gain", qk_gain, low=0.0, high=math.inf, open_ends=True)
+        qk_gain = check_real(name, "qk_gain", qk_gain, low=0.0, high=math.inf, open_ends=True)
         check_integer(name, "window", window, least=1)
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"{name}: dtype must be torch.float32 or torch.float64, got {dtype}")
@@ -150,7 +150,8 @@ class Attention(nn.Module):
             raise ValueError(f"{name}: window, position_values and mix_slots belong to mode 'feature', not {mode!r}")
         if qk_gain != 1 and (mode != "feature" or weights == "unitary"):
             raise ValueError(
-                f"{name}: qk_gain={qk_gain} scales relaxed weights in mode 'feature', not {weights} ones in {mode!r}"
+                f"{name}: qk_gain={qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and weights "
+                f"{weights!r}; leave qk_gain out"
             )
         if mode == "representation" and (position_sharing != "all" or position_trainable or unit_rows):
             raise ValueError(f"{name}: mode 'representation' has no positions, and no rows to scale")

@@ -104,9 +104,9 @@ class Feature(nn.Module):
         self.mean = math.exp(-(spread**2) / 2)
         rows = sum(self.heads)
         self.weights = Weights(weights, (rows,), slots if mix_slots else 1, m, gain=min(4.0, 1 / spread), dtype=dtype)
-        if qk_gain != 1:
+        if qk_gain != 1:  # unitary weights have none, and are computed each time that they are looked at
             with torch.no_grad():
-                self.weights.matrix[: heads + kv_heads] *= qk_gain
+                self.weights.matrix[: self.rows_of(PARTS - 1).start] *= qk_gain
         self.bias = nn.Parameter(torch.zeros(rows, 2 * m, dtype=dtype))
         self.parts = PARTS if position_values else PARTS - 1  # which of query, key and value are turned
         shape = sharing_shape(position_sharing, kv_heads, self.parts)

@@ -1,0 +1,136 @@
+"""Plans of many runs, read and checked before the first of them begins.
+
+A plan is a JSON object::
+
+    {"dataset": "ptb", "tokens": {}, "parameters": 5740000,
+     "model": {"layers": 6}, "training": {"epochs": 30},
+     "runs": [{"label": "vanilla", "model": {"attention": "vanilla"}, "seeds": [0, 1]},
+              {"label": "ghrr-feature", "variant": "all fixed", "model": {"window": 3}, "seeds": [0, 1]}]}
+
+What ``model`` and ``training`` hold at the top is common to all runs. With ``parameters`` the feed-forward width of
+each model is chosen so that all have that many. ``tokens`` may hold ``limit`` (words) or ``bpe`` (size).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ghrr.lm.model import Model, config_from
+from ghrr.lm.train import TrainConfig
+
+_PLAN = {"dataset", "tokens", "parameters", "model", "training", "runs"}
+_RUN = {"label", "variant", "model", "training", "seeds"}
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a plan."""
+
+    label: str
+    variant: str
+    dataset: str
+    tokens: dict[str, int]
+    parameters: int | None
+    model: dict[str, Any]
+    training: dict[str, Any]
+
+    @property
+    def folder(self) -> str:
+        """Its name on disk."""
+        tokens = " ".join(f"{name} {size}" for name, size in self.tokens.items())
+        words = f"{self.dataset} {tokens} {self.label} {self.variant} {self.training['seed']}"
+        return "-".join("".join(c if c.isalnum() else " " for c in words).split())
+
+    @property
+    def command(self) -> str:
+        """The command that does this run alone."""
+        words = ["ghrr", "lm", "train", self.dataset, "--out", f"runs/{self.folder}"]
+        words += [f"--{name}={size}" for name, size in self.tokens.items()]
+        words += [f"--params={self.parameters}"] if self.parameters else []
+        for settings in (self.model, self.training):
+            words += [f"--set={name}={json.dumps(value)}" for name, value in settings.items()]
+        return shlex.join(words)
+
+
+def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
+    """The runs of a plan, one seed after the other, so that what is compiled for one serves the next."""
+    try:
+        plan = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: this is not JSON: {error}") from error
+    _check_keys(path, plan, _PLAN, needed={"dataset", "runs"})
+    _check_keys(path, plan.get("tokens", {}), {"bpe", "limit"}, needed=set())
+    if not isinstance(plan["runs"], list) or not plan["runs"]:
+        raise ValueError(f"{path}: runs must be a list of at least one run")
+    _check_settings(path, plan)
+    runs: list[PlannedRun] = []
+    for run in plan["runs"]:
+        _check_keys(path, run, _RUN, needed={"label", "seeds"})
+        _check_run(path, run)
+        _check_settings(path, run)
+        runs += [
+            PlannedRun(
+                label=run["label"],
+                variant=run.get("variant", ""),
+                dataset=plan["dataset"],
+                tokens=plan.get("tokens", {}),
+                parameters=plan.get("parameters"),
+                model={**plan.get("model", {}), **run.get("model", {})},
+                training={**plan.get("training", {}), **run.get("training", {}), "seed": seed},
+            )
+            for seed in run["seeds"]
+        ]
+    tried: set[str] = set()
+    for run in runs:  # a plan with a mistake in its last run fails before the first
+        try:
+            TrainConfig(**run.training)
+            config = config_from({**run.model, "vocabulary": 1, "layers": 1})
+            if str(config) not in tried:
+                with torch.device("meta"):
+                    Model(config)
+            tried.add(str(config))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {run.label}: {error}") from error
+    names = [run.folder for run in runs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{path}: {twice[0]} is planned twice; give the runs different labels or variants")
+    order: dict[str, int] = {}
+    for run in runs:
+        order.setdefault(f"{run.label} {run.variant}", len(order))
+    return sorted(runs, key=lambda run: (run.training["seed"], order[f"{run.label} {run.variant}"]))
+
+
+def _check_run(path: object, run: dict[str, Any]) -> None:
+    """Raise unless what names a run of a plan, and its seeds, are of the right kind."""
+    label, variant, seeds = run["label"], run.get("variant", ""), run["seeds"]
+    if not isinstance(label, str) or not isinstance(variant, str):
+        raise ValueError(f"{path}: label and variant must be text, got {label!r:.100} and {variant!r:.100}")
+    if not isinstance(seeds, list) or not seeds:
+        raise ValueError(f"{path}: {label}: seeds must be a list of at least one number, got {seeds!r:.100}")
+
+
+def _check_settings(path: object, given: dict[str, Any]) -> None:
+    """Raise unless settings, of a plan or of a run, are objects that may stand there."""
+    for name in ("model", "training"):
+        if not isinstance(given.get(name, {}), dict):
+            raise ValueError(f"{path}: {name} must be an object of settings, got {given[name]!r:.100}")
+    if "vocabulary" in given.get("model", {}):
+        raise ValueError(f"{path}: the vocabulary follows from the text; limit it by tokens")
+
+
+def _check_keys(path: object, given: Any, known: set[str], *, needed: set[str]) -> None:
+    if not isinstance(given, dict):
+        raise ValueError(f"{path}: expected an object with {', '.join(sorted(known))}, got {given!r:.100}")
+    if set(given) - known or needed - set(given):
+        unknown, missing = sorted(set(given) - known), sorted(needed - set(given))
+        raise ValueError(
+            f"{path}: unknown {unknown or 'nothing'}, missing {missing or 'nothing'}; known are {sorted(known)}"
+        )

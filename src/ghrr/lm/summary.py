@@ -1,0 +1,117 @@
+"""The results of many runs: kept in one JSON file, averaged over seeds, and shown as a table."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+from ghrr.files import atomic_write
+
+_RESULT = {"dataset", "attention", "variant", "seed", "params", "valid_ppl", "test_ppl", "tokens_per_s", "command"}
+_COLUMNS = ("data", "attention", "variant", "seeds", "parameters", "valid", "test", "tokens/s", "command (first seed)")
+_NOTE = "Perplexities: mean over seeds ± standard deviation. Tokens/s: median of runs that may have shared a device."
+
+
+def add_results(path: str | os.PathLike[str], results: list[dict[str, Any]]) -> None:
+    """Add results to a summary; those of the same run take the place of earlier ones."""
+    target = Path(path)
+    keyed = {_key(run): run for run in [*stored_runs(target), *results]}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(target) as temporary:
+        lines = ",\n".join(json.dumps(keyed[key]) for key in sorted(keyed))
+        temporary.write_text(f'{{"runs": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def average(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per configuration: how many seeds, and mean and standard deviation of the perplexities.
+
+    Examples
+    --------
+    >>> from ghrr.lm import average
+    >>> common = {"dataset": "ptb", "attention": "rope", "variant": "", "params": 5, "tokens_per_s": 7}
+    >>> row, = average([{**common, "seed": seed, "valid_ppl": 1.0, "test_ppl": 2.0 + seed} for seed in range(3)])
+    >>> row["seeds"], row["test_ppl"], row["test_std"]
+    (3, 3.0, 1.0)
+    """
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault(_key(run)[:3], []).append(run)
+    rows = []
+    for (dataset, attention, variant), members in groups.items():
+        valid, test = ([run[name] for run in members] for name in ("valid_ppl", "test_ppl"))
+        rows.append(
+            {
+                "dataset": dataset,
+                "attention": attention,
+                "variant": variant,
+                "seeds": len(members),
+                "params": members[0]["params"],
+                "valid_ppl": statistics.mean(valid),
+                "test_ppl": statistics.mean(test),
+                "test_std": statistics.stdev(test) if len(test) > 1 else math.nan,
+                "tokens_per_s": round(statistics.median(run["tokens_per_s"] or 0 for run in members)),
+            }
+        )
+    return rows
+
+
+def markdown_table(runs: list[dict[str, Any]]) -> str:
+    """One line per configuration with all that :func:`average` says of it, and the command of its first seed.
+
+    Examples
+    --------
+    >>> from ghrr.lm import markdown_table
+    >>> run = {"dataset": "ptb", "attention": "rope", "variant": "", "seed": 0, "params": 5000, "tokens_per_s": 7000}
+    >>> print(markdown_table([{**run, "valid_ppl": 9.0, "test_ppl": 8.0, "command": "ghrr lm train ptb"}]))
+    | data | attention | variant | seeds | parameters | valid | test | tokens/s | command (first seed) |
+    | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+    | ptb | rope |  | 1 | 5,000 | 9.00 | 8.00 | 7,000 | `ghrr lm train ptb` |
+    <BLANKLINE>
+    Perplexities: mean over seeds ± standard deviation. Tokens/s: median of runs that may have shared a device.
+    <BLANKLINE>
+    """
+    lines = [_COLUMNS, ("---",) * len(_COLUMNS)]
+    for row in average(runs):
+        chosen = tuple(row[name] for name in ("dataset", "attention", "variant"))
+        members = sorted((run for run in runs if _key(run)[:3] == chosen), key=_key)
+        sizes = sorted({run["params"] for run in members})
+        test = f"{row['test_ppl']:.2f}" + (f" ± {row['test_std']:.2f}" if len(members) > 1 else "")
+        speed = f"{row['tokens_per_s']:,}" if row["tokens_per_s"] else ""
+        size = " to ".join(f"{n:,}" for n in sizes[:: max(1, len(sizes) - 1)])
+        command = f"`{members[0]['command']}`"
+        lines.append((*chosen, str(len(members)), size, f"{row['valid_ppl']:.2f}", test, speed, command))
+    table = ["| " + " | ".join(" ".join(cell.split()).replace("|", r"\|") for cell in line) + " |" for line in lines]
+    return "\n".join([*table, "", _NOTE, ""])
+
+
+def stored_runs(path: Path) -> list[dict[str, Any]]:
+    """The runs of a summary; none where there is no file."""
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+        keys: list[set[str]] = [set(run.keys()) for run in runs]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f'{path} is no summary, {{"runs": [...]}} with an object per run; name another file'
+        ) from error
+    for missing in (_RESULT - there for there in keys):
+        if missing:
+            raise ValueError(f"{path}: there is a run without {', '.join(sorted(missing))}; name another file")
+    return list(runs)
+
+
+def check_summary(path: Path) -> None:
+    """Raise before anything runs if results could not be added to this file, or its table would replace another."""
+    if path.suffix.lower() in ("", ".md") or path.is_dir():
+        raise ValueError(f"{path}: results are JSON, and their table goes beside them; name a file that ends in .json")
+    stored_runs(path)
+    table, head = path.with_suffix(".md"), f"| {' | '.join(_COLUMNS)} |"
+    if table.exists() and not table.read_text(encoding="utf-8", errors="replace").startswith(head):
+        raise ValueError(f"{table} is there and holds no table of runs, which would replace it; name another summary")
+
+
+def _key(run: dict[str, Any]) -> tuple[str, str, str, int]:
+    return (run["dataset"], run["attention"], run["variant"], run["seed"])
