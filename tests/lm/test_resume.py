@@ -202,6 +202,20 @@ def test_a_run_is_never_overwritten_silently(tmp_path: Path, stopped_at: int) ->
     assert contents(tmp_path / "run") == before
 
 
+@pytest.mark.parametrize("damaged", [None, b"{", b"\xff", b'{"kind": "words", "words": []}'])
+def test_a_run_that_goes_on_gets_its_vocabulary_back(tmp_path: Path, damaged: bytes | None) -> None:
+    with pytest.raises(Stop):
+        interruptible_run(tmp_path / "run", stop_at(30))
+    path = tmp_path / "run" / "vocabulary.json"
+    before = path.read_bytes()
+    path.unlink()
+    if damaged is not None:
+        path.write_bytes(damaged)
+    interruptible_run(tmp_path / "run", lambda _: None)
+    assert path.read_bytes() == before
+    load_run(tmp_path / "run")
+
+
 @pytest.mark.parametrize(("part", "name"), [("model", "split_inputs"), ("training", "betas")])
 def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path, part: str, name: str) -> None:
     with pytest.raises(Stop):

@@ -277,6 +277,12 @@ BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], type[Excepti
 }
 
 
+@pytest.mark.parametrize("rate", [-0.5, 1.5, float("nan")])
+def test_a_chance_of_dropout_that_is_none(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"^ghrr_attention\(q, k, v\): dropout_p must lie in \[0, 1\], got"):
+        ghrr_attention(*(gaussian(3, 4),) * 3, dropout_p=rate)
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(case: str, function: str) -> None:

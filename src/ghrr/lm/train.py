@@ -379,6 +379,8 @@ def _open_run(
             given = {**_defaults(_DESCRIBED[part]), **given}
         if given != wanted:
             raise RunError(f"{folder} holds another run: its {part} is {_difference(given, wanted)}")
+    if writes and not _holds(folder / "vocabulary.json", text.tokens.state()):  # lost since; its fingerprint was not
+        _write_json(folder / "vocabulary.json", text.tokens.state())
     result = folder / "result.json"
     finished: dict[str, Any] | None = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
     return finished
@@ -399,6 +401,14 @@ def _difference(there: Any, wanted: Any) -> str:
         keys = [key for key in wanted if there.get(key) != wanted[key]]
         return ", ".join(f"{key} {there.get(key)!r}, not {wanted[key]!r}" for key in keys) or "of another version"
     return f"{there!r}, not {wanted!r}"
+
+
+def _holds(path: Path, content: Any) -> bool:
+    """Whether there is a file with this content."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8")) == content)
+    except (OSError, ValueError):
+        return False
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -57,6 +57,8 @@ def ghrr_attention(  # noqa: PLR0917 (the order of torch's own)
     True
     """
     _check("ghrr_attention(q, k, v)", q, k, v, attn_mask, is_causal)
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"ghrr_attention(q, k, v): dropout_p must lie in [0, 1], got {dropout_p}")
     out = torch.nn.functional.scaled_dot_product_attention(
         *(_side_by_side(q), _side_by_side(k), _side_by_side(v)),
         attn_mask=attn_mask,
