@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -73,14 +75,20 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path: Path) -> None:
 
 def interrupted(command: list[str], run: Path) -> str:
     """What a command says that gets a Ctrl-C once a run of it has a checkpoint."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 60
-    while not (run / "checkpoint.safetensors").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=60)[0]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (run / "checkpoint.safetensors").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=60)[0]
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # none is left, unless it goes wrong
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert "Traceback" not in output
     return " ".join(output.split())
