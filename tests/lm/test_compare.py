@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ghrr.lm import Model, ModelConfig, RunError, average, compare, generate_grammar_text, markdown_table
 from ghrr.lm.plan import read_plan
@@ -130,6 +131,7 @@ def test_the_command_says_all_that_is_set(tmp_path: Path) -> None:
         ({"model": [1]}, ValueError, "model must be an object of settings, got [1]"),
         ({"model": {"vocabulary": 7}}, ValueError, "the vocabulary follows from the text; limit it by tokens"),
         ({"runs": [{"label": "a", "model": {"window": 0}, "seeds": [0]}]}, ValueError, "a: Attention: window must be"),
+        ({"model": {"layers": 0}}, ValueError, "ModelConfig: layers must be a whole number of at least 1, got 0"),
         ({"model": {"window": 2}}, ValueError, "vanilla: ModelConfig: window=2 is a setting of GHRR's attention, not"),
         ({"model": {"depth": 3}}, ValueError, "ModelConfig: unknown settings depth; known are attention,"),
         ({"model": {"attention": "none"}}, ValueError, "ModelConfig: attention must be one of"),
@@ -146,6 +148,13 @@ def test_a_plan_with_a_mistake_fails_before_anything_runs(
         compare(plan, tmp_path / "runs", summary=tmp_path / "lm.json")
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "lm.json").exists()
+
+
+def test_reading_a_plan_draws_nothing(tmp_path: Path) -> None:
+    runs = [{"label": "unitary", "model": {"weights": "unitary"}, "seeds": [0]}]
+    before = torch.get_rng_state()
+    assert len(read_plan(write_plan(tmp_path, runs=runs))) == 1
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_plan_that_is_not_json(tmp_path: Path) -> None:

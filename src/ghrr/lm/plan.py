@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from ghrr.lm.model import Model, config_from
+from ghrr.lm.model import Layer, config_from
 from ghrr.lm.train import TrainConfig
 
 _PLAN = {"dataset", "tokens", "parameters", "model", "training", "runs"}
@@ -91,10 +91,10 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
     for run in runs:  # a plan with a mistake in its last run fails before the first
         try:
             TrainConfig(**run.training)
-            config = config_from({**run.model, "vocabulary": 1, "layers": 1})
+            config = config_from({"vocabulary": 1, **run.model})
             if str(config) not in tried:
-                with torch.device("meta"):
-                    Model(config)
+                with torch.random.fork_rng(devices=[]):
+                    Layer(config, 0)
             tried.add(str(config))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {run.label}: {error}") from error
