@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -56,6 +57,20 @@ def test_text_is_generated(run: Path) -> None:
     assert first != invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "2").output
     greedy = invoke("lm", "generate", str(run), "--tokens", "5", "--temperature", "0", "--prompt", "the king")
     assert greedy.output.startswith("the king")
+
+
+def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    block = text.partition("with its text and training:\n\n```\n")[2].partition("```")[0].replace("\\\n", "")
+    train, score, generate, data = (shlex.split(line, comments=True) for line in block.splitlines())
+    assert data == ["ghrr", "lm", "data", "ptb"]  # which needs a network
+    monkeypatch.chdir(tmp_path)
+    quicker = ["--epochs", "1", "--set", "batch=256", "--set", "width=16"]
+    for command in ([*train, *quicker], score, generate):
+        assert command[0] == "ghrr"
+        result = invoke(*command[1:])
+        assert result.exit_code == 0, result.output
+    assert result.output.startswith("the old king")
 
 
 def test_an_existing_run_is_kept(run: Path) -> None:
