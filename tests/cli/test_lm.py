@@ -59,6 +59,13 @@ def test_text_is_generated(run: Path) -> None:
     assert greedy.output.startswith("the king")
 
 
+@pytest.mark.parametrize(("warmup", "said"), [(5, False), (10_000, True)])
+def test_a_rate_that_only_rises_is_said(tmp_path: Path, warmup: int, said: bool) -> None:
+    train = ["lm", "train", "grammar", "--out", str(tmp_path / "r"), "--epochs", "1", *SETTINGS]
+    output = " ".join(invoke(*train, "--set", f"warmup={warmup}").output.split())
+    assert ("The learning rate rises for 10000 steps, and there were" in output) == said
+
+
 def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     block = text.partition("with its text and training:\n\n```\n")[2].partition("```")[0].replace("\\\n", "")

@@ -96,6 +96,12 @@ def test_longer_than_the_context(name: str) -> None:
     assert model(random_tokens(1, 2), cache).shape == (1, 2, 20)  # and the cache is as it was
 
 
+@pytest.mark.parametrize("tokens", [torch.zeros(3).long(), torch.zeros(1, 2, 3).long(), torch.zeros(2, 3)])
+def test_what_are_no_tokens(tokens: Tensor) -> None:
+    with pytest.raises(ValueError, match=r"^Model: tokens must be whole numbers of shape \(batch, n\), got "):
+        small_model()(tokens)
+
+
 def test_sinusoids_follow_their_formula() -> None:
     model, tokens, width = small_model("vanilla"), random_tokens(3, CONTEXT), 16
     expected = torch.empty(CONTEXT, width, dtype=torch.float64)
