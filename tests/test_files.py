@@ -141,9 +141,9 @@ def test_foreign_files(tmp_path: Path) -> None:
         path.write_bytes(content)
         assert_refused(path, "not a readable safetensors file")
     save_file({"weight": torch.zeros(3)}, path)
-    assert_refused(path, "a safetensors file, but not one that ghrr.save wrote")
+    assert_refused(path, "a safetensors file, but not one that ghrr wrote")
     save_file({"weight": torch.zeros(3)}, path, metadata={"ghrr": "[1, 2]"})
-    assert_refused(path, "a safetensors file, but not one that ghrr.save wrote")
+    assert_refused(path, "a safetensors file, but not one that ghrr wrote")
 
 
 def rewritten(path: Path, change: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ def rewritten(path: Path, change: dict[str, Any]) -> None:
         ({"space": {"rotation": "spinning"}}, "rotation (or a unitary tensor) must be one of"),
         ({"space": {"rotation": "fixed"}}, "the header names ['item.x'], but the file holds"),
         ({"single": None}, None),
-        ({"format": "other"}, "a safetensors file, but not one that ghrr.save wrote"),
+        ({"format": "other"}, "a safetensors file, but not one that ghrr wrote"),
     ],
 )
 def test_headers_that_contradict_the_content(saved: Path, change: dict[str, Any], message: str | None) -> None:
@@ -200,7 +200,7 @@ def test_headers_made_to_do_harm(saved: Path, text: str) -> None:
 def test_tensors_of_another_kind(saved: Path, dtype: torch.dtype) -> None:
     tensors = {name: tensor.to(dtype) for name, tensor in load_file(saved).items()}
     save_file(tensors, saved, metadata={"ghrr": "{}"})
-    assert_refused(saved, "holds tensors of a kind that ghrr.save does not write")
+    assert_refused(saved, "holds tensors of a kind that ghrr does not write")
 
 
 def test_a_file_without_checksum_is_refused(saved: Path) -> None:

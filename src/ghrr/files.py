@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,6 +26,8 @@ _DTYPES = {"complex64": torch.complex64, "complex128": torch.complex128}
 _ROTATION = "space.rotation"
 _ITEM = "item."
 _SINGLE = "x"
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -79,23 +81,51 @@ def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector
     if len(spaces) != 1:
         listed = ", ".join(map(repr, spaces)) or "no hypervector at all"
         raise ValueError(f"save(path, x): a file holds the hypervectors of one space, got {listed}")
-    space = spaces[0]
-    tensors = {_ITEM + name: _as_stored(item.tensor) for name, item in items.items()}
-    if isinstance(space.rotation, Tensor):
-        tensors[_ROTATION] = _as_stored(space.rotation)
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "single": isinstance(x, Hypervector),
-        "space": _describe_space(space),
         "expressions": {name: item.expression for name, item in items.items()},
     }
-    text = json.dumps(header, sort_keys=True)
+    tensors = {_ITEM + name: item.tensor for name, item in items.items()}
+    write_container(path, FORMAT, VERSION, spaces[0], header, tensors, operation="save")
+
+
+def write_container(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    space: Space,
+    header: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    *,
+    operation: str,
+) -> None:
+    """Write complex tensors of one space and a JSON header to a safetensors file with a checksum, atomically.
+
+    Parameters
+    ----------
+    path
+        Where to.
+    kind, version
+        Format of the file; :func:`read_container` refuses any other.
+    space
+        Its settings are part of the header.
+    header
+        JSON data.
+    tensors
+        Complex tensors by name.
+    operation
+        What errors are prefixed with.
+    """
+    stored = {name: _as_stored(tensor) for name, tensor in tensors.items()}
+    if isinstance(space.rotation, Tensor):
+        stored[_ROTATION] = _as_stored(space.rotation)
+    whole = {"format": kind, "version": version, "space": _describe_space(space), **header}
+    text = json.dumps(whole, sort_keys=True)
     with atomic_write(path) as temporary:
         try:
-            save_file(tensors, temporary, metadata={"ghrr": text, "sha256": _checksum(text, tensors)})
+            save_file(stored, temporary, metadata={"ghrr": text, "sha256": _checksum(text, stored)})
         except SafetensorError as error:
-            raise OSError(f"save({str(path)!r}): {error}") from error
+            raise OSError(f"{operation}({str(path)!r}): {error}") from error
 
 
 def _spaces_of(items: Mapping[str, Hypervector]) -> list[Space]:
@@ -125,13 +155,41 @@ def load(path: str | os.PathLike[str]) -> Hypervector | dict[str, Hypervector]:
     --------
     See :func:`save`.
     """
+    return read_container(path, FORMAT, VERSION, _parse, operation="load")
+
+
+def read_container(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    parse: Callable[[Space, dict[str, Any], dict[str, Tensor]], T],
+    *,
+    operation: str,
+) -> T:
+    """Read a file of :func:`write_container` and give space, header and tensors to ``parse``, whose result is returned.
+
+    Any error of ``parse`` that inconsistent content can cause becomes a ValueError that names the file.
+    """
     if not Path(path).exists():
-        raise FileNotFoundError(f"load({str(path)!r}): no such file")
+        raise FileNotFoundError(f"{operation}({str(path)!r}): no such file")
     try:
-        return _parse(*_read(path))
+        text, tensors, checksum = _read(path)
+        header = json.loads(text)
+        if not isinstance(header, dict) or header.get("format") != kind:
+            found = header.get("format") if isinstance(header, dict) else None
+            raise ValueError(f"a safetensors file of another kind, got format {found!r}, expected {kind!r}")
+        if header.get("version") != version:
+            raise ValueError(
+                f"format version {header.get('version')!r}, this ghrr reads {version}; use the version that wrote it"
+            )
+        if _checksum(text, tensors) != checksum:
+            raise ValueError("the content does not match its checksum: the file was damaged or changed")
+        space = _rebuild_space(header["space"], tensors)
+        tensors.pop(_ROTATION, None)
+        return parse(space, header, {name: torch.view_as_complex(tensor) for name, tensor in tensors.items()})
     except _UNREADABLE as error:
         reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
-        raise ValueError(f"load({str(path)!r}): {reason:.500}") from error
+        raise ValueError(f"{operation}({str(path)!r}): {reason:.500}") from error
 
 
 # What reading a file can raise that is damaged, or was made to do harm.
@@ -144,7 +202,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Tensor], str]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if "ghrr" not in metadata:
-                raise ValueError("a safetensors file, but not one that ghrr.save wrote")
+                raise ValueError("a safetensors file, but not one that ghrr wrote")
             # Cloned: the mapped file may change under the tensors, and does not align them for complex arithmetic.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
@@ -152,30 +210,17 @@ def _read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Tensor], str]:
             f"not a readable safetensors file; it was cut short or is of another kind ({error})"
         ) from error
     if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors.values()):
-        raise ValueError("holds tensors of a kind that ghrr.save does not write")
+        raise ValueError("holds tensors of a kind that ghrr does not write")
     return metadata["ghrr"], tensors, metadata.get("sha256", "")
 
 
-def _parse(text: str, tensors: dict[str, Tensor], checksum: str) -> Hypervector | dict[str, Hypervector]:
+def _parse(space: Space, header: dict[str, Any], tensors: dict[str, Tensor]) -> Hypervector | dict[str, Hypervector]:
     """Hypervectors from header and tensors, each part of which may be wrong."""
-    header = json.loads(text)
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError("a safetensors file, but not one that ghrr.save wrote")
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"format version {header.get('version')!r}, this ghrr reads {VERSION}; use the version that wrote it"
-        )
-    if _checksum(text, tensors) != checksum:
-        raise ValueError("the content does not match its checksum: the file was damaged or changed")
-    space = _rebuild_space(header["space"], tensors)
     expressions = header["expressions"]
-    wanted = {_ITEM + name for name in expressions} | ({_ROTATION} if isinstance(space.rotation, Tensor) else set())
+    wanted = {_ITEM + name for name in expressions}
     if set(tensors) != wanted or not all(isinstance(text, str) for text in expressions.values()):
         raise ValueError(f"the header names {sorted(wanted)}, but the file holds {sorted(tensors)}")
-    items = {
-        name: Hypervector(torch.view_as_complex(tensors[_ITEM + name]), space, expression)
-        for name, expression in expressions.items()
-    }
+    items = {name: Hypervector(tensors[_ITEM + name], space, expression) for name, expression in expressions.items()}
     return items[_SINGLE] if header["single"] else items
 
 

@@ -63,8 +63,8 @@ def test_sides_and_order() -> None:
     for space in (SPACE, COMMUTING):
         model = Automaton(space)
         h = model.encode({("s", "a"): "t"}, start="s")
-        s, t = model.states.vectors_of(["s", "t"])
-        key = ghrr.bind(s, model.symbols.vectors_of(["a"])[0])
+        s, t = model.states.encode(["s", "t"])
+        key = ghrr.bind(s, model.symbols.encode(["a"])[0])
         assert ghrr.similarity(ghrr.unbind(h, key, side="left"), t) > 1 - 5 * noise(2, space)
         wrong_side = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), t))
         backwards = model.step(h, "t", "a")

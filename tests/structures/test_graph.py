@@ -58,8 +58,8 @@ def test_an_edge_is_not_its_reversal() -> None:
 def test_the_wrong_side_misses() -> None:
     model = Graph(SPACE)
     h = model.encode(EDGES)
-    key = ghrr.bind(model.nodes.vectors_of(["Byron"])[0], model.labels.vectors_of(["father of"])[0])
-    ada = model.nodes.vectors_of(["Ada"])[0]
+    key = ghrr.bind(model.nodes.encode(["Byron"])[0], model.labels.encode(["father of"])[0])
+    ada = model.nodes.encode(["Ada"])[0]
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), ada) > 1 - 5 * noise(6)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), ada) < 1 / 9 + 5 * noise(6)
 
@@ -98,7 +98,7 @@ def test_all_edges_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for (_, _, target), match in found.items():
         assert match.label == target
         assert abs(match.score - 1) < 5 * noise(6)
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     assert sorted(model.decode(model.encode(EDGES))) == sorted(EDGES)
     assert model.decode(model.encode([])) == {}
     assert Graph(SPACE).decode(SPACE.empty()) == {}

@@ -33,7 +33,7 @@ def test_values_and_keys_are_found() -> None:
 def test_the_wrong_side_misses(space: Space) -> None:
     table = HashTable(space)
     h = table.encode(CAPITALS)
-    key, value = table.keys.vectors_of(["Peru"])[0], table.values.vectors_of(["Lima"])[0]
+    key, value = table.keys.encode(["Peru"])[0], table.values.encode(["Lima"])[0]
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(4, space)
     other = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), value))
     if space.m == 1:  # the control: for m = 1 there are no sides
@@ -58,7 +58,7 @@ def test_many_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [match.label for match in table.get_many(rows, ["a", "a", "a"])] == ["x", None, "y"]
     assert [match.label for match in table.get_many(rows[2], ["a", "b", "c"])] == ["y", "x", None]
     assert table.get_many(rows[2], []) == []
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 2 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 2 * SPACE.total_dim)
     assert [match.label for match in table.get_many(rows, ["a", "a", "a"])] == ["x", None, "y"]
     with pytest.raises(ValueError, match="needs one table, or as many as there are keys"):
         table.get_many(rows, ["a", "b"])
@@ -67,7 +67,7 @@ def test_many_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_terms_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [CAPITALS, {}, {"a": "x", "b": "y", "c": "x"}]
     want = HashTable(SPACE).encode(many)
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 3 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 3 * SPACE.total_dim)
     sizes = count_calls(monkeypatch, "ghrr.structures.hash_table.bind")
     assert close(HashTable(SPACE).encode(many), want)
     assert sizes == [3, 3, 1]

@@ -131,7 +131,7 @@ def test_the_wrong_side_misses() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     [key] = codec.layout.path_vectors([("name",)])
-    vectors = codec.leaves.atoms.vectors_of(["string:Ada"])
+    vectors = codec.leaves.atoms.encode(["string:Ada"])
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), vectors) > 1 - 5 * noise(9)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), vectors) < 1 / 9 + 5 * noise(9)
 
@@ -323,8 +323,8 @@ def test_batches_equal_single_records() -> None:
 def test_batches_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [person(n) for n in range(30)]
     whole = Record(SPACE).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 7 * SPACE.total_dim)
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_SCORES", 100)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 7 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_SCORES", 100)
     codec = Record(SPACE)
     assert close(codec.encode_many(documents), whole)
     answers = codec.query_many(whole, [["name"], ["born", "city"]])

@@ -59,7 +59,7 @@ def test_a_place_is_read_from_the_left() -> None:
     for space in (SPACE, COMMUTING):
         model = Sequence(space)
         h = model.encode(WORDS)
-        key, value = model.encoder.positions(3), model.names.vectors_of(["not"])[0]
+        key, value = model.encoder.positions(3), model.names.encode(["not"])[0]
         assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(5, space)
         other = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), value))
         assert other > 0.9 if space.m == 1 else other < 0.6
@@ -86,7 +86,7 @@ def test_few_terms_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model, whole = Sequence(SPACE), Sequence(SPACE)
     many = [WORDS, ["a", "b"], [], ["b"]]
     want = whole.encode(many)
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 3 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 3 * SPACE.total_dim)
     sizes = count_calls(monkeypatch, "ghrr.structures.sequence.bind", "ghrr.encoding.sequences.unbind")
     rows = model.encode(many)
     assert close(rows, want)
@@ -140,7 +140,7 @@ def test_a_swapped_beginning_misses() -> None:
     swapped = model.next(h, ["be", "to"])
     assert swapped.unknown
     assert swapped.score < 1 / 9 + 5 * noise(5)
-    word = control.names.vectors_of(["or"])[0]  # m = 1: the product of a beginning has lost its order
+    word = control.names.encode(["or"])[0]  # m = 1: the product of a beginning has lost its order
     assert ghrr.similarity(ghrr.unbind(c, control.beginning(["be", "to"]), side="left"), word) > 0.9
     assert control.next(c, ["to", "be"]).label == "or"
     assert control.next(c, ["be", "to"]).unknown  # but the chain begins with "to", not with "be"
@@ -149,7 +149,7 @@ def test_a_swapped_beginning_misses() -> None:
 def test_a_beginning_is_unbound_from_the_left() -> None:
     model = Chain(SPACE)
     h = model.encode(WORDS)
-    key, value = model.beginning(["to", "be"]), model.names.vectors_of(["or"])[0]
+    key, value = model.beginning(["to", "be"]), model.names.encode(["or"])[0]
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(5)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), value) < 1 / 9 + 5 * noise(5)
 

@@ -175,7 +175,7 @@ def test_what_follows_and_what_goes_before() -> None:
 def test_a_beginning_is_unbound_from_the_left() -> None:
     model = NGrams(SPACE, 2)
     h = model.encode(["north", "east", "south"])
-    north, east = model.names.vectors_of(["north", "east"])
+    north, east = model.names.encode(["north", "east"])
     assert ghrr.similarity(ghrr.unbind(h, north, side="left"), east) > 1 - 5 * noise(2)
     assert ghrr.similarity(ghrr.unbind(h, north, side="right"), east) < 1 / 9 + 5 * noise(2)
 
@@ -185,7 +185,7 @@ def test_all_runs_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     h = model.encode(["a", "b", "c", "d", "a", "b", "c"])
     want = {("a", "b", "c"): 2, ("b", "c", "d"): 1, ("c", "d", "a"): 1, ("d", "a", "b"): 1}
     assert counts(model.decode(h)) == want
-    monkeypatch.setattr("ghrr.structures.book._CHUNK_NUMBERS", 5 * LARGE.total_dim)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 5 * LARGE.total_dim)
     assert counts(model.decode(h)) == want
     for n in (1, 2, 3):
         assert NGrams(SPACE, n).decode(SPACE.empty()) == {}

@@ -63,8 +63,8 @@ def test_the_step_is_unbound_from_the_left() -> None:
     for space in (SPACE, COMMUTING):
         model = Stack(space)
         h = model.encode(NAMES)
-        below = model.names.vectors_of(["cup"])[0]
-        rest = h - model.names.vectors_of(["bowl"])[0]
+        below = model.names.encode(["cup"])[0]
+        rest = h - model.names.encode(["bowl"])[0]
         assert ghrr.similarity(ghrr.unbind(rest, model.step, side="left"), below) > 1 - 5 * noise(3, space)
         other = float(ghrr.similarity(ghrr.unbind(rest, model.step, side="right"), below))
         if space.m == 1:

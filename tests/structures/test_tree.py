@@ -52,7 +52,7 @@ def test_the_wrong_side_misses() -> None:
     model = Tree(SPACE)
     h = model.encode(PARSED)
     [key] = model.layout.path_vectors([(0,)])
-    [label] = model.labels.vectors_of(["NP"])
+    [label] = model.labels.encode(["NP"])
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), label) > 1 - 5 * noise(8)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), label) < 1 / 9 + 5 * noise(8)
 

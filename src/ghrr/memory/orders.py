@@ -104,8 +104,12 @@ def overlaps(x: Tensor, y: Tensor) -> Tensor:
 
 
 def solve(overlap: Tensor, *, noise: float) -> Solution:
-    """How to tell apart words of these similarities, ``(*batch, n, n)``; those that are the same are taken as one."""
-    # Of words that are the same only the first takes part; the others are read as that one.
+    """How to tell apart words of these similarities, ``(*batch, n, n)``.
+
+    Words that are the same to rounding, as all orders are for m = 1, cannot be told apart: their counts are those of all
+    of them together, and the leak and the bias of each say so.
+    """
+    # Of words that are the same only the first is solved for; the others are read as that one.
     first = (overlap > SAME).int().argmax(dim=-1)
     own = torch.eye(overlap.shape[-1], dtype=overlap.dtype, device=overlap.device)
     counts = first == torch.arange(len(own), device=first.device)
@@ -113,7 +117,7 @@ def solve(overlap: Tensor, *, noise: float) -> Solution:
     a = torch.linalg.inv(g + noise**2 * own)
     c = a / (a @ g).diagonal(dim1=-2, dim2=-1)[..., None]
     c = c.gather(-2, first[..., None].expand_as(c))
-    return Solution(c, c @ g)
+    return Solution(c, c @ overlap)
 
 
 def combine(c: Tensor, words: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from ghrr.structures.record import Record
 from ghrr.structures.sequence import Sequence
 from ghrr.structures.stack import Stack
 from ghrr.structures.tree import Tree
+from ghrr.structures.vocabulary import Vocabulary
 
 __all__ = [
     "MISSING",
@@ -28,5 +29,6 @@ __all__ = [
     "Set",
     "Stack",
     "Tree",
+    "Vocabulary",
     "parse_json",
 ]

@@ -20,8 +20,8 @@ from ghrr.algebra import bind, bind_bundle, bundle, multibind, similarity, unbin
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, check_name, check_names, one_of, runs
 from ghrr.structures.orders import Orders
+from ghrr.structures.vocabulary import Vocabulary, check_name, check_names, chunks, one_of
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Automaton:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.states = Book(space, "automaton state")
-        self.symbols = Book(space, "automaton symbol")
+        self.states = Vocabulary(space, "automaton state")
+        self.symbols = Vocabulary(space, "automaton symbol")
         self.orders = Orders(space, self._products)
         self._start, self._end = space.vectors(["start", "end"], namespace="automaton mark")
 
@@ -81,11 +81,11 @@ class Automaton:
         read = check_names("Automaton.encode", [symbol for _, symbol in transitions])
         after = check_names("Automaton.encode", transitions.values())
         ends = dict.fromkeys(check_names("Automaton.encode", final))
-        first = self.states.vectors_of([check_name("Automaton.encode", start)])[0]
+        first = self.states.encode([check_name("Automaton.encode", start)])[0]
         self.orders.add(zip(before, read, after, strict=True))
-        keys = bind(self.states.vectors_of(before), self.symbols.vectors_of(read))
-        moves = bind_bundle(keys, self.states.vectors_of(after)) if transitions else self.space.empty()
-        marks = bind(self._end, bundle(self.states.vectors_of(ends)))
+        keys = bind(self.states.encode(before), self.symbols.encode(read))
+        moves = bind_bundle(keys, self.states.encode(after)) if transitions else self.space.empty()
+        marks = bind(self._end, bundle(self.states.encode(ends)))
         return moves + bind(self._start, first) + marks
 
     def step(self, h: Tensor | Hypervector, state: str, symbol: str) -> Match:
@@ -126,7 +126,7 @@ class Automaton:
     def _after(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[Match]:
         """The state after each of some pairs of state and symbol."""
         found: list[Match] = []
-        for run in runs(len(pairs), self.space):
+        for run in chunks(len(pairs), self.space):
             before, read = zip(*pairs[run], strict=True)
             keys = bind(self.states.lookup(before), self.symbols.lookup(read))
             found += self.states.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)

@@ -23,8 +23,8 @@ from ghrr.algebra import bind, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_names, one_of
 from ghrr.structures.orders import Orders
+from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_names, one_of
 
 _SHORT = 8  # elements of which beginnings are remembered
 _SEVERAL = 1.5  # from this sum of first elements on there are several chains
@@ -60,7 +60,7 @@ class Chain:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.names = Book(space, "chain element")
+        self.names = Vocabulary(space, "chain element")
         self.orders = Orders(space, self._products)
 
     def encode(self, items: Items[str] | Items[Items[str]]) -> Tensor:
@@ -76,7 +76,7 @@ class Chain:
         total, beginning = self.space.empty(len(many)), self.space.identity(len(many))
         for place in range(max(map(len, many), default=0)):
             rows = torch.tensor([row for row, one in enumerate(many) if place < len(one)])
-            beginning[rows] = bind(beginning[rows], self.names.vectors_of(many[row][place] for row in rows))
+            beginning[rows] = bind(beginning[rows], self.names.encode(many[row][place] for row in rows))
             total[rows] += beginning[rows]
         self.orders.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
         return total
@@ -138,7 +138,7 @@ class Chain:
             if match.unknown:
                 break
             found.append(match)
-            element = self.names.vectors_of([match.guess])[0]
+            element = self.names.encode([match.guess])[0]
             x = unbind(x - element, element, side="left")
         return found
 

@@ -19,11 +19,11 @@ from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.memory.orders import Apart
 from ghrr.space import Space
 from ghrr.structures.batch import Batch
-from ghrr.structures.book import runs, sparse_odds
 from ghrr.structures.layout import Layout, Path, show
 from ghrr.structures.leaf_book import LeafBook
 from ghrr.structures.leaves import Scale
 from ghrr.structures.reading import MISSING, Reading, build
+from ghrr.structures.vocabulary import chunks, sparse_odds
 
 _MOST_PATHS = 1 << 12  # tried by decoding where known paths do not explain a record
 
@@ -59,7 +59,7 @@ class Codec:
         """The best match in every row under every key, ``(n, dim, m, m)`` and p keys to n · p matches."""
         energy, count = similarity(rows, rows), len(keys.vectors)
         found = []
-        for run in runs(len(rows) * count, self.space):
+        for run in chunks(len(rows) * count, self.space):
             pair = torch.arange(run.start, run.stop)
             row, key = pair // count, pair % count
             answers = unbind(rows[row], keys.vectors[key], side="left")

@@ -16,7 +16,7 @@ from ghrr.algebra import bind, bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names, is_settled, one_of, runs
+from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_name, check_names, chunks, is_settled, one_of
 
 
 class HashTable:
@@ -49,8 +49,8 @@ class HashTable:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.keys = Book(space, "table key")
-        self.values = Book(space, "table value")
+        self.keys = Vocabulary(space, "table key")
+        self.values = Vocabulary(space, "table value")
 
     def encode(self, entries: Mapping[str, str] | Sequence[Mapping[str, str]]) -> Tensor:
         """The hypervector of a dict, or of each of a list of dicts."""
@@ -69,8 +69,8 @@ class HashTable:
             sizes.append(len(table))
         rows = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes, dtype=torch.long))
         total = self.space.empty(len(sizes))
-        for run in runs(len(keys), self.space):
-            bound = bind(self.keys.vectors_of(keys[run]), self.values.vectors_of(values[run]))
+        for run in chunks(len(keys), self.space):
+            bound = bind(self.keys.encode(keys[run]), self.values.encode(values[run]))
             total.index_add_(0, rows[run], bound)
         return total
 
@@ -87,7 +87,7 @@ class HashTable:
                 f"HashTable.get: needs one table, or as many as there are keys; got {describe(x)} and {len(names)} keys"
             )
         tables, found = x.expand(len(names), *self.space.shape), []
-        for run in runs(len(names), self.space):
+        for run in chunks(len(names), self.space):
             answers = unbind(tables[run], self.keys.lookup(names[run]), side="left")
             found += self.values.match(answers, energy=similarity(tables[run], tables[run]), level=self.level)
         return found
@@ -131,6 +131,6 @@ class HashTable:
                 break
             found |= sure
             values = [match.guess for match in sure.values()]
-            x = x - bind_bundle(self.keys.vectors_of(sure), self.values.vectors_of(values))
+            x = x - bind_bundle(self.keys.encode(sure), self.values.encode(values))
             waiting = [key for key in waiting if key not in sure]
         return {key: found[key] for key in self.keys.names if key in found}

@@ -12,8 +12,8 @@ from torch import Tensor
 from ghrr._checks import describe
 from ghrr.algebra import bind, multibind
 from ghrr.space import Space
-from ghrr.structures.book import Book
 from ghrr.structures.orders import Orders
+from ghrr.structures.vocabulary import Vocabulary
 
 MOST_DEPTH = 100  # of nesting
 
@@ -37,7 +37,7 @@ class Layout:
 
     def __init__(self, space: Space, namespace: str = "record key") -> None:
         self.space = space
-        self.keys = Book(space, namespace)
+        self.keys = Vocabulary(space, namespace)
         self.orders = Orders(space, self.path_vectors)
         self.children: list[dict[Part, int]] = [{}]
         self.is_leaf: list[bool] = [False]
@@ -146,7 +146,7 @@ class Layout:
             room[: self._ready] = self._room[: self._ready]
             self._room = room
         new = range(self._ready, count)
-        places = torch.tensor(self.keys.places([_key_name(self._parts[node]) for node in new]))
+        places = torch.tensor(self.keys.indices([_key_name(self._parts[node]) for node in new]))
         for level in self._levels(new):
             parents = torch.tensor([self._parents[node] for node in level])
             chosen = places[torch.tensor(level) - self._ready]

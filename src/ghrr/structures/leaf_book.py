@@ -14,8 +14,8 @@ from ghrr._checks import describe
 from ghrr.encoding import FractionalPower
 from ghrr.memory.match import Match, make_matches
 from ghrr.space import Space
-from ghrr.structures.book import Book
 from ghrr.structures.leaves import Scale, is_number, name_of, value_of
+from ghrr.structures.vocabulary import Vocabulary
 
 _ENCODED_NUMBERS = 1 << 24  # complex numbers in the encodings that exist at a time: 128 MiB in complex64
 
@@ -35,7 +35,7 @@ class LeafBook:
         if numbers is not None and not isinstance(numbers, Scale):
             raise TypeError(f"Record: numbers must be a Scale(low, high, bandwidth) or None, got {describe(numbers)}")
         self.space, self.numbers = space, numbers
-        self.atoms = Book(space, "record value")
+        self.atoms = Vocabulary(space, "record value")
         bandwidth = 1.0 if numbers is None else numbers.bandwidth
         self._encoder = FractionalPower(space, 1, bandwidth=bandwidth, name="record number")
 
@@ -71,7 +71,7 @@ class LeafBook:
         """
         on_scale = np.array([not isinstance(name, str) for name in named], dtype=bool)
         places = np.full(len(named), -1)
-        places[~on_scale] = self.atoms.places(name for name in named if isinstance(name, str))
+        places[~on_scale] = self.atoms.indices(name for name in named if isinstance(name, str))
         yield places, self.atoms.vectors
         step = max(1, _ENCODED_NUMBERS // self.space.total_dim)
         for start in range(0, on_scale.sum(), step):

@@ -20,8 +20,8 @@ from ghrr.algebra import multibind, similarity
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise, judge, make_matches
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names, one_of, sparse_odds
 from ghrr.structures.orders import Orders
+from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_name, check_names, one_of, sparse_odds
 
 _OPEN = 0.25  # how far a count may be off and still be rounded
 
@@ -58,7 +58,7 @@ class Set:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.atoms = Book(space, "set member")
+        self.atoms = Vocabulary(space, "set member")
         self.known: dict[Member, None] = {}
         self.orders = Orders(space, self._vectors)
 
@@ -75,7 +75,7 @@ class Set:
         vectors = self._vectors(list(counts))
         self.known |= dict.fromkeys(counts)
         self.orders.add(map(_names, counts))
-        self.atoms.places(name for member in counts for name in _names(member))
+        self.atoms.indices(name for member in counts for name in _names(member))
         weights = torch.tensor(list(counts.values()), dtype=vectors.real.dtype)
         return (vectors * weights[:, None, None, None]).sum(dim=0)
 

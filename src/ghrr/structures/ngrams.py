@@ -20,8 +20,8 @@ from ghrr.algebra import multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, check_names, one_of, runs
 from ghrr.structures.orders import Orders
+from ghrr.structures.vocabulary import Vocabulary, check_names, chunks, one_of
 
 _MOST_RUNS = 1 << 16
 
@@ -62,14 +62,14 @@ class NGrams:
         self.space, self.level = space, level
         self.encoder = encoding.NGrams(n)
         self.n = self.encoder.n
-        self.names = Book(space, "n-gram element")
+        self.names = Vocabulary(space, "n-gram element")
         self.orders = Orders(space, self._products)
 
     def encode(self, items: Sequence[str]) -> Tensor:
         """The hypervector of a sequence of at least n names."""
         names = check_names("NGrams.encode", list(items))
         encoded: Tensor = self.encoder(self.names.lookup(names))
-        self.names.places(names)
+        self.names.indices(names)
         self.orders.add(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
         return encoded
 
@@ -106,7 +106,7 @@ class NGrams:
             )
         beginnings = list(itertools.product(self.names.names, repeat=self.n - 1))
         found: dict[tuple[str, ...], Match] = {}
-        for run in runs(count, self.space):
+        for run in chunks(count, self.space):
             for beginning, matches in zip(beginnings[run], self._after(x, beginnings[run]), strict=True):
                 found |= {(*beginning, match.guess): match for match in matches if match.confident}
         return found

@@ -13,7 +13,7 @@ from ghrr.algebra import similarity
 from ghrr.memory.match import Match, make_matches
 from ghrr.memory.orders import Apart, Solution, combine, overlaps, solve
 from ghrr.space import Space
-from ghrr.structures.book import runs
+from ghrr.structures.vocabulary import chunks
 
 _MOST = 720  # words told apart together: all orders of six steps
 _ROOM = 1 << 24  # complex numbers that are kept in all: 128 MiB in complex64
@@ -77,7 +77,7 @@ class _Told:
 
 
 class Orders:
-    """Words by the steps that they are made of, in any order: paths, tuples, runs, edges.
+    """Words by the steps that they are made of, in any order: paths, tuples, n-grams, edges.
 
     Parameters
     ----------
@@ -85,6 +85,9 @@ class Orders:
         Where the words live.
     vectors
         Gives the hypervectors of words, met or not: ``(n, dim, m, m)``.
+    independent
+        Whether words of the same steps in another order are independent, because their factors are shifted. Then no
+        word is remembered, and each is read as it is.
 
     Examples
     --------
@@ -97,8 +100,8 @@ class Orders:
     ['1.07', '1.00']
     """
 
-    def __init__(self, space: Space, vectors: Callable[[Sequence[Word]], Tensor]) -> None:
-        self.space, self.vectors = space, vectors
+    def __init__(self, space: Space, vectors: Callable[[Sequence[Word]], Tensor], *, independent: bool = False) -> None:
+        self.space, self.vectors, self.independent = space, vectors, independent
         self._met: dict[Steps, dict[Word, None]] = {}
         self._kept: dict[Steps, _Group] = {}
         self._size = 0  # words in groups that are kept
@@ -106,8 +109,15 @@ class Orders:
 
     def add(self, words: Iterable[Word]) -> None:
         """Take up words that may be in what is read from now on."""
+        if self.independent:
+            return
         for word in words:
             self._met.setdefault(_steps(word), {})[word] = None
+
+    @property
+    def words(self) -> list[Word]:
+        """All words that were added."""
+        return [word for words in self._met.values() for word in words]
 
     def apart(self, words: Sequence[Word], *, together: bool = False, without: Collection[Word] = ()) -> Apart:
         """What to read for each word, so that other words of the same steps that were met add nothing to its score.
@@ -143,12 +153,14 @@ class Orders:
             most = float(counts.abs().max().clamp(min=1))
             bias[told.places] = told.solution.bias(counts)[told.rows] + told.rest * most
         alone = scores.isnan().nonzero()[:, 0].tolist()
-        for run in runs(len(alone), self.space):
+        for run in chunks(len(alone), self.space):
             scores[alone[run]] = similarity(x, self.vectors([words[place] for place in alone[run]])).double()
         return scores, torch.sqrt(gain * sigma.double().square() + bias.square()), bias
 
     def _told(self, words: Sequence[Word], together: bool, without: Collection[Word]) -> Iterator[_Told]:
         """The groups of more than one word, with the places of words that they are for."""
+        if self.independent:
+            return
         asked: dict[Steps, list[int]] = {}
         for place, word in enumerate(words):
             asked.setdefault(_steps(word), []).append(place)
@@ -197,7 +209,7 @@ class Orders:
 
     def _made(self, words: Sequence[Word]) -> Tensor:
         """The hypervectors of words, no more steps of them at a time than there is room for."""
-        parts = runs(len(words), self.space, each=1 + len(words[0]))
+        parts = chunks(len(words), self.space, each=1 + len(words[0]))
         return torch.cat([self.vectors(words[part]) for part in parts])
 
     def rejudge(self, x: Tensor, words: Sequence[Word], matches: Sequence[Match], *, odds: float) -> list[Match]:
@@ -227,7 +239,7 @@ class Orders:
     def sift(
         self, x: Tensor, found: Sequence[Sequence[Match]], word: Callable[[int, Any], Word], *, odds: float
     ) -> list[list[Match]]:
-        """What :meth:`Book.members` found in several answers, judged again; only what is known then, best first.
+        """What :meth:`Vocabulary.members` found in several answers, judged again; only what is known then, best first.
 
         ``word(n, name)`` is the word that a name makes in the n-th answer.
         """

@@ -20,11 +20,11 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match
 from ghrr.space import Space
 from ghrr.structures.batch import Batch
-from ghrr.structures.book import as_tensor, one_of, sparse_odds
 from ghrr.structures.codec import Codec
 from ghrr.structures.layout import Layout, Part, Path, check_path, show
 from ghrr.structures.leaves import Scale, value_of
 from ghrr.structures.reading import MISSING, Reading
+from ghrr.structures.vocabulary import as_tensor, one_of, sparse_odds
 
 _FORMAT = {"format": "ghrr-record", "version": 1}
 
@@ -287,7 +287,7 @@ class Record(Codec):
         codec.layout.check_places()
         for name in state["values"]:
             value_of(name)
-        codec.leaves.atoms.places(state["values"])
+        codec.leaves.atoms.indices(state["values"])
         return codec
 
 

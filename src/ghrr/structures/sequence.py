@@ -17,7 +17,7 @@ from ghrr.encoding import sequences
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, check_names, one_of, runs
+from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_name, check_names, chunks, one_of
 
 
 class Sequence:
@@ -53,7 +53,7 @@ class Sequence:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.names = Book(space, "sequence element")
+        self.names = Vocabulary(space, "sequence element")
         self.encoder = sequences.Sequence(space)
         self.longest = 0
 
@@ -71,10 +71,10 @@ class Sequence:
         rows = torch.tensor([row for row, one in enumerate(many) for _ in one], dtype=torch.long)
         names = [name for one in many for name in one]
         total = self.space.empty(len(many))
-        for run in runs(len(names), self.space):
+        for run in chunks(len(names), self.space):
             distinct, which = torch.unique(places[run], return_inverse=True)
             keys = self.encoder.positions(distinct)[which]
-            total.index_add_(0, rows[run], bind(keys, self.names.vectors_of(names[run])))
+            total.index_add_(0, rows[run], bind(keys, self.names.encode(names[run])))
         return total
 
     def item(self, h: Tensor | Hypervector, place: int) -> Match:
@@ -88,7 +88,7 @@ class Sequence:
         start = check_integer("Sequence.read", "start", start, least=0)
         stop = check_integer("Sequence.read", "stop", stop, least=start)
         found: list[Match] = []
-        for run in runs(stop - start, self.space):
+        for run in chunks(stop - start, self.space):
             answers = self.encoder.item(x, start + torch.arange(run.start, run.stop))
             found += self.names.match(answers, energy=similarity(x, x), level=self.level)
         return found

@@ -17,7 +17,7 @@ from ghrr.encoding import PowerPositions
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
-from ghrr.structures.book import Book, check_name, check_names, one_of
+from ghrr.structures.vocabulary import Vocabulary, check_name, check_names, one_of
 
 
 class Stack:
@@ -49,19 +49,19 @@ class Stack:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.names = Book(space, "stack element")
+        self.names = Vocabulary(space, "stack element")
         self.positions = PowerPositions(space, name="stack")
         self.step = self.positions.base
 
     def encode(self, items: Iterable[str]) -> Tensor:
         """The stack of these names, the last one on top."""
-        vectors = self.names.vectors_of(check_names("Stack.encode", items))
+        vectors = self.names.encode(check_names("Stack.encode", items))
         return bind_bundle(self.positions(torch.arange(len(vectors)).flip(0)), vectors)
 
     def push(self, h: Tensor | Hypervector, name: str) -> Tensor:
         """The stack with one more on top."""
         x = one_of("Stack.push", h, self.space)
-        return self.names.vectors_of([check_name("Stack.push", name)])[0] + bind(self.step, x)
+        return self.names.encode([check_name("Stack.push", name)])[0] + bind(self.step, x)
 
     def peek(self, h: Tensor | Hypervector) -> Match:
         """What is on top; unknown if the stack is empty."""
@@ -73,7 +73,7 @@ class Stack:
         top = self.peek(x)
         if top.unknown:
             raise IndexError(f"Stack.pop: the stack is empty, or its top is none of the {len(self.names)} known names")
-        return top, unbind(x - self.names.vectors_of([top.guess])[0], self.step, side="left")
+        return top, unbind(x - self.names.encode([top.guess])[0], self.step, side="left")
 
     def decode(self, h: Tensor | Hypervector, most: int = 1000) -> list[Match]:
         """The elements from the top, at most ``most`` of them, down to the first that is not certain."""

@@ -19,9 +19,9 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.memory.orders import Apart
 from ghrr.space import Space
-from ghrr.structures.book import Book, as_tensor, check_name, one_of, runs
 from ghrr.structures.layout import MOST_DEPTH, Layout, Path
 from ghrr.structures.reading import MISSING, Reading
+from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_name, chunks, one_of
 
 Place = tuple[int, ...]
 
@@ -57,7 +57,7 @@ class Tree:
 
     def __init__(self, space: Space, *, level: float = LEVEL) -> None:
         self.space, self.level = space, level
-        self.labels = Book(space, "tree label")
+        self.labels = Vocabulary(space, "tree label")
         self.layout = Layout(space, "tree place")
 
     def encode(self, tree: Any) -> Tensor:
@@ -66,7 +66,7 @@ class Tree:
         places = [self.layout.insert(place) for place in nodes]
         for place in places:
             self.layout.mark_leaf(place)
-        return bind_bundle(self.layout.vectors(places), self.labels.vectors_of(nodes.values()))
+        return bind_bundle(self.layout.vectors(places), self.labels.encode(nodes.values()))
 
     def label(self, h: Tensor | Hypervector, *path: int) -> Match:
         """The label of a node; the root has the empty path."""
@@ -111,11 +111,11 @@ class Tree:
         ``taken`` are places that were taken out of x before.
         """
         sure: dict[Place, Match] = {}
-        for run in runs(len(places), self.space):
+        for run in chunks(len(places), self.space):
             keys = self.layout.orders.apart(places[run], together=True, without={*taken, *sure})
             matches = zip(places[run], self._match(x, keys), strict=True)
             certain = dict([(place, match) for place, match in matches if match.confident][: most - len(sure)])
-            labels = self.labels.vectors_of(match.guess for match in certain.values())
+            labels = self.labels.encode(match.guess for match in certain.values())
             x = x - bind_bundle(self.layout.path_vectors(list(certain)), labels)
             sure |= certain
         return sure, x
