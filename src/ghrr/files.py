@@ -86,17 +86,17 @@ def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector
         "expressions": {name: item.expression for name, item in items.items()},
     }
     tensors = {_ITEM + name: item.tensor for name, item in items.items()}
-    write_container(path, FORMAT, VERSION, spaces[0], header, tensors, operation="save")
+    write_container(path, spaces[0], header, tensors, kind=FORMAT, version=VERSION, operation="save")
 
 
 def write_container(
     path: str | os.PathLike[str],
-    kind: str,
-    version: int,
     space: Space,
     header: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
     *,
+    kind: str,
+    version: int,
     operation: str,
 ) -> None:
     """Write complex tensors of one space and a JSON header to a safetensors file with a checksum, atomically.
@@ -105,14 +105,14 @@ def write_container(
     ----------
     path
         Where to.
-    kind, version
-        Format of the file; :func:`read_container` refuses any other.
     space
         Its settings are part of the header.
     header
         JSON data.
     tensors
         Complex tensors by name.
+    kind, version
+        Format of the file; :func:`read_container` refuses any other.
     operation
         What errors are prefixed with.
     """
@@ -155,15 +155,15 @@ def load(path: str | os.PathLike[str]) -> Hypervector | dict[str, Hypervector]:
     --------
     See :func:`save`.
     """
-    return read_container(path, FORMAT, VERSION, _parse, operation="load")
+    return read_container(path, _parse, kind=FORMAT, version=VERSION, operation="load")
 
 
 def read_container(
     path: str | os.PathLike[str],
-    kind: str,
-    version: int,
     parse: Callable[[Space, dict[str, Any], dict[str, Tensor]], T],
     *,
+    kind: str,
+    version: int,
     operation: str,
 ) -> T:
     """Read a file of :func:`write_container` and give space, header and tensors to ``parse``, whose result is returned.
@@ -185,7 +185,8 @@ def read_container(
         if _checksum(text, tensors) != checksum:
             raise ValueError("the content does not match its checksum: the file was damaged or changed")
         space = _rebuild_space(header["space"], tensors)
-        tensors.pop(_ROTATION, None)
+        if isinstance(space.rotation, Tensor):
+            del tensors[_ROTATION]
         return parse(space, header, {name: torch.view_as_complex(tensor) for name, tensor in tensors.items()})
     except _UNREADABLE as error:
         reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"

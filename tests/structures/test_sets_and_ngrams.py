@@ -87,12 +87,15 @@ def test_members_in_common() -> None:
 
 def test_the_order_inside_a_member_counts() -> None:
     pairs = [("knows", "Ada", "Charles"), ("knows", "Charles", "Mary")]
-    model, control = Set(SPACE), Set(COMMUTING)
-    h, c = model.encode(pairs), control.encode(pairs)
-    assert model.contains(h, ("knows", "Ada", "Charles")).confident
-    assert model.contains(h, ("knows", "Charles", "Ada")).unknown
-    assert control.contains(c, ("knows", "Charles", "Ada")).confident  # m = 1: the order is lost
-    assert model.decode(h) == dict.fromkeys(pairs, 1)
+    for model in (Set(SPACE), Set(COMMUTING), Set(SPACE, permute=True)):
+        h = model.encode(pairs)
+        assert model.contains(h, ("knows", "Ada", "Charles")).confident
+        assert model.contains(h, ("knows", "Charles", "Ada")).unknown
+        assert model.decode(h) == dict.fromkeys(pairs, 1)
+    control = Set(COMMUTING, permute=False)  # the order is lost, and nothing is confident
+    c = control.encode(pairs)
+    assert control.count(c, ("knows", "Charles", "Ada")) > 0.8
+    assert not control.contains(c, ("knows", "Charles", "Ada")).confident
 
 
 def test_members_come_and_go() -> None:
@@ -158,9 +161,23 @@ def test_runs_are_counted_in_order() -> None:
     assert round(model.count(h, "abr")) == 2
     assert round(model.count(h, "aca")) == 1
     assert model.count(h, "rba") < 0.5
-    control = NGrams(COMMUTING, 3)
+    for shifted in (NGrams(COMMUTING, 3), NGrams(LARGE, 3, permute=True)):
+        s = shifted.encode(list("abracadabra"))
+        assert round(shifted.count(s, "abr")) == 2
+        assert abs(shifted.count(s, "rba")) < 5 * noise(11, shifted.space)
+    control = NGrams(COMMUTING, 3, permute=False)
     c = control.encode(list("abracadabra"))
     assert control.count(c, "rba") == pytest.approx(control.count(c, "abr"), abs=1e-3)  # m = 1: the order is lost
+    assert not any(match.confident for match in control.after(c, "rb"))
+
+
+def test_shifts_tell_a_text_from_its_reversal() -> None:
+    for space in (COMMUTING, SPACE):
+        model, control = NGrams(space, 3, permute=True), NGrams(space, 3, permute=False)
+        for grams, least, most in ((model, -0.05, 0.05), (control, 0.9 / space.m**2, 1.1)):
+            one, other = grams.encode(list("abcdefghij")), grams.encode(list("jihgfedcba"))
+            alike = ghrr.similarity(one, other) / ghrr.similarity(one, one)
+            assert least < alike < most
 
 
 def test_what_follows_and_what_goes_before() -> None:
@@ -199,11 +216,11 @@ def test_bad_ngrams() -> None:
         model.encode(["a", "b"])
     assert len(model.names) == 0
     h = model.encode(["a", "b", "c"])
-    with pytest.raises(ValueError, match=re.escape("NGrams.count: needs 3 names for runs of 3, got ['a', 'b']")):
+    with pytest.raises(ValueError, match=re.escape("NGrams.count: needs 3 names for 3-grams, got ['a', 'b']")):
         model.count(h, "ab")
     with pytest.raises(ValueError, match=re.escape("NGrams.after: needs 2 names")):
         model.after(h, "abc")
-    with pytest.raises(TypeError, match="needs a string that is not empty, got int 1"):
+    with pytest.raises(TypeError, match="needs a string that is not empty, or a hypervector, got int 1"):
         model.encode(wrong([1, 2, 3]))
     with pytest.raises(ValueError, match="NGrams: n must be a whole number of at least 1"):
         NGrams(SPACE, 0)

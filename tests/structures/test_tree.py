@@ -38,7 +38,7 @@ def test_labels_are_found_by_path() -> None:
 
 def test_a_swapped_path_misses() -> None:
     tree = ["a", ["b", "c", "d"], ["e", "f"]]  # "d" at 0, 1 and "f" at 1, 0
-    model, control = Tree(SPACE), Tree(COMMUTING)
+    model, control = Tree(SPACE), Tree(COMMUTING, permute=False)
     h, c = model.encode(tree), control.encode(tree)
     assert (model.label(h, 0, 1).label, model.label(h, 1, 0).label) == ("d", "f")
     assert not control.label(c, 0, 1).confident  # m = 1: both are at both places
@@ -46,6 +46,53 @@ def test_a_swapped_path_misses() -> None:
     lone = model.encode(["a", ["b", "c", "d"]])
     assert model.label(lone, 1, 0).unknown
     assert model.label(lone, 1, 0).score < 1 / 9 + 5 * noise(4)
+
+
+def test_shifts_keep_the_order_of_a_path_for_m_equal_to_one() -> None:
+    tree = ["a", ["b", "c", "d"], ["e", "f"]]
+    for model in (Tree(COMMUTING), Tree(SPACE, permute=True)):
+        h = model.encode(tree)
+        assert (model.label(h, 0, 1).label, model.label(h, 1, 0).label) == ("d", "f")
+        assert model.label(h, 0, 1).confident
+        assert model.decode(h).value == tree
+        assert model.label(model.part(h, 0), 1).label == "d"
+        lone = model.encode(["a", ["b", "c", "d"]])
+        assert model.label(lone, 1, 0).unknown
+
+
+def test_brackets_are_parsed() -> None:
+    model = Tree(SPACE)
+    h = model.encode("(S (NP she) (VP runs (PP in circles)))")
+    assert model.decode(h).value == ["S", ["NP", "she"], ["VP", "runs", ["PP", "in", "circles"]]]
+    assert model.decode(model.encode("she")).value == "she"
+    assert model.decode(model.encode(["(she)"])).value == "(she)"
+
+
+@pytest.mark.parametrize(
+    "bad", ["(S (NP she)", "S (NP she))", "(S) (NP)", "she)", ")S(", "x (S she)", "(" * 200 + ")" * 200]
+)
+def test_brackets_that_are_no_tree_are_refused(bad: str) -> None:
+    model = Tree(SPACE)
+    with pytest.raises(ValueError, match=r"Tree.encode: (the brackets do not form one tree|nested deeper)"):
+        model.encode(bad)
+    assert len(model.labels) == 0
+
+
+def test_an_empty_bracket_needs_a_label() -> None:
+    with pytest.raises(ValueError, match="is an empty list; it needs a label"):
+        Tree(SPACE).encode("(S ())")
+
+
+@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
+def test_a_leaf_is_added(space: Space) -> None:
+    model = Tree(space)
+    h = model.encode("(S (NP she))")
+    h = model.add_leaf(h, [1], "VP")
+    h = model.add_leaf(h, [1, 0], "runs")
+    assert close(h, model.encode("(S (NP she) (VP runs))"))
+    assert model.decode(h).value == ["S", ["NP", "she"], ["VP", "runs"]]
+    with pytest.raises(ValueError, match=r"Tree.add_leaf: \[0, 0\] has the label 'she' already"):
+        model.add_leaf(h, [0, 0], "he")
 
 
 def test_the_wrong_side_misses() -> None:
@@ -142,10 +189,11 @@ def test_bad_trees() -> None:
     with pytest.raises(ValueError, match=re.escape("Tree.encode: the node at [1] is an empty list; it needs a label")):
         model.encode(["a", "b", []])
     with pytest.raises(
-        TypeError, match=re.escape("Tree.encode: the label at [0]: needs a string that is not empty, got int 1")
+        TypeError,
+        match=re.escape("Tree.encode: the label at [0]: needs a string that is not empty"),
     ):
         model.encode(["a", [1, "b"]])
-    with pytest.raises(TypeError, match=re.escape("the label at []: needs a string that is not empty, got dict")):
+    with pytest.raises(TypeError, match=re.escape("the label at []: needs a string that is not empty")):
         model.encode({"a": "b"})
     loop: list[Any] = ["a"]
     loop.append(loop)

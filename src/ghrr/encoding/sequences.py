@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_hypervectors, check_integer, check_items, describe
-from ghrr.algebra import bind_bundle, bundle, multibind, pairwise_similarity, unbind
+from ghrr.algebra import bind_bundle, bundle, multibind, pairwise_similarity, shift, unbind
 from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
 from ghrr.space import Space
@@ -92,9 +92,10 @@ class NGrams(Encoder):
     rba 0.5
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, *, permute: bool | None = None) -> None:
         super().__init__()
         self.n = check_integer("NGrams", "n", n, least=1)
+        self.permute = permute
 
     def forward(self, items: Tensor) -> Tensor:
         """Encode sequences along the item axis."""
@@ -108,6 +109,8 @@ class NGrams(Encoder):
         if self.n == 1:
             return bundle(items)
         runs = [items[..., start : start + count, :, :, :] for start in range(self.n)]
+        if items.shape[-1] == 1 if self.permute is None else self.permute:
+            runs = [shift(run, place) for place, run in enumerate(runs)]
         if self.n == 2:
             return bind_bundle(*runs)
         return bind_bundle(multibind(runs[:-1]), runs[-1])  # the last binding and the bundling in one

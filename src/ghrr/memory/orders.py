@@ -106,8 +106,8 @@ def overlaps(x: Tensor, y: Tensor) -> Tensor:
 def solve(overlap: Tensor, *, noise: float) -> Solution:
     """How to tell apart words of these similarities, ``(*batch, n, n)``.
 
-    Words that are the same to rounding, as all orders are for m = 1, cannot be told apart: their counts are those of all
-    of them together, and the leak and the bias of each say so.
+    Words that are the same to rounding, as all orders are for m = 1, cannot be distinguished: each has the count of all
+    of them together, and its leak and bias say so.
     """
     # Of words that are the same only the first is solved for; the others are read as that one.
     first = (overlap > SAME).int().argmax(dim=-1)

@@ -1,10 +1,10 @@
-r"""Automaton: a deterministic machine of states, run on words:
+r"""Automaton: a finite automaton, deterministic or not, run on words:
 :math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
 
-A step unbinds S * A from the left and cleans up the next state, so that noise does not add up over a word. A machine of
-n transitions answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and
-(t, a) to s, share about :math:`1/m^2` of each other; one is read without what the other, if it was met, may add
-(:mod:`ghrr.memory.orders`).
+A step unbinds S * A from the left and cleans up the next states, so that noise does not add up over a word. With n
+transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and
+(t, a) to s, have a similarity of about :math:`1/m^2`; one is read without the contribution of the other, if that was
+encoded (:mod:`ghrr.memory.orders`). For m = 1, where binding commutes, the factors are shifted by 0, 1 and 2 slots.
 """
 
 from __future__ import annotations
@@ -12,39 +12,57 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind, bind_bundle, bundle, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
+from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
-from ghrr.structures.vocabulary import Vocabulary, check_name, check_names, chunks, one_of
+from ghrr.structures.planning import answer_rate, smallest_space
+from ghrr.structures.vocabulary import Name, Vocabulary, check_names, chunks, one_of
+
+Transition = tuple[str, str, str]
+Transitions = Mapping[tuple[Name, Name], Name | Sequence[Name]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a word was run: the match of every state that was reached, and whether the word is accepted.
+    """How an automaton ran on a word.
 
-    It stops early where there is no transition; ``complete`` tells.
+    Parameters
+    ----------
+    states
+        For the start and after each symbol, the matches of all states that may have been reached.
+    complete
+        Whether the whole word was read; if not, there was no transition at the last set of states.
+    accepted
+        Whether a final state was reached at the end of the word.
     """
 
-    states: list[Match]
+    states: list[list[Match]]
     complete: bool
     accepted: bool
 
 
-class Automaton:
-    """A deterministic finite automaton as one hypervector.
+class Automaton(Structure):
+    """A finite automaton as one hypervector.
+
+    States and symbols are names or hypervectors of your own. A transition may lead to several states.
 
     Parameters
     ----------
     space
-        Where the hypervectors live.
+        Space of the hypervectors.
     level
-        From which probability on a match is confident.
+        Probability from which on a match is confident.
+    permute
+        Shift symbol and target by 1 and 2 slots before binding; by default only for m = 1
+        (:class:`ghrr.structures.base.Structure`).
 
     Shapes
     ------
@@ -63,76 +81,212 @@ class Automaton:
     (True, False)
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL) -> None:
-        self.space, self.level = space, level
+    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
+        super().__init__(space, level=level, permute=permute)
         self.states = Vocabulary(space, "automaton state")
         self.symbols = Vocabulary(space, "automaton symbol")
-        self.orders = Orders(space, self._products)
+        self.orders = Orders(space, self._products, independent=self.permute)
         self._start, self._end = space.vectors(["start", "end"], namespace="automaton mark")
 
-    def encode(self, transitions: Mapping[tuple[str, str], str], *, start: str, final: Iterable[str] = ()) -> Tensor:
-        """The hypervector of a machine: ``{(state, symbol): next state}``, where it starts and where it may end."""
-        if not isinstance(transitions, Mapping):
-            raise TypeError(f"Automaton.encode: needs a dict of (state, symbol) to state, got {describe(transitions)}")
-        for pair in transitions:
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"Automaton.encode: a transition starts from (state, symbol), got {describe(pair)}")
-        before = check_names("Automaton.encode", [state for state, _ in transitions])
-        read = check_names("Automaton.encode", [symbol for _, symbol in transitions])
-        after = check_names("Automaton.encode", transitions.values())
-        ends = dict.fromkeys(check_names("Automaton.encode", final))
-        first = self.states.encode([check_name("Automaton.encode", start)])[0]
-        self.orders.add(zip(before, read, after, strict=True))
-        keys = bind(self.states.encode(before), self.symbols.encode(read))
-        moves = bind_bundle(keys, self.states.encode(after)) if transitions else self.space.empty()
-        marks = bind(self._end, bundle(self.states.encode(ends)))
-        return moves + bind(self._start, first) + marks
+    @classmethod
+    def suggest(cls, transitions: int, *, states: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
+        """Return the smallest space in which an automaton answers with confidence and right.
 
-    def step(self, h: Tensor | Hypervector, state: str, symbol: str) -> Match:
-        """The state after a symbol; unknown if there is no such transition."""
+        Parameters
+        ----------
+        transitions, states
+            Size of the automaton.
+        m
+            Size of the slots' matrices.
+        error
+            Share of next states that may be missed, not confident or wrong.
+        **settings
+            Further arguments of :class:`ghrr.Space`.
+
+        Examples
+        --------
+        >>> from ghrr.structures import Automaton
+        >>> Automaton.suggest(100, states=20, m=3)
+        Space(dim=327, m=3, seed=0)
+        """
+        operation = "Automaton.suggest"
+        transitions = check_integer(operation, "transitions", transitions, least=1)
+        states = check_integer(operation, "states", states, least=1)
+
+        def rate(space: Space) -> float:
+            # The start and the final states are bundled too; half of the states may be final.
+            items = transitions + 1 + states // 2
+            one = answer_rate(space, items=items, candidates=states)
+            return min(one, answer_rate(space, items=items, candidates=states, several=True))
+
+        return smallest_space(operation, rate, m=m, error=error, settings=settings)
+
+    def encode(self, transitions: Transitions, *, start: Name, final: Iterable[Name] = ()) -> Tensor:
+        """Return the hypervector of an automaton.
+
+        Parameters
+        ----------
+        transitions
+            ``{(state, symbol): next state}``, or a list of next states.
+        start
+            The state in which it starts; one of the states of the transitions, unless there are none.
+        final
+            The states in which it may end.
+        """
+        operation = "Automaton.encode"
+        triples = self._triples(operation, transitions)
+        ends = list(dict.fromkeys(self.states.resolve_all(operation, final)))
+        first = self.states.resolve(operation, start)
+        known = {state for before, _, after in triples for state in (before, after)} or {first}
+        for what, state in [("start", first), *(("final", end) for end in ends)]:
+            if state not in known:
+                raise ValueError(
+                    f"{operation}: the {what} state {state!r} has no transition; expected one of the states "
+                    f"{', '.join(map(repr, sorted(known)[:10]))}"
+                )
+        [begin] = self.states.encode([first])
+        marks = bind(self._end, bundle(self.states.encode(ends))) if ends else self.space.empty()
+        h = self._bundle(triples) + bind(self._start, begin) + marks
+        self.orders.add(triples)
+        return h
+
+    def add(self, h: Tensor | Hypervector, transitions: Transitions) -> Tensor:
+        """Return the automaton with more transitions.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> from ghrr.structures import Automaton
+        >>> machine = Automaton(ghrr.Space(dim=300, m=3))
+        >>> h = machine.encode({("a", "x"): "b"}, start="a", final=["b"])
+        >>> h = machine.add(h, {("b", "x"): ["a", "b"]})
+        >>> sorted(match.label for match in machine.successors(h, "b", "x"))
+        ['a', 'b']
+        """
+        x = one_of("Automaton.add", h, self.space)
+        triples = self._triples("Automaton.add", transitions)
+        self.states.encode(state for before, _, after in triples for state in (before, after))
+        for before, symbol, after in triples:
+            there = {match.guess: match for match in self.successors(x, before, symbol)}
+            if after in there:
+                raise ValueError(
+                    f"Automaton.add: {before!r} already leads to {after!r} on {symbol!r} ({there[after]}); added twice "
+                    f"it would count twice"
+                )
+        h = x + self._bundle(triples)
+        self.orders.add(triples)
+        return h
+
+    def step(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> Match:
+        """Return the next state of a deterministic automaton; unknown if there is no such transition.
+
+        If the transition leads to several states, the match is not confident: use :meth:`successors`.
+        """
         x = one_of("Automaton.step", h, self.space)
-        return self._after(x, [(check_name("Automaton.step", state), check_name("Automaton.step", symbol))])[0]
+        return self._next(x, [self._pair("Automaton.step", state, symbol)])[0]
+
+    def successors(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> list[Match]:
+        """Return all next states, best first."""
+        x = one_of("Automaton.successors", h, self.space)
+        return self._all_next(x, [self._pair("Automaton.successors", state, symbol)])[0]
 
     def start(self, h: Tensor | Hypervector) -> Match:
-        """The state in which the machine starts."""
+        """Return the state in which the automaton starts."""
         x = one_of("Automaton.start", h, self.space)
         return self.states.match(unbind(x, self._start, side="left")[None], level=self.level)[0]
 
     def final(self, h: Tensor | Hypervector) -> list[Match]:
-        """The states in which it may end."""
+        """Return the states in which it may end."""
         x = one_of("Automaton.final", h, self.space)
         return self.states.members(unbind(x, self._end, side="left")[None], level=self.level)[0]
 
-    def run(self, h: Tensor | Hypervector, word: Iterable[str]) -> Run:
+    def run(self, h: Tensor | Hypervector, word: Iterable[Name]) -> Run:
         """Read a word, a list of symbols or a string of letters, from the start on."""
-        h = one_of("Automaton.run", h, self.space)
-        at = self.start(h)
-        states = [at]
-        for symbol in check_names("Automaton.run", list(word)):
-            if at.unknown:
+        x = one_of("Automaton.run", h, self.space)
+        start = self.start(x)
+        reached = [] if start.unknown else [start]
+        states = [reached]
+        for symbol in self.symbols.resolve_all("Automaton.run", list(word)):
+            if not reached:
                 break
-            at = self.step(h, at.guess, symbol)
-            states.append(at)
-        complete = not at.unknown
-        ends = {match.label for match in self.final(h)} if complete else set()
-        return Run(states, complete, complete and at.guess in ends)
+            found = self._all_next(x, [(match.guess, symbol) for match in reached])
+            best: dict[str, Match] = {}
+            for match in itertools.chain.from_iterable(found):
+                if match.guess not in best or match.score > best[match.guess].score:
+                    best[match.guess] = match
+            reached = list(best.values())
+            states.append(reached)
+        complete = bool(reached)
+        ends = {match.guess for match in self.final(x)} if complete else set()
+        return Run(states, complete, any(match.guess in ends for match in reached))
 
-    def decode(self, h: Tensor | Hypervector) -> dict[tuple[str, str], Match]:
-        """All transitions between known states that are certain, with the match of the next state."""
+    def decode(self, h: Tensor | Hypervector) -> dict[Transition, Match]:
+        """Return all transitions ``(state, symbol, next state)`` that are certain, with the match of the next state."""
         x = one_of("Automaton.decode", h, self.space)
+        if not x.any():
+            return {}
+        self.states.check_not_empty()
         pairs = list(itertools.product(self.states.names, self.symbols.names))
-        return {pair: match for pair, match in zip(pairs, self._after(x, pairs), strict=True) if match.confident}
+        return {
+            (*pair, match.guess): match
+            for pair, matches in zip(pairs, self._all_next(x, pairs), strict=True)
+            for match in matches
+            if match.confident
+        }
 
-    def _after(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[Match]:
-        """The state after each of some pairs of state and symbol."""
-        found: list[Match] = []
-        for run in chunks(len(pairs), self.space):
-            before, read = zip(*pairs[run], strict=True)
-            keys = bind(self.states.lookup(before), self.symbols.lookup(read))
-            found += self.states.match(unbind(x, keys, side="left"), energy=similarity(x, x), level=self.level)
+    def _pair(self, operation: str, state: Name, symbol: Name) -> tuple[str, str]:
+        return self.states.resolve(operation, state), self.symbols.resolve(operation, symbol)
+
+    def _triples(self, operation: str, transitions: Transitions) -> list[Transition]:
+        """All transitions, one for each next state."""
+        if not isinstance(transitions, Mapping):
+            raise TypeError(f"{operation}: needs a dict of (state, symbol) to state, got {describe(transitions)}")
+        found: dict[Transition, None] = {}
+        for pair, targets in transitions.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"{operation}: a transition starts from (state, symbol), got {describe(pair)}")
+            before, symbol = self._pair(operation, *pair)
+            several = targets if isinstance(targets, (list, tuple, set, frozenset)) else [targets]
+            found |= {(before, symbol, after): None for after in self.states.resolve_all(operation, several)}
+        return list(found)
+
+    def _bundle(self, triples: Sequence[Transition]) -> Tensor:
+        if not triples:
+            return self.space.empty()
+        before, read, after = zip(*triples, strict=True)
+        states = self.states.encode([*before, *after])
+        keys = bind(states[: len(triples)], self._shift(self.symbols.encode(read), 1))
+        return bind_bundle(keys, self._shift(states[len(triples) :], 2))
+
+    def _answers(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> Iterable[Tensor]:
+        """What is bound to pairs of state and symbol, as many at a time as fit in memory."""
+        for chunk in chunks(len(pairs), self.space):
+            before, read = zip(*pairs[chunk], strict=True)
+            keys = bind(self.states.lookup(before), self._shift(self.symbols.lookup(read), 1))
+            yield self._shift(unbind(x, keys, side="left"), -2)
+
+    def _next(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[Match]:
+        """The best next state of each pair."""
+        energy, found = similarity(x, x), list[Match]()
+        for answers in self._answers(x, pairs):
+            found += self.states.match(answers, energy=energy, level=self.level)
         words = [(*pair, match.guess) for pair, match in zip(pairs, found, strict=True)]
         return self.orders.rejudge(x, words, found, odds=1.0)
 
+    def _all_next(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[list[Match]]:
+        """All next states of each pair."""
+        energy, found = similarity(x, x), list[list[Match]]()
+        for answers in self._answers(x, pairs):
+            found += self.states.members(answers, energy=energy, level=self.level)
+        return self.orders.sift(x, found, lambda row, name: (*pairs[row], name), odds=len(self.states))
+
     def _products(self, transitions: Sequence[Sequence[str]]) -> Tensor:
         before, read, after = zip(*transitions, strict=True)
-        return multibind([self.states.lookup(before), self.symbols.lookup(read), self.states.lookup(after)])
+        first, symbols = self.states.lookup(before), self._shift(self.symbols.lookup(read), 1)
+        return multibind([first, symbols, self._shift(self.states.lookup(after), 2)])
+
+    def _seen(self) -> list[list[str]]:
+        return [list(word) for word in self.orders.words]
+
+    def _restore(self, seen: Any) -> None:
+        self.orders.add(tuple(check_names("Automaton", word)) for word in seen)

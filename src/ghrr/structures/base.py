@@ -96,7 +96,7 @@ class Structure:
             tensors |= {f"{_GIVEN}{kind}.{name}": vector for name, vector in given.items()}
         form = "none" if vectors is None else "mapping" if isinstance(vectors, Mapping) else "single"
         header = {"state": self.state(), "vectors": form}
-        write_container(path, _FORMAT, _VERSION, self.space, header, tensors, operation=operation)
+        write_container(path, self.space, header, tensors, kind=_FORMAT, version=_VERSION, operation=operation)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> tuple[Self, Any]:
@@ -112,7 +112,9 @@ class Structure:
         def parse(space: Space, header: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[Self, Vectors]:
             given = {name: tensor for name, tensor in tensors.items() if name.startswith(_GIVEN)}
             structure = cls.from_state(space, header["state"], given=given)
-            items = {name.removeprefix(_VECTORS): x for name, x in tensors.items() if name not in given}
+            items = {name.removeprefix(_VECTORS): x for name, x in tensors.items() if name.startswith(_VECTORS)}
+            if len(items) + len(given) < len(tensors):
+                raise ValueError(f"the file holds tensors of unknown names, {sorted(tensors)}")
             for x in items.values():
                 as_tensor(f"{cls.__name__}.load", x, space)
             match header["vectors"]:
@@ -124,7 +126,7 @@ class Structure:
                     return structure, items
             raise ValueError(f"the header says {header['vectors']!r} vectors, but the file holds {sorted(items)}")
 
-        return read_container(path, _FORMAT, _VERSION, parse, operation=f"{cls.__name__}.load")
+        return read_container(path, parse, kind=_FORMAT, version=_VERSION, operation=f"{cls.__name__}.load")
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to read hypervectors later, besides the space and given hypervectors, as JSON."""

@@ -147,7 +147,7 @@ class Graph(Structure):
         return at
 
     def paths(self, h: Tensor | Hypervector, source: Name, target: Name, hops: int) -> list[list[Edge]]:
-        """Return all ways from one node to another over at most ``hops`` edges of any label that visit no node twice."""
+        """Return all ways from one node to another over at most ``hops`` edges that visit no node twice."""
         x = one_of("Graph.paths", h, self.space)
         hops = check_integer("Graph.paths", "hops", hops, least=1)
         first, last = (self.nodes.resolve("Graph.paths", node) for node in (source, target))

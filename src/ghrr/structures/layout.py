@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import describe
-from ghrr.algebra import bind, multibind
+from ghrr.algebra import bind, multibind, shift
 from ghrr.space import Space
 from ghrr.structures.orders import Orders
 from ghrr.structures.vocabulary import Vocabulary
@@ -22,7 +22,7 @@ Path = tuple[Part, ...]
 
 
 class Layout:
-    """All paths that a codec has met, as a tree: node 0 is the root, a parent has a smaller number than its children.
+    r"""All paths that a codec has met, as a tree: node 0 is the root, a parent has a smaller number than its children.
 
     A part of a path is a string, the key of a dict, or a whole number, the place in a list. Their atoms are of
     different kinds: the key "0" is not the place 0.
@@ -33,12 +33,15 @@ class Layout:
         Where the keys live.
     namespace
         Layouts of different namespaces have different keys.
+    permute
+        Shift the key at depth d by d slots before binding, so that paths of the same keys in another order are
+        independent: :math:`K_1 * \rho(K_2) * \dots * \rho^{d-1}(K_d)`.
     """
 
-    def __init__(self, space: Space, namespace: str = "record key") -> None:
-        self.space = space
+    def __init__(self, space: Space, namespace: str = "record key", *, permute: bool = False) -> None:
+        self.space, self.permute = space, permute
         self.keys = Vocabulary(space, namespace)
-        self.orders = Orders(space, self.path_vectors)
+        self.orders = Orders(space, self.path_vectors, independent=permute)
         self.children: list[dict[Part, int]] = [{}]
         self.is_leaf: list[bool] = [False]
         self._parents: list[int] = [0]
@@ -133,7 +136,8 @@ class Layout:
         found = self.vectors([node or 0 for node in nodes])
         for place, (node, path) in enumerate(zip(nodes, paths, strict=True)):
             if node is None:
-                found[place] = multibind(self.keys.lookup(map(_key_name, path)))
+                keys = self.keys.lookup(map(_key_name, path))
+                found[place] = multibind(shift_each(keys, range(len(path))) if self.permute else keys)
         return found
 
     def _prepare(self) -> None:
@@ -149,8 +153,10 @@ class Layout:
         places = torch.tensor(self.keys.indices([_key_name(self._parts[node]) for node in new]))
         for level in self._levels(new):
             parents = torch.tensor([self._parents[node] for node in level])
-            chosen = places[torch.tensor(level) - self._ready]
-            self._room[torch.tensor(level)] = bind(self._room[parents], self.keys.vectors[chosen])
+            keys = self.keys.vectors[places[torch.tensor(level) - self._ready]]
+            if self.permute:
+                keys = shift_each(keys, [len(self.path(node)) - 1 for node in level])
+            self._room[torch.tensor(level)] = bind(self._room[parents], keys)
         self._ready = count
 
     def _levels(self, new: range) -> list[list[int]]:
@@ -163,6 +169,21 @@ class Layout:
                 levels.append([])
             levels[group[node]].append(node)
         return levels
+
+
+def shift_each(x: Tensor, steps: Sequence[int]) -> Tensor:
+    """Shift every hypervector of a batch by its own number of slots: ``(n, dim, m, m)`` and n steps."""
+    if any(abs(step) >= x.shape[-3] for step in steps):
+        raise ValueError(
+            f"shift_each: a shift by {max(map(abs, steps))} slots repeats an earlier one in a space of {x.shape[-3]}; "
+            f"use a larger dim, or permute=False"
+        )
+    given = torch.tensor(steps, dtype=torch.long)
+    out = torch.empty_like(x)
+    for step in given.unique().tolist():
+        rows = given == step
+        out[rows] = shift(x[rows], step)
+    return out
 
 
 def _key_name(part: Part) -> str:

@@ -47,8 +47,8 @@ def answer_rate(
     --------
     >>> import ghrr
     >>> from ghrr.structures.planning import answer_rate
-    >>> f"{answer_rate(ghrr.Space(dim=100, m=3), items=20, candidates=100):.3f}"
-    '0.997'
+    >>> f"{answer_rate(ghrr.Space(dim=40, m=3), items=20, candidates=100):.3f}"
+    '0.812'
     """
     sigma = math.sqrt(items - 1) * space.crosstalk_std
     noise = answer_noise(space, float(items))

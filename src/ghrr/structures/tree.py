@@ -1,13 +1,15 @@
 r"""Tree: labelled nodes with children in order, :math:`\sum_{\text{nodes}} P_{i_1} * \dots * P_{i_d} * X`.
 
-A node is found by the places of its ancestors and itself among their siblings, outermost first. Places stand on the
-left and are unbound from the left, in that order: child 1 of child 0 is not child 0 of child 1, unless m = 1. A tree of
-n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. Paths of the same places in another order share a part of
-each other; a node is read without what such paths that were met may add (:mod:`ghrr.memory.orders`).
+A node is found by its path: the indices of its ancestors and of itself among their siblings, outermost first. Indices
+are bound on the left and unbound from the left, in that order: child 1 of child 0 is not child 0 of child 1. A tree of
+n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. Paths of the same indices in another order share a part of
+each other; a node is read without the contribution of such paths that were encoded (:mod:`ghrr.memory.orders`). For
+m = 1, where binding commutes, the factor at depth d is shifted by d slots.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,25 +21,30 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.memory.orders import Apart
 from ghrr.space import Space
-from ghrr.structures.layout import MOST_DEPTH, Layout, Path
+from ghrr.structures.base import Structure
+from ghrr.structures.layout import MOST_DEPTH, Layout, Path, shift_each
+from ghrr.structures.planning import answer_rate, smallest_space
 from ghrr.structures.reading import MISSING, Reading
-from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_name, chunks, one_of
+from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, chunks, is_settled, one_of
 
 Place = tuple[int, ...]
 
 
-class Tree:
-    """An ordered tree of names as one hypervector.
+class Tree(Structure):
+    """An ordered tree of labels as one hypervector.
 
-    A tree is written as a list of its label and its children, ``["S", ["NP", "she"], ["VP", "runs"]]``; a leaf may be
-    the label alone.
+    A tree is a list of its label and its children, ``["S", ["NP", "she"], ["VP", "runs"]]``, or the same in brackets,
+    ``"(S (NP she) (VP runs))"``. A leaf may be the label alone. Labels are names or hypervectors of your own.
 
     Parameters
     ----------
     space
-        Where the hypervectors live.
+        Space of the hypervectors.
     level
-        From which probability on a match is confident.
+        Probability from which on a match is confident.
+    permute
+        Shift the factor at depth d by d slots before binding; by default only for m = 1
+        (:class:`ghrr.structures.base.Structure`).
 
     Shapes
     ------
@@ -48,47 +55,124 @@ class Tree:
     >>> import ghrr
     >>> from ghrr.structures import Tree
     >>> trees = Tree(ghrr.Space(dim=300, m=3))
-    >>> h = trees.encode(["S", ["NP", "she"], ["VP", "runs", ["PP", "in", "circles"]]])
+    >>> h = trees.encode("(S (NP she) (VP runs (PP in circles)))")
     >>> trees.label(h, 1, 0)
     Match('runs', score=1.035, margin=0.998, confident=True)
     >>> trees.decode(h).value
     ['S', ['NP', 'she'], ['VP', 'runs', ['PP', 'in', 'circles']]]
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL) -> None:
-        self.space, self.level = space, level
+    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
+        super().__init__(space, level=level, permute=permute)
         self.labels = Vocabulary(space, "tree label")
-        self.layout = Layout(space, "tree place")
+        self.layout = Layout(space, "tree place", permute=self.permute)
+
+    @classmethod
+    def suggest(cls, nodes: int, *, labels: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
+        """Return the smallest space in which a tree answers with confidence and right.
+
+        Parameters
+        ----------
+        nodes
+            Number of nodes.
+        labels
+            Number of different labels.
+        m
+            Size of the slots' matrices.
+        error
+            Share of labels that may be wrong or not confident.
+        **settings
+            Further arguments of :class:`ghrr.Space`.
+
+        Examples
+        --------
+        >>> from ghrr.structures import Tree
+        >>> Tree.suggest(50, labels=100, m=3)
+        Space(dim=165, m=3, seed=0)
+        """
+        nodes = check_integer("Tree.suggest", "nodes", nodes, least=1)
+        labels = check_integer("Tree.suggest", "labels", labels, least=1)
+
+        def rate(space: Space) -> float:
+            return answer_rate(space, items=nodes, candidates=labels)
+
+        return smallest_space("Tree.suggest", rate, m=m, error=error, settings=settings)
 
     def encode(self, tree: Any) -> Tensor:
-        """The hypervector of a tree."""
-        nodes = _nodes(tree)
-        places = [self.layout.insert(place) for place in nodes]
-        for place in places:
-            self.layout.mark_leaf(place)
-        return bind_bundle(self.layout.vectors(places), self.labels.encode(nodes.values()))
+        """Return the hypervector of a tree."""
+        nodes = self._nodes(parse_brackets(tree) if isinstance(tree, str) else tree)
+        h = self._bound(list(nodes), list(nodes.values()))
+        for place in nodes:
+            self.layout.mark_leaf(self.layout.insert(place))
+        return h
 
     def label(self, h: Tensor | Hypervector, *path: int) -> Match:
-        """The label of a node; the root has the empty path."""
+        """Return the label of a node; the root has the empty path."""
         x = one_of("Tree.label", h, self.space)
-        return self._match(x, self.layout.orders.apart([_checked_path("Tree.label", path)]))[0]
+        place = _checked_path("Tree.label", path)
+        return self._match(x, [place], self.layout.orders.apart([place]))[0]
 
     def part(self, h: Tensor | Hypervector, *path: int) -> Tensor:
-        """The tree under a node, its label included; the rest of the tree stays as noise."""
+        """Return the tree under a node, with the rest of the tree as noise."""
         x = as_tensor("Tree.part", h, self.space)
-        return unbind(x, self.layout.path_vectors([_checked_path("Tree.part", path)])[0], side="left")
+        place = _checked_path("Tree.part", path)
+        return self._shift(unbind(x, self.layout.path_vectors([place])[0], side="left"), -len(place))
+
+    def add_leaf(self, h: Tensor | Hypervector, path: Sequence[int], label: Name) -> Tensor:
+        """Return the tree with one more node, which has no children.
+
+        Parameters
+        ----------
+        h
+            A tree, ``(dim, m, m)``.
+        path
+            Path of the new node. It must be free; to be decoded, it must be the next child of a node that is there.
+        label
+            Its label.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> from ghrr.structures import Tree
+        >>> trees = Tree(ghrr.Space(dim=300, m=3))
+        >>> h = trees.add_leaf(trees.encode("(S she)"), [1], "runs")
+        >>> trees.decode(h).value
+        ['S', 'she', 'runs']
+        """
+        operation = "Tree.add_leaf"
+        x = one_of(operation, h, self.space)
+        place = _checked_path(operation, path)
+        name = self.labels.resolve(operation, label)
+        if len(self.labels):
+            there = self._match(x, [place], self.layout.orders.apart([place]))[0]
+            if not is_settled(there):
+                raise ValueError(
+                    f"{operation}: it is not certain whether {list(place)} is free ({there}); use a larger space"
+                )
+            if there.confident:
+                raise ValueError(f"{operation}: {list(place)} has the label {there.guess!r} already; name a free path")
+        h = x + self._bound([place], [name])
+        self.layout.mark_leaf(self.layout.insert(place))
+        return h
+
+    def _bound(self, places: list[Place], labels: list[str]) -> Tensor:
+        """The bundle of labels at places."""
+        vectors = self.labels.encode(labels)
+        if self.permute:
+            vectors = shift_each(vectors, list(map(len, places)))
+        return bind_bundle(self.layout.path_vectors(list(places)), vectors)
 
     def decode(self, h: Tensor | Hypervector, most: int = 1000) -> Reading:
-        """The tree again, with a match for every node by its path; the value is ``MISSING`` without a certain root.
+        """Return the tree, with a match for every node by its path; the value is ``MISSING`` without a certain root.
 
-        Read from the root down. Only nodes that are certain are kept, at most ``most`` of them, and taken out of the
-        tree; where one was not certain, it is asked for again when there is less noise. Below it and after it among
-        its siblings nothing is looked for.
+        The tree is read from the root down. Nodes that are certain, at most ``most`` of them, are subtracted; a node
+        that was not certain is read again when there is less noise. Nothing is looked for below it, nor after it among
+        its siblings.
         """
         x = one_of("Tree.decode", h, self.space)
         most = check_integer("Tree.decode", "most", most, least=0)
         rest, found = x, dict[Place, Match]()
-        asked: list[Place] = [()] if len(self.labels) else []
+        asked: list[Place] = [()] if x.any() else []
         waiting: list[Place] = []
         less_noise = False
         while asked and len(found) < most:
@@ -106,41 +190,82 @@ class Tree:
     def _take(
         self, x: Tensor, places: list[Place], most: int, taken: Collection[Place]
     ) -> tuple[dict[Place, Match], Tensor]:
-        """The matches of places that are certain, no more than ``most``, and what is left of x without them.
+        """The matches of places that are certain, at most ``most``, and x without them.
 
-        ``taken`` are places that were taken out of x before.
+        ``taken`` are places that were subtracted from x before.
         """
         sure: dict[Place, Match] = {}
-        for run in chunks(len(places), self.space):
-            keys = self.layout.orders.apart(places[run], together=True, without={*taken, *sure})
-            matches = zip(places[run], self._match(x, keys), strict=True)
+        for chunk in chunks(len(places), self.space):
+            keys = self.layout.orders.apart(places[chunk], together=True, without={*taken, *sure})
+            matches = zip(places[chunk], self._match(x, places[chunk], keys), strict=True)
             certain = dict([(place, match) for place, match in matches if match.confident][: most - len(sure)])
-            labels = self.labels.encode(match.guess for match in certain.values())
-            x = x - bind_bundle(self.layout.path_vectors(list(certain)), labels)
+            x = x - self._bound(list(certain), [match.guess for match in certain.values()])
             sure |= certain
         return sure, x
 
-    def _match(self, x: Tensor, keys: Apart) -> list[Match]:
-        """The best label under every key."""
+    def _match(self, x: Tensor, places: Sequence[Place], keys: Apart) -> list[Match]:
+        """The best label at every place."""
         noise = keys.noise(answer_noise(self.space, similarity(x, x)))
-        return self.labels.match(unbind(x, keys.vectors, side="left"), noise=noise, level=self.level)
+        answers = unbind(x, keys.vectors, side="left")
+        if self.permute:
+            answers = shift_each(answers, [-len(place) for place in places])
+        return self.labels.match(answers, noise=noise, level=self.level)
+
+    def _nodes(self, tree: Any) -> dict[Place, str]:
+        """The label of every node by its path."""
+        found: dict[Place, str] = {}
+        waiting: list[tuple[Place, Any]] = [((), tree)]
+        while waiting:
+            path, node = waiting.pop()
+            if isinstance(node, (list, tuple)):
+                if not node:
+                    raise ValueError(f"Tree.encode: the node at {list(path)} is an empty list; it needs a label")
+                if len(path) >= MOST_DEPTH:
+                    raise ValueError(f"Tree.encode: nested deeper than {MOST_DEPTH} levels, or cyclic")
+                waiting.extend(((*path, place), child) for place, child in enumerate(node[1:]))
+                node = node[0]
+            found[path] = self.labels.resolve(f"Tree.encode: the label at {list(path)}", node)
+        return found
+
+    def _seen(self) -> list[list[int]]:
+        return [[int(step) for step in path] for path in self.layout.leaves()]
+
+    def _restore(self, seen: Any) -> None:
+        for path in seen:
+            self.layout.mark_leaf(self.layout.insert(_checked_path("Tree", path)))
 
 
-def _nodes(tree: Any) -> dict[Place, str]:
-    """The label of every node by its path."""
-    found: dict[Place, str] = {}
-    waiting: list[tuple[Place, Any]] = [((), tree)]
-    while waiting:
-        path, node = waiting.pop()
-        if isinstance(node, (list, tuple)):
-            if not node:
-                raise ValueError(f"Tree.encode: the node at {list(path)} is an empty list; it needs a label")
-            if len(path) >= MOST_DEPTH:
-                raise ValueError(f"Tree.encode: nested deeper than {MOST_DEPTH} levels, or cyclic")
-            waiting.extend(((*path, place), child) for place, child in enumerate(node[1:]))
-            node = node[0]
-        found[path] = check_name(f"Tree.encode: the label at {list(path)}", node)
-    return found
+def parse_brackets(text: str) -> Any:
+    """Parse a tree in brackets, ``"(S (NP she) (VP runs))"``, to nested lists; text without brackets is one label.
+
+    Examples
+    --------
+    >>> from ghrr.structures.tree import parse_brackets
+    >>> parse_brackets("(S (NP she) (VP runs))")
+    ['S', ['NP', 'she'], ['VP', 'runs']]
+    """
+    if not re.search(r"[()]", text):
+        return text
+    root: list[Any] = []
+    opened = [root]
+    for part in re.findall(r"[()]|[^\s()]+", text):
+        if part == "(":
+            if len(opened) > MOST_DEPTH:
+                raise ValueError(f"Tree.encode: nested deeper than {MOST_DEPTH} levels")
+            opened[-1].append([])
+            opened.append(opened[-1][-1])
+        elif part != ")":
+            opened[-1].append(part)
+        elif len(opened) == 1:
+            break
+        else:
+            opened.pop()
+    if len(opened) != 1 or len(root) != 1 or text.count("(") != text.count(")"):
+        raise ValueError(
+            f"Tree.encode: the brackets do not form one tree, got {text!r:.80}, expected a form like '(S (NP she) (VP "
+            f"runs))'; for a label that contains brackets give a list, [label]"
+        )
+    return root[0]
 
 
 def _built(matches: Mapping[Path, Match]) -> Any:

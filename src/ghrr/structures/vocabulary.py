@@ -150,8 +150,8 @@ class Vocabulary:
         error = float(unitarity_error(x).max())
         if error > _NOT_UNITARY:
             raise ValueError(
-                f"{operation}: the hypervector must be unitary, got one with |A^H A - I| up to {error:.2g}, expected at "
-                f'most {_NOT_UNITARY}; use ghrr.normalize(x, to="unitary"), or encode its parts'
+                f"{operation}: the hypervector must be unitary, got |A^H A - I| up to {error:.2g}, expected at most "
+                f'{_NOT_UNITARY}; use ghrr.normalize(x, to="unitary"), or encode its parts'
             )
         return x
 
@@ -257,8 +257,8 @@ class Vocabulary:
         """Raise if there is no name to choose from."""
         if not len(self):
             raise ValueError(
-                f"{self.namespace}: the vocabulary is empty, so no answer can be recognised; encode something first, or "
-                f"read the structure together with its vectors from a file, with load(path)"
+                f"{self.namespace}: the vocabulary is empty, so no answer can be recognised; encode something first, "
+                f"or read the structure together with its vectors from a file, with load(path)"
             )
 
     # Files

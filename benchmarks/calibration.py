@@ -1,0 +1,213 @@
+"""Calibration: how many confident answers of every structure are right, for m = 1 to 4.
+
+Small structures of few symbols are encoded in spaces of total dimension 200, 500 and 1200, with varying and with fixed
+rotations: from far too small to comfortable. Questions are asked about what is there and about the same symbols in
+every other order, most of which is absent. A confident answer is right if it names what is there. Run::
+
+    python benchmarks/calibration.py
+
+The table shows, for every structure and m, the number of confident answers, the share of them that is right, and the
+share of what is there that was answered with confidence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from measuring import RESULTS, command, store
+
+from ghrr import Match, Space
+from ghrr.structures import Automaton, Chain, Graph, HashTable, NGrams, Record, Set, Stack, Tree
+from ghrr.structures import Sequence as Line
+
+LEAST = 0.98  # share of the confident answers that must be right
+M = (1, 2, 3, 4)
+
+Answer = tuple[bool, bool, bool]  # confident, right, there
+Word = tuple[Any, ...]
+Task = Callable[[Space, random.Random, bool | None], list[Answer]]
+
+
+def all_orders(words: Iterable[Word]) -> list[Word]:
+    """All different orders of the symbols of words."""
+    return sorted({order for word in words for order in itertools.permutations(word)})
+
+
+def judge(there: dict[Word, str], asked: Sequence[Word], matches: Iterable[Match]) -> list[Answer]:
+    """Compare the matches of words with what is there."""
+    pairs = zip(asked, matches, strict=True)
+    return [(match.confident, match.guess == there.get(word), word in there) for word, match in pairs]
+
+
+def length(space: Space) -> int:
+    """Symbols per word: enough for orders to depend on each other, few enough to ask for all of them."""
+    return {1: 3, 2: 3, 3: 4, 4: 4}[space.m]
+
+
+def ask_tree(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """Labels at all paths of a random tree, and at the same indices in another order."""
+
+    def grow(place: Word, depth: int) -> list[Any]:
+        nodes[place] = rng.choice("pqr")
+        children = rng.randint(1, 2) if depth else 0
+        return [nodes[place], *(grow((*place, child), depth - 1) for child in range(children))]
+
+    model, nodes = Tree(space, permute=permute), dict[Word, str]()
+    h = model.encode(grow((), 1 + length(space)))
+    asked = all_orders(nodes)
+    return judge(nodes, asked, [model.label(h, *place) for place in asked])
+
+
+def ask_record(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """Values at random paths of two keys, and at the same keys in another order."""
+    codec, document = Record(space, permute=permute), dict[str, Any]()
+    paths: dict[Word, str] = {tuple(rng.choices("ab", k=length(space))): rng.choice("pqr") for _ in range(12)}
+    for path, value in paths.items():
+        at = document
+        for step in path[:-1]:
+            at = at.setdefault(step, {})
+        at[path[-1]] = value
+    asked = all_orders(paths)
+    return judge(paths, asked, codec.query_many(codec.encode(document), asked))
+
+
+def ask_set(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """Tuples of two names, and their other orders."""
+    model = Set(space, permute=permute)
+    members = {tuple(rng.choices("ab", k=length(space))) for _ in range(10)}
+    h, asked = model.encode(sorted(members)), all_orders(members)
+    return [(model.contains(h, word).confident, word in members, word in members) for word in asked]
+
+
+def ask_ngrams(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """N-grams of a random text of two letters, and their other orders."""
+    model, text = NGrams(space, length(space), permute=permute), rng.choices("ab", k=9)
+    grams = {tuple(text[start : start + model.n]) for start in range(len(text) - model.n + 1)}
+    found = model.decode(model.encode(text))
+    return [(word in found, word in grams, word in grams) for word in all_orders(grams)]
+
+
+def ask_chain(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """The element after every beginning of a chain, and after the same elements in another order."""
+    model, chain = Chain(space, permute=permute), rng.choices("ab", k=7)
+    follows: dict[Word, str] = {tuple(chain[:end]): chain[end] for end in range(2, 6)}
+    h, asked = model.encode(chain), all_orders(follows)
+    return judge(follows, asked, [model.next(h, beginning) for beginning in asked])
+
+
+def ask_graph(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """Edges between six nodes, and their reversals."""
+    model = Graph(space, permute=permute)
+    edges = {(rng.choice("abcdef"), "to", rng.choice("abcdef")) for _ in range(10)}
+    found = model.decode(model.encode(sorted(edges)))
+    return [(e in found, e in edges, e in edges) for u, to, v in edges for e in ((u, to, v), (v, to, u))]
+
+
+def ask_automaton(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """The next state for all pairs of four states and two symbols, of which some have no transition."""
+    model, asked = Automaton(space, permute=permute), list(itertools.product("pqrs", "ab"))
+    moves: dict[Word, str] = {pair: rng.choice("pqrs") for pair in asked if rng.random() < 0.6}
+    moves[asked[0]] = rng.choice("pqrs")
+    h = model.encode({(state, symbol): after for (state, symbol), after in moves.items()}, start="p")
+    return judge(moves, asked, [model.step(h, *pair) for pair in asked])
+
+
+def ask_sequence(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """The elements of a sequence, and three places after its end."""
+    model, items = Line(space, permute=permute), rng.choices("abcdefgh", k=rng.randint(5, 40))
+    there: dict[Word, str] = {(place,): item for place, item in enumerate(items)}
+    h, asked = model.encode(items), [(place,) for place in range(len(items) + 3)]
+    return judge(there, asked, [model.item(h, place) for (place,) in asked])
+
+
+def ask_stack(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """The elements of a stack, read from the top by popping."""
+    model, items = Stack(space, permute=permute), rng.choices("abcdefgh", k=rng.randint(3, 20))
+    found = model.decode(model.encode(items))
+    top_down = items[::-1]
+    right = [(True, at < len(items) and match.guess == top_down[at], True) for at, match in enumerate(found)]
+    return right + [(False, False, True)] * max(0, len(items) - len(found))
+
+
+def ask_hash_table(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
+    """The values of keys, some of which are absent."""
+    model = HashTable(space, permute=permute)
+    names = [f"k{number}" for number in range(20)]
+    table: dict[Word, str] = {(name,): rng.choice("pqrstu") for name in rng.sample(names, k=rng.randint(3, 15))}
+    h, asked = model.encode({name: value for (name,), value in table.items()}), [(name,) for name in names]
+    return judge(table, asked, model.get_many(h, names))
+
+
+TASKS: dict[str, Task] = {
+    "Tree": ask_tree,
+    "Record": ask_record,
+    "Set": ask_set,
+    "NGrams": ask_ngrams,
+    "Chain": ask_chain,
+    "Graph": ask_graph,
+    "Automaton": ask_automaton,
+    "Sequence": ask_sequence,
+    "Stack": ask_stack,
+    "HashTable": ask_hash_table,
+}
+
+
+def answers(structure: str, m: int, count: int, permute: bool | None = None) -> list[Answer]:
+    """At least ``count`` answers, from spaces that are too small to spaces that are large."""
+    found: list[Answer] = []
+    for seed in itertools.count():
+        # With fixed rotations some pairs of atoms nearly commute: then an edge and its reversal share much too.
+        rotation = ("varying", "fixed")[seed % 2]
+        space = Space.from_total((200, 500, 1200)[seed % 3], m, rotation=rotation, seed=seed)
+        found += TASKS[structure](space, random.Random(seed), permute)  # noqa: S311 (the same every time)
+        if len(found) >= count and seed >= 5:
+            break
+    return found
+
+
+def summary(found: Sequence[Answer]) -> dict[str, Any]:
+    """Counts and shares of answers."""
+    confident = [answer for answer in found if answer[0]]
+    there = [answer for answer in found if answer[2]]
+    return {
+        "answers": len(found),
+        "absent": len(found) - len(there),
+        "confident": len(confident),
+        "right": sum(right for _, right, _ in confident),
+        "confident_and_absent": sum(not here for _, _, here in confident),
+        "answered": sum(sure for sure, _, _ in there) / max(1, len(there)),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Ask, print the table, store the numbers; returns 1 if a structure is not calibrated."""
+    parser = argparse.ArgumentParser(description="How many confident answers are right.")
+    parser.add_argument("--answers", type=int, default=3000, help="per structure and m")
+    parser.add_argument("--structures", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    print("structure, m, permute: confident answers, share right, share of what is there answered with confidence")
+    rows = []
+    for structure, m, permute in itertools.product(options.structures, M, (None, True, False)):
+        if permute == (m == 1):
+            continue  # the default
+        row = {"structure": structure, "m": m, "permute": "default" if permute is None else permute}
+        row |= summary(answers(structure, m, options.answers, permute))
+        rows.append(row)
+        share = row["right"] / max(1, row["confident"])
+        print(f"{structure:10} {m} {row['permute']!s:8} {row['confident']:5} {share:7.1%} {row['answered']:7.1%}")
+    store({"command": command("calibration", given), "rows": rows}, options.out, "calibration")
+    wrong = [row for row in rows if row["right"] < LEAST * row["confident"]]
+    print(f"\n{len(rows)} rows, {len(wrong)} with fewer than {LEAST:.0%} of the confident answers right")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Vocabularies: names and given hypervectors in one table."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import threading
+
+import pytest
+import torch
+
+import ghrr
+from ghrr.structures import Automaton, Graph, NGrams, Set, Tree, Vocabulary
+from tests.structures.common import SPACE, wrong
+
+
+def some_vector(seed: int = 0) -> torch.Tensor:
+    return SPACE.random(generator=torch.Generator().manual_seed(seed))
+
+
+def test_names_stand_for_atoms_of_their_namespace() -> None:
+    table = Vocabulary(SPACE, "colour", ["red"])
+    assert table.indices(["green", "red", "green"]) == [1, 0, 1]
+    torch.testing.assert_close(table.vectors, SPACE.vectors(["red", "green"], namespace="colour"))
+    torch.testing.assert_close(table.lookup(["blue", "red"]), SPACE.vectors(["blue", "red"], namespace="colour"))
+    assert table.names == ["red", "green"]
+    assert "red" in table
+    assert "blue" not in table
+
+
+def test_a_defined_name_stands_for_the_given_hypervector() -> None:
+    table = Vocabulary(SPACE, "colour", ["red"])
+    vector = some_vector()
+    table.define("mine", vector)
+    table.define("mine", vector)  # the same again changes nothing
+    assert torch.equal(table.encode(["mine"])[0], vector)
+    assert table.match(vector[None])[0].label == "mine"
+    assert table.resolve("test", vector) == "mine"
+    for name in ("red", "mine"):
+        with pytest.raises(ValueError, match=f"the name '{name}' already has another hypervector"):
+            table.define(name, some_vector(1))
+
+
+def test_given_hypervectors_are_named_by_expression_or_digest() -> None:
+    table = Vocabulary(SPACE, "colour")
+    a, b = SPACE.atoms("a", "b")
+    assert table.resolve("test", a * b) == "a * b"
+    label = table.resolve("test", some_vector())
+    assert re.fullmatch(r"#[0-9a-f]{8}", label)
+    assert table.resolve("test", some_vector()) == label
+    assert table.names == ["a * b", label]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (SPACE.empty(), "must be unitary"),
+        (SPACE.identity(2), "needs one hypervector"),
+        (ghrr.Space(4, 2).identity(), "does not fit Space"),
+        (ghrr.Space(4, 2).atoms("a")[0], "cannot be read in"),
+        (SPACE.identity() * torch.nan, "not finite"),
+    ],
+)
+def test_bad_hypervectors_are_refused(bad: torch.Tensor, message: str) -> None:
+    graph = Graph(SPACE)
+    with pytest.raises(ValueError, match=message):
+        graph.encode([("a", "to", bad)])
+    assert len(graph.nodes) == 0
+
+
+@pytest.mark.parametrize("bad", ["", 3, None, b"x"])
+def test_bad_names_are_refused(bad: object) -> None:
+    with pytest.raises(TypeError, match="needs a string that is not empty, or a hypervector"):
+        Graph(SPACE).encode([("a", "to", wrong(bad))])
+
+
+def test_structures_take_given_hypervectors() -> None:
+    v, w = some_vector(1), some_vector(2)
+    graph = Graph(SPACE)
+    graph.nodes.define("v", v)
+    assert [m.label for m in graph.neighbours(graph.encode([(w, "to", v)]), w, "to")] == ["v"]
+    tree = Tree(SPACE)
+    tree.labels.define("v", v)
+    assert tree.decode(tree.encode(["S", v, ["x", v]])).value == ["S", "v", ["x", "v"]]
+    machine = Automaton(SPACE)
+    machine.states.define("v", v)
+    h = machine.encode({("p", w): v}, start="p", final=[v])
+    assert machine.step(h, "p", w).label == "v"
+    assert machine.run(h, [w]).accepted
+    collection = Set(SPACE)
+    h = collection.encode([v, (w, v)])
+    assert collection.contains(h, v).confident
+    assert collection.contains(h, [w, v]).confident
+    assert not collection.contains(h, [v, w]).confident
+    grams = NGrams(SPACE, 2)
+    grams.names.define("v", v)
+    assert [m.label for m in grams.after(grams.encode([w, v, "x"]), [w])] == ["v"]
+
+
+def test_copies_do_not_share_their_table() -> None:
+    table = Vocabulary(SPACE, "colour", ["red"])
+    for other in (copy.deepcopy(table), pickle.loads(pickle.dumps(table))):
+        other.indices(["green"])
+        assert (table.names, other.names) == (["red"], ["red", "green"])
+
+
+def test_threads_add_every_name_once() -> None:
+    space = ghrr.Space(4, 2)
+    table = Vocabulary(space, "colour")
+    names = [f"name {number}" for number in range(300)]
+
+    def add(start: int) -> None:
+        for name in names[start:] + names[:start]:
+            table.indices([name])
+
+    threads = [threading.Thread(target=add, args=(start,)) for start in range(0, 300, 40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(table.names) == sorted(names)
+    assert torch.equal(table.vectors, space.vectors(table.names, namespace="colour"))
+
+
+def test_an_interrupted_call_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(dict[str, int]):
+        def update(self, *_: object, **__: int) -> None:  # after the names were extended
+            super().update(green=1)
+            raise KeyboardInterrupt
+
+    table = Vocabulary(SPACE, "colour", ["red"])
+    plain = table._index
+    monkeypatch.setattr(table, "_index", Interrupted(plain))
+    with pytest.raises(KeyboardInterrupt):
+        table.indices(["green", "blue"])
+    assert table.names == ["red"]
+    assert "green" not in table
+    monkeypatch.setattr(table, "_index", dict(table._index))
+    assert table.indices(["blue", "green"]) == [1, 2]
+    torch.testing.assert_close(table.vectors, SPACE.vectors(["red", "blue", "green"], namespace="colour"))
