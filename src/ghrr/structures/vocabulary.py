@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -333,7 +333,7 @@ def check_name(operation: str, name: object) -> str:
     return name
 
 
-def check_names(operation: str, names: object) -> Sequence[str]:
+def check_names(operation: str, names: object) -> list[str]:
     """Return ``names`` as a list; raise unless they are several names, and not one string by itself."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"{operation}: needs a list of strings, got {describe(names)}")
