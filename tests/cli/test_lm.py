@@ -59,6 +59,16 @@ def test_text_is_generated(run: Path) -> None:
     assert greedy.output.startswith("the king")
 
 
+def test_markup_in_the_folder_of_a_run_is_printed_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "r[" / "] \x1b[31m"
+    train = ["lm", "train", "grammar", "--out", str(folder), "--epochs", "1", *SETTINGS]
+    result = invoke(*train)
+    assert result.exit_code == 0, result.output
+    assert (folder / "result.json").exists()
+    assert r"] \x1b[31m" in "".join(result.output.split("\n"))
+    assert "\x1b" not in result.output
+
+
 @pytest.mark.parametrize(("warmup", "said"), [(5, False), (10_000, True)])
 def test_a_rate_that_only_rises_is_said(tmp_path: Path, warmup: int, said: bool) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "r"), "--epochs", "1", *SETTINGS]
@@ -135,13 +145,13 @@ def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> 
 
 def test_compare_shows_means(tmp_path: Path) -> None:
     model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16}
-    runs = [{"label": "rope", "model": {"attention": "rope"}, "seeds": [0, 1]}]
+    runs = [{"label": "rope[/x]", "model": {"attention": "rope"}, "seeds": [0, 1]}]
     plan = {"dataset": "grammar", "model": model, "training": {"epochs": 1, "batch": 1024}, "runs": runs}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     where = ["--out", str(tmp_path / "runs"), "--summary", str(tmp_path / "s.json")]
     result = invoke("lm", "compare", str(tmp_path / "plan.json"), *where, "--jobs", "2")
     assert result.exit_code == 0, result.output
-    assert "rope" in result.output
+    assert "rope[/x]" in result.output  # a label is text, not markup
     stored = json.loads((tmp_path / "s.json").read_text())["runs"]
     assert len(stored) == 2
     assert str(tmp_path / "s.md") in "".join(result.output.split())

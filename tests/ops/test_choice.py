@@ -172,7 +172,7 @@ HIDE = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda x: 
 
 def test_without_numba_torch_computes_and_says_so() -> None:
     code = HIDE + BIND.format(before="pass", after="print(ghrr.ops.in_use()['cpu'])")
-    assert run(code) == "torch: numba is not installed (pip install 'ghrr[fast]')"
+    assert run(code).startswith("torch: numba is not installed (pip install 'ghrr[fast]' or")
 
 
 def test_a_numba_that_cannot_be_imported_is_replaced_with_one_warning() -> None:

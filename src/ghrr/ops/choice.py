@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_choice
+from ghrr._extras import install_hint
 from ghrr.ops import numba_backend, reference, torch_backend
 
 NAMES = ("auto", "torch", "numba", "triton", "reference")
@@ -82,7 +83,7 @@ def backend(name: str) -> AbstractContextManager[None]:
     operation = "backend(name)"
     _check(name, operation, "name")
     if name in _failed:
-        raise RuntimeError(f"{operation}: {name} failed earlier in this process ({_failed[name]}); use 'auto' or 'torch'")
+        raise RuntimeError(f"{operation}: {name} failed earlier in this process ({_failed[name]}); use 'torch'")
     return _Choice(name)
 
 
@@ -135,7 +136,7 @@ def chosen() -> str:
 def _check(name: str, operation: str, what: str) -> None:
     check_choice(operation, what, name, NAMES)
     if name in _EXTRAS and importlib.util.find_spec(name) is None:
-        raise ImportError(f"{operation}: {name} is not installed; pip install 'ghrr[{_EXTRAS[name]}]'")
+        raise ImportError(f"{operation}: {name} is not installed; {install_hint(_EXTRAS[name])}")
 
 
 def in_use() -> dict[str, str]:
@@ -162,7 +163,7 @@ def _used_on(device: str) -> str:
     if asked not in ("auto", name):
         return f"torch: {asked} was asked for"
     if importlib.util.find_spec(name) is None:
-        return f"torch: {name} is not installed (pip install 'ghrr[{_EXTRAS[name]}]')"
+        return f"torch: {name} is not installed ({install_hint(_EXTRAS[name])})"
     if name in _failed:
         return f"torch: {name} failed ({_failed[name]})"
     return f"{name} {importlib.metadata.version(name)}"
