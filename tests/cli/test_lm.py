@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
 from ghrr import lm
 from tests.cli.common import invoke
@@ -22,12 +23,23 @@ SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lm") / "run"
-    result = invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("lm") / "r[" / "] \x1b[31m"  # markup that ends what never began
+    return folder, invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def run(trained: tuple[Path, Result]) -> Path:
+    return trained[0]
+
+
+def test_a_training_ends_with_its_results_whatever_its_folder_is_called(trained: tuple[Path, Result]) -> None:
+    folder, result = trained
     assert result.exit_code == 0, result.output
+    assert (folder / "result.json").exists()
     assert "valid ppl" in result.output
-    return folder
+    assert r"\x1b[31m" in result.output
+    assert "\x1b" not in result.output
 
 
 def fails(*arguments: str) -> str:
@@ -57,16 +69,6 @@ def test_text_is_generated(run: Path) -> None:
     assert first != invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "2").output
     greedy = invoke("lm", "generate", str(run), "--tokens", "5", "--temperature", "0", "--prompt", "the king")
     assert greedy.output.startswith("the king")
-
-
-def test_markup_in_the_folder_of_a_run_is_printed_as_it_is(tmp_path: Path) -> None:
-    folder = tmp_path / "r[" / "] \x1b[31m"
-    train = ["lm", "train", "grammar", "--out", str(folder), "--epochs", "1", *SETTINGS]
-    result = invoke(*train)
-    assert result.exit_code == 0, result.output
-    assert (folder / "result.json").exists()
-    assert r"] \x1b[31m" in "".join(result.output.split("\n"))
-    assert "\x1b" not in result.output
 
 
 @pytest.mark.parametrize(("warmup", "said"), [(5, False), (10_000, True)])

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr._checks import check_integer, describe
+from ghrr.hypervector import Hypervector
 from ghrr.memory.backend import Backend
 from ghrr.memory.backend_torch import TorchBackend
 from ghrr.memory.folder import Manifest, open_segments, read_manifest, read_rows, update, writing
@@ -87,7 +88,7 @@ class ItemMemory:
         self,
         space: Space,
         labels: Iterable[str] | None = None,
-        vectors: Tensor | None = None,
+        vectors: Tensor | Hypervector | None = None,
         *,
         storage: str | None = None,
         backend: str | Backend = "torch",
@@ -129,7 +130,7 @@ class ItemMemory:
         """How numbers are kept."""
         return self._backend.storage
 
-    def add(self, labels: str | Iterable[str], vectors: Tensor | None = None) -> None:
+    def add(self, labels: str | Iterable[str], vectors: Tensor | Hypervector | None = None) -> None:
         """Put in items: all of them, or with an error none.
 
         Parameters
@@ -153,9 +154,9 @@ class ItemMemory:
             )
         if vectors is None:
             vectors = self.space.vectors(names)
-        elif isinstance(labels, str) and isinstance(vectors, Tensor) and vectors.ndim == 3:
+        vectors = self.space.check(vectors, operation)
+        if isinstance(labels, str) and vectors.ndim == 3:
             vectors = vectors[None]
-        self.space.check(vectors, operation)
         if vectors.ndim != 4 or len(vectors) != len(names):
             shape = (len(names), *self.space.shape)
             raise ValueError(f"{operation}: {len(names)} labels need vectors of shape {shape}, got {describe(vectors)}")
@@ -207,7 +208,7 @@ class ItemMemory:
                 raise KeyError(f"{operation}: {name!r} is not among the {len(self)} labels of this memory")
         return torch.tensor([self._ids[name] for name in names], dtype=torch.int64)
 
-    def cleanup(self, queries: Tensor, k: int = 1) -> Cleanup:
+    def cleanup(self, queries: Tensor | Hypervector, k: int = 1) -> Cleanup:
         """The k items most similar to each query, most similar first; of equal scores the item added first.
 
         Every item is compared with every query, chunk by chunk: the extra memory does not grow with the number of
@@ -238,7 +239,7 @@ class ItemMemory:
         """
         operation = "ItemMemory.cleanup"
         k = min(check_integer(operation, "k", k, least=1), len(self))
-        self.space.check(queries, operation)
+        queries = self.space.check(queries, operation)
         shape = (*queries.shape[:-3], k)
         real = self.space.dtype.to_real()
         rows = as_rows(operation, "queries", queries)
@@ -252,7 +253,7 @@ class ItemMemory:
         scores = (products / (self.space.m * self.space.dim)).to(queries.device, real)
         return Cleanup(labels.reshape(shape).tolist(), scores.reshape(shape))
 
-    def match(self, queries: Tensor, *, level: float = LEVEL) -> Match | list[Match]:
+    def match(self, queries: Tensor | Hypervector, *, level: float = LEVEL) -> Match | list[Match]:
         r"""The best item for each query, and how sure that is: see :class:`Match`.
 
         The load is read off the query, :math:`E = \delta(q, q)`: a bundle of n items has about n. So a query must not
@@ -263,7 +264,7 @@ class ItemMemory:
         queries: ``(dim, m, m)``, which gives a Match, or ``(n, dim, m, m)``, which gives a list
         """
         operation = "ItemMemory.match"
-        self.space.check(queries, operation)
+        queries = self.space.check(queries, operation)
         if queries.ndim > 4 or not len(self):
             raise ValueError(
                 f"{operation}: needs a memory that is not empty and queries of shape (n, dim, m, m) or (dim, m, m); "

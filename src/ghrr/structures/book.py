@@ -176,13 +176,9 @@ def one_of(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
 
 def as_tensor(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
     """A tensor of this space from a tensor or a :class:`Hypervector`; what is of another space is refused."""
-    if isinstance(x, Hypervector):
-        if x.space != space:
-            raise ValueError(f"{operation}: a hypervector of {x.space!r} cannot be read in {space!r}")
-        x = x.tensor
-    space.check(x, operation)
-    check_finite(operation, "x", x)
-    return x.detach().cpu()
+    tensor = space.check(x, operation)
+    check_finite(operation, "x", tensor)
+    return tensor.detach().cpu()
 
 
 def check_name(operation: str, name: object) -> str:
