@@ -308,7 +308,7 @@ def test_numbers_of_numpy_scale_from_both_sides() -> None:
         np.ones(3) * a
 
 
-@pytest.mark.parametrize("convert", [torch.as_tensor, torch.asarray, torch.from_dlpack, torch.tensor])
+@pytest.mark.parametrize("convert", [torch.as_tensor, torch.asarray, torch.utils.dlpack.from_dlpack, torch.tensor])
 def test_torch_takes_the_tensor_out(convert: Callable[[object], Tensor]) -> None:
     assert torch.equal(convert(a), a.tensor)
     assert torch.equal(convert(BATCH), BATCH.tensor)
