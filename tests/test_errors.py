@@ -100,9 +100,6 @@ def test_what_is_not_a_hypervector(operation: str, given: Tensor, error: type[Ex
 def test_what_is_not_a_tensor(function: Callable[[object], object]) -> None:
     with pytest.raises(TypeError, match="got list"):
         function([1, 2])
-    atom = ghrr.Space(dim=4, m=2).atoms("a")[0]
-    with pytest.raises(TypeError, match=r"pass a.tensor, or use the operators"):
-        function(atom)
 
 
 def test_batches_that_do_not_broadcast() -> None:

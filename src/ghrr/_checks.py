@@ -1,8 +1,7 @@
-"""One home for every complaint about input that does not fit.
+"""Input validation shared by all layers. Every error names the operation, the value it got and what it expected.
 
-A message names the operation, what was given and what would fit. The checks read shapes and types, not values, so
-that they cost nothing on a GPU and are invisible to ``torch.vmap`` and ``torch.compile``; only :func:`check_finite`
-looks inside.
+Checks read shapes and types, not values, so that they cost nothing on a GPU and work under ``torch.vmap`` and
+``torch.compile``; only :func:`check_finite` reads values.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
 import torch
@@ -28,10 +28,38 @@ def describe(x: object) -> str:
     return f"{type(x).__name__} {x!r}"[:120]
 
 
-def check_hypervectors(operation: str, **given: Tensor) -> None:
-    """Raise unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device."""
+class TensorInSpace:
+    """Base class of :class:`ghrr.Hypervector`: a tensor with its space, which checks replace by the tensor."""
+
+    __slots__ = ()
+
+    tensor: Tensor
+    space: Any
+
+
+def check_hypervectors(operation: str, **given: Any) -> Iterable[Tensor]:
+    """Return the tensors, those of Hypervectors taken out of them, in the order given.
+
+    Raises unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device, and those that know
+    their space have the same one.
+    """
     if not _fit(*given.values()):
-        _explain(operation, given)
+        given = _unwrap(operation, given)
+        if not _fit(*given.values()):
+            _explain(operation, given)
+    return given.values()
+
+
+def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
+    wrapped = {name: x for name, x in given.items() if isinstance(x, TensorInSpace)}
+    for name, x in wrapped.items():
+        first = next(iter(wrapped))
+        if x.space != wrapped[first].space:
+            raise ValueError(
+                f"{operation}: {first} and {name} belong to different spaces, {wrapped[first].space!r} and "
+                f"{x.space!r}; make both in one space"
+            )
+    return {name: x.tensor if name in wrapped else x for name, x in given.items()}
 
 
 def _fit(first: Tensor, *rest: Tensor) -> bool:
@@ -73,10 +101,7 @@ def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) 
 
 def _check_one(operation: str, name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
-        hint = f"; pass {name}.tensor, or use the operators" if hasattr(x, "tensor") else ""
-        raise TypeError(
-            f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}{hint}"
-        )
+        raise TypeError(f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}")
     if x.dtype not in _COMPLEX:
         raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
     if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:

@@ -9,6 +9,7 @@ from ghrr._checks import check_hypervectors, check_integer, check_items, describ
 from ghrr.algebra import bind_bundle, bundle, multibind, pairwise_similarity, shift, unbind
 from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
+from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 
 
@@ -44,22 +45,22 @@ class Sequence(Encoder):
         self.space = space
         self.positions = PowerPositions(space, name=name)
 
-    def forward(self, items: Tensor) -> Tensor:
+    def forward(self, items: Tensor | Hypervector) -> Tensor:
         """Encode sequences along the item axis."""
         operation = "Sequence(items)"
         check_hypervectors(operation, items=items)
+        items = self.space.check(items, operation)
         check_items(operation, items=items)
-        self.space.check(items, operation)
         return bind_bundle(self.positions(torch.arange(items.shape[-4], device=items.device)), items)
 
-    def item(self, x: Tensor, place: int | Tensor) -> Tensor:
+    def item(self, x: Tensor | Hypervector, place: int | Tensor) -> Tensor:
         """The noisy elements at places: ``(*batch, dim, m, m)`` to ``(*batch, *places, dim, m, m)``."""
-        self.space.check(x, "Sequence.item")
+        x = self.space.check(x, "Sequence.item")
         key = self.positions(place)
         x = x.reshape(*x.shape[:-3], *([1] * (key.ndim - 3)), *x.shape[-3:])
         return unbind(x, key, side="left")
 
-    def read(self, x: Tensor, length: int, vectors: Tensor) -> Tensor:
+    def read(self, x: Tensor | Hypervector, length: int, vectors: Tensor | Hypervector) -> Tensor:
         """The most similar of ``vectors`` at each place: ``(*batch, dim, m, m)`` to ``(*batch, length)`` numbers."""
         length = check_integer("Sequence.read", "length", length, least=0)
         if len(vectors) == 0:
@@ -97,10 +98,10 @@ class NGrams(Encoder):
         self.n = check_integer("NGrams", "n", n, least=1)
         self.permute = permute
 
-    def forward(self, items: Tensor) -> Tensor:
+    def forward(self, items: Tensor | Hypervector) -> Tensor:
         """Encode sequences along the item axis."""
         operation = "NGrams(items)"
-        check_hypervectors(operation, items=items)
+        (items,) = check_hypervectors(operation, items=items)
         check_items(operation, items=items)
         length = items.shape[-4]
         if length < self.n:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from ghrr._extras import install_hint
 from ghrr.memory.storage import Stored
 
 
@@ -46,4 +47,4 @@ def import_extra(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"ItemMemory: this backend needs {name}: pip install 'ghrr[index]'") from error
+        raise ImportError(f"ItemMemory: this backend needs {name}: {install_hint('index')}") from error

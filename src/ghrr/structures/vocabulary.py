@@ -317,13 +317,9 @@ def one_of(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
 
 def as_tensor(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
     """Return a tensor or :class:`Hypervector` as a tensor on the CPU; raise if it is of another space."""
-    if isinstance(x, Hypervector):
-        if x.space != space:
-            raise ValueError(f"{operation}: a hypervector of {x.space!r} cannot be read in {space!r}")
-        x = x.tensor
-    space.check(x, operation)
-    check_finite(operation, "x", x)
-    return x.detach().cpu()
+    tensor = space.check(x, operation)
+    check_finite(operation, "x", tensor)
+    return tensor.detach().cpu()
 
 
 def check_name(operation: str, name: object) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from ghrr._checks import check_finite, check_hypervectors, check_square, first_nonfinite_slot
+
+if TYPE_CHECKING:
+    from ghrr.hypervector import Hypervector
 
 
 def polar(x: Tensor) -> Tensor:
@@ -98,10 +101,10 @@ def unitarity_error(x: Tensor) -> Tensor:
 
 
 @overload
-def check_unitary(x: Tensor, *, explain: Literal[False] = False) -> bool: ...
+def check_unitary(x: Tensor | Hypervector, *, explain: Literal[False] = False) -> bool: ...
 @overload
-def check_unitary(x: Tensor, *, explain: Literal[True]) -> tuple[bool, str]: ...
-def check_unitary(x: Tensor, *, explain: bool = False) -> bool | tuple[bool, str]:
+def check_unitary(x: Tensor | Hypervector, *, explain: Literal[True]) -> tuple[bool, str]: ...
+def check_unitary(x: Tensor | Hypervector, *, explain: bool = False) -> bool | tuple[bool, str]:
     r"""Whether every slot is unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in each entry.
 
     Parameters
@@ -125,7 +128,7 @@ def check_unitary(x: Tensor, *, explain: bool = False) -> bool | tuple[bool, str
     >>> ghrr.unitary.check_unitary(x, explain=True)
     (False, 'slot 7 is not unitary: |A^H A - I| is up to 3, more than the 4.8e-06 that rounding explains')
     """
-    check_hypervectors("check_unitary(x)", x=x)
+    (x,) = check_hypervectors("check_unitary(x)", x=x)
     reason = _why_not_unitary(x) if x.numel() else ""
     return (not reason, reason) if explain else not reason
 
