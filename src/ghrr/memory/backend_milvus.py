@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -91,8 +91,8 @@ class MilvusBackend:
             self._connection.request(operation, "load_collection", name)
         record = self._journal.read(operation)
         if record is None:  # a new collection, or one that version 0.1 made
-            ids = [row["id"] for page in self._all_pages() for row in page]
-            record = Record(count=len(ids), next_id=max(ids, default=-1) + 1)
+            found = self._read_labels(self._all_pages()) if self._name in names else {}
+            record = Record(count=len(found), next_id=max(found, default=-1) + 1)
             self._journal.write(operation, record)
         return record
 
@@ -139,20 +139,25 @@ class MilvusBackend:
         operation = "ItemMemory"
         record = self._current(operation)
         dense = record.next_id <= 4 * record.count + _MOST_ANSWERS
-        found: dict[int, str] = {}
-        for page in self._pages_by_id(record.next_id) if dense else self._all_pages():
-            for row in page:
-                number, label = row["id"], row["label"]
-                if not isinstance(label, str) or number in found or number < 0:
-                    self._refuse(f"a row has the id {describe(number)} and the label {describe(label)}")
-                if number < record.next_id:
-                    found[number] = label
+        found = self._read_labels(self._pages_by_id(record.next_id) if dense else self._all_pages())
         ids = torch.tensor(sorted(found), dtype=torch.int64)
-        labels = {found[number]: number for number in ids[~in_ranges(ids, record.unfinished)].tolist()}
+        items = ids[(ids < record.next_id) & ~in_ranges(ids, record.unfinished)]
+        labels = {found[number]: number for number in items.tolist()}
         if len(labels) != record.count:
             self._current(operation)  # says so if another program changed the items while they were read
             self._refuse(f"it has {len(labels)} different labels for {record.count} items")
         return labels
+
+    def _read_labels(self, pages: Iterable[list[dict[str, Any]]]) -> dict[int, str]:
+        """Labels by id, after checking what the rows say."""
+        found: dict[int, str] = {}
+        for page in pages:
+            for row in page:
+                number, label = row["id"], row["label"]
+                if not isinstance(label, str) or number in found or number < 0:
+                    self._refuse(f"a row has the id {describe(number)} and the label {describe(label)}")
+                found[number] = label
+        return found
 
     def _refuse(self, reason: str) -> None:
         raise ValueError(
