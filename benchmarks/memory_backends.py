@@ -14,6 +14,7 @@ written in Python that runs in this process; a real server is quicker. Run it on
 from __future__ import annotations
 
 import argparse
+import importlib
 import statistics
 import sys
 import tempfile
@@ -52,7 +53,7 @@ def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[
         with tempfile.TemporaryDirectory() as folder:
             where = {"uri": f"{folder}/items.db", "timeout": TIMEOUT} if name == "milvus" else {}
             memory = ItemMemory(space, backend=name, **where)  # type: ignore[arg-type]
-            row = {"items": count, "backend": name}
+            row: dict[str, Any] = {"items": count, "backend": name}
             row["add"] = seconds_of(lambda memory=memory: memory.add(labels[:-1], items[:-1]))  # type: ignore[misc]
             row["add 1"] = seconds_of(lambda memory=memory: memory.add(labels[-1], items[-1]))  # type: ignore[misc]
             row["items_per_second"] = count / row["add"]
@@ -71,6 +72,8 @@ def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[
             rows.append(row)
             print(line(row), flush=True)
             del memory, functions
+            if where:  # the server would write to the folder once more when the program ends
+                importlib.import_module("milvus_lite.server_manager").server_manager_instance.release_all()
     return rows
 
 

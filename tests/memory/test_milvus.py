@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import socket
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import pytest
 import torch
 from pymilvus import MilvusException
@@ -272,7 +273,7 @@ def test_rows_that_could_not_be_deleted_are_ignored_and_deleted_later(
 
 def test_rows_that_arrive_after_their_add_failed_are_no_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedded server goes on with an insert that timed out, and so may a real one."""
-    from milvus_lite.engine.collection import Collection
+    Collection = importlib.import_module("milvus_lite.engine.collection").Collection
 
     memory = milvus(tmp_path, timeout=2.0)
     memory.add(NAMES[:5])
