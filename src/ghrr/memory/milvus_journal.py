@@ -9,9 +9,13 @@ of its own, in a small collection beside it, and every change of the items takes
   the rest.
 
 Ids are never used twice. A request that timed out may still arrive at the server later; its rows stay unfinished.
-``version`` grows with every change, so one read by primary key tells a program whether another has changed the items.
-The number of rows that Milvus reports would not do: counting with a filter reads all rows, and ``get_collection_stats``
-of a server counts neither rows that are not flushed nor deletions.
+``version`` grows with every change, so one read by primary key (2 ms) tells a program whether another has changed the
+items. The number of rows does not: an add and a remove leave it as it was, counting with a filter reads every row, and
+``get_collection_stats`` of a server ignores deletions and rows that are not flushed yet. (That of the embedded form is
+right, but goes through all primary keys.)
+
+Writes of the record are not compared with what was there before, which Milvus cannot do; so one program may write at a
+time. A second one is noticed, except in the moment between the last check and the write.
 """
 
 from __future__ import annotations
