@@ -187,6 +187,23 @@ def test_a_query_reads_one_record_and_searches_once(tmp_path: Path) -> None:
     assert client.calls == ["get", "search"]
 
 
+@pytest.mark.parametrize("embedded", [True, False])
+def test_many_new_items_are_flushed_by_the_embedded_form_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded: bool
+) -> None:
+    """A search in its log took thirty times as long; servers limit how often they may be asked to flush."""
+    monkeypatch.setattr(backend_milvus, "_NUMBERS_IN_LOG", 30 * 2 * SPACE.total_dim)
+    memory = milvus(tmp_path)
+    client = faulty(memory)
+    backend: Any = memory._backend
+    backend._connection.embedded = embedded
+    memory.add(NAMES[:29])
+    assert "flush" not in client.calls
+    memory.add(NAMES[29:])
+    assert ("flush" in client.calls) is embedded
+    assert_holds(memory, NAMES)
+
+
 @pytest.mark.usefixtures("batches_of_ten")
 def test_readers_see_nothing_of_an_add_under_way(tmp_path: Path) -> None:
     memory = milvus(tmp_path)

@@ -27,6 +27,7 @@ TIMEOUT = 60.0  # seconds
 _WIDEST = 32_768
 _LONGEST_LABEL = 65_535
 _NUMBERS_AT_A_TIME = 1 << 22  # 16 MiB: servers refuse messages that are much larger
+_NUMBERS_IN_LOG = 1 << 20  # so many the embedded form may keep in its log, which every search converts anew
 
 
 class MilvusBackend:
@@ -70,6 +71,7 @@ class MilvusBackend:
         self._deleted: set[tuple[int, int]] = (
             set()
         )  # ranges of ids that are not items, whose rows were deleted from here
+        self._rows_in_log = 0
         self._record = self._open(collection, space)
         self.first_id = self._record.next_id
 
@@ -222,6 +224,10 @@ class MilvusBackend:
             columns = zip(ids[some].tolist(), labels[some], rows[some], strict=True)
             data = [{"id": number, "label": label, "row": row} for number, label, row in columns]
             self._connection.request(operation, "insert", self._name, data)
+        self._rows_in_log += len(ids)
+        if self._connection.embedded and self._rows_in_log * self.width >= _NUMBERS_IN_LOG:
+            self._connection.request(operation, "flush", self._name)
+            self._rows_in_log = 0
 
     def _discard(self, operation: str, reserved: tuple[int, int]) -> None:
         """Delete the rows of an add that failed. If that fails too they are not items either: the next add tries it."""

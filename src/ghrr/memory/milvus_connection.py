@@ -46,6 +46,7 @@ class Connection:
         self.milvus = import_extra("pymilvus")
         self._grpc = import_extra("grpc")
         self._uri = uri
+        self.embedded = "://" not in uri  # milvus-lite, in this process
         self.address = hide_credentials(uri, uri)
         self.client: Any = self._connect(min(self.timeout, CONNECT_SECONDS))
 
