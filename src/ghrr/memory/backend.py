@@ -17,6 +17,8 @@ class Backend(Protocol):
 
     width: int
     storage: str
+    first_id: int
+    """Id for the first item that is added: larger than every id that was in use before the backend was made."""
 
     def __len__(self) -> int:
         """How many rows there are."""

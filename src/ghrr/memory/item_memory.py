@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +66,8 @@ class ItemMemory:
         Where the torch backend keeps items and computes.
     uri
         Where Milvus is: a path, or an address such as ``"http://localhost:19530"``.
+    timeout
+        Seconds to wait for an answer of Milvus; 60 by default.
 
     Shapes
     ------
@@ -95,14 +98,15 @@ class ItemMemory:
         backend: str | Backend = "torch",
         device: torch.device | str = "cpu",
         uri: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise TypeError(f"ItemMemory: space must be a Space, got {describe(space)}")
         self.space = space
-        self._backend = make_backend(space, storage, backend, torch.device(device), uri)
+        self._backend = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
         self._ids = self._backend.existing()  # by label, in the order of ids
         self._names = {number: label for label, number in self._ids.items()}
-        self._next_id = max(self._names, default=-1) + 1
+        self._next_id = max(max(self._names, default=-1) + 1, self._backend.first_id)
         self._folder: Path | None = None
         self._manifest = Manifest()
         self._removed: set[int] = set()  # ids in files of the folder
@@ -250,7 +254,13 @@ class ItemMemory:
             )
         products, ids = self._backend.search(rows, k)
         labels = np.empty(ids.numel(), dtype=object)
-        labels[:] = [self._names[number] for number in ids.flatten().tolist()]
+        try:
+            labels[:] = [self._names[number] for number in ids.flatten().tolist()]
+        except KeyError as error:
+            raise RuntimeError(
+                f"{operation}: the backend found id {error}, which is none of this memory's {len(self)} items; another "
+                f"program changed what it holds. Make the ItemMemory again"
+            ) from None
         scores = (products / (self.space.m * self.space.dim)).to(queries.device, real)
         return Cleanup(labels.reshape(shape).tolist(), scores.reshape(shape))
 
@@ -387,6 +397,7 @@ class ItemMemory:
         backend: str | Backend = "torch",
         device: torch.device | str = "cpu",
         uri: str | None = None,
+        timeout: float | None = None,
     ) -> ItemMemory:
         """Read what :meth:`save` or :meth:`commit` wrote into memory, checking all of it.
 
@@ -396,7 +407,7 @@ class ItemMemory:
             A file or a folder.
         space
             Refuse items of another space than this.
-        backend, device, uri
+        backend, device, uri, timeout
             As of :class:`ItemMemory`; with faiss and Milvus items of other types become float32.
 
         Raises
@@ -408,15 +419,22 @@ class ItemMemory:
         """
         manifest, segments = _read(path, space)
         storage = segments[0].storage if backend == "torch" else None
-        memory = cls(segments[0].space, storage=storage, backend=backend, device=device, uri=uri)
+        memory = cls(segments[0].space, storage=storage, backend=backend, device=device, uri=uri, timeout=timeout)
         if len(memory):
             raise ValueError(f"ItemMemory.load: the backend holds {len(memory)} items already; give an empty one")
         step = rows_per_chunk(2 * memory.space.total_dim, 1)
-        for ids, names, stored in read_rows(segments, manifest.removed, step):
-            same = memory.storage == segments[0].storage
-            memory._backend.add(ids, names, stored if same else pack(unpack(stored, torch.float32), memory.storage))
-            memory._know(names, ids)
-        memory._belongs_to(path, manifest, segments)
+        same = memory.storage == segments[0].storage
+        shift = memory._next_id  # a collection of Milvus that was emptied does not use its ids again
+        try:
+            for ids, names, stored in read_rows(segments, manifest.removed, step):
+                rows = stored if same else pack(unpack(stored, torch.float32), memory.storage)
+                memory._backend.add(ids + shift, names, rows)
+                memory._know(names, ids + shift)
+        except BaseException:
+            with suppress(ConnectionError, RuntimeError):  # then the error that is under way says more
+                memory.remove(memory.labels)  # a backend that outlives the program must not keep half of a file
+            raise
+        memory._belongs_to(path, Manifest() if shift else manifest, segments)
         return memory
 
     @classmethod
