@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend
+from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend, torch_power
 from ghrr.ops.choice import backend, in_use
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "in_use",
     "multibind",
     "pairwise_similarity",
+    "polar",
     "power",
     "shift",
     "similarity",
@@ -143,14 +144,22 @@ def shift(a: Tensor, steps: int) -> Tensor:
     return choice.formula("shift")(a, steps)
 
 
+def polar(x: Tensor) -> Tensor:
+    """The unitary matrix nearest to each slot."""
+    return choice.formula("polar")(x)
+
+
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     """Matrix power of each slot: an int repeats binding, a tensor gives real principal powers."""
-    if choice.chosen() == "reference" or not isinstance(exponent, int):
-        return choice.formula("power")(a, exponent)
-    base = torch_backend.inverse(a) if exponent < 0 else a
+    if choice.chosen() == "reference":
+        return reference.power(a, exponent)
+    return torch_power.power(a, exponent, _whole_power)
+
+
+def _whole_power(a: Tensor, exponent: int) -> Tensor:
     if choice.is_plain(a):
-        return choice.compute("whole_power", (base,), abs(exponent))
-    return torch_backend.whole_power(base, abs(exponent), bind)
+        return choice.compute("whole_power", (a,), exponent)
+    return torch_backend.whole_power(a, exponent, bind)
 
 
 def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
