@@ -340,6 +340,9 @@ def power(a: Tensor, exponent: float | Tensor) -> Tensor:
         return ops.power(a, whole)
     exponents = _real_exponent(operation, a, exponent)
     check_broadcast(operation, a=a.shape[:-3], exponent=exponents.shape)
+    fast = ops.unitary_power(a, exponents)
+    if fast is not None:  # what is unitary is finite, and can be inverted and diagonalised
+        return fast
     _check_invertible(operation, a)
     _check_diagonalisable(operation, a)
     return ops.power(a, exponents)

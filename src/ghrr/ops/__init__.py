@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend, torch_power
+from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend, torch_polar, torch_power
 from ghrr.ops.choice import backend, in_use
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "power",
     "shift",
     "similarity",
+    "unitary_power",
 ]
 
 
@@ -146,7 +147,15 @@ def shift(a: Tensor, steps: int) -> Tensor:
 
 def polar(x: Tensor) -> Tensor:
     """The unitary matrix nearest to each slot."""
-    return choice.formula("polar")(x)
+    if choice.chosen() == "reference":
+        return reference.polar(x)
+    return _polar_factor(x) if choice.is_plain(x) else torch_backend.polar(x, _polar_factor)
+
+
+def _polar_factor(x: Tensor) -> Tensor:
+    if choice.is_plain(x) and choice.kernels_for("polar", x) is numba_backend:
+        return choice.run(numba_backend, "polar", (x,))
+    return torch_polar.polar_factor(x)
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
@@ -154,6 +163,17 @@ def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     if choice.chosen() == "reference":
         return reference.power(a, exponent)
     return torch_power.power(a, exponent, _whole_power)
+
+
+def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
+    """Real powers of plain unitary slots by a kernel; None where there is none, or where a slot is not unitary."""
+    if not choice.is_plain(a, exponents) or choice.kernels_for("unitary_power", a, exponents) is not numba_backend:
+        return None
+    try:
+        return numba_backend.unitary_power(a, exponents)
+    except Exception as error:  # whatever a compiler may raise
+        choice.give_up("numba", error)
+        return None
 
 
 def _whole_power(a: Tensor, exponent: int) -> Tensor:

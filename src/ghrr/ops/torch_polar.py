@@ -6,6 +6,7 @@ its dtype. The powers in :mod:`ghrr.ops.torch_power` and :func:`ghrr.unitary.che
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -45,17 +46,18 @@ def polish(x: Tensor, where: Tensor, steps: int) -> Tensor:
     return x + (after - before)
 
 
-def polar(x: Tensor) -> Tensor:
-    result: Tensor = _Polar.apply(x)  # type: ignore[no-untyped-call]
-    return result
-
-
 def polar_factor(x: Tensor) -> Tensor:
     """The nearest unitary matrix, without a derivative."""
     if x.shape[-1] == 1:
         return torch.where(x == 0, torch.ones_like(x), torch.sgn(x))
     u, _, vh = torch.linalg.svd(x, full_matrices=False)
     return u @ vh
+
+
+def polar(x: Tensor, factor: Callable[[Tensor], Tensor] = polar_factor) -> Tensor:
+    """The nearest unitary matrix, which ``factor`` computes, with its derivative."""
+    result: Tensor = _Polar.apply(x, factor)  # type: ignore[no-untyped-call]
+    return result
 
 
 class _Polar(torch.autograd.Function):
@@ -68,26 +70,25 @@ class _Polar(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return polar_factor(x)
+    def forward(x: Tensor, factor: Callable[[Tensor], Tensor]) -> Tensor:
+        return factor(x)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         x, w = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted, and that of eigenvectors does not exist
-            return _differentiable_gradient(x, grad)
+            return _differentiable_gradient(x, grad), None
         difference = w.mH @ grad - grad.mH @ w
         p = w.mH @ x
         if x.shape[-1] == 1:
-            return w * (difference / (2 * p.real))
+            return w * (difference / (2 * p.real)), None
         sizes, basis = torch.linalg.eigh((p + p.mH) / 2)
         core = basis.mH @ difference @ basis / (sizes[..., :, None] + sizes[..., None, :])
-        grad_x: Tensor = w @ basis @ core @ basis.mH
-        return grad_x
+        return w @ basis @ core @ basis.mH, None
 
 
 def _differentiable_gradient(x: Tensor, grad: Tensor) -> Tensor:
