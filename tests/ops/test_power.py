@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 import ghrr
 from ghrr import ops
@@ -88,6 +87,41 @@ def test_powers_of_slots_that_are_not_unitary_are_products() -> None:
     assert not ghrr.unitary.check_unitary(ghrr.power(1.001 * unitary(6, m=3), 10**6)[:2])  # the control
 
 
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_real_powers_of_odd_shapes_and_layouts(backend: str) -> None:
+    torch.use_deterministic_algorithms(True)  # memory that a kernel forgets to write holds NaN
+    try:
+        for m, dim, batch, exponents in (
+            (1, 33, (), (4,)),
+            (2, 5, (3, 1), (2,)),
+            (3, 65, (2,), (2,)),
+            (5, 1, (), ()),
+            (2, 4, (0,), ()),
+            (3, 2, (2, 3), (0, 1, 1)),
+        ):
+            a = unitary(*batch, 2 * dim, m=m, seed=m)[..., ::2, :, :].mH
+            x = torch.linspace(-3.3, 4.4, torch.Size(exponents).numel(), dtype=torch.float64).reshape(exponents)
+            with ops.backend(backend):
+                got = ghrr.power(a, x)
+            want = reference.power(a, x)
+            torch.testing.assert_close(got, want, rtol=0, atol=tolerance(m, a.dtype, 5))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_kernel_takes_unitary_slots_only() -> None:
+    a, x = unitary(40, m=3), torch.tensor(0.3, dtype=torch.float64)
+    with ops.backend("numba"):
+        assert ops.unitary_power(a, x) is not None
+        a[37] *= 1 + 1e-12
+        assert ops.unitary_power(a, x) is None
+        torch.testing.assert_close(ghrr.power(a, x), reference.power(a, x))
+        a[37, 0, 0] = torch.nan
+        assert ops.unitary_power(a, x) is None
+    with ops.backend("torch"):
+        assert ops.unitary_power(unitary(40, m=3), x) is None
+
+
 @pytest.mark.parametrize("m", [1, 3])
 def test_derivative_of_a_large_whole_power(m: int) -> None:
     a = unitary(2, 4, m=m).requires_grad_()
@@ -133,9 +167,7 @@ def test_positions_far_out(place: float, dtype: torch.dtype) -> None:
     positions = ghrr.encoding.PowerPositions(space)
     base = reference.polar(positions.base.to(torch.complex128))
     want = reference.power(base, torch.tensor(float(place), dtype=torch.float64))
-    for places in (place, torch.tensor([place]), [place]):
-        if isinstance(places, Tensor) and places.dtype == torch.float32:
-            places = places.double()  # single precision would be another place
+    for places in (place, torch.tensor([place], dtype=torch.float64), [place]):
         got = positions(places).reshape(30, 3, 3)
         assert ghrr.unitary.check_unitary(got)
         torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(3, dtype, place))

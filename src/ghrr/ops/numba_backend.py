@@ -136,7 +136,7 @@ def whole_power(a: Tensor, exponent: int) -> Tensor:
 
 def polar(x: Tensor) -> Tensor:
     """As the specification; slots that are singular or nearly so are left to torch."""
-    from ghrr.ops import numba_polar  # noqa: PLC0415 (numba takes long to import)
+    from ghrr.ops import numba_lanes, numba_polar  # noqa: PLC0415 (numba takes long to import)
 
     m = x.shape[-1]
     x = x.resolve_conj().contiguous()
@@ -147,7 +147,7 @@ def polar(x: Tensor) -> Tensor:
     unknown: list[int] = []
 
     def work(part: slice) -> None:
-        unknown.append(kernel(numba_polar.SLOTS, part.start, part.stop, source, to, left))
+        unknown.append(kernel(numba_lanes.SLOTS, part.start, part.stop, source, to, left))
 
     _share(work, len(source), out.numel())
     if any(unknown):
@@ -162,16 +162,14 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
 
     dim, m = a.shape[-3], a.shape[-1]
     batch: torch.Size = torch.broadcast_shapes(a.shape[:-3], exponents.shape)  # type: ignore[no-untyped-call]
-    x = a.resolve_conj().contiguous()
-    source = _as_rows(x)
+    source = _as_rows(a.resolve_conj().to(torch.complex128).contiguous())
     turns, vectors = np.empty((len(source), m)), np.empty((len(source), 2 * m * m))
     tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
-    eigen, combine = numba_power.eigen_kernel(m), numba_power.combine_kernel(m)
     unknown: list[int] = []
     _share(
-        lambda part: unknown.append(eigen(part.start, part.stop, source, tolerance, turns, vectors)),
+        lambda part: unknown.append(numba_power.eigen(m, part.start, part.stop, source, tolerance, turns, vectors)),
         len(source),
-        m * x.numel(),
+        m * a.numel(),
     )
     if any(unknown):
         return None
@@ -180,7 +178,7 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
     places = torch.arange(a.shape[:-3].numel()).reshape(a.shape[:-3]).expand(batch).flatten().numpy()
     numbers = exponents.to(torch.float64).expand(batch).flatten().numpy()
     _share(
-        lambda part: combine(part.start, part.stop, dim, places, numbers, turns, vectors, to),
+        lambda part: numba_power.combine(m, part.start, part.stop, dim, places, numbers, turns, vectors, to),
         len(numbers),
         m * out.numel(),
     )

@@ -9,6 +9,10 @@ closed forms need the elementary symmetric polynomials :math:`p_1 = \sum_i s_i`,
 where those beyond m are zero, leave one unknown, which Newton's method finds. The rest follows from the equation
 :math:`P^m - p_1 P^{m-1} + p_2 P^{m-2} - \dots = 0`.
 
+Each loop fills the slots from start to stop of reals ``(slots, 2 m m)``, ``lanes`` at a time, and gives the number of
+slots that are marked in ``left``: those that are zero, singular or nearly so, or not finite, which are left to LAPACK.
+Were ``lanes`` known to the compiler, it would spell out short loops instead of using vector instructions.
+
 Coverage cannot see into compiled code, hence the marks; ``tests/ops/test_polar.py`` compares with the specification.
 """
 
@@ -22,10 +26,10 @@ from numpy.typing import NDArray
 
 from ghrr.ops.numba_lanes import Doubles, compiled, gram, inlined, load, multiply, polish, store
 
-_SMALLEST, _LARGEST = 1e-290, 1e290  # sums of absolute values that can be divided by
 Reals = NDArray[Any]
 Flags = NDArray[np.bool_]
 
+_SMALLEST, _LARGEST = 1e-290, 1e290  # sums of absolute values that can be divided by
 _EPS = 2.0**-52
 # Rounding grows as singular values shrink; where the results would be less exact than this they are left to LAPACK.
 # Steps that follow mend what is lost in double precision.
@@ -104,7 +108,7 @@ def _polar_3(x: Doubles, g: Doubles, y: Doubles, c: Doubles, lost: Doubles) -> N
 
 
 @inlined
-def _cofactor_3(x: Doubles, j: int, s: int, k: int, t: int, c: Doubles) -> None:  # pragma: no cover
+def _cofactor_3(x: Doubles, j: int, s: int, k: int, t: int, c: Doubles) -> None:  # noqa: PLR0917 # pragma: no cover
     """The determinant of rows j, s and columns k, t."""
     for i in range(x.shape[-1]):
         a, b = complex(x[j, k, 0, i], x[j, k, 1, i]), complex(x[j, t, 0, i], x[j, t, 1, i])
@@ -137,7 +141,9 @@ def _newton_3(i1: float, i2: float, p1: float, p3: float) -> float:  # pragma: n
 
 
 @inlined
-def _polar_4(x: Doubles, g: Doubles, h: Doubles, y: Doubles, t: Doubles, lost: Doubles) -> None:  # pragma: no cover
+def _polar_4(  # noqa: PLR0917
+    x: Doubles, g: Doubles, h: Doubles, y: Doubles, t: Doubles, lost: Doubles
+) -> None:  # pragma: no cover
     r""":math:`W (G^2 + p_2 G + p_4) = X (p_1 G + p_3)`, solved for W."""
     gram(4, x, g)
     multiply(4, g, g, h)
@@ -231,8 +237,8 @@ def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
 
 
 @inlined
-def _load_scaled(
-    m: int, first: int, count: int, source: NDArray[Any], x: Doubles, size: Doubles
+def _load_scaled(  # noqa: PLR0917
+    m: int, first: int, count: int, source: Reals, x: Doubles, size: Doubles
 ) -> None:  # pragma: no cover
     """Fill the buffer with slots divided by the sum of their absolute values, which is written to ``size``."""
     load(m, first, count, source, x)
@@ -248,7 +254,7 @@ def _load_scaled(
 
 
 @inlined
-def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: NDArray[np.bool_]) -> int:  # pragma: no cover
+def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags) -> int:  # pragma: no cover
     """Mark slots that are left to LAPACK, and count them."""
     unknown = 0
     for i in range(count):
@@ -259,7 +265,9 @@ def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: NDArray[np
 
 
 @compiled
-def polar_1(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
+def polar_1(  # noqa: PLR0917
+    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
+) -> int:  # pragma: no cover
     x = np.empty((1, 1, 2, lanes))
     size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
     for first in range(start, stop, lanes):
@@ -272,7 +280,9 @@ def polar_1(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: 
 
 
 @compiled
-def polar_2(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
+def polar_2(  # noqa: PLR0917
+    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
+) -> int:  # pragma: no cover
     x = np.empty((2, 2, 2, lanes))
     size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
     for first in range(start, stop, lanes):
@@ -285,7 +295,9 @@ def polar_2(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: 
 
 
 @compiled
-def polar_3(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
+def polar_3(  # noqa: PLR0917
+    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
+) -> int:  # pragma: no cover
     x, g, c, y = (
         np.empty((3, 3, 2, lanes)),
         np.empty((3, 3, 2, lanes)),
@@ -305,7 +317,9 @@ def polar_3(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: 
 
 
 @compiled
-def polar_4(lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
+def polar_4(  # noqa: PLR0917
+    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
+) -> int:  # pragma: no cover
     x, g, h, y = (
         np.empty((4, 4, 2, lanes)),
         np.empty((4, 4, 2, lanes)),

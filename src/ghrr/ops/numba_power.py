@@ -1,24 +1,22 @@
 r"""Loops that numba compiles for the CPU: real powers of unitary slots.
 
-Importing this module imports numba. :func:`eigen_kernel` diagonalises each slot by rotations in planes, which need no
-gap between eigenvalues: each rotation makes the 2 x 2 block of its plane as diagonal as it can, and what is left off the
-diagonal shrinks quadratically. :func:`combine_kernel` puts powers together, :math:`V \mathrm{diag}(e^{ix\theta_k})
-V^\dagger`. Angles are in turns, of which whole numbers can be dropped exactly.
+Importing this module imports numba. :func:`eigen` diagonalises each slot by rotations in planes, which need no gap
+between eigenvalues: each rotation makes the 2 x 2 block of its plane as diagonal as it can, and what is left off the
+diagonal shrinks quadratically. :func:`combine` puts powers together, :math:`V \mathrm{diag}(e^{ix\theta_k})
+V^\dagger`. Angles are in turns, of which whole numbers can be dropped exactly. Both are compiled once, not for each m.
 
 Coverage cannot see into compiled code, hence the marks; ``tests/ops/test_power.py`` compares with the specification.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.numba_lanes import SLOTS, Doubles, compiled, gram, inlined, load, polish, store
+from ghrr.ops.numba_lanes import SLOTS, Doubles, compiled, inlined, load, store
 
 Places = NDArray[np.int64]
 
@@ -121,117 +119,146 @@ def _off_diagonal(m: int, x: Doubles) -> float:  # pragma: no cover
     return largest
 
 
-@functools.cache
-def eigen_kernel(m: int) -> Callable[[int, int, NDArray[Any], float, Doubles, Doubles], int]:
-    """The loop for one m that diagonalises."""
+@inlined
+def _multiply(m: int, x: Doubles, y: Doubles, sign: float, out: Doubles) -> None:  # pragma: no cover
+    """X Y, or with a sign of -1 X Y^H, where y holds Y with rows and columns swapped."""
+    for j in range(m):
+        for k in range(m):
+            for i in range(SLOTS):
+                out[j, k, 0, i], out[j, k, 1, i] = 0.0, 0.0
+            for n in range(m):
+                a, b = (n, k) if sign > 0 else (k, n)
+                for i in range(SLOTS):
+                    real, imag = y[a, b, 0, i], sign * y[a, b, 1, i]
+                    out[j, k, 0, i] += x[j, n, 0, i] * real - x[j, n, 1, i] * imag
+                    out[j, k, 1, i] += x[j, n, 0, i] * imag + x[j, n, 1, i] * real
 
-    @compiled
-    def eigen(
-        start: int, stop: int, source: NDArray[Any], tolerance: float, turns: Doubles, vectors: Doubles
-    ) -> int:  # pragma: no cover
-        """Eigenphases ``(slots, m)`` and eigenvectors ``(slots, 2 m m)`` of the nearest unitary matrices.
 
-        Gives 0 if all slots are unitary within the tolerance and all was found, and stops where one is not.
-        """
-        x, v, g = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
-        rotation = np.empty((3, SLOTS))
-        for first in range(start, stop, SLOTS):
-            count = min(SLOTS, stop - first)
-            load(m, first, count, source, x)
-            gram(m, x, g)
-            wrong = 0
-            for j in range(m):
-                for k in range(j + 1):
-                    one = 1.0 if j == k else 0.0
-                    for i in range(SLOTS):
-                        real = g[j, k, 0, i] - one
-                        error = real * real + g[j, k, 1, i] * g[j, k, 1, i]
-                        wrong += 0 if error <= tolerance * tolerance else 1  # also for NaN
-            if wrong:
+@inlined
+def _polish(m: int, x: Doubles, g: Doubles, y: Doubles) -> None:  # pragma: no cover
+    """One step of Newton and Schulz, (3 - X X^H) X / 2, for which g holds X X^H; g and y are overwritten."""
+    for j in range(m):
+        for k in range(m):
+            one = 1.5 if j == k else 0.0
+            for i in range(SLOTS):
+                g[j, k, 0, i] = one - 0.5 * g[j, k, 0, i]
+                g[j, k, 1, i] *= -0.5
+    _multiply(m, g, x, 1.0, y)
+    for j in range(m):
+        for k in range(m):
+            for i in range(SLOTS):
+                x[j, k, 0, i], x[j, k, 1, i] = y[j, k, 0, i], y[j, k, 1, i]
+
+
+@inlined
+def _count_wrong(m: int, g: Doubles, tolerance: float) -> int:  # pragma: no cover
+    """The number of entries that differ from those of the identity by more than the tolerance."""
+    wrong = 0
+    for j in range(m):
+        for k in range(m):
+            one = 1.0 if j == k else 0.0
+            for i in range(SLOTS):
+                error = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
+                wrong += 0 if error <= tolerance * tolerance else 1  # also for NaN
+    return wrong
+
+
+@inlined
+def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles) -> bool:  # pragma: no cover
+    """Rotate X to V^H X V, which is diagonal; false if that fails."""
+    for j in range(m):
+        for k in range(m):
+            one = 1.0 if j == k else 0.0
+            for i in range(SLOTS):
+                v[j, k, 0, i], v[j, k, 1, i] = one, 0.0
+    for _ in range(_SWEEPS):
+        if _off_diagonal(m, x) <= 4 * m * m * _NOTHING:
+            return True
+        for p in range(m - 1):
+            for q in range(p + 1, m):
+                _plane(x, p, q, rotation)
+                _rotate_columns(m, x, p, q, rotation)
+                _rotate_rows(m, x, p, q, rotation)
+                _rotate_columns(m, v, p, q, rotation)
+    return False
+
+
+@compiled
+def eigen(  # noqa: PLR0917
+    m: int, start: int, stop: int, source: Doubles, tolerance: float, turns: Doubles, vectors: Doubles
+) -> int:  # pragma: no cover
+    """Eigenphases ``(slots, m)`` and eigenvectors ``(slots, 2 m m)`` of the unitary matrices nearest to ``source``.
+
+    Gives 0 if all slots are unitary within the tolerance and all was found, and stops where one is not.
+    """
+    x, v, g = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
+    rotation = np.empty((3, SLOTS))
+    for first in range(start, stop, SLOTS):
+        count = min(SLOTS, stop - first)
+        load(m, first, count, source, x)
+        for step in range(2):
+            _multiply(m, x, x, -1.0, g)
+            if step == 0 and _count_wrong(m, g, tolerance):
                 return 1
-            polish(m, x, g, v)
-            polish(m, x, g, v)
-            for j in range(m):
-                for k in range(m):
-                    for i in range(SLOTS):
-                        v[j, k, 0, i], v[j, k, 1, i] = 1.0 if j == k else 0.0, 0.0
-            sweep = 0
-            while m > 1 and _off_diagonal(m, x) > _NOTHING:
-                if sweep == _SWEEPS:
-                    return 1
-                sweep += 1
-                for p in range(m - 1):
-                    for q in range(p + 1, m):
-                        _plane(x, p, q, rotation)
-                        _rotate_columns(m, x, p, q, rotation)
-                        _rotate_rows(m, x, p, q, rotation)
-                        _rotate_columns(m, v, p, q, rotation)
+            _polish(m, x, g, v)
+        if not _diagonalize(m, x, v, rotation):
+            return 1
+        for k in range(m):
+            for i in range(SLOTS):
+                rotation[0, i] = _turns(x[k, k, 1, i], x[k, k, 0, i])
+            for i in range(count):
+                turns[first + i, k] = rotation[0, i]
+        store(m, first, count, v, vectors)
+    return 0
+
+
+@inlined
+def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
+    """Cosines and sines of angles in turns, up to half a turn, which ``cos`` holds before."""
+    for i in range(SLOTS):
+        angle = cos[i]
+        quarters = np.rint(4.0 * angle)
+        angle -= 0.25 * quarters
+        s, c = _SIN[8], _COS[8]
+        for n in range(7, -1, -1):
+            s = s * (angle * angle) + _SIN[n]
+            c = c * (angle * angle) + _COS[n]
+        s *= angle
+        quarter = np.int64(quarters)
+        a = s if quarter & 1 else c
+        b = c if quarter & 1 else s
+        cos[i] = -a if (quarter + 1) & 2 else a
+        sin[i] = -b if quarter & 2 else b
+
+
+@compiled
+def combine(  # noqa: PLR0917
+    m: int,
+    start: int,
+    stop: int,
+    dim: int,
+    places: Places,
+    exponents: Doubles,
+    turns: Doubles,
+    vectors: Doubles,
+    out: NDArray[Any],
+) -> None:  # pragma: no cover
+    """Fill the hypervectors from start to stop, each with ``dim`` slots: which one, and to which power."""
+    v, w, x = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
+    cos, sin = np.empty(SLOTS), np.empty(SLOTS)
+    for row in range(start, stop):
+        slot, exponent = places[row] * dim, exponents[row]
+        for first in range(0, dim, SLOTS):
+            count = min(SLOTS, dim - first)
+            load(m, slot + first, count, vectors, v)
             for k in range(m):
                 for i in range(SLOTS):
-                    rotation[0, i] = _turns(x[k, k, 1, i], x[k, k, 0, i])
-                for i in range(count):
-                    turns[first + i, k] = rotation[0, i]
-            store(m, first, count, v, vectors)
-        return 0
-
-    return eigen
-
-
-@functools.cache
-def combine_kernel(m: int) -> Callable[[int, int, int, Places, Doubles, Doubles, Doubles, NDArray[Any]], None]:
-    """The loop for one m that puts powers together."""
-
-    @compiled
-    def combine(  # noqa: PLR0917
-        start: int,
-        stop: int,
-        dim: int,
-        places: Places,
-        exponents: Doubles,
-        turns: Doubles,
-        vectors: Doubles,
-        out: NDArray[Any],
-    ) -> None:  # pragma: no cover
-        """Fill the hypervectors from start to stop, each with ``dim`` slots: which one, and to which power."""
-        v, w, x = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
-        cos, sin = np.empty(SLOTS), np.empty(SLOTS)
-        for row in range(start, stop):
-            exponent = exponents[row]
-            for first in range(0, dim, SLOTS):
-                count = min(SLOTS, dim - first)
-                load(m, places[row] * dim + first, count, vectors, v)
-                for k in range(m):
-                    for i in range(SLOTS):
-                        angle = exponent * turns[places[row] * dim + first + min(i, count - 1), k]
-                        cos[i] = angle - np.rint(angle)
-                    for i in range(SLOTS):
-                        angle = cos[i]
-                        quarters = np.rint(4.0 * angle)
-                        angle -= 0.25 * quarters
-                        s, c = _SIN[8], _COS[8]
-                        for n in range(7, -1, -1):
-                            s = s * (angle * angle) + _SIN[n]
-                            c = c * (angle * angle) + _COS[n]
-                        s *= angle
-                        quarter = np.int64(quarters)
-                        a = s if quarter & 1 else c
-                        b = c if quarter & 1 else s
-                        cos[i] = -a if (quarter + 1) & 2 else a
-                        sin[i] = -b if quarter & 2 else b
-                    for j in range(m):
-                        for i in range(SLOTS):
-                            w[j, k, 0, i] = v[j, k, 0, i] * cos[i] - v[j, k, 1, i] * sin[i]
-                            w[j, k, 1, i] = v[j, k, 0, i] * sin[i] + v[j, k, 1, i] * cos[i]
+                    angle = exponent * turns[slot + first + min(i, count - 1), k]
+                    cos[i] = angle - np.rint(angle)
+                _cos_sin(cos, sin)
                 for j in range(m):
-                    for k in range(m):
-                        for i in range(SLOTS):
-                            real = imag = 0.0
-                            for n in range(m):
-                                real += w[j, n, 0, i] * v[k, n, 0, i]
-                                real += w[j, n, 1, i] * v[k, n, 1, i]
-                                imag += w[j, n, 1, i] * v[k, n, 0, i]
-                                imag -= w[j, n, 0, i] * v[k, n, 1, i]
-                            x[j, k, 0, i], x[j, k, 1, i] = real, imag
-                store(m, row * dim + first, count, x, out)
-
-    return combine
+                    for i in range(SLOTS):
+                        w[j, k, 0, i] = v[j, k, 0, i] * cos[i] - v[j, k, 1, i] * sin[i]
+                        w[j, k, 1, i] = v[j, k, 0, i] * sin[i] + v[j, k, 1, i] * cos[i]
+            _multiply(m, w, v, -1.0, x)
+            store(m, row * dim + first, count, x, out)
