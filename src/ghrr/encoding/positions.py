@@ -54,6 +54,9 @@ class OneHotPositions(Encoder):
 class PowerPositions(Encoder):
     r"""Powers of one unitary hypervector: :math:`R^j` for any real j, so that distance is :math:`R^{j-i}`.
 
+    Positions are used in double precision and may be up to 10¹² in size; :func:`ghrr.power` says how errors of R grow
+    with them.
+
     Parameters
     ----------
     space
@@ -87,10 +90,9 @@ class PowerPositions(Encoder):
 
     def forward(self, places: Any) -> Tensor:
         """The hypervectors of positions."""
-        real = self.base.real
-        numbers = as_numbers("PowerPositions", places, like=real)
+        numbers = as_numbers("PowerPositions", places, like=self.base.real)
         check_features("PowerPositions", numbers)
-        return power(self.base, numbers.to(real.dtype))
+        return power(self.base, numbers)
 
 
 class GivenPositions(Encoder):
