@@ -79,7 +79,7 @@ def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[
 
 def bare_search(memory: ItemMemory, queries: torch.Tensor, k: int) -> Function:
     """What the client of Milvus does alone, asked for as many answers as the memory asks for."""
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     data = list(torch.view_as_real(queries).reshape(len(queries), -1).numpy())
     client, name = backend._connection.client, backend._name
     return lambda: client.search(name, data=data, limit=k + 1, output_fields=["id"], timeout=TIMEOUT)

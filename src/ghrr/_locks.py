@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+import _thread
 
 
-class Lock:
-    """Reentrant lock, for use in a ``with`` statement."""
+class Lock(_thread.RLock):
+    """Reentrant lock, for use in a ``with`` statement.
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    Entering and leaving are not Python code, so that an interrupt cannot come between taking the lock and the block.
+    """
 
     def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
         return Lock, ()

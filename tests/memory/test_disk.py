@@ -174,7 +174,7 @@ def test_a_folder_that_is_being_written_to(tmp_path: Path) -> None:
     memory.add("b")
     with open(tmp_path / "lock") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(BlockingIOError, match="another process is writing to"):
+        with pytest.raises(BlockingIOError, match="another process or thread is writing to"):
             memory.commit()
     memory.commit()  # the control: now it is free
     assert_holds(ItemMemory.open(tmp_path), ["a", "b"])
@@ -266,7 +266,7 @@ def test_foreign_files(tmp_path: Path) -> None:
     ghrr.save(path, SPACE.atoms("a")[0])
     assert_refused(path, "a safetensors file, but not one that ItemMemory wrote")
     ItemMemory(SPACE).save(path)
-    with pytest.raises(ValueError, match=r"not one that ghrr.save wrote|of a kind that ghrr.save does not write"):
+    with pytest.raises(ValueError, match="of a kind that ghrr does not write"):
         ghrr.load(path)
 
 
@@ -297,11 +297,11 @@ def rewritten(path: Path, change: dict[str, Any], table: dict[str, Any]) -> None
         ({"space": {"dim": -1}}, {}, "dim must be a whole number of at least 1"),
         ({"space": {"surprise": 1}}, {}, "inconsistent content (TypeError("),
         ({"items": 5}, {}, "the list of its tensors does not fit"),
-        ({"items": -5}, {}, "the list of its tensors does not fit"),
-        ({"items": 10**30}, {}, "the list of its tensors does not fit"),
-        ({"items": "many"}, {}, "invalid literal for int()"),
+        ({"items": -5}, {}, "items must be a whole number from 0"),
+        ({"items": 10**30}, {}, "items must be a whole number from 0"),
+        ({"items": "many"}, {}, "items must be a whole number from 0"),
         ({"storage": "float32"}, {}, "the list of its tensors does not fit"),
-        ({"storage": "pickle"}, {}, "inconsistent content (KeyError('pickle'))"),
+        ({"storage": "pickle"}, {}, "storage must be one of 'float32'"),
         ({"labels": 3}, {}, "the list of its tensors does not fit"),
         ({}, {"items": {"dtype": "I8", "shape": [4, 180], "data_offsets": [0, 4]}}, "the list of its tensors does not"),
         ({}, {"labels": {"dtype": "U8", "shape": [1], "data_offsets": [-(10**18), 4]}}, "not a file of items"),
@@ -339,8 +339,8 @@ def test_damaged_manifests(tmp_path: Path) -> None:
         ({"version": 2}, "version 2, this ghrr reads ghrr-item-folder version 1"),
         ({"entries": [{**entry, "name": "../x.safetensors"}]}, "names files that ItemMemory does not write: ['../x"),
         ({"entries": [{**entry, "sha256": "0"}]}, "is not the file that manifest.json means"),
-        ({"entries": [{"name": entry["name"]}]}, "inconsistent content (TypeError"),
-        ({"entries": 3}, "inconsistent content (TypeError"),
+        ({"entries": [{"name": entry["name"]}]}, "an entry: expected an object with the fields"),
+        ({"entries": 3}, "entries must be a list"),
     ):
         sealed(change)
         with pytest.raises(ValueError, match=re.escape(message)):
@@ -376,10 +376,10 @@ def test_a_folder_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_ids_that_do_not_ascend(tmp_path: Path) -> None:
     memory = ItemMemory(SPACE, ["a", "b"])
-    segment.write_segment(tmp_path / "x", SPACE, "float32", {"a": 0, "b": 1}, memory._backend.stored, step=10)
+    segment.write_segment(tmp_path / "x", SPACE, "float32", {"a": 0, "b": 1}, memory._state.backend.stored, step=10)
     ItemMemory.open(tmp_path / "x")  # the control
-    segment.write_segment(tmp_path / "x", SPACE, "float32", {"b": 1, "a": 0}, memory._backend.stored, step=10)
-    assert_refused(tmp_path / "x", "holds 2 items but 2 labels, or ids that do not ascend")
+    segment.write_segment(tmp_path / "x", SPACE, "float32", {"b": 1, "a": 0}, memory._state.backend.stored, step=10)
+    assert_refused(tmp_path / "x", "ids must be at least 0 and ascend")
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

@@ -133,13 +133,13 @@ def test_shapes_of_answers(batch: tuple[int, ...]) -> None:
 def test_growing_item_by_item_moves_each_item_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Amortised O(1): room doubles, so all moves together are fewer than twice the items."""
     moved: list[int] = []
-    keep = Buffer._keep
+    copied = Buffer.copy
 
-    def counted(self: Buffer, places: slice | Tensor, room: int) -> None:
-        moved.append(self.count)
-        keep(self, places, room)
+    def counted(self: Buffer, places: slice | Tensor, room: int = 0) -> Buffer:
+        moved.append(len(self.ids[places]))
+        return copied(self, places, room)
 
-    monkeypatch.setattr(Buffer, "_keep", counted)
+    monkeypatch.setattr(Buffer, "copy", counted)
     memory = ItemMemory(SPACE)
     vectors = SPACE.vectors(NAMES)
     for i in range(1000):
@@ -180,7 +180,8 @@ def test_an_object_as_a_backend() -> None:
     backend = TorchBackend(2 * SPACE.total_dim, storage="bfloat16", device=torch.device("cpu"))
     memory = ItemMemory(SPACE, NAMES, backend=backend)
     assert memory.storage == "bfloat16"
-    assert len(backend) == 30
+    assert len(memory) == 30
+    assert len(backend) == 0  # the memory works on a copy
 
 
 BOOK = ItemMemory(SPACE, NAMES)

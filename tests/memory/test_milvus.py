@@ -83,21 +83,21 @@ def milvus(path: Path, space: Space = SPACE, **more: Any) -> ItemMemory:
 
 
 def faulty(memory: ItemMemory) -> FaultyClient:
-    connection: Any = memory._backend._connection  # type: ignore[attr-defined]
+    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
     connection.client = FaultyClient(connection.client)
     return connection.client  # type: ignore[no-any-return]
 
 
 def insert_rows(memory: ItemMemory, rows: list[dict[str, Any]]) -> None:
     """Write to the collection behind the back of the library."""
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     vector = SPACE.identity()[None]
     filled = [{"row": torch.view_as_real(vector).reshape(-1).numpy()} | row for row in rows]
     backend._connection.client.insert(backend._name, filled)
 
 
 def rows_in_collection(memory: ItemMemory) -> int:
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     return int(backend._connection.client.get_collection_stats(backend._name)["row_count"])
 
 
@@ -140,7 +140,7 @@ def test_a_collection_without_a_journal_gets_one(tmp_path: Path) -> None:
     memory = milvus(tmp_path)
     memory.add(NAMES)
     memory.remove(NAMES[3])
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     backend._connection.client.drop_collection(backend._journal.name)  # as version 0.1 wrote it
 
     again = milvus(tmp_path)
@@ -195,7 +195,7 @@ def test_many_new_items_are_flushed_by_the_embedded_form_alone(
     monkeypatch.setattr(backend_milvus, "_NUMBERS_IN_LOG", 30 * 2 * SPACE.total_dim)
     memory = milvus(tmp_path)
     client = faulty(memory)
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     backend._connection.embedded = embedded
     memory.add(NAMES[:29])
     assert "flush" not in client.calls
@@ -572,7 +572,7 @@ def test_labels_too_long_for_milvus(tmp_path: Path) -> None:
 def test_rows_that_are_no_items_are_refused(tmp_path: Path, rows: list[dict[str, Any]], reason: str) -> None:
     memory = milvus(tmp_path)
     memory.add(NAMES)
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     insert_rows(memory, rows)
     backend._connection.client.drop_collection(backend._journal.name)  # which would not list them
     with pytest.raises(ValueError, match=f"was not written by this library.*{reason}"):
@@ -604,7 +604,7 @@ def test_rows_that_vanish_or_appear_are_noticed(tmp_path: Path) -> None:
     insert_rows(memory, [{"id": 7, "label": "x"}])
     with pytest.raises(RuntimeError, match="found id 7, which is none of this memory's 39 items"):
         memory.cleanup(SPACE.identity())
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     backend._connection.client.delete(backend._name, ids=[7, 8, 9])
     with pytest.raises(RuntimeError, match="gave 37 answers of 39"):
         memory.cleanup(SPACE.identity(), 39)
@@ -630,7 +630,7 @@ def test_rows_that_vanish_or_appear_are_noticed(tmp_path: Path) -> None:
 def test_a_damaged_journal_is_refused(tmp_path: Path, text: str) -> None:
     memory = milvus(tmp_path)
     memory.add(NAMES)
-    backend: Any = memory._backend
+    backend: Any = memory._state.backend
     backend._journal._put("test", "upsert", {0: text})
     for call in (lambda: milvus(tmp_path), lambda: memory.cleanup(SPACE.identity())):
         with pytest.raises(ValueError, match=r"the journal .* is damaged .* drop this collection to rebuild"):

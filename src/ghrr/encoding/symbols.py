@@ -1,28 +1,40 @@
-"""Symbols: names to atoms, in a book that can grow."""
+"""Codebook: a growable table of named hypervectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ghrr._checks import check_choice, describe, is_true
+from ghrr._locks import Lock
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space
 
 UNKNOWN = "<unknown>"
 
 
+class _Table(NamedTuple):
+    """The names of a book and their hypervectors. A change makes a new table."""
+
+    names: tuple[str, ...]
+    index: dict[str, int]
+    vectors: Tensor
+
+
 class Codebook(Encoder):
-    """Names to hypervectors: a name's hypervector depends on the seed of the space and the name alone.
+    """Table of named hypervectors: a name's hypervector depends on the seed of the space and the name alone.
+
+    Several threads may use one book: each call sees all names that another one adds, or none of them. An interrupted
+    call adds all of its names or none.
 
     Parameters
     ----------
     space
-        Where the hypervectors live.
+        Space of the hypervectors.
     names
         The names to start with.
     unseen
@@ -45,53 +57,64 @@ class Codebook(Encoder):
     ['red', 'green', 'blue']
     """
 
-    vectors: Tensor
-
     def __init__(self, space: Space, names: Iterable[str] = (), *, unseen: str = "error", namespace: str = "") -> None:
         super().__init__()
         check_choice("Codebook", "unseen", unseen, ("error", "add", "unknown"))
         self.space, self.unseen, self.namespace = space, unseen, namespace
-        self.names: list[str] = []
-        self._index: dict[str, int] = {}
-        self.register_buffer("vectors", space.empty(0), persistent=False)  # made again from the names
+        self._lock = Lock()
+        # No buffer of the module: names and vectors must be replaced in one step, and the names are enough to save.
+        self._table = _Table((), {}, space.empty(0))
         self.add(names)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self._table.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they were added."""
+        return list(self._table.names)
+
+    @property
+    def vectors(self) -> Tensor:
+        """The hypervectors of all names, ``(n, dim, m, m)``."""
+        return self._table.vectors
 
     def add(self, names: Iterable[str]) -> None:
-        """Put names into the book; those that are in it already stay where they are."""
-        if isinstance(names, str):
-            raise TypeError(f"Codebook: give a list of names, as in [{names!r}]")
-        names = list(names)
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise TypeError(f"Codebook: a name must be a string that is not empty, got {describe(name)}")
-        new = [name for name in dict.fromkeys(names) if name not in self._index]
-        if not new:
-            return
+        """Add names to the book; those that are in it already keep their places."""
+        self._add(names)
+
+    def _add(self, names: Iterable[str]) -> _Table:
+        names = _checked_names(names)
+        if all(name in self._table.index for name in names):
+            return self._table
+        with self._lock:
+            self._table = self._extended(self._table, names)
+            return self._table
+
+    def _extended(self, table: _Table, names: list[str]) -> _Table:
+        new = [name for name in dict.fromkeys(names) if name not in table.index]
         made = self.space.vectors(new, namespace=self.namespace)
-        self.vectors = torch.cat([self.vectors, made.to(self.vectors.device)])
-        for name in new:
-            self._index[name] = len(self.names)
-            self.names.append(name)
+        index = table.index | {name: place for place, name in enumerate(new, len(table.names))}
+        vectors = torch.cat([table.vectors, made.to(table.vectors.device)])
+        return _Table((*table.names, *new), index, vectors)
 
     def indices(self, names: Any) -> Tensor:
         """Places of names in the book, as a tensor of the shape of the nested list; unseen names as was chosen."""
+        return self._find(names)[0]
+
+    def _find(self, names: Any) -> tuple[Tensor, _Table]:
+        """The places of names and the table they are places in."""
         flat, shape = _flatten(names)
-        if self.unseen == "add":
-            self.add(flat)
-        elif self.unseen == "unknown":
-            self.add([UNKNOWN])
-        places = []
+        table = self._add(flat if self.unseen == "add" else [UNKNOWN] if self.unseen == "unknown" else [])
         for name in flat:
-            if name not in self._index and self.unseen == "error":
+            if name not in table.index and self.unseen == "error":
                 raise KeyError(
-                    f"Codebook: {name!r} is not among the {len(self)} names; add it with .add([{name!r}]), or choose "
-                    f'unseen="add" or unseen="unknown"'
+                    f"Codebook: {name!r} is not among the {len(table.names)} names; add it with .add([{name!r}]), or "
+                    f'choose unseen="add" or unseen="unknown"'
                 )
-            places.append(self._index.get(name, self._index.get(UNKNOWN, -1)))
-        return torch.tensor(places, dtype=torch.long, device=self.vectors.device).reshape(shape)
+        unknown = table.index.get(UNKNOWN, -1)
+        places = [table.index.get(name, unknown) for name in flat]
+        return torch.tensor(places, dtype=torch.long, device=table.vectors.device).reshape(shape), table
 
     def forward(self, names: Any) -> Tensor:
         """Encode names, or whole numbers that are places in the book."""
@@ -100,25 +123,42 @@ class Codebook(Encoder):
         if isinstance(names, Tensor):
             if names.dtype.is_floating_point or names.dtype.is_complex or names.dtype == torch.bool:
                 raise TypeError(f"Codebook: needs names or whole numbers, got {describe(names)}")
-            names = names.long()
-            if is_true(((names < 0) | (names >= len(self))).any()):
+            places, table = names.long(), self._table
+            count = len(table.names)
+            if is_true(((places < 0) | (places >= count)).any()):
                 raise IndexError(
-                    f"Codebook: holds {len(self)} names, so numbers must be from 0 and below {len(self)}; "
-                    f"got {int(names.min())} to {int(names.max())}"
+                    f"Codebook: holds {count} names, so numbers must be from 0 and below {count}; "
+                    f"got {int(places.min())} to {int(places.max())}"
                 )
-            return self.vectors[names]
-        places = self.indices(names)  # first, since it may make the book grow
-        return self.vectors[places]
+        else:
+            places, table = self._find(names)
+        return table.vectors[places]
 
     def get_extra_state(self) -> list[str]:
         """The names: with the space they are all that is needed."""
-        return list(self.names)
+        return self.names
 
     def set_extra_state(self, state: list[str]) -> None:
-        """Take up the names of a saved book."""
-        self.names, self._index = [], {}
-        self.vectors = self.vectors[:0]
-        self.add(state)
+        """Replace the names by those of a saved book."""
+        with self._lock:
+            self._table = self._extended(_Table((), {}, self.vectors[:0]), _checked_names(state))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Encoder:
+        with self._lock:
+            device = fn(self.vectors.real.new_empty(0)).device
+            self._table = self._table._replace(vectors=self.vectors.to(device))
+        return super()._apply(fn, *arguments, **settings)
+
+
+def _checked_names(names: Iterable[str]) -> list[str]:
+    """Return names as a list; raise unless all are strings that are not empty."""
+    if isinstance(names, str):
+        raise TypeError(f"Codebook: give a list of names, as in [{names!r}]")
+    names = list(names)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"Codebook: a name must be a string that is not empty, got {describe(name)}")
+    return names
 
 
 def _flatten(names: Any) -> tuple[list[str], tuple[int, ...]]:

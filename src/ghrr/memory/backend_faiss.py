@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,14 @@ class FaissBackend:
         self.width = width
         self._faiss = import_extra("faiss")
         self._index = self._faiss.IndexIDMap2(self._faiss.IndexFlatIP(width))
+
+    def __getstate__(self) -> dict[str, Any]:
+        ids = torch.from_numpy(self._faiss.vector_to_array(self._index.id_map)).clone()
+        return {"width": self.width, "ids": ids, "rows": self.stored(ids)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["width"])  # type: ignore[misc]
+        self.add(state["ids"], (), state["rows"])
 
     def __len__(self) -> int:
         return int(self._index.ntotal)

@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,27 @@ import torch
 from torch import Tensor
 
 from ghrr.files import atomic_write
-from ghrr.memory.segment import UNREADABLE, Segment, same_kind, sync_folder
+from ghrr.memory.labels import LabelTable
+from ghrr.memory.segment import Segment, same_kind, sync_folder
 from ghrr.memory.storage import Stored
+from ghrr.memory.untrusted import (
+    UNREADABLE,
+    check_fields,
+    check_inside,
+    check_regular,
+    check_type,
+    parse_json,
+    reason_of,
+)
 
 FORMAT = "ghrr-item-folder"
 VERSION = 1
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _NAME = re.compile(r"items-[0-9a-f]{16}\.safetensors")
 _TRIES = 100
+_MOST_BYTES = 1 << 30  # of a manifest: a hundred million removed items
+_FIELDS = {"format": str, "version": int, "entries": list, "removed": list, "next_id": int}
+_ENTRY = {"name": str, "sha256": str, "items": int, "first": int}
 
 
 @dataclass(frozen=True)
@@ -55,33 +68,48 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest | None:
     """The manifest, or None where there is none. Names in it are checked: they never lead out of the folder."""
     path = folder / _MANIFEST
+    check_inside(path)
     try:
-        content = path.read_bytes()
+        check_regular(path)
+        size = path.stat().st_size
+        content = path.read_bytes() if size <= _MOST_BYTES else b""
     except FileNotFoundError:
         return None
     try:
+        if size > _MOST_BYTES:
+            raise ValueError(f"it has {size:,} bytes, expected at most {_MOST_BYTES:,}")
         digest, _, text = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(text).hexdigest():
             raise ValueError("the content does not match its checksum: the file was damaged or changed")
-        return _parse(json.loads(text))
+        return _parse(parse_json(text, "manifest"))
     except UNREADABLE as error:
-        reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
-        raise ValueError(f"ItemMemory: {str(path)!r}: {reason:.500}") from error
+        raise ValueError(f"ItemMemory: {str(path)!r}: {reason_of(error)}") from error
 
 
-def _parse(stored: dict[str, Any]) -> Manifest:
-    if stored["format"] != FORMAT or stored["version"] != VERSION:
+def _parse(stored: Any) -> Manifest:
+    if isinstance(stored, dict) and (stored.get("format") != FORMAT or stored.get("version") != VERSION):
         raise ValueError(
-            f"{stored['format']} version {stored['version']!r}, this ghrr reads {FORMAT} version {VERSION}; use the "
-            f"version that wrote it"
+            f"{stored.get('format')} version {stored.get('version')!r}, this ghrr reads {FORMAT} version {VERSION}; "
+            f"use the version that wrote it"
         )
-    entries = tuple(Entry(**entry) for entry in stored["entries"])
-    if not all(_NAME.fullmatch(entry.name) for entry in entries):
-        raise ValueError(f"names files that ItemMemory does not write: {[entry.name for entry in entries]}")
-    return Manifest(entries, frozenset(stored["removed"]), int(stored["next_id"]))
+    check_fields("manifest", stored, _FIELDS)
+    entries = tuple(Entry(**check_fields("an entry", entry, _ENTRY)) for entry in stored["entries"])
+    names = [entry.name for entry in entries]
+    if not all(map(_NAME.fullmatch, names)):
+        raise ValueError(f"names files that ItemMemory does not write: {names}")
+    if not entries or len(set(names)) < len(names):
+        raise ValueError(f"needs at least one file and every file once, got {names}")
+    for number in stored["removed"]:
+        check_type("a removed id", number, int)
+    removed, bounds = frozenset(stored["removed"]), [entry.first for entry in entries] + [stored["next_id"]]
+    if len(removed) < len(stored["removed"]):
+        raise ValueError("removed ids repeat")
+    if sorted(bounds) != bounds:
+        raise ValueError(f"the first ids of its files and next_id must ascend, got {bounds}")
+    return Manifest(entries, removed, stored["next_id"])
 
 
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put a manifest in the place of the one before, and remove files that it does not name."""
     stored = {
         "format": FORMAT,
@@ -98,7 +126,8 @@ def _write_manifest(folder: Path, manifest: Manifest) -> None:
     for path in folder.iterdir():
         left_over = path.name.endswith(".tmp") and path.name.startswith((".items-", f".{_MANIFEST}."))
         if left_over or (_NAME.fullmatch(path.name) and path.name not in named):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # the items are safe: what cannot be removed stays
+                path.unlink()
 
 
 def open_segments(folder: Path) -> tuple[Manifest, list[Segment]]:
@@ -108,17 +137,55 @@ def open_segments(folder: Path) -> tuple[Manifest, list[Segment]]:
         if manifest is None:
             raise FileNotFoundError(f"ItemMemory: {str(folder)!r} is a folder without {_MANIFEST}: no memory is there")
         try:
-            segments = [Segment(folder / entry.name) for entry in manifest.entries]
+            segments = [open_entry(folder, entry) for entry in manifest.entries]
         except FileNotFoundError:
             if read_manifest(folder) == manifest:
                 raise
             continue
-        for entry, segment in zip(manifest.entries, segments, strict=True):
-            if segment.checksum != entry.sha256 or segment.count != entry.items:
-                raise ValueError(f"ItemMemory: {str(segment.path)!r} is not the file that {_MANIFEST} means")
         same_kind(segments)
+        _check_ids(folder / _MANIFEST, manifest, segments)
         return manifest, segments
     raise TimeoutError(f"ItemMemory: {str(folder)!r} changed {_TRIES} times while it was being opened; try again")
+
+
+def open_entry(folder: Path, entry: Entry) -> Segment:
+    """Open a file that a manifest names."""
+    path = folder / entry.name
+    check_inside(path)
+    segment = Segment(path)
+    if segment.checksum != entry.sha256 or segment.count != entry.items:
+        raise ValueError(f"ItemMemory: {str(path)!r} is not the file that {_MANIFEST} means")
+    return segment
+
+
+def _check_ids(path: Path, manifest: Manifest, segments: Sequence[Segment]) -> None:
+    """Raise unless the ids of the files fit the manifest: an id that two items had would give wrong answers."""
+    ends = [entry.first for entry in manifest.entries[1:]] + [manifest.next_id]
+    known: set[int] = set()
+    for entry, segment, end in zip(manifest.entries, segments, ends, strict=True):
+        if segment.count and not entry.first <= int(segment.ids[0]) <= int(segment.ids[-1]) < end:
+            raise ValueError(
+                f"ItemMemory: {str(path)!r}: the ids of {entry.name} must be from {entry.first} to below {end}, got "
+                f"{int(segment.ids[0])} to {int(segment.ids[-1])}"
+            )
+        known.update(manifest.removed.intersection(segment.ids.tolist()) if manifest.removed else ())
+    if known != manifest.removed:
+        unknown = sorted(manifest.removed - known)
+        raise ValueError(f"ItemMemory: {str(path)!r}: removed ids that are in none of its files, {unknown[:5]}")
+
+
+def read_labels(segments: Sequence[Segment], removed: Set[int]) -> LabelTable:
+    """Labels and ids of all items that were not removed; raises if two items have one label."""
+    names: list[str] = []
+    ids: list[int] = []
+    for segment in segments:
+        numbers = segment.ids.tolist()
+        alive = [number not in removed for number in numbers]
+        names += itertools.compress(segment.labels, alive)
+        ids += itertools.compress(numbers, alive)
+    if len(set(names)) < len(names):
+        raise ValueError(f"ItemMemory: {str(segments[0].path.parent)!r}: two items have the same label")
+    return LabelTable(names, ids)
 
 
 def read_rows(
@@ -135,7 +202,7 @@ def read_rows(
                 yield ids[alive], names, stored.take(alive)
 
 
-def update(
+def write_items(
     folder: Path,
     before: Manifest,
     *,
@@ -143,8 +210,8 @@ def update(
     next_id: int,
     since: Callable[[int], dict[str, int]],
     write: Callable[[Path, dict[str, int]], str],
-) -> tuple[Manifest, int]:
-    """Bring a folder up to date; gives the new manifest and how many of its files are those of the one before.
+) -> Manifest:
+    """Write new items to a file; gives the manifest with which they will be part of the folder.
 
     Parameters
     ----------
@@ -170,9 +237,7 @@ def update(
     if items or not kept:  # a file without items still tells the space
         name = f"items-{secrets.token_hex(8)}.safetensors"
         entries = (*kept, Entry(name, write(folder / name, items), len(items), first))
-    manifest = Manifest(entries, frozenset(number for number in removed if number < first), next_id)
-    _write_manifest(folder, manifest)
-    return manifest, len(kept)
+    return Manifest(entries, frozenset(number for number in removed if number < first), next_id)
 
 
 def _lasting(manifest: Manifest, *, new: int) -> int:
@@ -189,12 +254,22 @@ def writing(folder: Path) -> Iterator[None]:
     """Be the only writer of a folder inside a ``with`` block; raises at once if another is at work."""
     import fcntl  # noqa: PLC0415  (not on all systems, and only writers need it)
 
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    with open(folder / _LOCK, "ab", opener=_open_lock) as file:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go of it when the process ends
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it when the process ends
         except BlockingIOError:
-            raise BlockingIOError(f"ItemMemory: another process is writing to {str(folder)!r}; try again") from None
-        yield
-    finally:
-        os.close(handle)
+            raise BlockingIOError(
+                f"ItemMemory: another process or thread is writing to {str(folder)!r}; try again"
+            ) from None
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a fork meanwhile has the file open too
+
+
+def _open_lock(path: str, flags: int) -> int:
+    """Open the lock file, if it is one: nothing that blocks, and no link out of the folder."""
+    check_inside(Path(path))
+    if os.path.exists(path):
+        check_regular(path)
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)

@@ -9,6 +9,16 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_finite, describe
+from ghrr.hypervector import Hypervector
+
+
+def check_dense(operation: str, name: str, x: object) -> None:
+    """Raise for a tensor whose numbers are not all in memory: sparse, nested or on the meta device."""
+    if isinstance(x, Hypervector):
+        x = x.tensor
+    if isinstance(x, Tensor) and (x.layout != torch.strided or x.is_nested or x.device.type == "meta"):
+        kind = f"layout {x.layout}" if x.device.type != "meta" else "device meta"
+        raise TypeError(f"{operation}: {name} must be a dense tensor, got {kind}; use x.to_dense() for a sparse one")
 
 
 def as_rows(operation: str, name: str, x: Tensor) -> Tensor:
@@ -23,13 +33,14 @@ def as_rows(operation: str, name: str, x: Tensor) -> Tensor:
 def checked_labels(operation: str, labels: str | Iterable[str]) -> list[str]:
     """Labels as a list; one string is one label."""
     if isinstance(labels, str):
-        return [labels]
+        labels = [labels]
     if isinstance(labels, Tensor) or not isinstance(labels, Iterable):
         raise TypeError(f"{operation}: labels must be strings, got {describe(labels)}")
     names = list(labels)
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"{operation}: a label must be a string, got {describe(name)}")
+    names = list(map(str.__str__, names))  # members of a StrEnum become plain strings, which always compare by text
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import copy
 import json
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,16 +16,29 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr._checks import check_integer, describe
+from ghrr._locks import Lock
 from ghrr.hypervector import Hypervector
 from ghrr.memory.backend import Backend
+from ghrr.memory.backend_milvus import MilvusBackend
 from ghrr.memory.backend_torch import TorchBackend
-from ghrr.memory.folder import Manifest, open_segments, read_manifest, read_rows, update, writing
-from ghrr.memory.inputs import as_rows, checked_labels, repeated
+from ghrr.memory.folder import (
+    Manifest,
+    open_entry,
+    open_segments,
+    read_labels,
+    read_manifest,
+    read_rows,
+    write_items,
+    write_manifest,
+    writing,
+)
+from ghrr.memory.inputs import as_rows, check_dense, checked_labels, repeated
+from ghrr.memory.labels import LabelTable
 from ghrr.memory.match import LEVEL, Match, answer_noise, expected_score, make_matches
 from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment, write_segment
 from ghrr.memory.selection import make_backend
-from ghrr.memory.storage import pack, unpack
+from ghrr.memory.storage import Stored, pack, unpack
 from ghrr.space import Space
 
 PathLike = str | os.PathLike[str]
@@ -39,12 +52,37 @@ class Cleanup(NamedTuple):
     scores: Tensor
 
 
+class _Commit(NamedTuple):
+    """What a folder holds: its manifest, and the labels at the time it was written."""
+
+    folder: Path | None = None
+    manifest: Manifest = Manifest()
+    labels: LabelTable = LabelTable()
+
+
+class _State(NamedTuple):
+    """The items. A change makes a new state, which replaces the old one in a single assignment."""
+
+    labels: LabelTable
+    backend: Backend  # a TorchBackend belongs to one state; others are changed in place
+    next_id: int
+    commit: _Commit
+
+
 class ItemMemory:
     r"""Hypervectors by label. ``cleanup`` finds those most similar to a query, exactly: every item is compared.
 
     Items can be added, one by one or many at once, and removed. :meth:`save` writes all of them to one file;
     :meth:`commit` writes what is new to a folder. :meth:`load` reads either into memory, :meth:`open` leaves the items
     in the file and reads them chunk by chunk, for memories that are larger than RAM.
+
+    Several threads may use one memory. Changes wait for each other; a search, or any other reading, sees all of a
+    change or nothing of it and does not wait, except with faiss and Milvus, where it waits for the other calls. An
+    interrupted change, by Ctrl-C for example, is done or not done at all.
+
+    Copies and pickles are memories of their own. What was opened from a file reads the same file: a pickle opens it
+    again by its path, and raises if another file is there now. A memory in Milvus cannot be copied; make another one
+    with the same URI.
 
     Parameters
     ----------
@@ -103,13 +141,12 @@ class ItemMemory:
         if not isinstance(space, Space):
             raise TypeError(f"ItemMemory: space must be a Space, got {describe(space)}")
         self.space = space
-        self._backend = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
-        self._ids = self._backend.existing()  # by label, in the order of ids
-        self._names = {number: label for label, number in self._ids.items()}
-        self._next_id = max(max(self._names, default=-1) + 1, self._backend.first_id)
-        self._folder: Path | None = None
-        self._manifest = Manifest()
-        self._removed: set[int] = set()  # ids in files of the folder
+        made = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
+        existing = made.existing()  # by label, in the order of ids
+        next_id = max(max(existing.values(), default=-1) + 1, made.first_id)
+        self._lock = Lock()  # held by whoever makes a new state
+        self._state = _State(LabelTable(existing, existing.values()), made, next_id, _Commit())
+        self._attempt = _Commit()  # the last commit that was begun
         self.about: dict[str, Any] | None = None  # what the file says that this was read from
         if labels is not None:
             self.add(labels, vectors)
@@ -117,23 +154,46 @@ class ItemMemory:
             raise ValueError("ItemMemory: vectors were given without labels; give a string for each")
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._state.labels)
 
     def __contains__(self, label: object) -> bool:
-        return label in self._ids
+        return self._state.labels.find(label) is not None
 
     def __repr__(self) -> str:
-        return f"ItemMemory({len(self)} items, {self.storage}, {type(self._backend).__name__}, {self.space})"
+        return f"ItemMemory({len(self)} items, {self.storage}, {type(self._state.backend).__name__}, {self.space})"
+
+    def __copy__(self) -> ItemMemory:
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._reading() as state:
+            if isinstance(state.backend, MilvusBackend):
+                raise TypeError(
+                    "ItemMemory: a memory in Milvus cannot be copied or pickled, since both would change one "
+                    "collection; make another ItemMemory with the same space and URI"
+                )
+            if isinstance(state.backend, TorchBackend):
+                return vars(self) | {"_state": state}
+            return vars(self) | {"_state": state._replace(backend=copy.deepcopy(state.backend))}
+
+    @contextmanager
+    def _reading(self) -> Iterator[_State]:
+        """Give a state that does not change inside a ``with`` block."""
+        if isinstance(self._state.backend, TorchBackend):
+            yield self._state
+        else:
+            with self._lock:
+                yield self._state
 
     @property
     def labels(self) -> list[str]:
         """The labels, in the order in which they were added."""
-        return list(self._ids)
+        return self._state.labels.names
 
     @property
     def storage(self) -> str:
         """How numbers are kept."""
-        return self._backend.storage
+        return self._state.backend.storage
 
     def add(self, labels: str | Iterable[str], vectors: Tensor | Hypervector | None = None) -> None:
         """Put in items: all of them, or with an error none.
@@ -151,46 +211,62 @@ class ItemMemory:
         """
         operation = "ItemMemory.add"
         names = checked_labels(operation, labels)
-        doubled = [name for name in names if name in self._ids] or repeated(names)
-        if doubled:
-            raise ValueError(
-                f"{operation}: {doubled[0]!r} is there already, or given twice; labels must differ "
-                f"({len(doubled)} of {len(names)} do not). Remove the old item first, or choose another label"
-            )
-        if vectors is None:
-            vectors = self.space.vectors(names)
-        vectors = self.space.check(vectors, operation)
+        check_dense(operation, "vectors", vectors)
+        vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors, operation)
         if isinstance(labels, str) and vectors.ndim == 3:
             vectors = vectors[None]
         if vectors.ndim != 4 or len(vectors) != len(names):
             shape = (len(names), *self.space.shape)
             raise ValueError(f"{operation}: {len(names)} labels need vectors of shape {shape}, got {describe(vectors)}")
-        if not names:
-            return
-        ids = torch.arange(self._next_id, self._next_id + len(names))
-        self._next_id += len(names)  # whatever happens: part of them may be there after an error
-        self._backend.add(ids, names, pack(as_rows(operation, "vectors", vectors), self.storage))
-        self._know(names, ids)
+        stored = pack(as_rows(operation, "vectors", vectors), self.storage)
+        with self._lock:
+            found = self._state.labels
+            doubled = [name for name in names if found.find(name) is not None] or repeated(names)
+            if doubled:
+                raise ValueError(
+                    f"{operation}: {doubled[0]!r} is there already, or given twice; labels must differ "
+                    f"({len(doubled)} of {len(names)} do not). Remove the old item first, or choose another label"
+                )
+            if names:
+                first = self._state.next_id
+                self._add(names, stored, torch.arange(first, first + len(names)))
 
-    def _know(self, names: Sequence[str], ids: Tensor) -> None:
+    def _add(self, names: Sequence[str], stored: Stored, ids: Tensor) -> None:
+        """Add rows with new labels; the caller holds the lock."""
         numbers = ids.tolist()
-        self._ids.update(zip(names, numbers, strict=True))
-        self._names.update(zip(numbers, names, strict=True))
-        self._next_id = max(self._next_id, numbers[-1] + 1)
+        before = self._state._replace(next_id=numbers[-1] + 1)
+        self._state = before  # whatever happens: a backend may have used the ids up
+        backend = _to_change(before.backend)
+        after = before._replace(labels=before.labels.added(names, numbers), backend=backend)
+        try:
+            backend.add(ids, names, stored)
+            self._state = after
+        except BaseException:
+            if backend is before.backend and len(backend) > len(before.labels):
+                with suppress(ConnectionError, RuntimeError):  # then the error that is under way says more
+                    backend.remove(ids)
+            raise
 
     def remove(self, labels: str | Iterable[str]) -> None:
         """Take out items by label: all of them, or with an error none."""
         operation = "ItemMemory.remove"
         names = checked_labels(operation, labels)
-        ids = self._ids_of(operation, names)
-        if repeated(names):
-            raise ValueError(f"{operation}: {repeated(names)[0]!r} is given twice")
-        if not names:
-            return
-        self._backend.remove(ids.sort().values)
-        for name in names:
-            del self._names[self._ids.pop(name)]
-        self._removed |= {number for number in ids.tolist() if number < self._manifest.next_id}
+        with self._lock:
+            before = self._state
+            ids = _ids_of(before, operation, names)
+            if repeated(names):
+                raise ValueError(f"{operation}: {repeated(names)[0]!r} is given twice")
+            if not names:
+                return
+            backend = _to_change(before.backend)
+            after = before._replace(labels=before.labels.removed(names), backend=backend)
+            try:
+                backend.remove(ids.sort().values)
+                self._state = after
+            except BaseException:
+                if backend is before.backend and len(backend) == len(after.labels):
+                    self._state = after  # the items are removed, whatever came afterwards
+                raise
 
     def vectors(self, labels: str | Iterable[str]) -> Tensor:
         """The hypervectors of some labels, on the CPU, as they are kept: with narrow storage rounded.
@@ -200,18 +276,16 @@ class ItemMemory:
         output: ``(n, dim, m, m)``
         """
         operation = "ItemMemory.vectors"
-        ids = self._ids_of(operation, checked_labels(operation, labels))
+        names = checked_labels(operation, labels)
+        with self._reading() as state:
+            return self._vectors(state, _ids_of(state, operation, names))
+
+    def _vectors(self, state: _State, ids: Tensor) -> Tensor:
         if not len(ids):
             return self.space.empty(0)
         ascending, places = torch.unique(ids, return_inverse=True)
-        rows = unpack(self._backend.stored(ascending), self.space.dtype.to_real())
+        rows = unpack(state.backend.stored(ascending), self.space.dtype.to_real())
         return torch.view_as_complex(rows[places].reshape(-1, *self.space.shape, 2))
-
-    def _ids_of(self, operation: str, names: list[str]) -> Tensor:
-        for name in names:
-            if name not in self._ids:
-                raise KeyError(f"{operation}: {name!r} is not among the {len(self)} labels of this memory")
-        return torch.tensor([self._ids[name] for name in names], dtype=torch.int64)
 
     def cleanup(self, queries: Tensor | Hypervector, k: int = 1) -> Cleanup:
         """The k items most similar to each query, most similar first; of equal scores the item added first.
@@ -243,26 +317,28 @@ class ItemMemory:
         torch.Size([2, 2])
         """
         operation = "ItemMemory.cleanup"
-        k = min(check_integer(operation, "k", k, least=1), len(self))
-        queries = self.space.check(queries, operation)
-        shape = (*queries.shape[:-3], k)
-        real = self.space.dtype.to_real()
+        k = check_integer(operation, "k", k, least=1)
+        queries = self._checked_queries(operation, queries)
         rows = as_rows(operation, "queries", queries)
+        with self._reading() as state:
+            found, scores = self._search(state, operation, rows, k)
+            shape = (*queries.shape[:-3], scores.shape[-1])
+            labels = np.empty(found.numel(), dtype=object)
+            labels[:] = _labels_of(state, operation, found)
+        real = self.space.dtype.to_real()
+        return Cleanup(labels.reshape(shape).tolist(), scores.to(queries.device, real).reshape(shape))
+
+    def _checked_queries(self, operation: str, queries: Tensor | Hypervector) -> Tensor:
+        check_dense(operation, "queries", queries)
+        return self.space.check(queries, operation)
+
+    def _search(self, state: _State, operation: str, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Ids and scores of the k best items, ``(q, k)``; fewer if there are fewer."""
+        k = min(k, len(state.labels))
         if not len(rows) or not k:
-            return Cleanup(
-                np.empty(shape, dtype=object).tolist(), torch.empty(shape, dtype=real, device=queries.device)
-            )
-        products, ids = self._backend.search(rows, k)
-        labels = np.empty(ids.numel(), dtype=object)
-        try:
-            labels[:] = [self._names[number] for number in ids.flatten().tolist()]
-        except KeyError as error:
-            raise RuntimeError(
-                f"{operation}: the backend found id {error}, which is none of this memory's {len(self)} items; another "
-                f"program changed what it holds. Make the ItemMemory again"
-            ) from None
-        scores = (products / (self.space.m * self.space.dim)).to(queries.device, real)
-        return Cleanup(labels.reshape(shape).tolist(), scores.reshape(shape))
+            return torch.empty(len(rows), k, dtype=torch.int64), torch.empty(len(rows), k)
+        products, ids = state.backend.search(rows, k)
+        return ids, products / (self.space.m * self.space.dim)
 
     def match(self, queries: Tensor | Hypervector, *, level: float = LEVEL) -> Match | list[Match]:
         r"""The best item for each query, and how sure that is: see :class:`Match`.
@@ -285,38 +361,40 @@ class ItemMemory:
         Match('Ada', score=0.997, margin=0.493, confident=True)
         """
         operation = "ItemMemory.match"
-        queries = self.space.check(queries, operation)
-        if queries.ndim > 4 or not len(self):
-            raise ValueError(
-                f"{operation}: needs a memory that is not empty and queries of shape (n, dim, m, m) or (dim, m, m); "
-                f"got {describe(queries)} and {len(self)} items"
-            )
-        batch = queries.reshape(-1, *self.space.shape)
-        labels, scores = self.cleanup(batch, k=2)
+        queries = self._checked_queries(operation, queries)
+        with self._reading() as state:
+            if queries.ndim > 4 or not len(state.labels):
+                raise ValueError(
+                    f"{operation}: needs a memory that is not empty and queries of shape (n, dim, m, m) or "
+                    f"(dim, m, m); got {describe(queries)} and {len(state.labels)} items"
+                )
+            batch = queries.reshape(-1, *self.space.shape)
+            ids, scores = self._search(state, operation, as_rows(operation, "queries", batch), 2)
+            names = _labels_of(state, operation, ids)
+            parts = self._energies(state, ids.cpu())
+        labels = [names[start : start + ids.shape[1]] for start in range(0, len(names), ids.shape[1])]
         load = algebra.similarity(batch, batch).double().cpu()[:, None]
-        parts = self._energies(labels).reshape(scores.shape)
         expected = expected_score(load, parts)
         noise = answer_noise(self.space, load, candidate_energy=parts).amax(dim=1)
-        scores = scores.double().cpu()
+        scores = scores.to(self.space.dtype.to_real()).double().cpu()
         order = (scores - expected).argsort(dim=1, descending=True, stable=True)
         matches = make_matches(
             [[row[place] for place in places] for row, places in zip(labels, order.tolist(), strict=True)],
             scores.gather(1, order),
-            candidates=len(self),
+            candidates=len(state.labels),
             noise=noise,
             level=level,
             expected=expected.gather(1, order),
         )
         return matches[0] if queries.ndim == 3 else matches
 
-    def _energies(self, labels: list[list[str]]) -> Tensor:
+    def _energies(self, state: _State, ids: Tensor) -> Tensor:
         """How much is bundled in each of these items; 1 for what is an atom but for rounding."""
-        names = list(dict.fromkeys(itertools.chain.from_iterable(labels)))
+        different, places = torch.unique(ids, return_inverse=True)
         step = rows_per_chunk(2 * self.space.total_dim, 1)
-        parts = [self.vectors(names[start : start + step]) for start in range(0, len(names), step)]
+        parts = [self._vectors(state, some) for some in different.split(step)]
         energies = torch.cat([torch.empty(0), *(algebra.similarity(x, x) for x in parts)]).double()
-        found = dict(zip(names, torch.where(energies < _ATOM, 1.0, energies).tolist(), strict=True))
-        return torch.tensor([[found[name] for name in row] for row in labels], dtype=torch.float64)
+        return torch.where(energies < _ATOM, 1.0, energies)[places]
 
     def save(self, path: PathLike, *, about: dict[str, Any] | None = None) -> None:
         """Write all items to one safetensors file, complete or not at all. When this returns they are on the disk.
@@ -334,12 +412,14 @@ class ItemMemory:
         >>> ItemMemory.load(path)
         ItemMemory(2 items, float32, TorchBackend, Space(dim=100, m=2, seed=0))
         """
-        self.about = self.about if about is None else _checked_note(about)
-        self._write(path, self._ids)
+        note = self.about if about is None else _checked_note(about)
+        with self._reading() as state:
+            self._write(state, path, state.labels.since(0), note)
+        self.about = note
 
-    def _write(self, path: PathLike, items: dict[str, int]) -> str:
+    def _write(self, state: _State, path: PathLike, items: dict[str, int], about: dict[str, Any] | None) -> str:
         step = rows_per_chunk(2 * self.space.total_dim, 1)
-        return write_segment(path, self.space, self.storage, items, self._backend.stored, step=step, about=self.about)
+        return write_segment(path, self.space, self.storage, items, state.backend.stored, step=step, about=about)
 
     def commit(self, folder: PathLike | None = None) -> None:
         """Write what was added and removed since the last time to a folder. When this returns it is on the disk.
@@ -359,34 +439,43 @@ class ItemMemory:
         >>> ItemMemory.open(folder).labels
         ['a', 'b', 'c']
         """
-        if folder is None and self._folder is None:
-            raise ValueError("ItemMemory.commit: name a folder; this memory was not committed to one before")
-        path = self._folder if folder is None or self._folder == _real(folder) else _real(folder)
-        assert path is not None
-        path.mkdir(parents=True, exist_ok=True)
-        with writing(path):
-            known = self._manifest if path == self._folder else Manifest()
-            found = read_manifest(path)
-            if (found or Manifest()) != known:
-                raise ValueError(
-                    f"ItemMemory.commit: {str(path)!r} holds other items than this memory knows of: another process "
-                    f"wrote to it, or it is another memory's. Read it with ItemMemory.open, or choose a new folder"
-                )
-            removed = self._removed if path == self._folder else set()
-            if found is not None and self._next_id == known.next_id and removed == known.removed:
-                return
-            manifest, kept = update(
-                path, known, removed=removed, next_id=self._next_id, since=self._since, write=self._write
-            )
-        if isinstance(self._backend, TorchBackend) and self._backend.segments:  # map what was in memory, too
-            new = [Segment(path / entry.name) for entry in manifest.entries[kept:]]
-            self._backend.map([*self._backend.segments[:kept], *new])
-        self._folder, self._manifest, self._removed = path, manifest, set(manifest.removed)
+        with self._lock:
+            last = self._state.commit.folder
+            if folder is None and last is None:
+                raise ValueError("ItemMemory.commit: name a folder; this memory was not committed to one before")
+            path = last if folder is None or last == _real(folder) else _real(folder)
+            assert path is not None
+            path.mkdir(parents=True, exist_ok=True)
+            with writing(path):
+                self._write_to(path)
 
-    def _since(self, first: int) -> dict[str, int]:
-        """Items from an id on."""
-        late = itertools.takewhile(lambda item: item[1] >= first, reversed(self._ids.items()))
-        return dict(reversed(list(late)))
+    def _write_to(self, path: Path) -> None:
+        """Write changes to a folder; the caller holds the lock of the memory and that of the folder."""
+        found = read_manifest(path)
+        if found is not None and (path, found) == self._attempt[:2]:
+            # The last commit was interrupted after it had taken effect on the disk.
+            self._state = self._state._replace(commit=self._attempt)
+        state = self._state
+        known = state.commit if path == state.commit.folder else _Commit()
+        if (found or Manifest()) != known.manifest:
+            raise ValueError(
+                f"ItemMemory.commit: {str(path)!r} holds other items than this memory knows of: another process "
+                f"wrote to it, or it is another memory's. Read it with ItemMemory.open, or choose a new folder"
+            )
+        removed = known.manifest.removed.union(known.labels.missing_from(state.labels))
+        if found is not None and state.next_id == found.next_id and removed == found.removed:
+            return
+        manifest = write_items(
+            path,
+            known.manifest,
+            removed=removed,
+            next_id=state.next_id,
+            since=state.labels.since,
+            write=lambda target, items: self._write(state, target, items, self.about),
+        )
+        self._attempt = _Commit(path, manifest, state.labels)
+        write_manifest(path, manifest)
+        self._state = state._replace(commit=self._attempt, backend=_mapped(state.backend, path, manifest))
 
     @classmethod
     def load(
@@ -422,14 +511,14 @@ class ItemMemory:
         memory = cls(segments[0].space, storage=storage, backend=backend, device=device, uri=uri, timeout=timeout)
         if len(memory):
             raise ValueError(f"ItemMemory.load: the backend holds {len(memory)} items already; give an empty one")
+        read_labels(segments, manifest.removed)  # raises for a label that two items have
         step = rows_per_chunk(2 * memory.space.total_dim, 1)
         same = memory.storage == segments[0].storage
-        shift = memory._next_id  # a collection of Milvus that was emptied does not use its ids again
+        shift = memory._state.next_id  # a collection of Milvus that was emptied does not use its ids again
         try:
             for ids, names, stored in read_rows(segments, manifest.removed, step):
                 rows = stored if same else pack(unpack(stored, torch.float32), memory.storage)
-                memory._backend.add(ids + shift, names, rows)
-                memory._know(names, ids + shift)
+                memory._add(names, rows, ids + shift)
         except BaseException:
             with suppress(ConnectionError, RuntimeError):  # then the error that is under way says more
                 memory.remove(memory.labels)  # a backend that outlives the program must not keep half of a file
@@ -455,12 +544,12 @@ class ItemMemory:
         """
         manifest, segments = _read(path, space)
         memory = cls(segments[0].space, storage=segments[0].storage, device=device)
-        assert isinstance(memory._backend, TorchBackend)
-        memory._backend.map(segments)
-        for segment in segments:
-            if segment.count:
-                memory._know(segment.labels, segment.ids)
-        memory.remove([memory._names[number] for number in sorted(manifest.removed)])
+        labels = read_labels(segments, manifest.removed)
+        backend = _to_change(memory._state.backend)
+        assert isinstance(backend, TorchBackend)
+        backend.map(segments, manifest.removed)
+        next_id = max((int(segment.ids[-1]) + 1 for segment in segments if segment.count), default=0)
+        memory._state = memory._state._replace(labels=labels, backend=backend, next_id=next_id)
         memory._belongs_to(path, manifest, segments)
         return memory
 
@@ -468,15 +557,53 @@ class ItemMemory:
         """Remember the folder that this memory was read from, to commit to it, and what the file says."""
         self.about = next((s.about for s in reversed(segments) if s.about is not None), None)
         if manifest.entries and self.storage == segments[0].storage:
-            self._folder, self._manifest, self._removed = _real(path), manifest, set(manifest.removed)
-            self._next_id = manifest.next_id
+            commit = _Commit(_real(path), manifest, self._state.labels)
+            self._state = self._state._replace(commit=commit, next_id=manifest.next_id)
 
     def verify(self) -> None:
         """Read all items that are in files and compare them with their checksums; raises ValueError for damage."""
-        if isinstance(self._backend, TorchBackend):
-            for segment in self._backend.segments:
+        backend = self._state.backend
+        if isinstance(backend, TorchBackend):
+            for segment in backend.segments:
                 for _ in segment.chunks(rows_per_chunk(2 * self.space.total_dim, 1)):
                     pass
+
+
+def _to_change(backend: Backend) -> Backend:
+    """The backend to make a change in: one that readers do not see yet, if it can give one."""
+    return backend.snapshot() if isinstance(backend, TorchBackend) else backend
+
+
+def _mapped(backend: Backend, folder: Path, manifest: Manifest) -> Backend:
+    """The backend of an opened memory with the files of its folder instead of rows in memory; others as they are."""
+    if not isinstance(backend, TorchBackend) or not backend.segments:
+        return backend
+    opened = {(segment.path.name, segment.checksum): segment for segment in backend.segments}
+    entries = manifest.entries
+    segments = [opened.get((entry.name, entry.sha256)) or open_entry(folder, entry) for entry in entries]
+    after = backend.snapshot()
+    after.map(segments, manifest.removed)
+    return after
+
+
+def _ids_of(state: _State, operation: str, names: list[str]) -> Tensor:
+    ids = []
+    for name in names:
+        number = state.labels.find(name)
+        if number is None:
+            raise KeyError(f"{operation}: {name!r} is not among the {len(state.labels)} labels of this memory")
+        ids.append(number)
+    return torch.tensor(ids, dtype=torch.int64)
+
+
+def _labels_of(state: _State, operation: str, ids: Tensor) -> list[str]:
+    try:
+        return [state.labels.name_of(number) for number in ids.flatten().tolist()]
+    except KeyError as error:
+        raise RuntimeError(
+            f"{operation}: the backend found id {error}, which is none of this memory's {len(state.labels)} items; "
+            f"another program changed what it holds. Make the ItemMemory again"
+        ) from None
 
 
 def _read(path: PathLike, space: Space | None) -> tuple[Manifest, list[Segment]]:
@@ -493,7 +620,7 @@ def _checked_note(about: Any) -> dict[str, Any]:
         if not isinstance(about, dict):
             raise TypeError("not a dict")
         json.dumps(about, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"ItemMemory.save: about must be a JSON object, got {describe(about)} ({error})") from error
     return about
 

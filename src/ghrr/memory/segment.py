@@ -21,8 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr._checks import check_choice
 from ghrr.files import _as_stored, _describe_space, _rebuild_space, atomic_write
 from ghrr.memory.storage import DTYPES, Stored, steps
+from ghrr.memory.untrusted import UNREADABLE, check_fields, check_regular, check_type, parse_json, reason_of
 from ghrr.space import Space
 
 FORMAT = "ghrr-items"
@@ -31,8 +33,10 @@ _NAMES = {"float32": "F32", "float64": "F64", "bfloat16": "BF16", "float16": "F1
 _ROTATION = "space.rotation"
 _LONGEST_HEADER = 1 << 20
 _NO_DIGEST = "0" * 64
-# What parsing a file can raise that is damaged, or was made to do harm.
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError, OverflowError)
+_DTYPES = {"I64": torch.int64, "F32": torch.float32, "F64": torch.float64}
+_HEADER = {"format": str, "version": int, "space": dict, "storage": str, "items": int, "labels": int, "about": int}
+_METADATA = {"ghrr": str, "sha256": str, "items_sha256": str}
+_TENSOR = {"dtype": str, "shape": list, "data_offsets": list}
 
 Table = dict[str, dict[str, Any]]
 
@@ -132,7 +136,10 @@ def _header(text: str, table: Table, small: str, large: str) -> bytes:
 
 
 class Segment:
-    """A file of items, open for reading. It stays readable when another file takes its name.
+    """A file of items, open for reading. It never changes.
+
+    It stays readable when another file takes its name. A copy in the same process is the same object. A pickled
+    segment opens its path again, and raises if another file is there now.
 
     Parameters
     ----------
@@ -148,97 +155,138 @@ class Segment:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        try:
-            self._file = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise FileNotFoundError(f"ItemMemory: {str(path)!r}: no such file") from None
+        self.path = Path(os.path.abspath(path))  # the folder may be another one when a pickled segment is read
+        check_regular(path)
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         weakref.finalize(self, os.close, self._file)
         try:
+            self._identity = _identity(self._file)
             self._parse()
         except (*UNREADABLE, OSError) as error:
-            reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
-            raise ValueError(f"ItemMemory: {str(path)!r}: {reason:.500}") from error
-        self.alive = torch.ones(self.count, dtype=torch.bool)
-        self.dead = 0
+            raise ValueError(f"ItemMemory: {str(path)!r}: {reason_of(error)}") from error
+        self._finite = 0  # so many rows, from the first on, are known to be finite
+
+    def __copy__(self) -> Segment:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Segment:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str, str, str], Segment], tuple[str, str, str]]:
+        return _reopen, (str(self.path), self.checksum, self._items_checksum)
 
     def _parse(self) -> None:
-        header = self._read_header()
-        metadata = header.pop("__metadata__", None)
-        if not isinstance(metadata, dict) or "ghrr" not in metadata:
-            raise ValueError("a safetensors file, but not one that ItemMemory wrote")
-        stored = json.loads(metadata["ghrr"])
+        metadata = self._read_header()
+        stored = parse_json(metadata["ghrr"], "header")
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise ValueError("a safetensors file, but not one that ItemMemory wrote")
         if stored.get("version") != VERSION:
             raise ValueError(
                 f"format version {stored.get('version')!r}, this ghrr reads {VERSION}; use the version that wrote it"
             )
+        check_fields("header", stored, _HEADER)
+        check_choice("header", "storage", stored["storage"], tuple(DTYPES))
         self.count, self.storage = int(stored["items"]), str(stored["storage"])
-        self.checksum, self._items_checksum = str(metadata["sha256"]), str(metadata["items_sha256"])
-        self._table = header
+        self.checksum, self._items_checksum = metadata["sha256"], metadata["items_sha256"]
+        rotation = {_ROTATION: self._tensor(_ROTATION)} if _ROTATION in self._table else {}
+        self.space = _rebuild_space(stored["space"], rotation)
+        if self._table != _table(self.space, self.storage, self.count, stored["labels"], stored["about"]):
+            raise ValueError("the list of its tensors does not fit the space and number of its items")
         small = hashlib.sha256(metadata["ghrr"].encode())
-        parts = {name: self._bytes_of(name) for name in header if name != "items"}
-        for content in parts.values():
-            small.update(content)
+        for name in self._table:
+            if name != "items":
+                small.update(self._bytes_of(name))
         if small.hexdigest() != self.checksum:
             raise ValueError("the content does not match its checksum: the file was damaged or changed")
-        rotation = {_ROTATION: self._tensor(_ROTATION)} if _ROTATION in header else {}
-        self.space = _rebuild_space(stored["space"], rotation)
-        if header != _table(self.space, self.storage, self.count, int(stored["labels"]), int(stored["about"])):
-            raise ValueError("the list of its tensors does not fit the space and number of its items")
         self.ids = self._tensor("ids")
-        self.labels: list[str] = json.loads(parts["labels"])
-        self.about: dict[str, Any] | None = json.loads(parts["about"]) if parts["about"] else None
+        self.labels: list[str] = parse_json(self._bytes_of("labels"), "labels")
+        self.about: dict[str, Any] | None = parse_json(self._bytes_of("about") or b"null", "about")
         self._scales = self._tensor("scales") if self.storage == "int8" else None
-        if len(self.labels) != self.count or bool((self.ids.diff() <= 0).any()):
-            raise ValueError(f"holds {self.count} items but {len(self.labels)} labels, or ids that do not ascend")
+        self._check_content()
+
+    def _check_content(self) -> None:
+        """Raise for content that fits its checksum but that no memory writes."""
+        check_type("labels", self.labels, list)
+        for label in self.labels:
+            check_type("a label", label, str)
+        "".join(self.labels).encode()  # raises for text that is no Unicode
+        if len(self.labels) != self.count or len(set(self.labels)) != self.count:
+            raise ValueError(f"needs {self.count} different labels, got {len(self.labels)}, some of which may repeat")
+        if self.count and (int(self.ids[0]) < 0 or bool((self.ids.diff() <= 0).any())):
+            raise ValueError("ids must be at least 0 and ascend")
+        if self.about is not None:
+            check_type("about", self.about, dict)
+        if self._scales is not None and not bool((torch.isfinite(self._scales) & (self._scales >= 0)).all()):
+            raise ValueError("scales must be finite and at least 0")
 
     def _read_header(self) -> dict[str, Any]:
-        size = os.fstat(self._file).st_size
+        """Return the metadata; the list of tensors, all of which lie inside the file, becomes ``_table``."""
+        size = self._identity[2]
         start = os.pread(self._file, 8, 0)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         if not 2 <= length <= min(size - 8, _LONGEST_HEADER):
             raise ValueError("not a file of items: cut short, or of another kind")
+        self._start = 8 + length
         try:
-            header = json.loads(os.pread(self._file, length, 8))
-            spans = [entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"]
-            end = 8 + length + max(end for _, end in spans)
-            if not all(0 <= first <= last for first, last in spans):
-                raise ValueError(f"offsets {spans}")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError("not a file of items: cut short, or of another kind") from error
+            self._table: Table = parse_json(os.pread(self._file, length, 8), "header")
+            metadata = self._table.pop("__metadata__", None)
+            for name, entry in self._table.items():
+                first, last = check_fields(name, entry, _TENSOR)["data_offsets"]
+                check_type(f"{name}: data_offsets", first, int)
+                check_type(f"{name}: data_offsets", last, int)
+                if first > last:
+                    raise ValueError(f"{name}: data_offsets must ascend, got {first} and {last}")
+        except UNREADABLE as error:
+            raise ValueError(f"not a file of items: cut short, or of another kind ({reason_of(error)})") from error
+        end = self._start + max((entry["data_offsets"][1] for entry in self._table.values()), default=0)
         if end != size:
             raise ValueError(f"cut short: its header asks for {end} bytes, there are {size}")
-        self._start = 8 + length
-        return dict(header)
+        if not isinstance(metadata, dict) or metadata.keys() != _METADATA.keys():
+            raise ValueError("a safetensors file, but not one that ItemMemory wrote")
+        return check_fields("metadata", metadata, _METADATA)
 
-    def _bytes_of(self, name: str) -> bytes:
-        start, end = self._table[name]["data_offsets"]
-        return os.pread(self._file, end - start, self._start + start)
+    def _bytes_of(self, name: str) -> bytearray:
+        first, last = self._table[name]["data_offsets"]
+        content = bytearray(last - first)
+        done = 0
+        while done < len(content):  # the system reads 2 GiB at a time at most
+            read = os.preadv(self._file, [memoryview(content)[done:]], self._start + first + done)
+            if not read:
+                raise ValueError("cut short while it was read")
+            done += read
+        return content
 
     def _tensor(self, name: str) -> Tensor:
         entry = self._table[name]
-        dtype = {"I64": torch.int64, "F32": torch.float32, "F64": torch.float64}[entry["dtype"]]
-        content = bytearray(self._bytes_of(name))
+        content, dtype = self._bytes_of(name), _DTYPES[entry["dtype"]]
         return (torch.frombuffer(content, dtype=dtype) if content else torch.empty(0, dtype=dtype)).view(entry["shape"])
-
-    def remove(self, places: Tensor) -> None:
-        """Leave out rows from now on; the file stays as it is."""
-        self.alive[places] = False
-        self.dead += len(places)
 
     def read(self, places: slice | Tensor) -> Stored:
         """Some rows as they are kept: those of a slice as a view into the file, others as a copy."""
         if isinstance(places, slice):
-            return self._window(places)
+            stored = self._window(places)
+            if places.stop > self._finite:
+                self._check_finite(stored)
+                self._finite = places.stop if places.start <= self._finite else self._finite
+            return stored
         first, last = int(places.min()), int(places.max()) + 1
         if last - first <= 2 * len(places):
-            return self._window(slice(first, last)).take(places - first)
-        rows = [self._window(slice(place, place + 1)).numbers.clone() for place in places.tolist()]
-        return Stored(torch.cat(rows), None if self._scales is None else self._scales[places])
+            stored = self._window(slice(first, last)).take(places - first)
+        else:
+            rows = [self._window(slice(place, place + 1)).numbers.clone() for place in places.tolist()]
+            stored = Stored(torch.cat(rows), None if self._scales is None else self._scales[places])
+        self._check_finite(stored)
+        return stored
+
+    def _check_finite(self, stored: Stored) -> None:
+        if not torch.isfinite(stored.numbers).all():
+            raise ValueError(
+                f"ItemMemory: {str(self.path)!r}: holds NaN or infinity, which ItemMemory does not write: the file was "
+                f"damaged or changed"
+            )
 
     def _window(self, some: slice) -> Stored:
+        self._check_unchanged()
         width, dtype = 2 * self.space.total_dim, DTYPES[self.storage]
         start = self._start + self._table["items"]["data_offsets"][0] + some.start * width * dtype.itemsize
         offset = start - start % mmap.ALLOCATIONGRANULARITY
@@ -249,17 +297,52 @@ class Segment:
         rows = torch.frombuffer(view, dtype=dtype, count=numbers, offset=start - offset).view(-1, width)
         return Stored(rows, None if self._scales is None else self._scales[some])
 
+    def _check_unchanged(self) -> None:
+        """Raise if the open file is not the one that was checked, or was written to since: reading it may crash."""
+        try:
+            unchanged = _identity(self._file) == self._identity
+        except OSError:
+            unchanged = False
+        if not unchanged:
+            raise ValueError(
+                f"ItemMemory: {str(self.path)!r} was written to or closed by other code since it was opened; open the "
+                f"memory again. ItemMemory.save and ItemMemory.commit replace files and are safe"
+            )
+
     def chunks(self, step: int) -> Iterator[tuple[Tensor, Stored]]:
         """All rows with their ids, ``step`` at a time; raises at the end if they do not match their checksum."""
         digest = hashlib.sha256()
         for some in steps(self.count, step):
             stored = self._window(some)
             digest.update(_as_bytes(stored.numbers))
+            self._check_finite(stored)
             yield self.ids[some], stored
         if digest.hexdigest() != self._items_checksum:
             raise ValueError(
                 f"ItemMemory: {str(self.path)!r}: items do not match their checksum: the file was damaged or changed"
             )
+
+
+def _identity(file: int) -> tuple[int, int, int, int]:
+    """What stays the same as long as an open file is one and the same and nobody writes to it."""
+    status = os.fstat(file)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _reopen(path: str, checksum: str, items_checksum: str) -> Segment:
+    """Open the file of a pickled segment."""
+    try:
+        segment = Segment(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"ItemMemory: {path!r}: no such file; a pickled memory that was opened from a file reads that file again"
+        ) from None
+    if (segment.checksum, segment._items_checksum) != (checksum, items_checksum):
+        raise ValueError(
+            f"ItemMemory: {path!r} holds other items than when the memory was pickled: the file was replaced. Open the "
+            f"memory again"
+        )
+    return segment
 
 
 def same_kind(segments: Sequence[Segment]) -> None:

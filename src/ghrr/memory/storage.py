@@ -67,72 +67,54 @@ def unpack(stored: Stored, dtype: torch.dtype) -> Tensor:
 
 
 class Buffer:
-    """Rows in memory, in the order of their ids. Adding one more is amortised O(1): the room doubles when it is full.
+    """Growable array of rows, in the order of their ids. Rows that were written never change.
 
-    Removed rows are marked dead; when fewer than half are alive the dead go, so that removing is amortised O(1) too.
+    Its owner says how many rows are its own: several versions of one table can share a buffer. :meth:`append` writes
+    behind the last row if there is room and no other version did so before; otherwise it copies. The room doubles, so
+    adding a row takes amortised O(1).
+
+    Parameters
+    ----------
+    width, storage, device
+        Numbers per row, how they are kept, and where.
+    room
+        How many rows fit.
     """
 
-    _ids: Tensor
-    _alive: Tensor
-    _rows: Stored
-
-    def __init__(self, width: int, storage: str, device: torch.device) -> None:
+    def __init__(self, width: int, storage: str, device: torch.device, room: int = 0) -> None:
         self.width, self.storage, self.device = width, storage, device
-        self._allocate(0)
-        self.count = 0
-        self.dead = 0
+        self.ids = torch.empty(room, dtype=torch.int64, device=device)
+        scales = torch.empty(room, device=device) if storage == "int8" else None
+        self._rows = Stored(torch.empty(room, width, dtype=DTYPES[storage], device=device), scales)
+        self._used = 0
 
-    def _allocate(self, room: int) -> None:
-        device = self.device
-        self._ids = torch.empty(room, dtype=torch.int64, device=device)
-        self._alive = torch.empty(room, dtype=torch.bool, device=device)
-        scales = torch.empty(room, device=device) if self.storage == "int8" else None
-        self._rows = Stored(torch.empty(room, self.width, dtype=DTYPES[self.storage], device=device), scales)
+    def append(self, count: int, ids: Tensor, stored: Stored) -> Buffer:
+        """Return a buffer with the first ``count`` rows of this one and these rows behind them; it may be this one."""
+        total = count + len(ids)
+        buffer = self
+        if total > len(self.ids) or self._used != count:
+            buffer = self.copy(slice(0, count), max(total, 2 * count))
+        buffer._used = total  # first: what an interrupt leaves behind the last row is not written over, but copied
+        buffer._write(slice(count, total), ids, stored)
+        return buffer
 
-    @property
-    def ids(self) -> Tensor:
-        """Ids of all rows, dead ones too, ascending."""
-        return self._ids[: self.count]
+    def copy(self, places: slice | Tensor, room: int = 0) -> Buffer:
+        """Return a buffer with some of the rows, and room for ``room`` in all."""
+        ids = self.ids[places]
+        buffer = Buffer(self.width, self.storage, self.device, max(room, len(ids)))
+        buffer._used = len(ids)
+        buffer._write(slice(0, len(ids)), ids, self.read(places))
+        return buffer
 
-    @property
-    def alive(self) -> Tensor:
-        """Which rows are not removed."""
-        return self._alive[: self.count]
-
-    def append(self, ids: Tensor, stored: Stored) -> None:
-        """Put rows behind the last; their ids are larger than all before."""
-        self._make_room(self.count + len(ids))
-        new = slice(self.count, self.count + len(ids))
-        self._ids[new] = ids.to(self.device)
-        self._alive[new] = True
-        self._rows.numbers[new] = stored.numbers.to(self.device)
+    def _write(self, places: slice, ids: Tensor, stored: Stored) -> None:
+        self.ids[places] = ids.to(self.device)
+        self._rows.numbers[places] = stored.numbers.to(self.device)
         if self._rows.scales is not None and stored.scales is not None:
-            self._rows.scales[new] = stored.scales.to(self.device)
-        self.count += len(ids)
-
-    def _make_room(self, wanted: int) -> None:
-        if wanted > len(self._ids):
-            self._keep(slice(0, self.count), max(wanted, 2 * len(self._ids)))
-
-    def _keep(self, places: slice | Tensor, room: int) -> None:
-        """Move these rows into new memory of the given room."""
-        ids, alive, rows = self.ids[places], self.alive[places], self.read(places)
-        self._allocate(room)
-        self.count = 0
-        self.append(ids, rows)
-        self._alive[: self.count] = alive
-        self.dead = int((~alive).sum())
-
-    def remove(self, places: Tensor) -> None:
-        """Mark rows as dead."""
-        self._alive[places] = False
-        self.dead += len(places)
-        if self.dead > self.count - self.dead:
-            self._keep(self.alive.nonzero()[:, 0], self.count - self.dead)
+            self._rows.scales[places] = stored.scales.to(self.device)
 
     def read(self, places: slice | Tensor) -> Stored:
-        """Some rows as they are kept."""
-        return self._rows.take(slice(0, self.count)).take(places)
+        """Return some rows as they are kept."""
+        return self._rows.take(places)
 
 
 def steps(count: int, step: int) -> Iterator[slice]:
