@@ -57,6 +57,7 @@ def test_copy_of_an_opened_memory_outlives_the_original(kind: str, tmp_path: Pat
 @pytest.mark.parametrize("backend", ["torch", "faiss"])
 def test_changes_of_a_copy_do_not_show_in_the_original(kind: str, backend: str) -> None:
     memory = ItemMemory(SPACE, NAMES, backend=backend)
+    assert_holds(COPIES[kind](ItemMemory(SPACE, backend=backend)), [])
     memory.remove(NAMES[1])
     left = [name for name in NAMES if name != NAMES[1]]
     other = COPIES[kind](memory)
@@ -76,6 +77,14 @@ def test_opened_memory_with_changes_is_pickled_with_them(tmp_path: Path) -> None
     assert_holds(other, memory.labels)
     other.commit()
     assert_holds(ItemMemory.open(tmp_path), memory.labels)
+
+
+@pytest.mark.parametrize("storage", ["float32", "bfloat16", "float16", "int8"])
+def test_pickle_keeps_every_storage(storage: str) -> None:
+    memory = ItemMemory(SPACE, NAMES, storage=storage)
+    other = pickled(memory)
+    assert other.storage == storage
+    assert torch.equal(other.vectors(NAMES), memory.vectors(NAMES))
 
 
 def test_pickle_of_a_replaced_file_is_refused(tmp_path: Path) -> None:

@@ -31,12 +31,12 @@ class FaissBackend:
         self._index = self._faiss.IndexIDMap2(self._faiss.IndexFlatIP(width))
 
     def __getstate__(self) -> dict[str, Any]:
-        ids = torch.from_numpy(self._faiss.vector_to_array(self._index.id_map)).clone()
-        return {"width": self.width, "ids": ids, "rows": self.stored(ids)}
+        ids = self._faiss.vector_to_array(self._index.id_map)
+        return {"width": self.width, "ids": ids, "rows": self._index.reconstruct_batch(ids)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["width"])  # type: ignore[misc]
-        self.add(state["ids"], (), state["rows"])
+        self._index.add_with_ids(state["rows"], state["ids"])
 
     def __len__(self) -> int:
         return int(self._index.ntotal)

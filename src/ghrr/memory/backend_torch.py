@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.segment import Segment
-from ghrr.memory.storage import Buffer, Stored, steps, working_dtype
+from ghrr.memory.storage import DTYPES, Buffer, Stored, steps, working_dtype
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,25 @@ class TorchBackend:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_parts": tuple(part.compact() for part in self._parts)}
+        *files, last = (part.compact() for part in self._parts)
+        stored = last.source.read(slice(0, last.count)).to(torch.device("cpu"))
+        # As NumPy arrays: tensors that exist for the pickle alone do not reach a process that is being spawned.
+        return {
+            "settings": {"width": self.width, "storage": self.storage, "device": self.device},
+            "files": [(part.source, part.gone.numpy()) for part in files],
+            "ids": last.ids.cpu().numpy(),
+            "numbers": stored.numbers.view(torch.uint8).numpy(),
+            "scales": None if stored.scales is None else stored.scales.numpy(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["settings"])  # type: ignore[misc]
+        files = [Part(s, s.count, torch.from_numpy(gone), int(gone.sum())) for s, gone in state["files"]]
+        self._parts = (*files, *self._parts)
+        if len(state["ids"]):
+            numbers = torch.from_numpy(state["numbers"]).view(DTYPES[self.storage])
+            scales = None if state["scales"] is None else torch.from_numpy(state["scales"])
+            self.add(torch.from_numpy(state["ids"]), (), Stored(numbers, scales))
 
     @property
     def segments(self) -> list[Segment]:
