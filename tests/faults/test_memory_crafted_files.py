@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ghrr import Space
+from ghrr.files import _describe_space
 from ghrr.memory import ItemMemory, segment
 from ghrr.memory.storage import Stored, pack
 
@@ -158,7 +159,7 @@ def write(
     stored = {
         "format": "ghrr-items",
         "version": 1,
-        "space": segment._describe_space(SPACE),
+        "space": _describe_space(SPACE),
         "storage": storage,
         "items": len(ids),
         "labels": len(texts[0]),
@@ -211,7 +212,7 @@ SEGMENTS: dict[str, tuple[dict[str, Any], str]] = {
         "does not fit",
     ),
     "offsets that descend": ({"table": {"ids": {"dtype": "I64", "shape": [4], "data_offsets": [32, 0]}}}, "not a file"),
-    "space of 4 TiB": ({"header": {"space": segment._describe_space(Space(1 << 37, 2))}}, "does not fit"),
+    "space of 4 TiB": ({"header": {"space": _describe_space(Space(1 << 37, 2))}}, "does not fit"),
     "space no object": ({"header": {"space": 3}}, "space must be an object"),
     "storage unknown": ({"header": {"storage": "pickle"}}, "storage must be one of"),
     "one more field": ({"header": {"surprise": 1}}, "expected an object with the fields"),

@@ -153,15 +153,18 @@ def assert_consistent(book: Codebook, *allowed: list[str]) -> None:
     in_another_thread(check)
 
 
-def test_interrupted_codebook() -> None:
-    def prepare() -> Codebook:
-        return Codebook(SPACE, OLD, unseen="add")
+CODEBOOK_CALLS: dict[str, tuple[Callable[[Codebook], object], list[str]]] = {
+    "add": (lambda book: book.add(NEW), OLD + NEW),
+    "encode": (lambda book: book([NEW, ["a", "e"]]), OLD + NEW),
+    "load": (lambda book: book.set_extra_state(["x", "y"]), ["x", "y"]),
+    "move": (lambda book: book.to("cpu"), OLD),
+}
 
-    for act, after in (
-        (lambda book: book.add(NEW), OLD + NEW),
-        (lambda book: book([NEW, ["a", "e"]]), OLD + NEW),
-        (lambda book: book.set_extra_state(["x", "y"]), ["x", "y"]),
-        (lambda book: book.to("cpu"), OLD),
-    ):
-        lines = interrupt_every_line(prepare, act, lambda book, after=after: assert_consistent(book, OLD, after))
-        assert lines > 3
+
+@pytest.mark.parametrize("call", CODEBOOK_CALLS)
+def test_interrupted_codebook(call: str) -> None:
+    act, after = CODEBOOK_CALLS[call]
+    lines = interrupt_every_line(
+        lambda: Codebook(SPACE, OLD, unseen="add"), act, lambda book: assert_consistent(book, OLD, after)
+    )
+    assert lines > 3

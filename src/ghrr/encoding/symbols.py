@@ -21,7 +21,7 @@ class _Table(NamedTuple):
     """The names of a book and their hypervectors. A change makes a new table."""
 
     names: tuple[str, ...]
-    index: dict[str, int]
+    places: dict[str, int]
     vectors: Tensor
 
 
@@ -85,18 +85,18 @@ class Codebook(Encoder):
 
     def _add(self, names: Iterable[str]) -> _Table:
         names = _checked_names(names)
-        if all(name in self._table.index for name in names):
+        if all(name in self._table.places for name in names):
             return self._table
         with self._lock:
             self._table = self._extended(self._table, names)
             return self._table
 
     def _extended(self, table: _Table, names: list[str]) -> _Table:
-        new = [name for name in dict.fromkeys(names) if name not in table.index]
+        new = [name for name in dict.fromkeys(names) if name not in table.places]
         made = self.space.vectors(new, namespace=self.namespace)
-        index = table.index | {name: place for place, name in enumerate(new, len(table.names))}
+        places = table.places | {name: place for place, name in enumerate(new, len(table.names))}
         vectors = torch.cat([table.vectors, made.to(table.vectors.device)])
-        return _Table((*table.names, *new), index, vectors)
+        return _Table((*table.names, *new), places, vectors)
 
     def indices(self, names: Any) -> Tensor:
         """Places of names in the book, as a tensor of the shape of the nested list; unseen names as was chosen."""
@@ -107,13 +107,13 @@ class Codebook(Encoder):
         flat, shape = _flatten(names)
         table = self._add(flat if self.unseen == "add" else [UNKNOWN] if self.unseen == "unknown" else [])
         for name in flat:
-            if name not in table.index and self.unseen == "error":
+            if name not in table.places and self.unseen == "error":
                 raise KeyError(
                     f"Codebook: {name!r} is not among the {len(table.names)} names; add it with .add([{name!r}]), or "
                     f'choose unseen="add" or unseen="unknown"'
                 )
-        unknown = table.index.get(UNKNOWN, -1)
-        places = [table.index.get(name, unknown) for name in flat]
+        unknown = table.places.get(UNKNOWN, -1)
+        places = [table.places.get(name, unknown) for name in flat]
         return torch.tensor(places, dtype=torch.long, device=table.vectors.device).reshape(shape), table
 
     def forward(self, names: Any) -> Tensor:
