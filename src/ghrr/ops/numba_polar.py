@@ -239,7 +239,7 @@ def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
 def _load_scaled(  # noqa: PLR0917
     m: int, first: int, count: int, source: Reals, x: Doubles, size: Doubles
 ) -> None:  # pragma: no cover
-    """Fill the buffer with slots divided by the sum of their absolute values, which is written to ``size``."""
+    """Fill the buffer with slots, and ``size`` with sums of absolute values, by which they are divided if need be."""
     load(m, first, count, source, x)
     rows = x.reshape(2 * m * m, x.shape[-1])
     for i in range(x.shape[-1]):
@@ -247,6 +247,8 @@ def _load_scaled(  # noqa: PLR0917
         for n in range(2 * m * m):
             total += abs(rows[n, i])
         size[i] = total
+    if source.itemsize == 4:
+        return  # no power of a single precision number that is used here leaves the range of double precision
     for n in range(2 * m * m):
         for i in range(x.shape[-1]):
             rows[n, i] /= size[i]
