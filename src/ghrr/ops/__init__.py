@@ -28,11 +28,9 @@ __all__ = [
     "in_use",
     "multibind",
     "pairwise_similarity",
-    "polar",
     "power",
     "shift",
     "similarity",
-    "unitary_power",
 ]
 
 
