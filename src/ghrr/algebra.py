@@ -343,7 +343,7 @@ def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     if isinstance(given, numbers.Integral) and given is not True and given is not False:
         whole = int(given)
         if abs(whole) > LARGEST_EXPONENT:
-            raise ValueError(_too_large(operation, given))
+            raise ValueError(_too_large(operation, whole))
         if whole < 0:
             _check_invertible(operation, a)
         return ops.power(a, whole)

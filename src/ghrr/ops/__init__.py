@@ -28,11 +28,9 @@ __all__ = [
     "in_use",
     "multibind",
     "pairwise_similarity",
-    "polar",
     "power",
     "shift",
     "similarity",
-    "unitary_power",
 ]
 
 
@@ -149,7 +147,7 @@ def polar(x: Tensor) -> Tensor:
     """The unitary matrix nearest to each slot."""
     if choice.chosen() == "reference":
         return reference.polar(x)
-    return _polar_factor(x) if choice.is_plain(x) else torch_backend.polar(x, _polar_factor)
+    return _polar_factor(x) if choice.is_plain(x) else torch_polar.polar(x, _polar_factor)
 
 
 def _polar_factor(x: Tensor) -> Tensor:

@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ghrr.ops import pairs, torch_power
-from ghrr.ops.torch_polar import polar  # noqa: F401 (an operation of this backend)
+from ghrr.ops import pairs, torch_polar, torch_power
 
 # bind_bundle and bind_bags gather their operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
 _CHUNK_NUMBERS = 1 << 19
@@ -217,6 +216,10 @@ def fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
     if like.device.type != "cpu" or torch.are_deterministic_algorithms_enabled():  # these fill new memory with NaN
         return like.new_empty(shape)
     return torch.from_numpy(np.empty(shape, dtype=str(like.dtype).removeprefix("torch.")))
+
+
+def polar(x: Tensor) -> Tensor:
+    return torch_polar.polar(x)
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
