@@ -28,6 +28,18 @@ def describe(x: object) -> str:
     return f"{type(x).__name__} {x!r}"[:120]
 
 
+def install_hint(extra: str) -> str:
+    """Return the commands that install an extra, for a released package and for a checkout.
+
+    Examples
+    --------
+    >>> from ghrr._checks import install_hint
+    >>> install_hint("fast")
+    "pip install 'ghrr[fast]' or, from a checkout, pip install -e '.[fast]'"
+    """
+    return f"pip install 'ghrr[{extra}]' or, from a checkout, pip install -e '.[{extra}]'"
+
+
 class TensorInSpace:
     """Base class of :class:`ghrr.Hypervector`: a tensor with its space, which checks replace by the tensor."""
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ghrr._extras import install_hint
+from ghrr._checks import install_hint
 
 console = Console()
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ghrr._extras import install_hint
+from ghrr._checks import install_hint
 from ghrr.files import atomic_write
 
 

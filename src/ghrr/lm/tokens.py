@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr._checks import check_integer, describe
-from ghrr._extras import install_hint
+from ghrr._checks import check_integer, describe, install_hint
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

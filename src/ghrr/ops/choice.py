@@ -20,8 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice
-from ghrr._extras import install_hint
+from ghrr._checks import check_choice, install_hint
 from ghrr.ops import numba_backend, reference, torch_backend
 
 NAMES = ("auto", "torch", "numba", "triton", "reference")
