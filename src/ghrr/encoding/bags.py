@@ -40,6 +40,7 @@ def bind_rows(  # noqa: PLR0917 (two tables, their rows, and where sums start)
     """
     if not shifted:
         return ops.bind_bags(keys, values, key_rows, value_rows, starts)
-    first = ops.bind_bags(keys[:, :1], values[:, -1:], key_rows, value_rows, starts)
+    first = ops.bind(keys[key_rows, :1], values[value_rows, -1:])  # one slot: the pairs may exist
+    sums = torch.repeat_interleave(starts.diff())
     others = ops.bind_bags(keys[:, 1:], values[:, :-1], key_rows, value_rows, starts)
-    return torch.cat([first, others], dim=1)
+    return torch.cat([first.new_zeros((len(others), *first.shape[1:])).index_add_(0, sums, first), others], dim=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +15,8 @@ from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
 from ghrr.encoding.powers import Powers
 from ghrr.space import Space
+
+_CHUNK_NUMBERS = 1 << 19  # complex numbers in the products of n-grams at a time: 4 MiB in complex64, which stay in cache
 
 
 class Sequence(Encoder):
@@ -47,7 +51,7 @@ class Sequence(Encoder):
         super().__init__()
         self.space = space
         self.positions = PowerPositions(space, name=name)
-        self._powers = Powers()
+        self.powers = Powers()
 
     def forward(self, items: Tensor) -> Tensor:
         """Encode sequences along the item axis."""
@@ -57,7 +61,7 @@ class Sequence(Encoder):
         self.space.check(items, operation)
         if self.positions.base.requires_grad:
             return bind_bundle(self.positions(torch.arange(items.shape[-4], device=items.device)), items)
-        return self._powers.bundle(self.positions.base, items)
+        return self.powers.bundle(self.positions.base, items)
 
     def keys(self, index: int | Tensor) -> Tensor:
         """Return :math:`R^t` for indices: ``(*)`` to ``(*, dim, m, m)``. Indices may be any real numbers."""
@@ -65,7 +69,7 @@ class Sequence(Encoder):
         if self.positions.base.requires_grad or not whole or bool((torch.as_tensor(index) < 0).any()):
             positions: Tensor = self.positions(index)
             return positions
-        return self._powers(self.positions.base, torch.as_tensor(index))
+        return self.powers(self.positions.base, torch.as_tensor(index))
 
     def item(self, x: Tensor, index: int | Tensor) -> Tensor:
         """Return the noisy elements at indices: ``(*batch, dim, m, m)`` to ``(*batch, *index, dim, m, m)``."""
@@ -152,12 +156,17 @@ class NGrams(Encoder):
 
     def _bundle(self, items: Tensor, step: int) -> Tensor:
         """The bundle of n-grams; the n - 1 slots to which a shift by ``step`` per factor brings nothing are left out."""
-        count, width = items.shape[-4] - self.n + 1, items.shape[-3] - (self.n - 1) * step
-        starts = [(self.n - 1 - factor) * step for factor in range(self.n)]
-        factors = [items[..., at : at + count, slot : slot + width, :, :] for at, slot in enumerate(starts)]
         if self.n == 1:
             return bundle(items)
-        return bind_bundle(multibind(factors[:-1]), factors[-1])  # the last binding and the bundling in one
+        count, width = items.shape[-4] - self.n + 1, items.shape[-3] - (self.n - 1) * step
+        slots = [(self.n - 1 - factor) * step for factor in range(self.n)]
+        factors = [items[..., at : at + count, slot : slot + width, :, :] for at, slot in enumerate(slots)]
+        if self.n == 2:
+            return bind_bundle(*factors)
+        numbers = max(1, factors[0].numel() // count)
+        chunks = zip(*(factor.split(max(1, _CHUNK_NUMBERS // numbers), dim=-4) for factor in factors), strict=True)
+        # In each chunk the last binding and the bundling are one.
+        return functools.reduce(torch.add, (bind_bundle(multibind(some[:-1]), some[-1]) for some in chunks))
 
     def from_codebook(self, codebook: Tensor, rows: Tensor) -> Tensor:
         """Encode one sequence that is given by rows of a codebook, without gradients.
