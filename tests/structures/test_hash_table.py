@@ -70,8 +70,13 @@ def test_many_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_bound_pair_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sum is made from the rows of the tables; only one slot of shifted pairs is bound by itself."""
     sizes: list[int] = []
-    bound = ops.bind
-    monkeypatch.setattr(ops, "bind", lambda x, y, *sides: sizes.append(x[0].numel()) or bound(x, y, *sides))
+    whole = ops.bind
+
+    def counted(x: torch.Tensor, y: torch.Tensor, *sides: bool) -> torch.Tensor:
+        sizes.append(x[0].numel())
+        return whole(x, y, *sides)
+
+    monkeypatch.setattr(ops, "bind", counted)
     for space in (SPACE, COMMUTING):
         HashTable(space).encode([CAPITALS, {}, {"a": "x", "b": "y", "c": "x"}])
     assert sizes == [1]
@@ -126,7 +131,9 @@ def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None
             table.values.indices(values)
             entries = {f"k{n}": rng.choice(values) for n in range(20)}
             matches = table.get_many(table.encode(entries), list(entries))
-            right += sum(match.confident and match.guess == entries[key] for key, match in zip(entries, matches))
+            right += sum(
+                match.confident and match.guess == entries[key] for key, match in zip(entries, matches, strict=True)
+            )
         return right / 400
 
     error = 4 * math.sqrt(0.05 * 0.95 / 400)

@@ -169,7 +169,7 @@ def test_a_failed_encoding_is_not_remembered() -> None:
 def test_a_file_keeps_names_and_sequences(kind: type[Chain | Sequence], space: Space, tmp_path: Path) -> None:
     model = kind(space)
     own = space.random(generator=space.generator("own"))
-    items = [*WORDS, own]
+    items: list[str | torch.Tensor] = [*WORDS, own]
     model.save(tmp_path / "words.safetensors", {"h": model.encode(items)})
     loaded, vectors = kind.load(tmp_path / "words.safetensors")
     label = model.names.resolve("test", own)
@@ -253,9 +253,7 @@ def test_a_chain_is_read_from_the_front() -> None:
     assert model.next(h, WORDS).unknown
     assert model.next(h, ["be"]).unknown
     assert len(model.decode(h, most=2)) == 2
-    with pytest.raises(
-        IndexError, match=re.escape("Chain.item: nothing is certain at index 5")
-    ):
+    with pytest.raises(IndexError, match=re.escape("Chain.item: nothing is certain at index 5")):
         model.item(h, 5)
 
 

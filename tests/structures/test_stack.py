@@ -116,12 +116,13 @@ def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None
 
     def rate(dim: int) -> float:
         right = 0
-        for seed in range(400):
-            model, rng = Stack(Space(dim, m, seed=seed // 20)), random.Random(seed)
+        for seed in range(20):
+            model, rng = Stack(Space(dim, m, seed=seed)), random.Random(seed)
             model.names.indices(names)
-            items = rng.choices(names, k=20)
-            top = model.peek(model.encode(items))
-            right += top.confident and top.guess == items[-1]
+            for _ in range(20):
+                items = rng.choices(names, k=20)
+                top = model.peek(model.encode(items))
+                right += top.confident and top.guess == items[-1]
         return right / 400
 
     error = 4 * math.sqrt(0.05 * 0.95 / 400)

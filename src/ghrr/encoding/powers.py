@@ -67,7 +67,7 @@ class Powers:
             whole = items.shape[-4] // _BLOCK * _BLOCK
             if items.shape[-4] <= _BLOCK:
                 break
-            blocks = items[..., :whole, :, :, :].unflatten(-4, (-1, _BLOCK))
+            blocks = items[..., :whole, :, :, :].unflatten(-4, (-1, _BLOCK))  # type: ignore[no-untyped-call]
             rest = items[..., whole:, :, :, :]
             items = bind_bundle(table, blocks)
             if rest.shape[-4]:

@@ -16,7 +16,9 @@ from ghrr.encoding.positions import PowerPositions
 from ghrr.encoding.powers import Powers
 from ghrr.space import Space
 
-_CHUNK_NUMBERS = 1 << 19  # complex numbers in the products of n-grams at a time: 4 MiB in complex64, which stay in cache
+_CHUNK_NUMBERS = (
+    1 << 19
+)  # complex numbers in the products of n-grams at a time: 4 MiB in complex64, which stay in cache
 
 
 class Sequence(Encoder):
@@ -82,7 +84,9 @@ class Sequence(Encoder):
         """Return the most similar of ``vectors`` at each index: ``(*batch, dim, m, m)`` to ``(*batch, length)`` rows."""
         length = check_integer("Sequence.read", "length", length, least=0)
         if len(vectors) == 0:
-            raise ValueError("Sequence.read: there are no vectors to choose from, got an empty tensor; give at least one")
+            raise ValueError(
+                "Sequence.read: there are no vectors to choose from, got an empty tensor; give at least one"
+            )
         return pairwise_similarity(self.item(x, torch.arange(length)), vectors).argmax(dim=-1)
 
 
@@ -164,7 +168,7 @@ class NGrams(Encoder):
         if self.n == 2:
             return bind_bundle(*factors)
         numbers = max(1, factors[0].numel() // count)
-        chunks = zip(*(factor.split(max(1, _CHUNK_NUMBERS // numbers), dim=-4) for factor in factors), strict=True)
+        chunks = zip(*(torch.split(x, max(1, _CHUNK_NUMBERS // numbers), dim=-4) for x in factors), strict=True)
         # In each chunk the last binding and the bundling are one.
         return functools.reduce(torch.add, (bind_bundle(multibind(some[:-1]), some[-1]) for some in chunks))
 
@@ -200,6 +204,10 @@ class NGrams(Encoder):
             raise ValueError(
                 f"{operation}: needs a codebook (k, dim, m, m) and at least {self.n} rows of it, got "
                 f"{describe(codebook)} and {describe(rows)}"
+            )
+        if int(rows.min()) < 0 or int(rows.max()) >= len(codebook):
+            raise IndexError(
+                f"{operation}: rows must be from 0 to {len(codebook) - 1}, got {int(rows.min())} to {int(rows.max())}"
             )
         shifted = self._shifts(operation, codebook)
         grams = rows.long().cpu().unfold(0, self.n, 1)

@@ -3,7 +3,8 @@ r"""HashTable: keys to values, read in both directions.
 A table is :math:`\sum_n K_n * V_n`, key on the left. A value is read by unbinding its key from the left, a key by
 unbinding its value from the right. Of n entries the right answer scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. Keys
 and values have different atoms, but a hypervector of your own may be both: for m = 1, where binding commutes, values
-are shifted by one slot, so that {a: b} is not {b: a}.
+are shifted by one slot, so that {a: b} is not {b: a}. For larger m these two keep a similarity of about 1/m²; set
+``permute=True`` if keys and values are the same hypervectors.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class HashTable(Structure):
 
         return smallest_space("HashTable.suggest", rate, m=m, error=error, settings=settings)
 
-    def encode(self, entries: Mapping[Name, Name] | Sequence[Mapping[Name, Name]]) -> Tensor:
+    def encode(self, entries: Mapping[Any, Name] | Sequence[Mapping[Any, Name]]) -> Tensor:
         """Return the hypervector of a dict, or of each of a list of dicts."""
         if isinstance(entries, Mapping):
             return self.encode([entries])[0]

@@ -144,7 +144,8 @@ class Sequence(Structure):
         answer = unbind(x, vector, side="right")
         count = max(1, self._indices_in_use(x))
         scores = torch.cat(
-            [pairwise_similarity(answer, self._keys(part.start, part.stop)) for part in chunks(count, self.space)], dim=1
+            [pairwise_similarity(answer, self._keys(part.start, part.stop)) for part in chunks(count, self.space)],
+            dim=1,
         )
         top = scores.topk(min(2, count))
         noise = answer_noise(self.space, similarity(x, x))
