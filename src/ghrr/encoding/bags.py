@@ -8,7 +8,7 @@ from torch import Tensor
 from ghrr import ops
 
 
-def bind_rows(  # noqa: PLR0917 (two tables, their rows, and where sums start)
+def bind_rows(
     keys: Tensor, values: Tensor, key_rows: Tensor, value_rows: Tensor, starts: Tensor, *, shifted: bool = False
 ) -> Tensor:
     r"""Return sums of keys times values, :math:`\sum_n K_{k_n} * V_{v_n}`, without the bound pairs in memory.
@@ -38,7 +38,7 @@ def bind_rows(  # noqa: PLR0917 (two tables, their rows, and where sums start)
     >>> torch.allclose(sums, ghrr.bind(x[:2], ghrr.shift(x[2])), atol=1e-6)
     True
     """
-    if not shifted:
+    if not shifted or keys.shape[1] == 1:
         return ops.bind_bags(keys, values, key_rows, value_rows, starts)
     first = ops.bind(keys[key_rows, :1], values[value_rows, -1:])  # one slot: the pairs may exist
     sums = torch.repeat_interleave(starts.diff())

@@ -108,18 +108,19 @@ class Powers:
     def _digits(self, base: Tensor, count: int) -> tuple[Tensor, ...]:
         """Tables for exponents below ``count``: at least one."""
         known = self._tables
-        if known is None or known.base is not base or known.version != base._version:
-            known = _Tables(base, base._version, (), _unitary(base))
-        digits, step = known.digits, known.step
+        version = 0 if base.is_inference() else base._version  # changes when base is written to
+        if known is None or known.base is not base or known.version != version:
+            known = _Tables(base, version, (), _unitary(base))
         needed = 1
         while _BLOCK**needed < count:
             needed += 1
-        while len(digits) < needed:
-            powers = _first_powers(step)
-            digits = (*digits, powers.to(base.dtype))
-            step = bind(powers[-1], step)
-        self._tables = _Tables(base, known.version, digits, step)
-        return digits[:needed]
+        with torch.inference_mode(False):  # tables that are kept may be needed for gradients later
+            while len(known.digits) < needed:
+                powers = _first_powers(known.step)
+                digits = (*known.digits, powers.to(base.dtype))
+                known = _Tables(base, version, digits, bind(powers[-1], known.step))
+        self._tables = known
+        return known.digits[:needed]
 
 
 def _unitary(base: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class Sequence(Encoder):
         return unbind(x, key, side="left")
 
     def read(self, x: Tensor, length: int, vectors: Tensor) -> Tensor:
-        """Return the most similar of ``vectors`` at each index: ``(*batch, dim, m, m)`` to ``(*batch, length)`` rows."""
+        """Return the row of the best of ``vectors`` at each index: ``(*batch, dim, m, m)`` to ``(*batch, length)``."""
         length = check_integer("Sequence.read", "length", length, least=0)
         if len(vectors) == 0:
             raise ValueError(
@@ -93,14 +93,14 @@ class Sequence(Encoder):
 class NGrams(Encoder):
     r"""Encode sequences as the bundle of their n-grams: :math:`\sum_t x_t * x_{t+1} * \dots * x_{t+n-1}`.
 
-    The encoding holds which n-grams occur, and how often, not where. The similarity of two texts counts the n-grams that
-    they have in common.
+    The encoding holds which n-grams occur, and how often, not where. The similarity of two texts counts the n-grams
+    that they have in common.
 
     For m = 1, where binding commutes, an n-gram equals its reversal. Then factor j is shifted by j slots,
-    :math:`x_t * \rho(x_{t+1}) * \rho^2(x_{t+2}) * \dots`, which makes all orders independent. For larger m binding alone
-    makes orders different, but a bigram and its reversal keep a similarity of about 1/m². Use ``permute=True`` if n-grams
-    in the wrong order should count as nothing, which is best for telling texts apart; keep the default if products are
-    read back by binding alone.
+    :math:`x_t * \rho(x_{t+1}) * \rho^2(x_{t+2}) * \dots`, which makes all orders independent. For larger m binding
+    alone makes orders different, but an n-gram and its reversal keep a similarity of about 1/m². Use ``permute=True``
+    if n-grams in another order should count as nothing, which is best for comparing texts at small m; from m = 4 on it
+    makes little difference.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class NGrams(Encoder):
         return torch.cat([self._bundle(ends, 1), self._bundle(items, 1)], dim=-3)
 
     def _bundle(self, items: Tensor, step: int) -> Tensor:
-        """The bundle of n-grams; the n - 1 slots to which a shift by ``step`` per factor brings nothing are left out."""
+        """The bundle of n-grams, without the first n - 1 slots if each factor is shifted by ``step`` = 1 more."""
         if self.n == 1:
             return bundle(items)
         count, width = items.shape[-4] - self.n + 1, items.shape[-3] - (self.n - 1) * step

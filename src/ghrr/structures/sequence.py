@@ -132,7 +132,7 @@ class Sequence(Structure):
         return self.encoder.keys(torch.arange(start, stop))
 
     def cut(self, h: Tensor | Hypervector, start: int) -> Tensor:
-        """Return the sequence counted from another index on: what was at ``start`` is at 0, what came before is noise."""
+        """Return the sequence counted from ``start`` on: the element there is at index 0, those before are noise."""
         x = as_tensor("Sequence.cut", h, self.space)
         start = check_integer("Sequence.cut", "start", start, least=0)
         return self.encoder.item(x, start)
@@ -259,7 +259,8 @@ class Sequence(Structure):
         if is_settled(match):
             raise IndexError(f"{operation}: there is nothing at index {index}: {match}")
         raise ValueError(
-            f"{operation}: the element at index {index} is not certain, got {match}; use replace(..., old=name), or a larger space"
+            f"{operation}: the element at index {index} is not certain, got {match}; use replace(..., old=name), or a "
+            f"larger space"
         )
 
     def _length(self, operation: str, x: Tensor) -> int:
