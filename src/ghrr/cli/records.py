@@ -157,7 +157,7 @@ def _path(text: str, layout: Layout) -> tuple[str | int, ...]:
         if not isinstance(parts, list) or not all(isinstance(part, (str, int)) for part in parts):
             raise ValueError(f"the path {text} must be a list of keys and places")
         return tuple(parts)
-    known = [path for node in range(1, len(layout.children)) if _written(path := layout.path(node)) == text]
+    known = [path for node in range(1, len(layout)) if _written(path := layout.path(node)) == text]
     if len(known) > 1:
         raise ValueError(f"the path {text} may mean {' or '.join(json.dumps(path) for path in known)}; write it so")
     if known:
