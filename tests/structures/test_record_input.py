@@ -138,7 +138,9 @@ def test_settings() -> None:
     with pytest.raises(ValueError, match="Scale: bandwidth must lie in"):
         Scale(0, 3, bandwidth=0)
     for low, high, bandwidth in ((0, 1e9, 1), (0, 1, 1e-300)):
-        with pytest.raises(ValueError, match="points to try when reading, expected at most 262144; give a bandwidth of"):
+        with pytest.raises(
+            ValueError, match="points to try when reading, expected at most 262144; give a bandwidth of"
+        ):
             Scale(low, high, bandwidth)
     with pytest.raises(
         ValueError, match=re.escape("Record: a[1]: 101 is outside of Scale(low=0, high=100, bandwidth=1)")

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,7 +24,9 @@ from tests.structures.common import COMMUTING, SPACE, close, count_calls, found,
 
 def people(count: int) -> list[dict[str, Any]]:
     rng = random.Random(0)
-    return [{"name": f"name {n}", "born": {"city": f"city {rng.randrange(9)}"}, "sex": "fm"[n % 2]} for n in range(count)]
+    return [
+        {"name": f"name {n}", "born": {"city": f"city {rng.randrange(9)}"}, "sex": "fm"[n % 2]} for n in range(count)
+    ]
 
 
 def test_the_candidates_of_a_path_are_the_values_seen_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,11 +74,13 @@ def test_candidates_are_kept_in_a_state() -> None:
 
 
 def test_adding_candidates_one_by_one_does_not_sort_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
+    seen, sorted_in, union = Candidates(), list[int](), np.union1d
 
-    seen, sorted_in = Candidates(), list[int]()
-    union = np.union1d
-    monkeypatch.setattr(np, "union1d", lambda a, b: sorted_in.append(len(a) + len(b)) or union(a, b))
+    def counted(a: Any, b: Any) -> Any:
+        sorted_in.append(len(a) + len(b))
+        return union(a, b)
+
+    monkeypatch.setattr(np, "union1d", counted)
     for n in range(20_000):
         seen.add([(0, [n * 7919 % 20_000])])
     assert seen.at(0).tolist() == list(range(20_000))  # type: ignore[union-attr]
@@ -244,7 +249,7 @@ def test_threads_may_encode_and_read_with_one_codec(m: int) -> None:
             rows[thread] = [codec.encode(document) for document in documents[thread]]
             for h, document in zip(rows[thread][:5], documents[thread], strict=False):
                 assert found(codec.query(h, "all")).label == document["all"]
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
@@ -254,8 +259,8 @@ def test_threads_may_encode_and_read_with_one_codec(m: int) -> None:
         thread.join()
     assert not errors
     alone = Record(codec.space)
-    for thread, own in rows.items():
-        assert close(torch.stack(own), alone.encode_many(documents[thread]))
+    for number, own in rows.items():
+        assert close(torch.stack(own), alone.encode_many(documents[number]))
     assert sorted(map(str, codec.layout.leaves())) == sorted(map(str, alone.layout.leaves()))
     assert len(set(codec.values.names)) == len(codec.values) == 40
 
@@ -311,7 +316,7 @@ def answer_rate(codec: Record, leaves: int, values: int, records: int) -> float:
     documents = [{key: f"v{rng.randrange(values)}" for key in keys} for _ in range(records)]
     table = codec.query_many(codec.encode_many(documents), [[key] for key in keys])
     right = [
-        match.confident and match.label == document[key]
+        bool(match.confident and match.label == document[key])
         for document, row in zip(documents, table, strict=True)
         for key, match in zip(keys, row, strict=True)
     ]

@@ -1,7 +1,7 @@
 r"""Paths into nested data: a tree of all paths seen, and the hypervector :math:`K_1 * K_2 * \dots * K_d` of each.
 
-With ``permute`` key j is shifted by j - 1 slots, :math:`K_1 * \rho(K_2) * \dots * \rho^{d-1}(K_d)`, so that paths of the
-same keys in another order are independent even for m = 1.
+With ``permute`` key j is shifted by j - 1 slots, :math:`K_1 * \rho(K_2) * \dots * \rho^{d-1}(K_d)`, so that paths of
+the same keys in another order are independent even for m = 1.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Layout:
                 depth = self._nodes[node].depth
                 if self.permute and depth >= self.space.dim:
                     raise ValueError(
-                        f"{self.keys.namespace}: a path of {depth + 1} keys does not fit in a space of {self.space.dim} "
-                        f"slots, since key j is shifted by j slots; use a larger dim, or permute=False"
+                        f"{self.keys.namespace}: a path of {depth + 1} keys does not fit in a space of "
+                        f"{self.space.dim} slots, since key j is shifted by j slots; use a larger dim, or permute=False"
                     )
                 found = len(self._nodes)
                 self._nodes.append(_Node(node, part, depth + 1))
@@ -196,10 +196,10 @@ class Layout:
         return found
 
     def tables(self, nodes: NDArray[np.int64]) -> Iterator[PathTable]:
-        """Yield the path vectors of all of these nodes, in tables that fit in memory, for :func:`ghrr.ops.bind_bags`.
+        r"""Yield the path vectors of all of these nodes, in tables that fit in memory, for :func:`ghrr.ops.bind_bags`.
 
-        With ``permute`` a value V under a path P of depth d is bound as :math:`P * \\rho^d(V) = \\rho^d(\\rho^{-d}(P) *
-        V)`: the tables hold :math:`\\rho^{-d}(P)`, and sums are shifted by d.
+        With ``permute`` a value V under a path P of depth d is bound as :math:`P * \rho^d(V) = \rho^d(\rho^{-d}(P) *
+        V)`: the tables hold :math:`\rho^{-d}(P)`, and sums are shifted by d.
         """
         if self._fits() and not self.permute:
             yield PathTable(None, self._table(), 0)
@@ -237,17 +237,15 @@ class Layout:
                     keys = self.keys.encode(_key_name(self._nodes[node].part) for node in nodes)
                     parents = torch.tensor([self._nodes[node].parent for node in nodes])
                     room[torch.tensor(nodes)] = bind(room[parents], self._shifted(keys, depth - 1))
-                self._rows = ready, room = count, room
+                ready = count
+                self._rows = ready, room
         return room[:ready]
 
     def _products(self, paths: Sequence[Path]) -> Tensor:
         """The vectors of paths, from their keys."""
         names = [[_key_name(part) for part in path] for path in paths]
         distinct = list(dict.fromkeys(itertools.chain.from_iterable(names)))
-        if self._fits():
-            keys = self.keys.lookup(distinct)
-        else:
-            keys = self._some_keys(distinct)
+        keys = self.keys.lookup(distinct) if self._fits() else self._some_keys(distinct)
         row = {name: at for at, name in enumerate(distinct)}
         products = self.space.identity(len(paths))
         for depth in range(max(map(len, paths), default=0)):
@@ -288,7 +286,5 @@ def check_path(operation: str, path: Any) -> Path:
 
 def show(path: Path) -> str:
     """Return a path as people write it: born.city, tags[0], tags[*] for any element of a set; the root is $."""
-    text = "".join(
-        f".{part}" if isinstance(part, str) else "[*]" if part is None else f"[{part}]" for part in path
-    )
+    text = "".join(f".{part}" if isinstance(part, str) else "[*]" if part is None else f"[{part}]" for part in path)
     return text.removeprefix(".") or "$"

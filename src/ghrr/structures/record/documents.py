@@ -69,7 +69,7 @@ class Batch:
         return show(self.layout.path(self._first[value]))
 
     def leaves(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return nodes and values of all leaves, document by document, and where each document starts and the last ends."""
+        """Return nodes and values of all leaves, document by document, and the start of each document, and the end."""
         nothing = np.empty(0, dtype=np.int64)
         rows = np.concatenate([nothing, *(rows for _, rows, _ in self.columns)])
         nodes = np.concatenate([nothing, *(np.full(len(rows), node) for node, rows, _ in self.columns)])
@@ -110,8 +110,8 @@ class Batch:
         nested = next((element for element in elements if isinstance(element, dict | list | tuple) and element), None)
         if nested is not None:
             raise ValueError(
-                f"Record: {show(self.layout.path(node))}: an element of a list that is encoded as a set must be a single "
-                f'value, got {describe(nested)}; encode this list by position, with lists="positions" for this path'
+                f"Record: {show(self.layout.path(node))}: an element of a list that is encoded as a set must be a "
+                f'single value, got {describe(nested)}; use lists="positions" for this path'
             )
         self._add(elements, rows, self.layout.child(node, None))
 
@@ -140,7 +140,7 @@ class Batch:
         return (lists.at(self.layout.path(node)) if lists.patterns else lists.default) == "set"
 
     def _plain_kind(self, given: type, node: int, value: Any) -> type:
-        """The kind of data that values of this type are: subclasses count, a tuple is a list, a Hypervector a tensor."""
+        """The kind of data of a type: subclasses count, a tuple is a list, a Hypervector a tensor."""
         if given in _ATOMIC:
             return given
         for kind in (dict, list, tuple, str, bool, int, float, Tensor, Hypervector):
@@ -158,7 +158,8 @@ class Batch:
     def _check_key(self, node: int, key: Any) -> None:
         if not isinstance(key, str):
             raise TypeError(
-                f"Record: {show(self.layout.path(node))}: the key {describe(key)} is not a string; JSON has no other keys"
+                f"Record: {show(self.layout.path(node))}: the key {describe(key)} is not a string; JSON has no other "
+                f"keys"
             )
 
 

@@ -148,26 +148,24 @@ def _best_names(
 
 
 def _blocks(choices: Sequence[Choice], which: Sequence[int]) -> Iterator[list[tuple[int, Sequence[int]]]]:
-    """Paths that are compared together, each with the places of its answers: many paths of few candidates and answers."""
+    """Paths that are compared together, with their answers: those of few candidates and few answers, and the others."""
     pool: list[tuple[int, Sequence[int]]] = []
+    everything: list[tuple[int, Sequence[int]]] = []  # paths at which all values are candidates
     size = 0
     starts = [at for at in range(len(which)) if at == 0 or which[at] != which[at - 1]]
     for start, stop in zip(starts, [*starts[1:], len(which)], strict=True):
         path, indices = which[start], choices[which[start]].indices
-        if indices is None and pool and choices[pool[-1][0]].indices is None:
-            pool.append((path, range(start, stop)))  # all candidates, as the path before
-            continue
-        alone = indices is None or stop - start >= _FEW_ROWS or len(indices) > _POOLED // 4
-        if pool and (alone or size + len(indices) > _POOLED or choices[pool[-1][0]].indices is None):
-            yield pool
-            pool, size = [], 0
-        pool.append((path, range(start, stop)))
-        size += 0 if indices is None else len(indices)
-        if alone and indices is not None:
-            yield pool
-            pool, size = [], 0
-    if pool:
-        yield pool
+        if indices is None:
+            everything.append((path, range(start, stop)))
+        elif stop - start >= _FEW_ROWS or len(indices) > _POOLED // 4:
+            yield [(path, range(start, stop))]
+        else:
+            if size + len(indices) > _POOLED:
+                yield pool
+                pool, size = [], 0
+            pool.append((path, range(start, stop)))
+            size += len(indices)
+    yield from filter(None, (pool, everything))
 
 
 def _union(sets: Sequence[Indices | None]) -> tuple[Indices | None, Any]:
@@ -228,7 +226,7 @@ def _grouped_by(key: Any, count: int) -> list[tuple[Any, list[int]]]:
 def members(
     table: ValueTable, answer: Tensor, choice: Choice, *, noise: Tensor, level: float, odds: float
 ) -> tuple[list[Found], Match | None]:
-    """Return all candidates that are surely in an answer ``(dim, m, m)``, as often as they are, and the best of the rest.
+    """Return all candidates that are surely in an answer ``(dim, m, m)``, with repeats, and the best of the rest.
 
     Each candidate is judged by itself, with prior odds of one to their number. Of numbers on a scale only the most
     similar is looked at.
@@ -246,11 +244,7 @@ def members(
     if choice.scale is not None:
         decoded = table.encoder(choice.scale).decode(answer, low=choice.scale.low, high=choice.scale.high)
         scored.append((float(decoded.score), (choice.scale, float(decoded.value)), float(decoded.std)))
-    copies = [
-        (score - copy, item, error)
-        for score, item, error in scored
-        for copy in range(max(1, math.ceil(score)))
-    ]
+    copies = [(score - copy, item, error) for score, item, error in scored for copy in range(max(1, math.ceil(score)))]
     matches = make_matches(
         [[_label(item)] for _, item, _ in copies],
         torch.tensor([[score] for score, _, _ in copies], dtype=torch.float64),

@@ -36,7 +36,7 @@ def match_paths(
 def match_set(
     book: Codebook, x: Tensor, path: Path, keys: Apart, *, level: float, odds: float = 1.0
 ) -> tuple[list[Found], Match | None]:
-    """Return the sure members of the set at a path of a record ``(dim, m, m)``, and the best of the other candidates."""
+    """Return the sure members of the set at a path of a record ``(dim, m, m)``, and the best other candidate."""
     answers = unshift(book, unbind(x[None], keys.vectors, side="left"), [len(path)])
     noise = keys.noise(answer_noise(book.space, similarity(x, x)))[0]
     return members(book.table, answers[0], book.choice(path), noise=noise, level=level, odds=odds)

@@ -6,9 +6,9 @@ another product. For m = 1, where binding commutes, factor j is shifted by j slo
 
 .. math:: K_1 * \rho(K_2) * \dots * \rho^{d-1}(K_d) * \rho^d(V),
 
-so that the part of a record under a path, unbound and shifted back, is again a record. Each other leaf adds crosstalk of
-deviation ``space.crosstalk_std`` to an answer: of n leaves the right one scores 1 within about :math:`\sqrt{n/(2Dm^2)}`.
-A record that was scaled or normalised must be scaled back before it is read.
+so that the part of a record under a path, unbound and shifted back, is again a record. Each other leaf adds crosstalk
+of deviation ``space.crosstalk_std`` to an answer: of n leaves the right one scores 1 within about
+:math:`\sqrt{n/(2Dm^2)}`. A record that was scaled or normalised must be scaled back before it is read.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from ghrr.structures.vocabulary import Vocabulary, as_tensor, one_of, sparse_odd
 class Record(Structure):
     r"""Nested dicts and lists as one hypervector: :math:`\sum_{\text{leaves}} K_1 * \dots * K_d * V`.
 
-    Leaves are strings, numbers, booleans, None, empty dicts and lists, and hypervectors of your own. The record remembers
-    the paths that it has encoded and the values at each of them. Reading chooses among the values that were seen at a
-    path, or among all values at a path that is new.
+    Leaves are strings, numbers, booleans, None, empty dicts and lists, and hypervectors of your own. The record
+    remembers the paths that it has encoded and the values at each of them. Reading chooses among the values that were
+    seen at a path, or among all values at a path that is new.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class Record(Structure):
         Space of the hypervectors.
     numbers
         A :class:`Scale` for all numbers, or a mapping of paths to scales: ``{"age": Scale(0, 120, 5), ("scores", None):
-        Scale(0, 1, 0.1)}``. A key is a string or a path as a tuple, where None stands for any key or list index. Numbers
-        without a scale are atoms, each unlike all others.
+        Scale(0, 1, 0.1)}``. A key is a string or a path as a tuple, where None stands for any key or list index.
+        Numbers without a scale are atoms, each unlike all others.
     lists
         ``"positions"``: an element is bound to its index. ``"set"``: all elements of a list are bound to one key, so
         that their order does not matter and the similarity of two lists counts common elements; they must be single

@@ -57,6 +57,6 @@ class Scale:
         spacing = math.ulp(max(abs(self.low), abs(self.high)))
         if spacing > _RESOLVED * self.bandwidth:
             raise ValueError(
-                f"Scale: numbers near the end of {self!r} are {spacing:.3g} apart in double precision, expected at most "
-                f"{_RESOLVED} of the bandwidth; encode the distance from a number in the range instead"
+                f"Scale: numbers near the end of {self!r} are {spacing:.3g} apart in double precision, expected at "
+                f"most {_RESOLVED} of the bandwidth; encode the distance from a number in the range instead"
             )

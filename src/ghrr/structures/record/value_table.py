@@ -83,7 +83,7 @@ class ValueTable:
         return vectors
 
     def tables(self, items: Sequence[Item]) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-        """Yield tables ``(n, dim, m, m)`` with the hypervectors of all items, and the row of each item, -1 if elsewhere.
+        """Yield the hypervectors of all items in tables ``(n, dim, m, m)``, and the row of each item, -1 if elsewhere.
 
         The first table is that of the vocabulary; the others hold numbers on a scale, chunk by chunk.
         """

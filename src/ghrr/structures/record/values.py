@@ -89,9 +89,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(
-                f"parse_json: the key {key!r} occurs twice in one object; remove one of them"
-            )
+            raise ValueError(f"parse_json: the key {key!r} occurs twice in one object; remove one of them")
         found[key] = value
     return found
 
