@@ -204,7 +204,7 @@ class Layout:
         if self._fits() and not self.permute:
             yield PathTable(None, self._table(), 0)
             return
-        used = np.unique(nodes)
+        used = np.flatnonzero(np.bincount(nodes, minlength=1))
         depths = np.array([self.depth(node) if self.permute else 0 for node in used.tolist()], dtype=np.int64)
         for depth in np.unique(depths).tolist():
             group = used[depths == depth]

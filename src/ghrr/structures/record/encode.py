@@ -31,11 +31,14 @@ def encode_documents(book: Codebook, documents: Sequence[Any], path: Path = ()) 
         items = book.table.items(batch.values, batch.scales, batch.where)
         nodes, values, starts = batch.leaves()
         total: Tensor | None = None
+        index: Numbers | None = None
         for value_rows, value_vectors in book.table.tables(items):
+            index = value_rows if index is None else index  # the first table is the vocabulary
             for keys in book.layout.tables(nodes):
                 part = _bags(keys, value_vectors, value_rows[values], nodes, starts)
                 total = part if total is None else total.add_(part)
-        _remember(book, batch, items)
+        if index is not None:
+            _remember(book, batch, index)
     return book.space.empty(len(documents)) if total is None else total
 
 
@@ -50,10 +53,12 @@ def _bags(keys: PathTable, values: Tensor, rows: Numbers, nodes: Numbers, starts
     return shift(total, keys.depth) if keys.depth else total
 
 
-def _remember(book: Codebook, batch: Batch, items: Sequence[Item]) -> None:
-    """Make paths and values of a batch known to readers, after everything that can fail."""
-    index = book.table.indices(items)
-    count = len(items)
+def _remember(book: Codebook, batch: Batch, index: Numbers) -> None:
+    """Make paths and values of a batch known to readers, after everything that can fail.
+
+    ``index`` holds the row of each value in the vocabulary, -1 for numbers on a scale.
+    """
+    count = len(index)
     book.seen.add((node, index[distinct(numbers, count)].tolist()) for node, _, numbers in batch.columns)
     for node in batch.nodes:
         book.layout.mark_leaf(node)
