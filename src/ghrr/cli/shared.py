@@ -72,6 +72,12 @@ def fail(message: object) -> NoReturn:
     raise typer.Exit(2)
 
 
+def warn(message: object) -> None:
+    """Print a warning on standard error."""
+    text = Text.assemble(("Warning:", "bold yellow"), " ", foreign(message, lines=True))
+    Console(stderr=True).print(text, soft_wrap=True)
+
+
 def need(extra: str) -> None:
     """Fail with an installation hint unless all packages of an extra are installed."""
     missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
