@@ -34,6 +34,24 @@ def check_hypervectors(operation: str, **given: Tensor) -> None:
         _explain(operation, given)
 
 
+def are_alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are hypervectors of one shape, dtype and device: the quick test for the most common input.
+
+    If not, they may still fit: :func:`check_hypervectors` takes a closer look.
+    """
+    if type(a) is not Tensor or type(b) is not Tensor:
+        return False
+    shape, dtype = a.shape, a.dtype
+    return (
+        shape == b.shape
+        and dtype is b.dtype
+        and dtype in _COMPLEX
+        and len(shape) > 2
+        and shape[-1] == shape[-2] > 0 < shape[-3]
+        and a.device == b.device
+    )
+
+
 def _fit(first: Tensor, *rest: Tensor) -> bool:
     """The whole check in as few steps as possible; what does not fit is found out afterwards."""
     if not isinstance(first, Tensor) or first.dtype not in _COMPLEX:

@@ -127,7 +127,7 @@ def columns(numbers: int, halves: bool, slots: int) -> Columns:  # pragma: no co
 
 
 @_inlined
-def _part(flat, n, numbers, slots, lanes):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+def _part(flat, n, numbers, slots, lanes):  # type: ignore[no-untyped-def] # pragma: no cover
     """Where the numbers n of all groups of slots that share blocks stand."""
     start = n % numbers * slots + n // numbers * lanes
     return flat[start : start + lanes]

@@ -31,7 +31,8 @@ PHASES = 512  # at a time, where m = 1
 
 def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...]:
     """A polynomial of fewer terms that is as exact from 0 to ``largest``: Taylor's series without its last Chebyshev
-    polynomials, which are below the last digit."""
+    polynomials, which are below the last digit.
+    """
     series = np.polynomial.Polynomial(taylor).convert(kind=np.polynomial.Chebyshev, domain=[0, largest])
     return tuple(float(c) for c in series.truncate(terms).convert(kind=np.polynomial.Polynomial).coef)
 

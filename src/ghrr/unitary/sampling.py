@@ -111,8 +111,9 @@ def _base_by_numba(  # noqa: PLR0917
     from ghrr.ops import numba_sampling  # noqa: PLC0415 (numba takes long to import)
 
     rows, slots, m = shape
-    with torch.inference_mode(False):
-        out = torch_backend.fresh((rows, slots, m, m), torch.empty(0, dtype=dtype, device="cpu"))
+    out = torch.from_numpy(
+        np.empty((rows, slots, m, m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
+    )
     to = out.numpy().reshape(rows, slots, m * m)
     unknown = []
 
