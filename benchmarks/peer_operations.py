@@ -51,7 +51,7 @@ def draw(space: ghrr.Space, *batch: int) -> tuple[Tensor, Tensor]:
     return space.random(*batch, generator=generator), theirs.reshape(*batch, space.total_dim)
 
 
-def case(name: str, space: ghrr.Space, sizes: Mapping[str, int], ours: Function, theirs: Function, want: Any) -> Case:
+def case(name: str, space: ghrr.Space, sizes: Mapping[str, int], ours: Function, theirs: Function, want: Any) -> Case:  # noqa: PLR0917
     """A comparison; ``want`` is what ours must give, or a function from our result to its errors."""
     errors = want if callable(want) else lambda got: {"reference": error(got, want, space.m)}
     return Case(name, {"m": space.m, **sizes}, ours, {PEER: theirs}, errors)

@@ -21,7 +21,7 @@ def _digest(seed: int, *labels: str) -> bytes:
 
 
 def labelled_keys(names: Sequence[str], seed: int, *labels: str) -> Keys:
-    """Keys of the Philox streams of many names, ``(len(names), 2)``: those of :func:`labelled_uniform`, each name last."""
+    """Keys of the Philox streams whose last label is each of the names, ``(len(names), 2)``."""
     start = json.dumps(["ghrr-1", seed, *labels])[:-1] + ", "
     digests = [hashlib.sha256(f"{start}{encode_basestring_ascii(name)}]".encode()).digest()[:16] for name in names]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False).reshape(-1, 2)

@@ -242,7 +242,7 @@ class Space:
         slots = base_slots(
             rotation_keys, phase_keys, count * self.dim, self.m, roots=roots, halves=halves, dtype=self.dtype
         )
-        return slots.view(-1, *self.shape)
+        return slots.view(len(slots) * count, *self.shape)
 
     def rotations(self, names: Sequence[str], *, namespace: str = "") -> Tensor:
         """The rotations Q of the atoms of these names: what is left of them without phases.

@@ -126,7 +126,7 @@ def is_plain(*tensors: Tensor) -> bool:
         return False
     if torch._C._get_tracing_state() is not None:
         return False
-    for x in tensors:  # a loop is quicker than all(), and everything comes by here
+    for x in tensors:  # noqa: SIM110 (quicker than all(), and everything comes by here)
         if type(x) not in _PLAIN or _is_stand_in(x):
             return False
     return True

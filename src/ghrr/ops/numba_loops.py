@@ -192,7 +192,7 @@ def _dot(x, address, size):  # pragma: no cover
 
 @_compiled
 def similarity(start, stop, size, scale, kind, out, a, b):  # noqa: PLR0917 # pragma: no cover
-    """Scaled inner products of rows of so many reals, which are those of ``kind``; sums of blocks in double precision."""
+    """Scaled inner products of rows of ``size`` reals like those of ``kind``; blocks are added in double precision."""
     x, y = carray(_pointer(a, kind), stop * size), carray(_pointer(b, kind), stop * size)
     to = carray(_pointer(out, kind), stop)
     for row in range(start, stop):

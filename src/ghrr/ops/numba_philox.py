@@ -4,6 +4,9 @@ Importing this module imports numba. The numbers are those of ``numpy.random.Phi
 number and the key alone, so several blocks are made at a time, one per lane of a vector; NumPy makes one after the
 other. Vectors have no 64-bit product that keeps the upper half, so that it is put together from 32-bit halves.
 
+numba's cache on disk looks for changes in the file of the caller alone: who changes this one changes
+:mod:`ghrr.ops.numba_sampling` too, or empties the cache.
+
 Coverage cannot see into compiled code, hence the marks; ``tests/ops`` compares the numbers with NumPy's.
 """
 

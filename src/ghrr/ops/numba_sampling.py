@@ -227,8 +227,8 @@ def base_kernel(m: int) -> Callable[..., int]:
 
 
 @_compiled
-def phasors(start, stop, slots, keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
-    """Base hypervectors for m = 1, where the rotation is 1: chunks of ``PHASES`` phases, as :func:`base_kernel`."""
+def phasors(start, stop, slots, _, keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+    """Base hypervectors for m = 1, where the rotation is 1: as :func:`base_kernel`, in chunks of ``PHASES`` slots."""
     turns, radius, none = np.empty((1, PHASES)), np.empty(PHASES), np.zeros(PHASES)
     angle, columns = turns[0], numba_philox.columns(1, halves, PHASES)
     chunks = (slots + PHASES - 1) // PHASES

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ _CHUNK_NUMBERS = (1 << 16, 1 << 24)
 _LARGEST = 8  # beyond this size LAPACK is quicker
 _MANY_NUMBERS = 1 << 17  # below so many torch has made them before numba is imported
 _WORTH_IT = 1 << 12  # from so many numbers on base hypervectors are made by numba, as products are
+_BLOCK_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 _SHARED = 1 << 16  # from so many entries on the work is shared out over threads
 
 
@@ -108,43 +111,52 @@ def _base_by_numba(  # noqa: PLR0917
     rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, halves: bool, dtype: torch.dtype
 ) -> tuple[Tensor, bool]:
     """All in one pass, and whether all columns are known: one that depends on those before is left to chance."""
-    from ghrr.ops import numba_sampling  # noqa: PLC0415 (numba takes long to import)
-
     rows, slots, m = shape
-    out = torch.from_numpy(
-        np.empty((rows, slots, m, m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
-    )
-    to = out.numpy().reshape(rows, slots, m * m)
-    unknown = []
+    kernel, at_a_time = _base_kernel(m)
+    to = np.empty((rows, slots, m * m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
+    unknown: list[int] = []
 
     def fill(part: slice) -> None:
-        if m == 1:
-            numba_sampling.phasors(part.start, part.stop, slots, phase_keys, halves, roots, to)
-        else:
-            kernel = numba_sampling.base_kernel(m)
-            unknown.append(kernel(part.start, part.stop, slots, rotation_keys, phase_keys, halves, roots, to))
+        unknown.append(kernel(part.start, part.stop, slots, rotation_keys, phase_keys, halves, roots, to))
 
-    chunks = rows * -(-slots // (numba_sampling.PHASES if m == 1 else numba_sampling.SLOTS))
-    if slots * rows * m * m < _SHARED:
+    chunks = rows * -(-slots // at_a_time)
+    if to.size < _SHARED:
         fill(slice(0, chunks))
     else:
         share_out(fill, chunks)
-    return out, not any(unknown)
+    return torch.from_numpy(to.reshape(rows, slots, m, m)), not any(unknown)
+
+
+@functools.cache
+def _base_kernel(m: int) -> tuple[Callable[..., int], int]:
+    """The loop for one m, and how many slots it takes at a time."""
+    from ghrr.ops import numba_sampling  # noqa: PLC0415 (numba takes long to import)
+
+    if m == 1:
+        return numba_sampling.phasors, numba_sampling.PHASES
+    return numba_sampling.base_kernel(m), numba_sampling.SLOTS
 
 
 def _base_by_torch(  # noqa: PLR0917
     rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, halves: bool, dtype: torch.dtype
 ) -> Tensor:
+    """As numbers, then operation by operation; some rows at a time, so that the numbers of all never exist."""
     rows, slots, m = shape
-    turns = None
-    if len(phase_keys):
-        turns = philox_uniform(phase_keys, slots * m, halves=halves).reshape(rows, slots, m)
-        turns = to_roots(turns, roots) if roots else turns
-    if m == 1 and turns is not None:
-        return torch.polar(torch.ones_like(turns), 2 * math.pi * turns)[..., None].to(dtype)
-    u = philox_uniform(rotation_keys, slots * m * m * 2, halves=halves).reshape(-1, m, m, 2)
-    turns = None if turns is None else turns.reshape(-1, m)
-    return _by_torch(u, turns, dtype).reshape(rows, slots, m, m)
+    out = torch.empty((rows, slots, m, m), dtype=dtype, device="cpu")
+    step = max(1, _BLOCK_NUMBERS // max(1, 2 * m * m * slots))
+    for start in range(0, rows, step):
+        some = slice(start, start + step)
+        turns = None
+        if len(phase_keys):
+            turns = philox_uniform(phase_keys[some], slots * m, halves=halves).reshape(-1, m)
+            turns = to_roots(turns, roots) if roots else turns
+        if m == 1 and turns is not None:
+            phases = torch.polar(torch.ones_like(turns), 2 * math.pi * turns)
+            out[some] = phases.reshape(out[some].shape)
+        else:
+            u = philox_uniform(rotation_keys[some], slots * m * m * 2, halves=halves).reshape(-1, m, m, 2)
+            out[some] = _by_torch(u, turns, dtype).reshape(out[some].shape)
+    return out
 
 
 def to_roots(turns: Tensor, roots: int) -> Tensor:
