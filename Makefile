@@ -36,6 +36,7 @@ coverage:
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/peer_operations.py
 	$(BIN)/python benchmarks/figures.py
 
 format: $(VENV)/.with-dev

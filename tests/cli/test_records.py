@@ -247,9 +247,7 @@ UNSAFE = "[/x]\x1b[31m\x9b2J\u202e\u2066"
 VISIBLE = r"[/x]\x1b[31m\x9b2J\u202e\u2066"
 
 
-def test_labels_keys_and_values_cannot_control_the_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     source, out = tmp_path / f"{UNSAFE.replace('/', '')}.jsonl", tmp_path / f"out{UNSAFE.replace('/', '')}.safetensors"
     source.write_text(json.dumps({"id": f"l{UNSAFE}", f"k{UNSAFE}": {"city": f"v{UNSAFE}"}}) + "\n")

@@ -36,6 +36,8 @@ __all__ = [
 
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     """Slot-wise matrix product, of adjoints where they are asked for."""
+    if (adjoint_a or adjoint_b or a.shape[-1] > 1) and choice.suit_flat_loops(a, b):
+        return choice.run(numba_backend, "bind_alike", (a, b), adjoint_a, adjoint_b)
     return library.call("bind", (a, b), adjoint_a, adjoint_b)
 
 
@@ -121,6 +123,8 @@ def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Te
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
     """Similarity, batches broadcast."""
+    if choice.suit_flat_loops(a, b):
+        return choice.run(numba_backend, "similarity", (a, b))
     return choice.formula("similarity")(a, b)
 
 

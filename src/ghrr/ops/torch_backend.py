@@ -145,7 +145,7 @@ def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
 
 def _full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Autocast would round these real products to 16 bits, which is as coarse as the noise they measure."""
-    if x.device.type not in ("cpu", "cuda"):
+    if x.device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(x.device.type):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
@@ -168,12 +168,12 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
 
 def needs_no_derivative(*tensors: Tensor) -> bool:
     """Whether these are plain numbers: no derivative is asked for, nothing is being traced or vectorised."""
-    return not (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
-        or has_tangent(*tensors)
-    )
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or has_tangent(*tensors):
+        return False
+    for x in tensors:  # a loop is quicker than any(), and everything comes by here
+        if x.requires_grad:
+            return not torch.is_grad_enabled()
+    return True
 
 
 def has_tangent(*tensors: Tensor) -> bool:
