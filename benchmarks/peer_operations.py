@@ -62,7 +62,7 @@ def sampling(space: ghrr.Space, batch: int) -> Iterator[Case]:
     generator = torch.Generator().manual_seed(0)
     names = [f"name {i}" for i in range(batch)]
 
-    def theirs() -> Tensor:
+    def theirs() -> Any:
         return torchhd.random(batch, space.total_dim, "FHRR", generator=generator)
 
     def how_unitary(got: Tensor) -> dict[str, float]:
@@ -194,7 +194,7 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
     book = torchhd.random(len(vocabulary), space.total_dim, "FHRR", generator=generator)
     at = {name: place for place, name in enumerate(vocabulary)}
 
-    def look_up(names: Sequence[str]) -> Tensor:
+    def look_up(names: Sequence[str]) -> Any:
         return book[torch.tensor([at[name] for name in names])]
 
     def text(length: int) -> list[str]:
@@ -249,7 +249,7 @@ def resonators(space: ghrr.Space, entries: int) -> Iterator[Case]:
     domains = domains.reshape(3, entries, space.total_dim)
     bound = torchhd.multibind(torch.stack([book[i] for book, i in zip(domains, chosen, strict=True)]))
 
-    def theirs() -> Tensor:
+    def theirs() -> Any:
         estimates = torchhd.multiset(domains).sign()
         for _ in range(100):
             before, estimates = estimates, torchhd.resonator(bound, estimates, domains)

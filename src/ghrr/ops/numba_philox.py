@@ -47,7 +47,7 @@ def _inlined(function: Function) -> Function:
 
 
 @_inlined
-def _product(low, high, x):  # type: ignore[no-untyped-def] # pragma: no cover
+def _product(low, high, x):  # pragma: no cover
     """Upper and lower 64 bits of a factor, given in halves, times x."""
     x_low, x_high = x & _LOW, x >> _HALF
     first = low * x_low
@@ -57,14 +57,14 @@ def _product(low, high, x):  # type: ignore[no-untyped-def] # pragma: no cover
 
 
 @_inlined
-def _round(n, a, b, c, d, key_0, key_1):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+def _round(n, a, b, c, d, key_0, key_1):  # noqa: PLR0917 # pragma: no cover
     high_0, low_0 = _product(_LOW_0, _HIGH_0, a)
     high_1, low_1 = _product(_LOW_1, _HIGH_1, c)
     return high_1 ^ b ^ (key_0 + _ADDED_0[n]), low_1, high_0 ^ d ^ (key_1 + _ADDED_1[n]), low_0
 
 
 @_inlined
-def _words(block, key_0, key_1):  # type: ignore[no-untyped-def] # pragma: no cover
+def _words(block, key_0, key_1):  # pragma: no cover
     a, b, c, d = np.uint64(block + 1), np.uint64(0), np.uint64(0), np.uint64(0)  # NumPy starts at 1
     # Ten rounds, spelled out: a loop inside would keep the compiler from taking several blocks at a time.
     a, b, c, d = _round(0, a, b, c, d, key_0, key_1)
@@ -80,17 +80,17 @@ def _words(block, key_0, key_1):  # type: ignore[no-untyped-def] # pragma: no co
 
 
 @_inlined
-def _whole(word):  # type: ignore[no-untyped-def] # pragma: no cover
+def _whole(word):  # pragma: no cover
     return np.float64(np.int64(word >> _UNUSED_BITS)) * 2.0**-53
 
 
 @_inlined
-def _half(word):  # type: ignore[no-untyped-def] # pragma: no cover
+def _half(word):  # pragma: no cover
     return np.float64(np.int64(word)) * 2.0**-32
 
 
 @_compiled
-def whole_words(key, first, step, w, x, y, z):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+def whole_words(key, first, step, w, x, y, z):  # noqa: PLR0917 # pragma: no cover
     """Numbers of 53 bits from the blocks ``first``, ``first + step`` and so on: the four of each go to w, x, y, z."""
     key_0, key_1 = key[0], key[1]
     for i in range(len(w)):
@@ -99,7 +99,7 @@ def whole_words(key, first, step, w, x, y, z):  # type: ignore[no-untyped-def] #
 
 
 @_compiled
-def half_words(key, first, step, w0, w1, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+def half_words(key, first, step, w0, w1, x0, x1, y0, y1, z0, z1):  # noqa: PLR0917 # pragma: no cover
     """Numbers of 32 bits, two of each word, the lower half first; otherwise as :func:`whole_words`."""
     key_0, key_1 = key[0], key[1]
     for i in range(len(w0)):
@@ -130,7 +130,7 @@ def columns(numbers: int, halves: bool, slots: int) -> Columns:  # pragma: no co
 
 
 @_inlined
-def _part(flat, n, numbers, slots, lanes):  # type: ignore[no-untyped-def] # pragma: no cover
+def _part(flat, n, numbers, slots, lanes):  # pragma: no cover
     """Where the numbers n of all groups of slots that share blocks stand."""
     start = n % numbers * slots + n // numbers * lanes
     return flat[start : start + lanes]
