@@ -278,10 +278,15 @@ def compute(operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tenso
     return run(kernels_for(operation, *tensors), operation, tensors, *options)
 
 
-def run(kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tensor:
-    """An operation on plain numbers, by this backend; by torch if it fails."""
+def run(
+    kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *options: Any, form: str | None = None
+) -> Tensor:
+    """Compute an operation on plain numbers with a backend, or with torch if that fails.
+
+    ``form`` is the backend's function for a special case of the operation; torch has one for all cases.
+    """
     try:
-        result: Tensor = getattr(kernels, operation)(*tensors, *options)
+        result: Tensor = getattr(kernels, form or operation)(*tensors, *options)
     except Exception as error:  # whatever a compiler may raise
         if kernels is torch_backend or kernels is reference:
             raise
@@ -294,5 +299,8 @@ def give_up(name: str, error: Exception) -> None:
     if name not in _failed:
         _failed[name] = f"{type(error).__name__}: {error}"
         warnings.warn(
-            f"ghrr goes on with torch, without {name}, which failed with {_failed[name]}", RuntimeWarning, stacklevel=4
+            f"{name} backend failed ({_failed[name]}); falling back to PyTorch for the rest of this process. Set "
+            f"GHRR_BACKEND=torch to silence this.",
+            RuntimeWarning,
+            stacklevel=4,
         )
