@@ -42,7 +42,7 @@ class _ShortRepr(reprlib.Repr):
         super().__init__()
         self.maxlevel, self.maxstring, self.maxlong, self.maxother = 4, 100, 40, 100
 
-    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+    def repr_int(self, x: int, level: int) -> str:
         return repr(x) if x.bit_length() < 128 else f"<int of {x.bit_length()} bits>"
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
@@ -135,9 +135,7 @@ def _check_one(operation: str, name: str, x: Any) -> None:
 
 def _check_dense(operation: str, name: str, x: Tensor) -> None:
     if x.layout != _STRIDED:
-        raise TypeError(
-            f"{operation}: {name} must be a dense tensor, got {describe(x)}; convert a sparse one with {name}.to_dense()"
-        )
+        raise TypeError(f"{operation}: {name} must be a dense tensor, got {describe(x)}; use {name}.to_dense()")
 
 
 def check_items(operation: str, **given: Tensor) -> None:
@@ -230,7 +228,9 @@ def check_device(operation: str, device: str | torch.device) -> torch.device:
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, TypeError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"{operation}: device {short_repr(device)} cannot be used ({reason:.200}); try 'cpu'") from error
+        raise ValueError(
+            f"{operation}: device {short_repr(device)} cannot be used ({reason:.200}); try 'cpu'"
+        ) from error
     if found.type == "meta":
         raise ValueError(f"{operation}: device 'meta' holds no numbers; try 'cpu'")
     return found

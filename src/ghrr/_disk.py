@@ -85,9 +85,9 @@ def atomic_write(path: PathLike, *, follow_links: bool = True) -> Iterator[Path]
     """Give a temporary file to write to; on success it takes the place of ``path`` in one step.
 
     If anything fails, a keyboard interrupt included, the temporary file is removed and the old file stays as it was.
-    The temporary file is in a folder of its own that only this user can read, so nobody reads the new content before it
-    has the permissions of the old file. The folder is beside ``path`` and its name holds the process: those of processes
-    that were killed are removed by the next process that writes there.
+    The temporary file is in a folder of its own that only this user can read, so nobody reads the new content before
+    it has the permissions of the old file. The folder is beside ``path``, and its name holds the process id: the next
+    process that writes there removes the temporary folders of processes that were killed.
 
     Parameters
     ----------
