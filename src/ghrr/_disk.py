@@ -70,11 +70,21 @@ def read_bytes(path: PathLike, operation: str, *, limit: int | None = None) -> b
 @contextmanager
 def open_to_append(path: PathLike, operation: str) -> Iterator[BinaryIO]:
     """Open a regular file, not a link to one, to add to its end; errors of writing name the file."""
-    with _named_errors(path):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_LINKS, 0o666)
-        with open(handle, "ab") as file:
-            _check_mode(path, os.fstat(file.fileno()).st_mode, operation)
-            yield file
+    with _named_errors(path), open(_open_regular(path, os.O_WRONLY | os.O_APPEND, operation), "ab") as file:
+        yield file
+
+
+def _open_regular(path: PathLike, flags: int, operation: str) -> int:
+    """Open or create a regular file that is not a link, without waiting for the other end of a FIFO."""
+    with contextlib.suppress(FileNotFoundError):
+        _check_mode(path, os.lstat(path).st_mode, operation)
+    handle = os.open(path, flags | os.O_CREAT | _NO_LINKS, 0o666)
+    try:
+        _check_mode(path, os.fstat(handle).st_mode, operation)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
@@ -219,9 +229,8 @@ def lock_folder(folder: Path, operation: str) -> Iterator[None]:
         return
     path = folder / _LOCK
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o666)
+        handle = _open_regular(path, os.O_RDWR, operation)
         try:
-            _check_mode(path, os.fstat(handle).st_mode, operation)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_same_file(handle, path):
                 break

@@ -39,6 +39,7 @@ def read_json(path: PathLike, operation: str) -> Any:
 def parse_json(text: str | bytes, where: str) -> Any:
     """Parse JSON that may be malformed; errors begin with ``where``."""
     try:
+        text = text if isinstance(text, str) else text.decode()  # json would take UTF-16 too
         value = json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError:
         raise ValueError(f"{where}: the JSON is nested too deeply, expected at most {MAX_DEPTH} levels") from None
@@ -98,6 +99,8 @@ def check_fields(where: str, value: Any, fields: Mapping[str, type | tuple[type,
 
 
 def _is_of(value: Any, kind: type) -> bool:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return kind is bool
+    if isinstance(value, int):
         return kind in (int, float) and abs(value) < _MAX_INTEGER
     return isinstance(value, kind)

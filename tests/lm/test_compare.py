@@ -223,7 +223,7 @@ def test_a_table_has_a_line_for_each_configuration() -> None:
         (
             "s.json",
             '{"runs": [{"dataset": "ptb", "seed": 0}]}',
-            "s.json is no summary of runs: run 0: attention is missing",
+            "run 0: attention is missing",
         ),
     ],
 )
