@@ -12,7 +12,6 @@ else::
 - growing: seconds per item when items are added one by one, at several sizes.
 - storage: for each type the room of an item, the error of scores, the share of right answers to bundles of so many
   items that float32 begins to err, and the time.
-- backends: the same search by torch, faiss and the embedded Milvus, at a smaller size.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -142,31 +140,6 @@ def storage_loss(space: ghrr.Space, options: argparse.Namespace) -> list[dict[st
     return results
 
 
-def backends(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The same search by each backend: answers are compared, then it is timed."""
-    count = max(10, options.items // 20)
-    generator = space.generator("backends")
-    items = space.random(count, generator=generator)
-    queries = items[: max(1, options.queries // 10)] + space.random(1, generator=generator)
-    labels = [str(i) for i in range(count)]
-    results: list[dict[str, Any]] = []
-    answers = None
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("torch", "faiss", "milvus"):
-            start = time.perf_counter()
-            uri = f"{folder}/items.db" if name == "milvus" else None
-            memory = ItemMemory(space, labels, items, backend=name, uri=uri)
-            added = time.perf_counter() - start
-            found = memory.cleanup(queries, 5)
-            answers = answers or found.labels
-            if found.labels != answers:
-                raise SystemExit(f"{name} gives other answers than torch: no time")
-            start = time.perf_counter()
-            memory.cleanup(queries, 5)
-            results.append({"backend": name, "add_seconds": added, "search_seconds": time.perf_counter() - start})
-    return results
-
-
 def table(report: dict[str, Any]) -> str:
     """The results for the terminal."""
     lines = [f"{report['queries']} queries, {report['items']} items, total_dim {report['total_dim']}, float32"]
@@ -186,10 +159,6 @@ def table(report: dict[str, Any]) -> str:
         f"{r['storage']:<10}{r['bytes_per_item']:>7}{r['score_error_over_noise']:>13.1e}"
         f"{r['largest_score_error']:>15.1e}{r['right']:>8.3f}{r['seconds']:>9.2f}"
         for r in report["storage"]
-    ]
-    lines += [
-        f"{r['backend']:<8} adding {r['add_seconds']:.2f} s, searching {r['search_seconds']:.3f} s"
-        for r in report["backends"]
     ]
     return "\n".join(lines)
 
@@ -223,7 +192,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "cleanup": compare_with_bare(space, options),
         "growing": growing(space, options),
         "storage": storage_loss(space, options),
-        "backends": backends(space, options),
     }
     print(table(report))
     store(report, options.out, "memory")

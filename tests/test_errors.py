@@ -100,9 +100,6 @@ def test_what_is_not_a_hypervector(operation: str, given: Tensor, error: type[Ex
 def test_what_is_not_a_tensor(function: Callable[[object], object]) -> None:
     with pytest.raises(TypeError, match="got list"):
         function([1, 2])
-    atom = ghrr.Space(dim=4, m=2).atoms("a")[0]
-    with pytest.raises(TypeError, match=r"pass a.tensor, or use the operators"):
-        function(atom)
 
 
 def test_batches_that_do_not_broadcast() -> None:
@@ -144,8 +141,9 @@ def test_missing_item_axis() -> None:
         (lambda: ghrr.power(A, float("nan")), ValueError, "exponent must be finite, got nan"),
         (lambda: ghrr.power(A, torch.tensor(torch.inf)), ValueError, "exponent must be finite"),
         (lambda: ghrr.power(A, torch.ones(2, device="meta")), ValueError, "a is on cpu but exponent on meta"),
-        (lambda: ghrr.power(A, 10**30), ValueError, "exponent must be below 2**62"),
-        (lambda: ghrr.power(A, -(10**30)), ValueError, "exponent must be below 2**62 in size"),
+        (lambda: ghrr.power(A, 10**12 + 1), ValueError, "exponent must be at most 1e+12 in size"),
+        (lambda: ghrr.power(A, -(10**30)), ValueError, "exponent must be at most 1e+12 in size"),
+        (lambda: ghrr.power(A, torch.tensor([1.0, 2e12])), ValueError, "exponent must be at most 1e+12 in size"),
         (lambda: ghrr.power(0 * A, -1), ValueError, "slot (0,) of a is singular"),
         (lambda: ghrr.power(0 * A, 0.5), ValueError, "slot (0,) of a is singular"),
         (lambda: ghrr.power(0 * A[:, :1, :1], -1), ValueError, "slot (0,) of a is singular"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import ghrr
 from ghrr import Hypervector, Space
@@ -172,3 +175,140 @@ def test_gradients_flow_through() -> None:
     score.backward()
     assert leaf.grad is not None
     assert leaf.grad.abs().max() > 0
+
+
+BATCH = SPACE.wrap(torch.stack([a.tensor, b.tensor, c.tensor]), "batch")
+VERBS: list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]] = [
+    (ghrr.bind, (a, b), {}),
+    (ghrr.unbind, (a, b), {"side": "left"}),
+    (ghrr.unbind, (a, b), {"side": "right", "exact": True}),
+    (ghrr.unbind_similarity, (a, b, c), {"side": "left"}),
+    (ghrr.multibind, ([a, b, c],), {}),
+    (ghrr.multibind, (BATCH,), {}),
+    (ghrr.bundle, ([a, b, c],), {}),
+    (ghrr.bundle, (BATCH,), {}),
+    (ghrr.bind_bundle, (BATCH, BATCH), {}),
+    (ghrr.adjoint, (a,), {}),
+    (ghrr.shift, (a, 2), {}),
+    (ghrr.power, (a, 2), {}),
+    (ghrr.power, (a, 0.5), {}),
+    (ghrr.normalize, (a,), {"to": "unitary"}),
+    (ghrr.normalize, (a,), {}),
+    (ghrr.similarity, (a, b), {}),
+    (ghrr.pairwise_similarity, (a, BATCH), {}),
+    (ghrr.commutator, (a, b), {}),
+    (ghrr.commutativity, (a, b), {}),
+]
+
+
+def test_every_verb_is_among_those_tested_here() -> None:
+    assert {verb.__name__ for verb, _, _ in VERBS} == set(ghrr.algebra.__all__)
+
+
+def unwrapped(x: Any) -> Any:
+    return [unwrapped(one) for one in x] if isinstance(x, list) else x.tensor if isinstance(x, Hypervector) else x
+
+
+@pytest.mark.parametrize(("verb", "arguments", "options"), VERBS)
+def test_verbs_take_hypervectors_and_return_tensors(
+    verb: Callable[..., Tensor], arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    plain = unwrapped(list(arguments))
+    result = verb(*arguments, **options)
+    assert type(result) is Tensor
+    assert torch.equal(result, verb(*plain, **options))
+    if len(arguments) > 1:  # a tensor has no space to differ in
+        assert torch.equal(verb(plain[0], *arguments[1:], **options), result)
+
+
+def test_verbs_refuse_hypervectors_of_different_spaces() -> None:
+    (other,) = Space(20, 3, seed=1, dtype=torch.complex128).atoms("a")
+    for call in (
+        lambda: ghrr.bind(a, other),
+        lambda: ghrr.bundle([a, b, other]),
+        lambda: ghrr.pairwise_similarity(other, BATCH),
+        lambda: ghrr.memory.resonator(other, [BATCH, BATCH]),
+    ):
+        with pytest.raises(ValueError, match=r"belong to different spaces, .*seed=\d"):
+            call()
+    for check in (
+        lambda: SPACE.check(other),
+        lambda: ghrr.ItemMemory(SPACE, ["a"]).cleanup(other),
+        lambda: ghrr.ItemMemory(SPACE, ["a"]).match(other),
+        lambda: ghrr.ItemMemory(SPACE).add("a", other),
+        lambda: ghrr.encoding.FractionalPower(SPACE, n_features=1).decode(other, low=0, high=1),
+    ):
+        with pytest.raises(ValueError, match=r"seed=1.* does not belong to Space"):
+            check()
+
+
+def test_memories_take_hypervectors() -> None:
+    memory = ghrr.ItemMemory(SPACE, ["a", "b", "c"], BATCH)
+    memory.add("a * b", a * b)
+    assert torch.equal(memory.vectors(["b", "a * b"]), torch.stack([b.tensor, (a * b).tensor]))
+    assert memory.cleanup(b).labels == ["b"]
+    assert memory.cleanup(BATCH).labels == [["a"], ["b"], ["c"]]
+    found = memory.match(a * b)
+    assert isinstance(found, ghrr.Match)
+    assert found.guess == "a * b"
+
+
+def test_the_resonator_takes_hypervectors() -> None:
+    space = Space(100, 2)
+    first, second = (space.wrap(space.vectors(names)) for names in (["a", "b"], ["c", "d", "e"]))
+    product = first[1] * second[2]
+    assert ghrr.memory.resonator(product, [first, second]).indices.tolist() == [1, 2]
+    assert ghrr.memory.resonator(product.tensor, [first, second.tensor]).indices.tolist() == [1, 2]
+
+
+def test_encoders_take_hypervectors() -> None:
+    space = Space(200, 2)
+    encoder = ghrr.encoding.FractionalPower(space, n_features=1)
+    encoded = encoder([[0.5]])[0]
+    found = encoder.decode(space.wrap(encoded), low=-1, high=1)
+    assert torch.equal(found.value, encoder.decode(encoded, low=-1, high=1).value)
+    items = space.vectors(["a", "b", "c"])
+    sequence = ghrr.encoding.Sequence(space)
+    assert torch.equal(sequence(space.wrap(items)), sequence(items))
+    assert sequence.read(space.wrap(sequence(items)), 3, space.wrap(items)).tolist() == [0, 1, 2]
+    assert torch.equal(ghrr.encoding.NGrams(2)(space.wrap(items)), ghrr.encoding.NGrams(2)(items))
+    assert torch.equal(ghrr.encoding.GivenPositions(space.wrap(items))([1]), items[1:2])
+    assert torch.equal(ghrr.encoding.PowerPositions(space, base=space.wrap(items[0])).base, items[0])
+
+
+def test_checks_take_hypervectors() -> None:
+    assert ghrr.unitary.check_unitary(a)
+    assert ghrr.testing.check_laws(a, b, c)
+    assert SPACE.check(a) is a.tensor
+
+
+def test_a_hypervector_becomes_an_array_of_its_numbers() -> None:
+    view, copied, narrow = np.asarray(a), np.array(a), np.asarray(a, dtype=np.complex64)
+    assert view.shape == (20, 3, 3)
+    assert view.dtype == np.complex128
+    assert np.shares_memory(view, a.tensor.numpy())
+    assert not view.flags.writeable
+    assert copied.flags.writeable
+    assert not np.shares_memory(copied, a.tensor.numpy())
+    assert narrow.dtype == np.complex64
+
+
+def test_a_lazy_conjugate_becomes_an_array_too() -> None:
+    lazy = SPACE.wrap(a.tensor.conj())
+    np.testing.assert_array_equal(np.asarray(lazy), np.asarray(a).conj())
+    with pytest.raises(ValueError, match="conjugate"):
+        lazy.__array__(copy=False)
+
+
+def test_numbers_of_numpy_scale_from_both_sides() -> None:
+    for doubled in (np.float64(2) * a, a * np.float64(2)):
+        assert isinstance(doubled, Hypervector)
+        assert torch.equal(doubled.tensor, 2 * a.tensor)
+    with pytest.raises(TypeError):
+        np.ones(3) * a
+
+
+@pytest.mark.parametrize("convert", [torch.as_tensor, torch.asarray, torch.utils.dlpack.from_dlpack, torch.tensor])
+def test_torch_takes_the_tensor_out(convert: Callable[[object], Tensor]) -> None:
+    assert torch.equal(convert(a), a.tensor)
+    assert torch.equal(convert(BATCH), BATCH.tensor)

@@ -1,6 +1,6 @@
-"""Input validation shared by all layers. Every error names the operation, the value it got and the value it expected.
+"""Input validation shared by all layers. Every error names the operation, the value it got and what it expected.
 
-The checks read shapes and types, not values, so that they cost nothing on a GPU and are invisible to ``torch.vmap`` and
+Checks read shapes and types, not values, so that they cost nothing on a GPU and work under ``torch.vmap`` and
 ``torch.compile``; only :func:`check_finite` reads values.
 """
 
@@ -10,6 +10,7 @@ import math
 import numbers
 import operator
 import reprlib
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, SupportsIndex
 
@@ -70,10 +71,50 @@ def short_repr(x: object) -> str:
         return f"<{type(x).__name__} without repr>"
 
 
-def check_hypervectors(operation: str, **given: Tensor) -> None:
-    """Raise unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device."""
+def install_hint(extra: str) -> str:
+    """Return the commands that install an extra, for a released package and for a checkout.
+
+    Examples
+    --------
+    >>> from ghrr._checks import install_hint
+    >>> install_hint("fast")
+    "pip install 'ghrr[fast]' or, from a checkout, pip install -e '.[fast]'"
+    """
+    return f"pip install 'ghrr[{extra}]' or, from a checkout, pip install -e '.[{extra}]'"
+
+
+class TensorInSpace:
+    """Base class of :class:`ghrr.Hypervector`: a tensor with its space, which checks replace by the tensor."""
+
+    __slots__ = ()
+
+    tensor: Tensor
+    space: Any
+
+
+def check_hypervectors(operation: str, **given: Any) -> Iterable[Tensor]:
+    """Return the tensors, those of Hypervectors taken out of them, in the order given.
+
+    Raises unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device, and those that know
+    their space have the same one.
+    """
     if not _fit(*given.values()):
-        _explain(operation, given)
+        given = _unwrap(operation, given)
+        if not _fit(*given.values()):
+            _explain(operation, given)
+    return given.values()
+
+
+def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
+    wrapped = {name: x for name, x in given.items() if isinstance(x, TensorInSpace)}
+    for name, x in wrapped.items():
+        first = next(iter(wrapped))
+        if x.space != wrapped[first].space:
+            raise ValueError(
+                f"{operation}: {first} and {name} belong to different spaces, {wrapped[first].space!r} and "
+                f"{x.space!r}; make both in one space"
+            )
+    return {name: x.tensor if name in wrapped else x for name, x in given.items()}
 
 
 def _fit(first: Tensor, *rest: Tensor) -> bool:
@@ -119,10 +160,7 @@ def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) 
 
 def _check_one(operation: str, name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
-        hint = f"; pass {name}.tensor, or use the operators" if hasattr(x, "tensor") else ""
-        raise TypeError(
-            f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}{hint}"
-        )
+        raise TypeError(f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}")
     if x.dtype not in _COMPLEX:
         raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
     _check_dense(operation, name, x)
@@ -255,6 +293,9 @@ def is_true(condition: Tensor) -> bool:
 
 def check_finite(operation: str, name: str, x: Tensor) -> None:
     """Raise for a NaN or an infinity, before an operation that would spread it or answer with nonsense."""
+    total = x.sum()  # the sum of finite numbers seldom overflows, and is quicker to check than each of them
+    if is_true(total - total == 0):
+        return
     if is_true(~torch.isfinite(x).all()):
         raise ValueError(
             f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite; NaN and infinity have no place here"

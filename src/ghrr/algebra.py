@@ -1,16 +1,18 @@
 r"""The algebra of hypervectors: pure functions on complex tensors ``(*batch, dim, m, m)``.
 
 Every function checks that its arguments fit, broadcasts over batches, is differentiable, and works under
-``torch.vmap`` and ``torch.compile``. :math:`A_j` is slot j of A, an m x m matrix, and :math:`\delta` the
+``torch.vmap`` and ``torch.compile``. A :class:`ghrr.Hypervector` is accepted for any tensor; the result is a plain
+tensor, and spaces that differ are refused. :math:`A_j` is slot j of A, an m x m matrix, and :math:`\delta` the
 similarity.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import numbers
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from torch import Tensor
 from ghrr import ops, unitary
 from ghrr._checks import (
     LinAlgError,
+    TensorInSpace,
     check_broadcast,
     check_choice,
     check_finite,
@@ -27,6 +30,14 @@ from ghrr._checks import (
     describe,
     is_true,
 )
+
+if TYPE_CHECKING:
+    from ghrr.hypervector import Hypervector
+
+    Items: TypeAlias = Tensor | Hypervector | Sequence[Tensor | Hypervector]
+
+# Eigenphases are known to 1e-15 or so: times this they are known to a thousandth of the circle.
+LARGEST_EXPONENT = 10**12
 
 __all__ = [
     "adjoint",
@@ -46,7 +57,7 @@ __all__ = [
 ]
 
 
-def bind(a: Tensor, b: Tensor) -> Tensor:
+def bind(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""Bind two hypervectors: :math:`(A * B)_j = A_j B_j`, the matrix product in every slot.
 
     Binding is associative and distributes over bundling; it commutes only for m = 1 (FHRR) or diagonal slots. With
@@ -71,11 +82,11 @@ def bind(a: Tensor, b: Tensor) -> Tensor:
     --------
     unbind : the inverse, on a named side.
     """
-    _check_fit("bind(a, b)", a=a, b=b)
+    a, b = _check_fit("bind(a, b)", a=a, b=b)
     return ops.bind(a, b)
 
 
-def unbind(x: Tensor, key: Tensor, *, side: str, exact: bool = False) -> Tensor:
+def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exact: bool = False) -> Tensor:
     r"""Undo a binding: what was bound to ``key`` when ``key`` stood on the given side.
 
     ``side="left"`` reads :math:`x = K * V` as :math:`K^\dagger * x = V`; ``side="right"`` reads :math:`x = V * K` as
@@ -111,14 +122,16 @@ def unbind(x: Tensor, key: Tensor, *, side: str, exact: bool = False) -> Tensor:
     '0.1'
     """
     operation = "unbind(x, key)"
-    _check_fit(operation, x=x, key=key)
+    x, key = _check_fit(operation, x=x, key=key)
     check_choice(operation, "side", side, ("left", "right"))
     if exact:
         return _solve(x, key, side)
     return ops.bind(key, x, adjoint_a=True) if side == "left" else ops.bind(x, key, adjoint_b=True)
 
 
-def unbind_similarity(x: Tensor, key: Tensor, value: Tensor, *, side: str) -> Tensor:
+def unbind_similarity(
+    x: Tensor | Hypervector, key: Tensor | Hypervector, value: Tensor | Hypervector, *, side: str
+) -> Tensor:
     r"""How much ``value`` is what was bound to ``key``: :math:`\delta(K^\dagger * x, V)` for a key on the left.
 
     Equal to ``similarity(unbind(x, key, side=side), value)``, but where each unbound hypervector meets one value it
@@ -144,7 +157,7 @@ def unbind_similarity(x: Tensor, key: Tensor, value: Tensor, *, side: str) -> Te
     unbind : the hypervector itself, for comparison with many values.
     """
     operation = "unbind_similarity(x, key, value)"
-    _check_fit(operation, x=x, key=key, value=value)
+    x, key, value = _check_fit(operation, x=x, key=key, value=value)
     check_choice(operation, "side", side, ("left", "right"))
     if side == "left":
         return ops.bind_similarity(key, x, value, adjoint_a=True)
@@ -165,7 +178,7 @@ def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
     return solution
 
 
-def multibind(items: Tensor | Sequence[Tensor], *others: Tensor) -> Tensor:
+def multibind(items: Items, *others: object) -> Tensor:
     r"""Bind many in order: :math:`A^{(1)} * A^{(2)} * \dots * A^{(n)}`.
 
     Give a list of hypervectors, or a tensor with an axis of items. Associativity lets the product be taken in pairs.
@@ -188,7 +201,7 @@ def multibind(items: Tensor | Sequence[Tensor], *others: Tensor) -> Tensor:
     return ops.multibind(checked) if isinstance(checked, Tensor) else functools.reduce(ops.bind, checked)
 
 
-def bundle(items: Tensor | Sequence[Tensor], *others: Tensor) -> Tensor:
+def bundle(items: Items, *others: object) -> Tensor:
     r"""Superpose many: :math:`A^{(1)} + A^{(2)} + \dots + A^{(n)}`.
 
     The sum is similar to each of its parts: :math:`\delta(A + B, A) = \delta(A, A) + \delta(B, A) \approx 1` for
@@ -215,7 +228,7 @@ def bundle(items: Tensor | Sequence[Tensor], *others: Tensor) -> Tensor:
     return ops.bundle(checked) if isinstance(checked, Tensor) else functools.reduce(torch.add, checked)
 
 
-def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
+def bind_bundle(keys: Tensor | Hypervector, values: Tensor | Hypervector) -> Tensor:
     r"""Bind pairs and bundle the products: :math:`\sum_n K^{(n)} * V^{(n)}`, the hypervector of a dictionary.
 
     Equal to ``bundle(bind(keys, values))``, but the bound items never exist in memory. Read it with
@@ -235,13 +248,13 @@ def bind_bundle(keys: Tensor, values: Tensor) -> Tensor:
     tensor(1)
     """
     operation = "bind_bundle(keys, values)"
-    check_hypervectors(operation, keys=keys, values=values)
+    keys, values = check_hypervectors(operation, keys=keys, values=values)
     check_items(operation, keys=keys, values=values)
     check_broadcast(operation, keys=keys.shape[:-3], values=values.shape[:-3])
     return ops.bind_bundle(keys, values)
 
 
-def adjoint(a: Tensor) -> Tensor:
+def adjoint(a: Tensor | Hypervector) -> Tensor:
     r"""Conjugate transpose of each slot, :math:`A_j^\dagger`: the inverse of a unitary hypervector under binding.
 
     :math:`(A * B)^\dagger = B^\dagger * A^\dagger`: the order turns round.
@@ -258,11 +271,11 @@ def adjoint(a: Tensor) -> Tensor:
     >>> torch.allclose(ghrr.bind(ghrr.adjoint(a), a), space.identity(), atol=1e-6)
     True
     """
-    check_hypervectors("adjoint(a)", a=a)
+    (a,) = check_hypervectors("adjoint(a)", a=a)
     return ops.adjoint(a)
 
 
-def shift(a: Tensor, steps: int = 1) -> Tensor:
+def shift(a: Tensor | Hypervector, steps: int = 1) -> Tensor:
     r"""Permute by rolling the slots: :math:`\rho^s(A)_j = A_{(j-s) \bmod D}`.
 
     A shifted random hypervector is unlike the original; :math:`\rho` respects binding, bundling and similarity, and
@@ -278,18 +291,26 @@ def shift(a: Tensor, steps: int = 1) -> Tensor:
     >>> ghrr.shift(torch.tensor([1 + 0j, 2, 3]).reshape(3, 1, 1)).flatten().real
     tensor([3., 1., 2.])
     """
-    check_hypervectors("shift(a, steps)", a=a)
+    (a,) = check_hypervectors("shift(a, steps)", a=a)
     return ops.shift(a, check_integer("shift(a, steps)", "steps", steps) % a.shape[-3])
 
 
-def power(a: Tensor, exponent: float | Tensor) -> Tensor:
+def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     r"""Bind with itself, a whole or a fractional number of times: :math:`A_j^x`, the matrix power of each slot.
 
-    A whole number is repeated binding, :math:`A^0` the identity and :math:`A^{-1}` the matrix inverse; it is
-    exact for any hypervector. A real exponent is the principal power: eigenvalues :math:`re^{i\varphi}`,
+    A whole number is repeated binding, :math:`A^0` the identity and :math:`A^{-1}` the matrix inverse; it exists for
+    any hypervector. A real exponent is the principal power: eigenvalues :math:`re^{i\varphi}`,
     :math:`\varphi \in (-\pi, \pi]`, become :math:`r^x e^{ix\varphi}`. Then :math:`A^x * A^y = A^{x+y}`, and for
     unitary A :math:`A^x` is unitary with :math:`(A^x)^\dagger = A^{-x}`. It jumps where an eigenvalue
     crosses -1. It needs slots that can be inverted and diagonalised, as unitary ones always can.
+
+    A slot that :func:`ghrr.unitary.check_unitary` accepts stands for the unitary matrix nearest to it, and its power
+    is computed in double precision and rounded once: it is unitary for every exponent up to 10¹² in size. The exponent
+    multiplies errors of the eigenphases :math:`\varphi`: those of the stored numbers, about :math:`\varepsilon` of
+    their dtype, so that :math:`A^x` and the power of the matrix that was meant differ by about :math:`|x|
+    \varepsilon`; and those of double precision, about :math:`10^{-15}`. Whole exponents up to 8 in size are plain
+    products. Powers of other slots grow or vanish with the exponent: project bundles first, with
+    ``normalize(a, to="unitary")``, if that is not what you want.
 
     For m = 1 and independent phases, :math:`\delta(A^x, A^y)` is a kernel of x - y (fractional power encoding). For
     m > 1 the paper encodes numbers as :math:`Q \Lambda(x)` instead, which is not the power of a matrix.
@@ -299,7 +320,8 @@ def power(a: Tensor, exponent: float | Tensor) -> Tensor:
     a
         The base.
     exponent
-        A whole number, a real number, or a real tensor that broadcasts against the batch.
+        A whole number, a real number, or a real tensor that broadcasts against the batch; finite, and at most 10¹² in
+        size. Tensors are used in double precision.
 
     Shapes
     ------
@@ -316,15 +338,20 @@ def power(a: Tensor, exponent: float | Tensor) -> Tensor:
     torch.Size([5, 10, 2, 2])
     """
     operation = "power(a, exponent)"
-    check_hypervectors(operation, a=a)
+    (a,) = check_hypervectors(operation, a=a)
     given: Any = exponent
     if isinstance(given, numbers.Integral) and given is not True and given is not False:
-        whole = check_integer(operation, "exponent", int(given))
+        whole = int(given)
+        if abs(whole) > LARGEST_EXPONENT:
+            raise ValueError(_too_large(operation, whole))
         if whole < 0:
             _check_invertible(operation, a)
         return ops.power(a, whole)
     exponents = _real_exponent(operation, a, exponent)
     check_broadcast(operation, a=a.shape[:-3], exponent=exponents.shape)
+    fast = ops.unitary_power(a, exponents)
+    if fast is not None:  # what is unitary is finite, and can be inverted and diagonalised
+        return fast
     _check_invertible(operation, a)
     _check_diagonalisable(operation, a)
     return ops.power(a, exponents)
@@ -334,14 +361,26 @@ def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
     if not isinstance(exponent, Tensor):
         if isinstance(exponent, bool) or not isinstance(exponent, numbers.Real):
             raise TypeError(f"{operation}: exponent must be a real number or a real tensor, got {describe(exponent)}")
-        exponent = torch.tensor(exponent, dtype=a.real.dtype, device=a.device)
+        exponent = torch.tensor(exponent, dtype=torch.float64, device=a.device)
     if exponent.dtype.is_complex or exponent.dtype == torch.bool:
         raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
     if exponent.device != a.device:
         raise ValueError(f"{operation}: a is on {a.device} but exponent on {exponent.device}; move one of them")
-    if is_true(~torch.isfinite(exponent).all()):
-        raise ValueError(f"{operation}: exponent must be finite, got {exponent}")
-    return exponent.to(a.real.dtype)
+    exponent = exponent.to(torch.float64)
+    inside = exponent.abs() <= LARGEST_EXPONENT  # false for NaN
+    if is_true(~inside.all()):
+        bad = exponent[~inside].flatten()[0].item()
+        raise ValueError(
+            _too_large(operation, bad) if math.isfinite(bad) else f"{operation}: exponent must be finite, got {bad}"
+        )
+    return exponent
+
+
+def _too_large(operation: str, exponent: float) -> str:
+    return (
+        f"{operation}: exponent must be at most {LARGEST_EXPONENT:.0e} in size, got {describe(exponent)}; beyond that "
+        f"the errors of double precision fill the whole circle of phases"
+    )
 
 
 def _check_invertible(operation: str, a: Tensor) -> None:
@@ -368,7 +407,7 @@ def _check_diagonalisable(operation: str, a: Tensor) -> None:
         )
 
 
-def normalize(a: Tensor, *, to: str = "norm") -> Tensor:
+def normalize(a: Tensor | Hypervector, *, to: str = "norm") -> Tensor:
     r"""Scale to unit norm, or project every slot to the nearest unitary matrix.
 
     ``to="norm"`` divides by :math:`\sqrt{\delta(A, A)}`, so that :math:`\delta(A, A) = 1`: proportions inside a
@@ -391,7 +430,7 @@ def normalize(a: Tensor, *, to: str = "norm") -> Tensor:
     True
     """
     operation = "normalize(a)"
-    check_hypervectors(operation, a=a)
+    (a,) = check_hypervectors(operation, a=a)
     check_choice(operation, "to", to, ("norm", "unitary"))
     if to == "unitary":
         return unitary.polar(a)
@@ -405,7 +444,7 @@ def normalize(a: Tensor, *, to: str = "norm") -> Tensor:
     return scaled * torch.rsqrt(torch.where(square > 0, square, torch.ones_like(square)))
 
 
-def similarity(a: Tensor, b: Tensor) -> Tensor:
+def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""Similarity :math:`\delta(A, B) = \frac{1}{mD} \mathrm{Re}\,\mathrm{tr}\big(\sum_j A_j B_j^\dagger\big)`.
 
     A real inner product: symmetric, bilinear over the reals, positive on everything but zero. A unitary hypervector has
@@ -423,11 +462,11 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
     >>> f"{ghrr.similarity(a + b, a):.2f}"
     '1.00'
     """
-    _check_fit("similarity(a, b)", a=a, b=b)
+    a, b = _check_fit("similarity(a, b)", a=a, b=b)
     return ops.similarity(a, b)
 
 
-def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
+def pairwise_similarity(queries: Tensor | Hypervector, items: Tensor | Hypervector) -> Tensor:
     r"""Similarity of every query with every item, as one real matrix product.
 
     Shapes
@@ -442,13 +481,13 @@ def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
     tensor([0, 1, 2])
     """
     operation = "pairwise_similarity(queries, items)"
-    check_hypervectors(operation, queries=queries, items=items)
+    queries, items = check_hypervectors(operation, queries=queries, items=items)
     if items.ndim != 4:
         raise ValueError(f"{operation}: items must have shape (n, dim, m, m), got {describe(items)}")
     return ops.pairwise_similarity(queries, items)
 
 
-def commutator(a: Tensor, b: Tensor) -> Tensor:
+def commutator(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""What order changes: :math:`[A, B] = A * B - B * A`; zero when, and only when, A and B commute.
 
     Shapes
@@ -462,11 +501,11 @@ def commutator(a: Tensor, b: Tensor) -> Tensor:
     >>> ghrr.commutator(space.vectors(["a"])[0], space.identity()).abs().max()
     tensor(0.)
     """
-    _check_fit("commutator(a, b)", a=a, b=b)
+    a, b = _check_fit("commutator(a, b)", a=a, b=b)
     return ops.bind(a, b) - ops.bind(b, a)
 
 
-def commutativity(a: Tensor, b: Tensor) -> Tensor:
+def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""The paper's degree of commutativity :math:`\delta(A * B, B * A)`: 1 when A and B (unitary) commute.
 
     For independent Haar rotations its mean is :math:`1/m^2`. For given rotations Q, R of A, B and uniform phases
@@ -486,29 +525,27 @@ def commutativity(a: Tensor, b: Tensor) -> Tensor:
     0.11
     0.04
     """
-    _check_fit("commutativity(a, b)", a=a, b=b)
+    a, b = _check_fit("commutativity(a, b)", a=a, b=b)
     return ops.similarity(ops.bind(a, b), ops.bind(b, a))
 
 
-def _check_fit(operation: str, **given: Tensor) -> None:
-    check_hypervectors(operation, **given)
-    check_broadcast(operation, **{name: x.shape[:-3] for name, x in given.items()})
+def _check_fit(operation: str, **given: Tensor | Hypervector) -> Iterable[Tensor]:
+    tensors = check_hypervectors(operation, **given)
+    check_broadcast(operation, **{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
+    return tensors
 
 
-def _check_many(operation: str, items: Tensor | Sequence[Tensor], others: tuple[Tensor, ...]) -> Tensor | list[Tensor]:
+def _check_many(operation: str, items: Items, others: tuple[object, ...]) -> Tensor | list[Tensor]:
     """A tensor with an axis of items, or a list of hypervectors that fit together."""
-    if others or not isinstance(items, (Tensor, list, tuple)):
+    if others or not isinstance(items, (Tensor, TensorInSpace, list, tuple)):
         raise TypeError(
             f"{operation}: give a list, [a, b], or one tensor with an axis of items, (*batch, n, dim, m, m); "
             f"got {1 + len(others)} argument{'s' * bool(others)}, the first {describe(items)}"
         )
-    if isinstance(items, Tensor):
-        check_hypervectors(operation, items=items)
-        check_items(operation, items=items)
-        return items
+    if isinstance(items, (Tensor, TensorInSpace)):
+        (stack,) = check_hypervectors(operation, items=items)
+        check_items(operation, items=stack)
+        return stack
     if not items:
         raise ValueError(f"{operation}: an empty list has no shape; give a tensor of shape (0, dim, m, m) instead")
-    named = {f"items[{i}]": x for i, x in enumerate(items)}
-    check_hypervectors(operation, **named)
-    check_broadcast(operation, **{key: x.shape[:-3] for key, x in named.items()})
-    return list(items)
+    return list(_check_fit(operation, **{f"items[{i}]": x for i, x in enumerate(items)}))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import cmath
 import html
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr._checks import describe
+from ghrr._checks import TensorInSpace, describe
 
 if TYPE_CHECKING:
     from ghrr.space import Space
@@ -21,7 +23,7 @@ _SUM, _PRODUCT, _SIGN, _POWER, _NAME = range(5)
 _LONGEST = 100
 
 
-class Hypervector:
+class Hypervector(TensorInSpace):
     r"""A hypervector, or a batch of them, that knows its space and how it was made.
 
     ======================  ==========================================================
@@ -33,8 +35,10 @@ class Hypervector:
     ``batch[i]``            one of a batch
     ======================  ==========================================================
 
-    The library itself works on plain tensors (``a.tensor``); this wrapper is the edge that people touch. It never
-    changes: every operation gives a new one.
+    All functions of the library accept a Hypervector wherever they accept a tensor of hypervectors; they work on
+    ``a.tensor`` and return plain tensors. The operators and methods here return Hypervectors. ``numpy.asarray(a)`` is a
+    read-only view of the numbers and ``torch.as_tensor(a)`` shares them. A Hypervector never changes: every operation
+    returns a new one.
 
     Parameters
     ----------
@@ -57,6 +61,7 @@ class Hypervector:
     """
 
     __slots__ = ("_strength", "expression", "space", "tensor")
+    __array_ufunc__ = None  # so that numpy.float64(2) * a scales a, as float(2) * a does
 
     tensor: Tensor
     space: Space
@@ -64,7 +69,7 @@ class Hypervector:
     _strength: int
 
     def __init__(self, tensor: Tensor, space: Space, expression: str, *, _strength: int = _NAME) -> None:
-        space.check(tensor, f"Hypervector({expression})")
+        tensor = space.check(tensor, f"Hypervector({expression})")
         if len(expression) > _LONGEST:
             expression = f"{expression[: _LONGEST // 2]} … {expression[-_LONGEST // 2 :]}"
         for name, value in (("tensor", tensor), ("space", space), ("expression", expression), ("_strength", _strength)):
@@ -75,6 +80,23 @@ class Hypervector:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.tensor, self.space, self.expression, self._strength)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The numbers, ``(*batch, dim, m, m)``, as numpy asks for them: read-only unless they are copied."""
+        lazy = self.tensor.is_conj() or self.tensor.is_neg()
+        if lazy and copy is False:
+            raise ValueError("Hypervector: a conjugate is computed when it becomes an array; use numpy.array(a)")
+        numbers = self.tensor.resolve_conj().resolve_neg().numpy()
+        array = np.array(numbers, dtype=dtype, copy=copy)
+        array.flags.writeable = array is not numbers
+        return array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The numbers as other libraries ask for them, ``torch.as_tensor`` among them."""
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return self.tensor.__dlpack_device__()
 
     @property
     def batch_shape(self) -> torch.Size:

@@ -299,14 +299,17 @@ class Space:
         """Give a tensor of this space operators and a name."""
         return Hypervector(tensor, self, expression)
 
-    def check(self, x: Tensor, operation: str = "Space.check") -> None:
-        """Raise unless ``x`` is a hypervector of this space, or a batch of them."""
-        check_hypervectors(operation, x=x)
+    def check(self, x: Tensor | Hypervector, operation: str = "Space.check") -> Tensor:
+        """Return ``x`` as a tensor; raise unless it is a hypervector of this space, or a batch of them."""
+        if isinstance(x, Hypervector) and x.space != self:
+            raise ValueError(f"{operation}: a hypervector of {x.space!r} does not belong to {self!r}; make both in one")
+        (x,) = check_hypervectors(operation, x=x)
         if x.shape[-3:] != torch.Size(self.shape) or x.dtype != self.dtype:
             raise ValueError(
                 f"{operation}: {describe(x)} does not fit {self!r}, whose hypervectors have shape "
                 f"(*batch, {self.dim}, {self.m}, {self.m}) and dtype {str(self.dtype).removeprefix('torch.')}"
             )
+        return x
 
     @property
     def noise_std(self) -> float:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr._checks import check_hypervectors, check_items, describe, first_nonfinite_slot
+from ghrr.hypervector import Hypervector
 from ghrr.unitary import check_unitary
 
 __all__ = ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
@@ -114,13 +115,30 @@ LAWS: dict[str, Law] = {
 
 
 @overload
-def check_laws(a: Tensor, b: Tensor, c: Tensor, *, unitary: bool = True, explain: Literal[False] = False) -> bool: ...
+def check_laws(
+    a: Tensor | Hypervector,
+    b: Tensor | Hypervector,
+    c: Tensor | Hypervector,
+    *,
+    unitary: bool = True,
+    explain: Literal[False] = False,
+) -> bool: ...
 @overload
 def check_laws(
-    a: Tensor, b: Tensor, c: Tensor, *, unitary: bool = True, explain: Literal[True]
+    a: Tensor | Hypervector,
+    b: Tensor | Hypervector,
+    c: Tensor | Hypervector,
+    *,
+    unitary: bool = True,
+    explain: Literal[True],
 ) -> tuple[bool, str]: ...
 def check_laws(
-    a: Tensor, b: Tensor, c: Tensor, *, unitary: bool = True, explain: bool = False
+    a: Tensor | Hypervector,
+    b: Tensor | Hypervector,
+    c: Tensor | Hypervector,
+    *,
+    unitary: bool = True,
+    explain: bool = False,
 ) -> bool | tuple[bool, str]:
     """Whether three hypervectors obey the laws of the algebra, :data:`LAWS`, to rounding.
 
@@ -146,7 +164,7 @@ def check_laws(
     >>> ghrr.testing.check_laws(a, b, a + c, explain=True)[1]
     'binding keeps similarity, δ(C * A, C * B) = δ(A, B): off by 0.014'
     """
-    check_hypervectors("check_laws(a, b, c)", a=a, b=b, c=c)
+    a, b, c = check_hypervectors("check_laws(a, b, c)", a=a, b=b, c=c)
     m = a.shape[-1]
     scale = math.prod(1.0 + float(x.abs().amax()) if x.numel() else 1.0 for x in (a, b, c))
     tolerance = 20 * m**2 * torch.finfo(a.dtype).eps * scale
@@ -162,10 +180,16 @@ def check_laws(
 
 
 @overload
-def check_quasi_orthogonal(x: Tensor, *, std: float | None = None, explain: Literal[False] = False) -> bool: ...
+def check_quasi_orthogonal(
+    x: Tensor | Hypervector, *, std: float | None = None, explain: Literal[False] = False
+) -> bool: ...
 @overload
-def check_quasi_orthogonal(x: Tensor, *, std: float | None = None, explain: Literal[True]) -> tuple[bool, str]: ...
-def check_quasi_orthogonal(x: Tensor, *, std: float | None = None, explain: bool = False) -> bool | tuple[bool, str]:
+def check_quasi_orthogonal(
+    x: Tensor | Hypervector, *, std: float | None = None, explain: Literal[True]
+) -> tuple[bool, str]: ...
+def check_quasi_orthogonal(
+    x: Tensor | Hypervector, *, std: float | None = None, explain: bool = False
+) -> bool | tuple[bool, str]:
     r"""Whether the similarities between different items have mean zero and the expected spread.
 
     Both are compared with theory to five standard errors, those of Gaussian noise or, if larger, those of the tails
@@ -196,7 +220,7 @@ def check_quasi_orthogonal(x: Tensor, *, std: float | None = None, explain: bool
     False
     """
     operation = "check_quasi_orthogonal(x)"
-    check_hypervectors(operation, x=x)
+    (x,) = check_hypervectors(operation, x=x)
     check_items(operation, x=x)
     if x.ndim != 4 or len(x) < 10:
         raise ValueError(f"{operation}: needs at least ten items, (n, dim, m, m); got {describe(x)}")
@@ -261,7 +285,7 @@ def check_encoder(
 def _why_not_encoder(encode: Callable[[Tensor], Tensor], inputs: Tensor, unitary: bool) -> str:
     out = encode(inputs)
     try:
-        check_hypervectors("encode(inputs)", output=out)
+        (out,) = check_hypervectors("encode(inputs)", output=out)
     except (TypeError, ValueError) as error:
         return str(error)
     if out.ndim != 4 or len(out) != len(inputs):

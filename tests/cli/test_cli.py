@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 import ghrr
 from ghrr import cli, paper
+from ghrr.cli.shared import foreign, say
 from ghrr.paper.experiment import Check, Claim, Finding
 from tests.cli.common import invoke
 
@@ -42,6 +44,43 @@ def test_info_names_what_there_is() -> None:
         assert word in output
     with ghrr.backend("torch"):
         assert "kernels  cpu torch: asked for" in invoke("info").output
+
+
+def test_info_prints_installation_hints_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "numba" else find(name))
+    output = " ".join(invoke("info").output.split())
+    assert "pip install 'ghrr[fast]'" in output
+    assert "pip install -e '.[fast]'" in output
+
+
+def test_info_prints_what_a_device_is_called_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ghrr.ops, "in_use", lambda: {"cpu": "[/x] \x1b[31m :warning:"})
+    result = invoke("info")
+    assert result.exit_code == 0
+    assert r"cpu [/x] \x1b[31m :warning:" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a[bold]b[/]\\", "a[bold]b[/]\\"),
+        (":smile:", ":smile:"),
+        ("\x1b]0;x\x07\r\x7f", r"\x1b]0;x\x07\x0d\x7f"),
+        ("\x9b2J\x85", r"\x9b2J\x85"),
+        ("\u202ea\u2066\u2069\u200e\u200f\u061c", r"\u202ea\u2066\u2069\u200e\u200f\u061c"),
+        (b"\xff".decode(errors="surrogateescape"), r"\udcff"),
+        ("a\tb\nc", r"a\x09b\x0ac"),
+        ("Zürich 東京 👩\u200d🚀", "Zürich 東京 👩\u200d🚀"),
+    ],
+)
+def test_foreign_text_is_shown_and_not_obeyed(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(foreign(text))
+    assert capsys.readouterr().out == f"{shown}\n"
+
+
+def test_foreign_text_keeps_its_lines_where_there_are_lines() -> None:
+    assert foreign("a\n\tb\r", lines=True).plain == "a\n\tb\\x0d"
 
 
 def test_cite_and_version() -> None:

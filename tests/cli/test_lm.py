@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
 from ghrr import lm
 from tests.cli.common import invoke
@@ -22,12 +23,23 @@ SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lm") / "run"
-    result = invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("lm") / "r[" / "] \x1b[31m"  # markup that ends what never began
+    return folder, invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def run(trained: tuple[Path, Result]) -> Path:
+    return trained[0]
+
+
+def test_a_training_ends_with_its_results_whatever_its_folder_is_called(trained: tuple[Path, Result]) -> None:
+    folder, result = trained
     assert result.exit_code == 0, result.output
+    assert (folder / "result.json").exists()
     assert "valid ppl" in result.output
-    return folder
+    assert r"\x1b[31m" in result.output
+    assert "\x1b" not in result.output
 
 
 def fails(*arguments: str) -> str:
@@ -135,13 +147,13 @@ def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> 
 
 def test_compare_shows_means(tmp_path: Path) -> None:
     model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16}
-    runs = [{"label": "rope", "model": {"attention": "rope"}, "seeds": [0, 1]}]
+    runs = [{"label": "rope[/x]", "model": {"attention": "rope"}, "seeds": [0, 1]}]
     plan = {"dataset": "grammar", "model": model, "training": {"epochs": 1, "batch": 1024}, "runs": runs}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     where = ["--out", str(tmp_path / "runs"), "--summary", str(tmp_path / "s.json")]
     result = invoke("lm", "compare", str(tmp_path / "plan.json"), *where, "--jobs", "2")
     assert result.exit_code == 0, result.output
-    assert "rope" in result.output
+    assert "rope[/x]" in result.output  # a label is text, not markup
     stored = json.loads((tmp_path / "s.json").read_text())["runs"]
     assert len(stored) == 2
     assert str(tmp_path / "s.md") in "".join(result.output.split())

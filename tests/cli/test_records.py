@@ -193,3 +193,33 @@ def test_bad_questions_are_named(ada: Path, people: Path, tmp_path: Path) -> Non
     assert "damaged or changed" in fails("query", str(people), "age")
     people.write_bytes(content[:-10])
     assert "cut short" in fails("query", str(people), "age")
+
+
+UNSAFE = "[/x]\x1b[31m\x9b2J\u202e\u2066"
+VISIBLE = r"[/x]\x1b[31m\x9b2J\u202e\u2066"
+
+
+def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path) -> None:
+    source, out = tmp_path / f"{UNSAFE.replace('/', '')}.jsonl", tmp_path / f"out{UNSAFE.replace('/', '')}.safetensors"
+    source.write_text(json.dumps({"id": f"l{UNSAFE}", f"k{UNSAFE}": {"city": f"v{UNSAFE}"}}) + "\n")
+    encoded = invoke("encode", str(source), "-o", str(out), "--label", "id")
+    key = json.dumps([f"k{UNSAFE}"])
+    shown = [encoded, invoke("decode", str(out)), invoke("query", str(out), key)]
+    refused = [invoke("query", str(out), key, "--record", UNSAFE), invoke("encode", str(source), "-o", str(out))]
+    assert [result.exit_code for result in (*shown, *refused)] == [0, 0, 0, 2, 2]
+    for result in (*shown, *refused):
+        assert not set("\x1b\x9b\u202e\u2066") & set(result.output)
+    assert f"l{VISIBLE}" in shown[1].output
+    assert f"k{VISIBLE}.city" in shown[1].output
+    assert f"l{VISIBLE}" in shown[2].output
+
+
+def test_json_output_holds_the_labels_themselves(tmp_path: Path) -> None:
+    source, out = tmp_path / "a.jsonl", tmp_path / "a.safetensors"
+    source.write_text(json.dumps({"id": UNSAFE, UNSAFE: UNSAFE}) + "\n")
+    assert invoke("encode", str(source), "-o", str(out), "--label", "id").exit_code == 0
+    result = invoke("decode", str(out), "--json")
+    assert result.output.strip().isascii()
+    assert "\x1b" not in result.output
+    assert json.loads(result.output)["record"] == UNSAFE
+    assert json.loads(result.output)["value"] == {"id": UNSAFE, UNSAFE: UNSAFE}

@@ -1,22 +1,18 @@
-"""Every backend gives the answers of brute force, on the same cases; Milvus that is away is an error, not a wait."""
+"""Every backend gives the answers of brute force, on the same cases."""
 
 from __future__ import annotations
 
-import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-import ghrr
 from ghrr import Space
-from ghrr.memory import ItemMemory, MilvusBackend, backend_milvus
+from ghrr.memory import ItemMemory
 from tests.helpers import gaussian, rounding
 from tests.memory.test_item_memory import brute_force
 
@@ -103,155 +99,6 @@ def test_narrow_items_become_float32_in_faiss(tmp_path: Path) -> None:
     assert torch.equal(loaded.vectors(NAMES), memory.vectors(NAMES))
     with pytest.raises(ValueError, match="holds other items than this memory knows of"):
         loaded.commit(tmp_path / "x")  # a folder is of one storage
-
-
-# -------------------------------------------------------------------------------------------------------------- Milvus
-
-
-def milvus(path: Path, space: Space = SPACE, **more: Any) -> ItemMemory:
-    return ItemMemory(space, backend=MilvusBackend(str(path / "items.db"), space, **more))
-
-
-def test_a_collection_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_milvus, "_MOST_ANSWERS", 16)  # as if the collection were large
-    memory = milvus(tmp_path)
-    memory.add(NAMES)
-    memory.remove(NAMES[20:40])
-    memory.add("late")
-    again = milvus(tmp_path)
-    assert again.labels == [*NAMES[:20], "late"]
-    again.add("later")
-    assert again.cleanup(SPACE.vectors(["late", "later"])).labels == [["late"], ["later"]]
-    with pytest.raises(ValueError, match="Milvus gives 16 answers to a query at most, got k = 17"):
-        again.cleanup(SPACE.identity(), 17)
-    other = milvus(tmp_path, collection="other")
-    assert len(other) == 0
-    with pytest.raises(ValueError, match="the backend holds 22 items already; give an empty one"):
-        memory.save(tmp_path / "x")
-        ItemMemory.load(tmp_path / "x", backend="milvus", uri=str(tmp_path / "items.db"))
-
-
-def test_a_collection_that_another_program_changed(tmp_path: Path) -> None:
-    first, second = milvus(tmp_path), milvus(tmp_path)
-    first.add(NAMES)
-    with pytest.raises(RuntimeError, match=r"has 40 items, this memory knows of 0: another program changed it"):
-        second.add("new")
-    third = milvus(tmp_path)
-    third.remove(NAMES[3])
-    calls: list[Callable[[], object]] = [
-        lambda: first.cleanup(SPACE.identity()),
-        lambda: first.remove(NAMES[3]),
-    ]
-    for call in calls:
-        with pytest.raises(RuntimeError, match=r"has 39 items, this memory knows of 40"):
-            call()
-    assert len(milvus(tmp_path)) == 39
-
-
-def test_adding_that_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the rows are there when Milvus goes away: nothing is believed, nothing is found under a wrong name."""
-    monkeypatch.setattr(backend_milvus, "_NUMBERS_AT_A_TIME", 20 * 2 * SPACE.total_dim)
-    memory = milvus(tmp_path)
-    backend: Any = memory._backend
-    insert, calls = backend._client.insert, []
-
-    def fails_the_second_time(*given: object, **more: object) -> object:
-        calls.append(given)
-        if len(calls) == 2:
-            raise backend._milvus.MilvusException(message="server unavailable")
-        return insert(*given, **more)
-
-    monkeypatch.setattr(backend._client, "insert", fails_the_second_time)
-    with pytest.raises(ConnectionError, match="server unavailable"):
-        memory.add(NAMES)
-    assert len(memory) == 0
-    with pytest.raises(RuntimeError, match=r"has 20 items, this memory knows of 0: .* or adding was interrupted"):
-        memory.add(NAMES)
-    again = milvus(tmp_path)
-    assert again.labels == NAMES[:20]
-    again.add(NAMES[20:])
-    assert again.cleanup(SPACE.vectors(NAMES)).labels == [[name] for name in NAMES]
-
-
-def test_a_collection_of_another_space_is_refused(tmp_path: Path) -> None:
-    milvus(tmp_path).add(NAMES)
-    with pytest.raises(ValueError, match=r"holds items of another space than Space\(dim=20, m=2, seed=1\)"):
-        milvus(tmp_path, Space(20, 2, seed=1))
-    rotation = ghrr.unitary.haar(m=2, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(ValueError, match="holds items of another space than"):
-        milvus(tmp_path, Space(20, 2, rotation=rotation))
-
-
-@pytest.mark.parametrize(
-    ("uri", "message"),
-    [
-        ("http://127.0.0.1:1", "Milvus at 'http://127.0.0.1:1' did not do what was asked (Fail connecting to server"),
-        ("/no/such/folder/x.db", "did not do what was asked (Open local milvus failed"),
-        ("elsewhere", "did not do what was asked (uri: elsewhere is illegal"),
-    ],
-)
-def test_milvus_that_is_away(uri: str, message: str) -> None:
-    with pytest.raises(ConnectionError, match=re.escape(message)) as caught:
-        ItemMemory(SPACE, backend="milvus", uri=uri)
-    assert "is it running, and is the address right?" in str(caught.value)
-
-
-def test_milvus_that_does_not_answer() -> None:
-    """Something listens there but never says a word: the time-out ends the wait."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        uri = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match="is it running, and is the address right"):
-            MilvusBackend(uri, SPACE, timeout=0.5)
-
-
-def test_milvus_that_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = milvus(tmp_path)
-    memory.add(NAMES)
-    backend: Any = memory._backend
-
-    def gone(*given: object, **more: object) -> None:
-        raise backend._milvus.MilvusException(message="server unavailable")
-
-    for verb in ("insert", "delete", "search", "query"):
-        monkeypatch.setattr(backend._client, verb, gone)
-    calls: list[Callable[[], object]] = [
-        lambda: memory.add("new"),
-        lambda: memory.remove(NAMES[0]),
-        lambda: memory.cleanup(SPACE.identity()),
-        lambda: memory.vectors(NAMES),
-    ]
-    for call in calls:
-        with pytest.raises(ConnectionError, match=r"did not do what was asked \(server unavailable\)"):
-            call()
-    assert memory.labels == NAMES  # what failed is not believed to have happened
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (
-            lambda: ItemMemory(SPACE, backend="milvus"),
-            TypeError,
-            'backend="milvus" needs uri, a path such as',
-        ),
-        (lambda: MilvusBackend("x.db", SPACE, collection="a b"), ValueError, "collection must be a name of letters"),
-        (
-            lambda: MilvusBackend("x.db", Space(20_000, 1)),
-            ValueError,
-            "rows of at most 32768 numbers, but Space(",
-        ),
-    ],
-)
-def test_bad_settings_for_milvus(call: Callable[[], object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=re.escape(message)):
-        call()
-
-
-def test_labels_too_long_for_milvus(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
-    with pytest.raises(ValueError, match="Milvus keeps labels of 65535 bytes at most, got 'ööö"):
-        memory.add("ö" * 40_000)
-    assert len(memory) == 0
 
 
 @pytest.mark.parametrize(("backend", "package"), [("faiss", "faiss"), ("milvus", "pymilvus")])

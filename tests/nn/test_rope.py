@@ -54,7 +54,7 @@ def test_values_have_positions_only_when_asked(sharing: str) -> None:
             part.data.zero_()
         with torch.no_grad():
             attention.form.bias.fill_(1.0)
-        placed = attention._rows([tokens()], None, [True], 0, None)
+        placed = attention._rows([tokens()], [None], 0, None)
         same = [torch.equal(rows[:, :, 1:], rows[:, :, :-1]) for rows in placed]
         assert same == [False, False, not asked]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -56,14 +57,87 @@ def test_a_backend_is_used_inside_its_block_only(name: str, kernels: object) -> 
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=rf"backend\(name\): name must be one of {ALL}; got 'cuda'"):
-        ghrr.backend("cuda").__enter__()
+        ghrr.backend("cuda")
+    assert choice.chosen() == "auto"
 
 
 def test_a_backend_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name, extra in (("numba", "fast"), ("triton", "gpu")):
         with pytest.raises(ImportError, match=rf"{name} is not installed; pip install 'ghrr\[{extra}\]'"):
-            ghrr.backend(name).__enter__()
+            ghrr.backend(name)
+    assert choice.chosen() == "auto"
+
+
+def test_a_backend_that_failed_before_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_failed", {"numba": "OSError: no compiler"})
+    with pytest.raises(RuntimeError, match=r"numba failed earlier in this process \(OSError: no compiler\)"):
+        ghrr.backend("numba")
+    assert choice.chosen() == "auto"
+
+
+@pytest.fixture
+def _no_choice_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_choices", "_chosen", "_sure"):
+        monkeypatch.setattr(choice, name, getattr(choice, name))
+
+
+@pytest.mark.usefixtures("_no_choice_left")
+def test_a_plain_call_takes_effect_at_once_and_stays() -> None:
+    ghrr.backend("torch")
+    assert choice.kernels_for("bind", LARGE, LARGE) is torch_backend
+    ghrr.backend("reference")
+    assert choice.kernels_for("bind", LARGE, LARGE) is reference
+
+
+@pytest.mark.usefixtures("_no_choice_left")
+def test_a_block_restores_the_plain_call_before_it() -> None:
+    ghrr.backend("torch")
+    with ghrr.backend("numba"):
+        with ghrr.backend("reference"):
+            assert choice.chosen() == "reference"
+        assert choice.chosen() == "numba"
+    with pytest.raises(RuntimeError, match="on purpose"), ghrr.backend("numba"):
+        raise RuntimeError("on purpose")
+    assert choice.chosen() == "torch"
+
+
+def test_a_block_ends_the_plain_calls_inside_it() -> None:
+    with ghrr.backend("torch"):
+        ghrr.backend("reference")
+        assert choice.chosen() == "reference"
+    assert choice.chosen() == "auto"
+
+
+def test_a_block_can_be_used_again_but_not_inside_itself() -> None:
+    with ghrr.backend("torch") as _:
+        pass
+    block = ghrr.backend("torch")
+    for _ in range(2):
+        with block:
+            assert choice.chosen() == "torch"
+            with pytest.raises(RuntimeError, match="entered already"):
+                block.__enter__()
+        assert choice.chosen() == "auto"
+
+
+@pytest.mark.usefixtures("_no_choice_left")
+def test_plain_calls_do_not_pile_up() -> None:
+    for _ in range(10):
+        ghrr.backend("torch")
+        ghrr.backend("numba")
+    assert len(choice._choices) == 1
+    assert choice._choices[0]._replaced is not None
+    assert choice._choices[0]._replaced._replaced is None
+
+
+def test_a_choice_counts_in_all_threads() -> None:
+    seen = []
+    with ghrr.backend("torch"):
+        thread = threading.Thread(target=lambda: seen.append(choice.chosen()))
+        thread.start()
+        thread.join()
+    assert seen == ["torch"]
 
 
 BIND = "import torch, ghrr; x = torch.ones(500, 3, 3, dtype=torch.complex64); {before}; ghrr.bind(x, x); {after}"
@@ -98,7 +172,7 @@ HIDE = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda x: 
 
 def test_without_numba_torch_computes_and_says_so() -> None:
     code = HIDE + BIND.format(before="pass", after="print(ghrr.ops.in_use()['cpu'])")
-    assert run(code) == "torch: numba is not installed (pip install 'ghrr[fast]')"
+    assert run(code).startswith("torch: numba is not installed (pip install 'ghrr[fast]' or")
 
 
 def test_a_numba_that_cannot_be_imported_is_replaced_with_one_warning() -> None:

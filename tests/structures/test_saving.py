@@ -57,11 +57,12 @@ def test_a_fresh_structure_says_that_it_knows_no_names(kind: str) -> None:
 
 def test_several_vectors_and_none(tmp_path: Path) -> None:
     graph = Graph(SPACE)
-    vectors = {"one": graph.encode(EDGES[:1]), "two": SPACE.wrap(graph.encode(EDGES))}
+    one = graph.encode(EDGES[:1])
+    vectors = {"one": one, "two": SPACE.wrap(graph.encode(EDGES))}
     graph.save(tmp_path / "x", vectors)
     loaded, found = Graph.load(tmp_path / "x")
     assert {name: len(loaded.decode(h)) for name, h in found.items()} == {"one": 1, "two": 3}
-    batch = torch.stack([vectors["one"], graph.encode(EDGES[1:])])
+    batch = torch.stack([one, graph.encode(EDGES[1:])])
     graph.save(tmp_path / "x", batch)
     assert torch.equal(Graph.load(tmp_path / "x")[1], batch)
     graph.save(tmp_path / "x")

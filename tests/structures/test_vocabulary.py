@@ -58,7 +58,7 @@ def test_given_hypervectors_are_named_by_expression_or_digest() -> None:
         (SPACE.empty(), "must be unitary"),
         (SPACE.identity(2), "needs one hypervector"),
         (ghrr.Space(4, 2).identity(), "does not fit Space"),
-        (ghrr.Space(4, 2).atoms("a")[0], "cannot be read in"),
+        (ghrr.Space(4, 2).atoms("a")[0], "does not belong to"),
         (SPACE.identity() * torch.nan, "not finite"),
     ],
 )

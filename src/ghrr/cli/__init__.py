@@ -19,7 +19,7 @@ import ghrr
 from ghrr.cli.lm import lm_app
 from ghrr.cli.paper import paper_app
 from ghrr.cli.records import decode, encode, query
-from ghrr.cli.shared import EXTRAS, console
+from ghrr.cli.shared import EXTRAS, console, foreign
 
 app = typer.Typer(
     name="ghrr",
@@ -113,7 +113,10 @@ def info() -> None:
     """Versions, device, which kernels compute there, linear algebra, and which extras are installed."""
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _facts():
-        table.add_row(f"[bold]{name}[/]", value)
+        table.add_row(f"[bold]{name}[/]", foreign(value))
+    there = {extra: all(map(importlib.util.find_spec, modules)) for extra, modules in EXTRAS.items()}
+    extras = (f"{extra} {'[green]yes[/]' if installed else '[dim]no[/]'}" for extra, installed in there.items())
+    table.add_row("[bold]extras[/]", ", ".join(extras))
     console.print(table, highlight=False)
 
 
@@ -123,10 +126,6 @@ def _facts() -> list[tuple[str, str]]:
         device = f"{torch.cuda.get_device_name()} (CUDA {torch.version.cuda})"
     elif torch.mps.is_available():
         device = "Apple GPU"
-    extras = []
-    for extra, modules in EXTRAS.items():
-        there = all(importlib.util.find_spec(module) for module in modules)
-        extras.append(f"{extra} [green]yes[/]" if there else f"{extra} [dim]no[/]")
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("safetensors", "typer", "rich")]
     return [
         ("ghrr", ghrr.__version__),
@@ -137,7 +136,6 @@ def _facts() -> list[tuple[str, str]]:
         ("device", device),
         ("kernels", ", ".join(f"{kind} {used}" for kind, used in ghrr.ops.in_use().items())),
         ("BLAS", "MKL" if torch.backends.mkl.is_available() else "not MKL"),  # type: ignore[no-untyped-call]
-        ("extras", ", ".join(extras)),
     ]
 
 

@@ -15,7 +15,7 @@ from rich import box
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import console, fail, need
+from ghrr.cli.shared import console, fail, foreign, need, say
 from ghrr.files import parse_json
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def lm_data(
     """Get a corpus: from the network or a folder, every file checked against its hash."""
     from ghrr import lm
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     with Progress(*columns, console=console) as progress:
         rows: dict[str, Any] = {}
 
@@ -55,8 +55,8 @@ def lm_data(
             there = lm.fetch_corpus(name, folder, source=source, on_progress=show)
         except (OSError, ValueError) as error:
             progress.stop()
-            fail(str(error))
-    console.print(f"{name} is in {there}", soft_wrap=True, highlight=False, markup=False)
+            fail(error)
+    say(foreign(name), " is in ", foreign(there))
 
 
 @lm_app.command("train")
@@ -104,18 +104,15 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
                 on_progress=lambda step: _show(progress, task, step),
             )
     except KeyboardInterrupt:
-        console.print(
-            f"Stopped. The same command with --resume goes on from the last checkpoint in {out}.", markup=False
-        )
+        say("Stopped. The same command with --resume goes on from the last checkpoint in ", foreign(out), ".")
         raise typer.Exit(130) from None
     except _ERRORS as error:
         fail(_reason(error))
     _show_results([{"run": str(out), **result}], ("run", "params", "valid_ppl", "test_ppl", "tokens_per_s"))
     if planned.warmup >= result["steps"]:
-        console.print(
+        say(
             f"The learning rate rises for {planned.warmup} steps, and there were {result['steps']}: it never got to "
-            "where it should; use --set warmup=... or more epochs.",
-            markup=False,
+            "where it should; use --set warmup=... or more epochs."
         )
 
 
@@ -178,7 +175,7 @@ def lm_generate(  # noqa: PLR0917
         found = lm.generate(model, ids, count, temperature=temperature, top_k=top_k, generator=generator)
     except _ERRORS as error:
         fail(_reason(error))
-    print(tokens.decode(found[0].cpu().numpy()).strip("\n"))
+    say(foreign(tokens.decode(found[0].cpu().numpy()).strip("\n"), lines=True))
 
 
 @lm_app.command("compare")
@@ -209,13 +206,13 @@ def lm_compare(  # noqa: PLR0917
                 on_result=lambda _, done, total: progress.update(task, completed=done, total=total, visible=True),
             )
     except KeyboardInterrupt:
-        console.print(f"Stopped. The same command goes on with what is in {out}.", markup=False)
+        say("Stopped. The same command goes on with what is in ", foreign(out), ".")
         raise typer.Exit(130) from None
     except _ERRORS as error:
         fail(_reason(error))
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
     _show_results(sorted(lm.average(results), key=lambda row: row["test_ppl"]), shown)
-    console.print(f"With parameters, speeds and commands: {summary.with_suffix('.md')}", markup=False)
+    say("With parameters, speeds and commands: ", foreign(summary.with_suffix(".md")))
 
 
 def _reason(error: BaseException) -> str:
@@ -261,6 +258,6 @@ def _show_results(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     for row in rows:
         cells = (row[name] for name in columns)
         table.add_row(
-            *(f"{c:.2f}" if isinstance(c, float) else f"{c:,}" if isinstance(c, int) else str(c) for c in cells)
+            *(f"{c:.2f}" if isinstance(c, float) else f"{c:,}" if isinstance(c, int) else foreign(c) for c in cells)
         )
     console.print(table)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
-from ghrr.cli.shared import console, fail, need
+from ghrr.cli.shared import console, fail, foreign, need, say
 
 if TYPE_CHECKING:
     from ghrr import paper
@@ -33,7 +33,7 @@ def paper_list() -> None:
     table.columns[0].min_width = max(map(len, paper.EXPERIMENTS))
     for experiment in paper.EXPERIMENTS.values():
         count = sum(claim.experiment == experiment.name for claim in paper.CLAIMS)
-        table.add_row(experiment.name, experiment.title, str(count))
+        table.add_row(foreign(experiment.name), foreign(experiment.title), str(count))
     console.print(table)
 
 
@@ -61,7 +61,7 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
     try:
         experiments = paper.choose(names or [])
     except ValueError as error:
-        fail(str(error))
+        fail(error)
     command = " ".join(["ghrr paper run", *(names or []), f"--{size}", f"--seed {seed}"])
     stored: dict[str, int] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -94,10 +94,10 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
                 dask=dask,
                 command=command,
                 on_progress=show,
-                on_notice=lambda notice: progress.console.print(f"[yellow]Note:[/] {escape(notice)}.", soft_wrap=True),
+                on_notice=lambda notice: say(Text("Note:", "yellow"), " ", foreign(notice), "."),
             )
         except KeyboardInterrupt:
-            console.print(f"Interrupted. {what_is_kept()}", soft_wrap=True, highlight=False, markup=False)
+            say("Interrupted. ", foreign(what_is_kept()))
             raise typer.Exit(130) from None
         except (paper.ComputeError, ValueError) as error:
             fail(f"{error}. {what_is_kept()}")
@@ -117,7 +117,7 @@ def paper_plot(
     try:
         report, outcomes = paper.plot(out)
     except ValueError as error:
-        fail(str(error))
+        fail(error)
     except OSError as error:
         fail(f"cannot write to {out}: {error.strerror or error}")
     _show_verdicts(outcomes, report)
@@ -138,23 +138,23 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
         table = Table("experiment", "claim", "verdict")
         for outcome in outcomes:
             for finding in outcome.findings:
-                verdict = f"[{_COLOURS.get(finding.verdict, 'dim')}]{finding.verdict}[/]"
-                table.add_row(outcome.experiment.name, finding.claim.says, verdict)
+                verdict = foreign(finding.verdict, _COLOURS.get(finding.verdict, "dim"))
+                table.add_row(foreign(outcome.experiment.name), foreign(finding.claim.says), verdict)
     else:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
         known = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
         table = Table(
             "experiment",
-            *(f"[{_COLOURS.get(verdict, 'dim')}]{verdict}[/]" for verdict in known),
+            *(Column(foreign(verdict, _COLOURS.get(verdict, "dim"))) for verdict in known),
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,
         )
         for outcome, count in zip(outcomes, counts, strict=True):
-            table.add_row(outcome.experiment.name, *(str(count[verdict] or "") for verdict in known))
+            table.add_row(foreign(outcome.experiment.name), *(str(count[verdict] or "") for verdict in known))
         table.add_section()
         table.add_row("all", *(str(sum(count[verdict] for count in counts)) for verdict in known))
     table.columns[0].no_wrap = True
     table.columns[0].min_width = max(len(outcome.experiment.name) for outcome in outcomes)
     console.print(table)
-    console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False, markup=False)
+    say("Report: ", foreign(report.resolve()))

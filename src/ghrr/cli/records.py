@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.markup import escape
+from rich.highlighter import JSONHighlighter
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 import ghrr
-from ghrr.cli.shared import console, fail
+from ghrr.cli.shared import console, fail, foreign, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,7 +61,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
         codec = Record(ghrr.Space(dim=slots, m=m, seed=seed), numbers=scale)
         memory = ghrr.ItemMemory(codec.space)
         with _progress(source) as progress:
-            task = progress.add_task(source.name, total=source.stat().st_size)
+            task = progress.add_task("encoding", total=source.stat().st_size)
             for labels, documents, size in _blocks(source, label):
                 memory.add(labels, codec.encode_many(documents))
                 progress.update(task, advance=size)
@@ -68,8 +69,8 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
             raise ValueError(f"{source} holds no record")
         memory.save(out, about=codec.state())
     except (OSError, ValueError, TypeError) as error:
-        fail(str(error))
-    console.print(f"{_count(len(memory))} of {codec.space} in {out}", soft_wrap=True, highlight=False, markup=False)
+        fail(error)
+    say(f"{_count(len(memory))} of {codec.space} in ", foreign(out))
 
 
 def query(
@@ -87,12 +88,14 @@ def query(
             if as_json:
                 print(json.dumps({"record": name, "path": list(where), **_as_json(found)}, allow_nan=False))
             elif isinstance(found, ghrr.Match):
-                answer = f"[dim]{_absent(found)}[/]" if found.unknown else escape(_shown(found))
-                table.add_row(escape(name), answer, f"{found.score:.3f}", f"{found.margin:.3f}", _tick(found.confident))
+                answer = Text(_absent(found), "dim") if found.unknown else foreign(_shown(found))
+                table.add_row(
+                    foreign(name), answer, f"{found.score:.3f}", f"{found.margin:.3f}", _tick(found.confident)
+                )
             else:
-                table.add_row(escape(name), escape(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
+                table.add_row(foreign(name), foreign(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
     except (OSError, ValueError, TypeError) as error:
-        fail(str(error))
+        fail(error)
     if not as_json:
         console.print(table)
 
@@ -109,7 +112,7 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
                 else:
                     _show_reading(name, reading)
     except (OSError, ValueError, TypeError) as error:
-        fail(str(error))
+        fail(error)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -205,12 +208,14 @@ def _tick(confident: bool) -> str:
 
 
 def _show_reading(name: str, reading: Reading) -> None:
-    console.print(f"[bold]{escape(name)}[/]")
-    console.print_json(data=_plain(reading.value))
+    say(foreign(name, "bold"))
+    document = foreign(json.dumps(_plain(reading.value), indent=2, ensure_ascii=False), lines=True)
+    JSONHighlighter().highlight(document)
+    say(document)
     table = Table("path", "value", "score", "confident", box=box.SIMPLE_HEAD)
     for path, match in reading.matches.items():
         where = _written(path)
-        table.add_row(escape(where), escape(_shown(match)), f"{match.score:.3f}", _tick(match.confident))
+        table.add_row(foreign(where), foreign(_shown(match)), f"{match.score:.3f}", _tick(match.confident))
     console.print(table)
     if reading.unexplained > 0.5:
         left = f"About {reading.unexplained:.0f} leaves' worth is left over that was not read."

@@ -24,6 +24,7 @@ from ghrr.encoding.decoding import Decoded, decode_peak
 from ghrr.encoding.inputs import as_features, as_numbers
 from ghrr.encoding.kernels import FEATURES, Kernel, Spectrum, draw_frequencies, find_spectrum
 from ghrr.encoding.module import Encoder
+from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 from ghrr.unitary import check_unitary
 
@@ -195,7 +196,9 @@ class FractionalPower(Encoder):
             values.append(spectrum.kernel(delta[..., k, :]))
         return torch.stack(values).mean(dim=0)
 
-    def decode(self, h: Tensor, *, low: float | Sequence[float], high: float | Sequence[float]) -> Decoded:
+    def decode(
+        self, h: Tensor | Hypervector, *, low: float | Sequence[float], high: float | Sequence[float]
+    ) -> Decoded:
         """The input whose encoding is most similar to a noisy hypervector.
 
         A grid over the box, then Newton's method. The standard error takes what is left over in h for noise, and the
@@ -228,10 +231,10 @@ class FractionalPower(Encoder):
         return self._decode(h, low, high)
 
     def _decode(
-        self, h: Tensor, low: float | Sequence[float], high: float | Sequence[float], slack: float = 0.0
+        self, h: Tensor | Hypervector, low: float | Sequence[float], high: float | Sequence[float], slack: float = 0.0
     ) -> Decoded:
         """As :meth:`decode`; from the grid in the box the climb may leave it by ``slack``."""
-        self.space.check(h, "FractionalPower.decode")
+        h = self.space.check(h, "FractionalPower.decode")
         check_finite("FractionalPower.decode", "h", h)
         frequencies = self.frequencies.flatten(0, 1)
         corners = [as_numbers("decode(h, low, high)", c, like=frequencies).to(frequencies.dtype) for c in (low, high)]
@@ -264,7 +267,7 @@ class FractionalPower(Encoder):
         return medians.nan_to_num(0.0).amax(dim=0).clamp(min=1e-12)
 
 
-def kernel_weights(first: Tensor, second: Tensor) -> Tensor:
+def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) -> Tensor:
     r"""Weights of the kernels in the similarity of two encodings that share their phases but not Q.
 
     :math:`\delta(Q \Lambda(x), R \Lambda(y)) \approx \frac1m \sum_k a_k K_k(x - y)` with :math:`a_k =
@@ -282,7 +285,7 @@ def kernel_weights(first: Tensor, second: Tensor) -> Tensor:
     >>> ghrr.encoding.kernel_weights(q, -q)
     tensor([-1., -1.])
     """
-    check_hypervectors("kernel_weights(first, second)", first=first, second=second)
+    first, second = check_hypervectors("kernel_weights(first, second)", first=first, second=second)
     check_broadcast("kernel_weights(first, second)", first=first.shape[:-3], second=second.shape[:-3])
     relative = (second.conj() * first).sum(dim=-2)  # the diagonal of R^H Q
     return relative.real.mean(dim=-2)

@@ -11,6 +11,7 @@ from ghrr._checks import check_hypervectors, check_integer, check_items, describ
 from ghrr.algebra import power
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.module import Encoder
+from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 
 
@@ -53,6 +54,9 @@ class OneHotPositions(Encoder):
 class PowerPositions(Encoder):
     r"""Powers of one unitary hypervector: :math:`R^j` for any real j, so that distance is :math:`R^{j-i}`.
 
+    Positions are used in double precision and may be up to 10¹² in size; :func:`ghrr.power` says how errors of R grow
+    with them.
+
     Parameters
     ----------
     space
@@ -77,19 +81,18 @@ class PowerPositions(Encoder):
 
     base: Tensor
 
-    def __init__(self, space: Space, *, base: Tensor | None = None, name: str = "position") -> None:
+    def __init__(self, space: Space, *, base: Tensor | Hypervector | None = None, name: str = "position") -> None:
         super().__init__()
         self.space = space
         base = space.vectors([name], namespace="position")[0] if base is None else base
-        space.check(base, "PowerPositions")
+        base = space.check(base, "PowerPositions")
         self.register_buffer("base", base)
 
     def forward(self, places: Any) -> Tensor:
         """The hypervectors of positions."""
-        real = self.base.real
-        numbers = as_numbers("PowerPositions", places, like=real)
+        numbers = as_numbers("PowerPositions", places, like=self.base.real)
         check_features("PowerPositions", numbers)
-        return power(self.base, numbers.to(real.dtype))
+        return power(self.base, numbers)
 
 
 class GivenPositions(Encoder):
@@ -117,9 +120,9 @@ class GivenPositions(Encoder):
 
     positions: Tensor
 
-    def __init__(self, positions: Tensor, *, trainable: bool = False) -> None:
+    def __init__(self, positions: Tensor | Hypervector, *, trainable: bool = False) -> None:
         super().__init__()
-        check_hypervectors("GivenPositions(positions)", positions=positions)
+        (positions,) = check_hypervectors("GivenPositions(positions)", positions=positions)
         check_items("GivenPositions(positions)", positions=positions)
         if trainable:
             self.positions = nn.Parameter(positions.detach().clone())

@@ -16,6 +16,7 @@ from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.kernels import Spectrum
 from ghrr.encoding.module import Encoder
+from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 
 
@@ -140,7 +141,7 @@ class Circular(FractionalPower):
         """Within one turn, so that rounding of the frequencies does not add up over many."""
         return torch.remainder(super()._numbers(x), self.period)
 
-    def decode(self, h: Tensor) -> Decoded:  # type: ignore[override]
+    def decode(self, h: Tensor | Hypervector) -> Decoded:  # type: ignore[override]
         """The place on the circle, from 0 up to the period, with its standard error: no box, since there is no edge."""
         found = self._decode(h, 0.0, self.period, slack=self.period / 4)  # over the seam, if the peak is there
         return found._replace(value=torch.remainder(found.value, self.period))

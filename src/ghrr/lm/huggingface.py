@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import describe, is_true
+from ghrr._checks import describe, install_hint, is_true
 from ghrr.lm.model import Model, ModelConfig
 from ghrr.lm.train import load_run
 from ghrr.nn import AttentionCache
@@ -23,7 +23,7 @@ try:
     from transformers.modeling_outputs import CausalLMOutputWithPast
     from transformers.modeling_utils import local_torch_dtype
 except ImportError as error:
-    raise ImportError("ghrr.lm.huggingface needs transformers, version 5: pip install 'ghrr[hf]'") from error
+    raise ImportError(f"ghrr.lm.huggingface needs transformers, version 5: {install_hint('hf')}") from error
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(ModelConfig))
 _PADDING = "positions count from the first token on; put rows of equal length into a batch"

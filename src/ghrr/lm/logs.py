@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ghrr._checks import install_hint
 from ghrr.files import atomic_write, check_fields, open_to_append, parse_json, read_bytes
 
 _MAX_BYTES = 1 << 30
@@ -30,7 +31,7 @@ class Log:
             try:
                 from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 (heavy, and an extra)
             except ImportError as error:
-                raise ImportError("TensorBoard events need tensorboard: pip install 'ghrr[lm]'") from error
+                raise ImportError(f"TensorBoard events need tensorboard: {install_hint('lm')}") from error
             self.events = SummaryWriter(folder / "tensorboard", purge_step=after + 1)
 
     def write(self, *, step: int, **values: float) -> None:

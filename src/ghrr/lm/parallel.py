@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ghrr._checks import install_hint
+
 
 class Workers:
     """The processes of a run: as many as ``torchrun`` or ``accelerate launch`` has started, or this one alone."""
@@ -18,7 +20,7 @@ class Workers:
             try:
                 from accelerate import Accelerator  # noqa: PLC0415 (heavy, and an extra)
             except ImportError as error:
-                raise ImportError("several processes need accelerate: pip install 'ghrr[lm]'") from error
+                raise ImportError(f"several processes need accelerate: {install_hint('lm')}") from error
             self.accelerator = Accelerator(cpu=not torch.cuda.is_available())
             if self.count != int(os.environ["WORLD_SIZE"]):
                 raise RuntimeError(

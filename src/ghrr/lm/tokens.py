@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr._checks import check_integer, describe
+from ghrr._checks import check_integer, describe, install_hint
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -358,5 +358,5 @@ def _import_tokenizers() -> Any:
     try:
         import tokenizers  # noqa: PLC0415 (an extra: words do without it)
     except ImportError as error:
-        raise ImportError("BPETokens needs the package tokenizers: pip install 'ghrr[lm]'") from error
+        raise ImportError(f"BPETokens needs the package tokenizers: {install_hint('lm')}") from error
     return tokenizers

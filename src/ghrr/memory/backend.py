@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from ghrr._checks import install_hint
 from ghrr.memory.storage import Stored
 
 
@@ -16,6 +17,8 @@ class Backend(Protocol):
 
     width: int
     storage: str
+    first_id: int
+    """Id for the first item that is added: larger than every id that was in use before the backend was made."""
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -46,4 +49,4 @@ def import_extra(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"ItemMemory: this backend needs {name}: pip install 'ghrr[index]'") from error
+        raise ImportError(f"ItemMemory: this backend needs {name}: {install_hint('index')}") from error

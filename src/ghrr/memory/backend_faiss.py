@@ -22,6 +22,7 @@ class FaissBackend:
     """
 
     storage = "float32"
+    first_id = 0
 
     def __init__(self, width: int) -> None:
         self.width = width

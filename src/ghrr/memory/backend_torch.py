@@ -25,6 +25,8 @@ class TorchBackend:
         Where the buffer is and where products are computed; files are read to it chunk by chunk.
     """
 
+    first_id = 0
+
     def __init__(self, width: int, *, storage: str, device: torch.device) -> None:
         self.width, self.storage, self.device = width, storage, device
         self.segments: list[Segment] = []

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr._checks import check_integer, describe
+from ghrr.hypervector import Hypervector
 from ghrr.memory.backend import Backend
 from ghrr.memory.backend_torch import TorchBackend
 from ghrr.memory.folder import Manifest, open_segments, read_manifest, read_rows, update, writing
 from ghrr.memory.inputs import as_rows, checked_labels, repeated
-from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
+from ghrr.memory.match import LEVEL, Match, answer_noise, expected_score, make_matches
 from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment, write_segment
 from ghrr.memory.selection import make_backend
@@ -27,6 +29,7 @@ from ghrr.memory.storage import pack, unpack
 from ghrr.space import Space
 
 PathLike = str | os.PathLike[str]
+_ATOM = 1.01  # an atom has the energy 1, to the rounding of narrow storage
 
 
 class Cleanup(NamedTuple):
@@ -63,6 +66,8 @@ class ItemMemory:
         Where the torch backend keeps items and computes.
     uri
         Where Milvus is: a path, or an address such as ``"http://localhost:19530"``.
+    timeout
+        Seconds to wait for an answer of Milvus; 60 by default.
 
     Shapes
     ------
@@ -87,20 +92,21 @@ class ItemMemory:
         self,
         space: Space,
         labels: Iterable[str] | None = None,
-        vectors: Tensor | None = None,
+        vectors: Tensor | Hypervector | None = None,
         *,
         storage: str | None = None,
         backend: str | Backend = "torch",
         device: torch.device | str = "cpu",
         uri: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise TypeError(f"ItemMemory: space must be a Space, got {describe(space)}")
         self.space = space
-        self._backend = make_backend(space, storage, backend, torch.device(device), uri)
+        self._backend = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
         self._ids = self._backend.existing()  # by label, in the order of ids
         self._names = {number: label for label, number in self._ids.items()}
-        self._next_id = max(self._names, default=-1) + 1
+        self._next_id = max(max(self._names, default=-1) + 1, self._backend.first_id)
         self._folder: Path | None = None
         self._manifest = Manifest()
         self._removed: set[int] = set()  # ids in files of the folder
@@ -129,7 +135,7 @@ class ItemMemory:
         """How numbers are kept."""
         return self._backend.storage
 
-    def add(self, labels: str | Iterable[str], vectors: Tensor | None = None) -> None:
+    def add(self, labels: str | Iterable[str], vectors: Tensor | Hypervector | None = None) -> None:
         """Put in items: all of them, or with an error none.
 
         Parameters
@@ -153,9 +159,9 @@ class ItemMemory:
             )
         if vectors is None:
             vectors = self.space.vectors(names)
-        elif isinstance(labels, str) and isinstance(vectors, Tensor) and vectors.ndim == 3:
+        vectors = self.space.check(vectors, operation)
+        if isinstance(labels, str) and vectors.ndim == 3:
             vectors = vectors[None]
-        self.space.check(vectors, operation)
         if vectors.ndim != 4 or len(vectors) != len(names):
             shape = (len(names), *self.space.shape)
             raise ValueError(f"{operation}: {len(names)} labels need vectors of shape {shape}, got {describe(vectors)}")
@@ -207,7 +213,7 @@ class ItemMemory:
                 raise KeyError(f"{operation}: {name!r} is not among the {len(self)} labels of this memory")
         return torch.tensor([self._ids[name] for name in names], dtype=torch.int64)
 
-    def cleanup(self, queries: Tensor, k: int = 1) -> Cleanup:
+    def cleanup(self, queries: Tensor | Hypervector, k: int = 1) -> Cleanup:
         """The k items most similar to each query, most similar first; of equal scores the item added first.
 
         Every item is compared with every query, chunk by chunk: the extra memory does not grow with the number of
@@ -238,7 +244,7 @@ class ItemMemory:
         """
         operation = "ItemMemory.cleanup"
         k = min(check_integer(operation, "k", k, least=1), len(self))
-        self.space.check(queries, operation)
+        queries = self.space.check(queries, operation)
         shape = (*queries.shape[:-3], k)
         real = self.space.dtype.to_real()
         rows = as_rows(operation, "queries", queries)
@@ -248,22 +254,38 @@ class ItemMemory:
             )
         products, ids = self._backend.search(rows, k)
         labels = np.empty(ids.numel(), dtype=object)
-        labels[:] = [self._names[number] for number in ids.flatten().tolist()]
+        try:
+            labels[:] = [self._names[number] for number in ids.flatten().tolist()]
+        except KeyError as error:
+            raise RuntimeError(
+                f"{operation}: the backend found id {error}, which is none of this memory's {len(self)} items; another "
+                f"program changed what it holds. Make the ItemMemory again"
+            ) from None
         scores = (products / (self.space.m * self.space.dim)).to(queries.device, real)
         return Cleanup(labels.reshape(shape).tolist(), scores.reshape(shape))
 
-    def match(self, queries: Tensor, *, level: float = LEVEL) -> Match | list[Match]:
+    def match(self, queries: Tensor | Hypervector, *, level: float = LEVEL) -> Match | list[Match]:
         r"""The best item for each query, and how sure that is: see :class:`Match`.
 
         The load is read off the query, :math:`E = \delta(q, q)`: a bundle of n items has about n. So a query must not
-        have been normalised.
+        have been normalised. Items may be bundles too: a query of some fields of a record finds the record, and its
+        score is the share of the query that is there, 1 for all of it (see :mod:`ghrr.memory.match`).
 
         Shapes
         ------
         queries: ``(dim, m, m)``, which gives a Match, or ``(n, dim, m, m)``, which gives a list
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> codec = ghrr.Record(ghrr.Space(dim=500, m=3, seed=0))
+        >>> people = [{"name": name, "city": "London", "age": age} for name, age in (("Ada", 36), ("Alan", 41))]
+        >>> memory = ghrr.ItemMemory(codec.space, ["Ada", "Alan"], codec.encode_many(people))
+        >>> memory.match(codec.encode({"name": "Ada", "city": "London"}))
+        Match('Ada', score=0.997, margin=0.493, confident=True)
         """
         operation = "ItemMemory.match"
-        self.space.check(queries, operation)
+        queries = self.space.check(queries, operation)
         if queries.ndim > 4 or not len(self):
             raise ValueError(
                 f"{operation}: needs a memory that is not empty and queries of shape (n, dim, m, m) or (dim, m, m); "
@@ -271,9 +293,30 @@ class ItemMemory:
             )
         batch = queries.reshape(-1, *self.space.shape)
         labels, scores = self.cleanup(batch, k=2)
-        noise = answer_noise(self.space, algebra.similarity(batch, batch))
-        matches = make_matches(labels, scores, candidates=len(self), noise=noise, level=level)
+        load = algebra.similarity(batch, batch).double().cpu()[:, None]
+        parts = self._energies(labels).reshape(scores.shape)
+        expected = expected_score(load, parts)
+        noise = answer_noise(self.space, load, candidate_energy=parts).amax(dim=1)
+        scores = scores.double().cpu()
+        order = (scores - expected).argsort(dim=1, descending=True, stable=True)
+        matches = make_matches(
+            [[row[place] for place in places] for row, places in zip(labels, order.tolist(), strict=True)],
+            scores.gather(1, order),
+            candidates=len(self),
+            noise=noise,
+            level=level,
+            expected=expected.gather(1, order),
+        )
         return matches[0] if queries.ndim == 3 else matches
+
+    def _energies(self, labels: list[list[str]]) -> Tensor:
+        """How much is bundled in each of these items; 1 for what is an atom but for rounding."""
+        names = list(dict.fromkeys(itertools.chain.from_iterable(labels)))
+        step = rows_per_chunk(2 * self.space.total_dim, 1)
+        parts = [self.vectors(names[start : start + step]) for start in range(0, len(names), step)]
+        energies = torch.cat([torch.empty(0), *(algebra.similarity(x, x) for x in parts)]).double()
+        found = dict(zip(names, torch.where(energies < _ATOM, 1.0, energies).tolist(), strict=True))
+        return torch.tensor([[found[name] for name in row] for row in labels], dtype=torch.float64)
 
     def save(self, path: PathLike, *, about: dict[str, Any] | None = None) -> None:
         """Write all items to one safetensors file, complete or not at all. When this returns they are on the disk.
@@ -354,6 +397,7 @@ class ItemMemory:
         backend: str | Backend = "torch",
         device: torch.device | str = "cpu",
         uri: str | None = None,
+        timeout: float | None = None,
     ) -> ItemMemory:
         """Read what :meth:`save` or :meth:`commit` wrote into memory, checking all of it.
 
@@ -363,7 +407,7 @@ class ItemMemory:
             A file or a folder.
         space
             Refuse items of another space than this.
-        backend, device, uri
+        backend, device, uri, timeout
             As of :class:`ItemMemory`; with faiss and Milvus items of other types become float32.
 
         Raises
@@ -375,15 +419,22 @@ class ItemMemory:
         """
         manifest, segments = _read(path, space)
         storage = segments[0].storage if backend == "torch" else None
-        memory = cls(segments[0].space, storage=storage, backend=backend, device=device, uri=uri)
+        memory = cls(segments[0].space, storage=storage, backend=backend, device=device, uri=uri, timeout=timeout)
         if len(memory):
             raise ValueError(f"ItemMemory.load: the backend holds {len(memory)} items already; give an empty one")
         step = rows_per_chunk(2 * memory.space.total_dim, 1)
-        for ids, names, stored in read_rows(segments, manifest.removed, step):
-            same = memory.storage == segments[0].storage
-            memory._backend.add(ids, names, stored if same else pack(unpack(stored, torch.float32), memory.storage))
-            memory._know(names, ids)
-        memory._belongs_to(path, manifest, segments)
+        same = memory.storage == segments[0].storage
+        shift = memory._next_id  # a collection of Milvus that was emptied does not use its ids again
+        try:
+            for ids, names, stored in read_rows(segments, manifest.removed, step):
+                rows = stored if same else pack(unpack(stored, torch.float32), memory.storage)
+                memory._backend.add(ids + shift, names, rows)
+                memory._know(names, ids + shift)
+        except BaseException:
+            with suppress(ConnectionError, RuntimeError):  # then the error that is under way says more
+                memory.remove(memory.labels)  # a backend that outlives the program must not keep half of a file
+            raise
+        memory._belongs_to(path, Manifest() if shift else manifest, segments)
         return memory
 
     @classmethod

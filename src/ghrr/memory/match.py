@@ -1,4 +1,4 @@
-r"""Match: an answer of cleanup, and how sure it is.
+r"""Match: the best candidate for an answer, and the probability that it is right.
 
 Unbinding gives an answer q; the candidates :math:`v_1, \dots, v_N` score :math:`s_i = \delta(q, v_i)`. The right one
 scores about 1, the others about 0, all within a noise :math:`\sigma` that the space and the load determine
@@ -11,6 +11,20 @@ N times smaller ones for two than for one,
 The last term speaks for both of the two best: a key that holds two values has no right one. Only the two best scores
 are needed. Of those below the second the mean is known: a Gaussian about 0, weighted with L, is one about 1, so each
 adds :math:`\Phi((s_2 - 1)/\sigma) / \Phi(s_2/\sigma)` to Z.
+
+Candidates may be bundles themselves, such as records, searched with a query of some of their fields. The energies
+:math:`E_q = \delta(q, q)` and :math:`E_i = \delta(v_i, v_i)` count what is bundled in each. A right candidate scores
+:math:`E_q` if it contains the query, and :math:`E_i` if a noisy query contains it. So its expected score is
+
+.. math:: e_i = \max(1, \min(E_q, E_i)),
+
+and the nearest wrong candidate, which lacks one part of the query, scores about :math:`e_i - 1`. The formulas above
+then hold for :math:`s_i - e_i + 1`, which is 1 if all parts are there and 0 if one is missing. For candidates of energy
+1, such as atoms, :math:`e_i = 1` and this is the score itself. A :class:`Match` shows :math:`s_i / e_i`, the share of
+the query that was found.
+
+Two limits follow. Noise in a query cannot be told from content: it makes a match with larger records less probable. And
+neither queries nor candidates may be normalised, since energies count parts.
 """
 
 from __future__ import annotations
@@ -36,9 +50,10 @@ class Match:
     Parameters
     ----------
     guess
-        The most similar candidate; ``label`` is the same, but None when noise explains the score.
+        The most probable candidate; ``label`` is the same, but None when noise explains the score.
     score
-        Its similarity with the answer: about 1 when it is right.
+        Its similarity with the answer, divided by what is expected of a right one: about 1 when it is right. For
+        candidates that are atoms it is the similarity itself.
     runner_up
         The second-best candidate, None if there was one only.
     margin
@@ -100,12 +115,15 @@ class Match:
         return f"Match({shown}, score={self.score:.3f}, margin={self.margin:.3f}, confident={self.confident})"
 
 
-def answer_noise(space: Space, energy: Tensor | float, *, bound: bool = True) -> Tensor:
+def answer_noise(
+    space: Space, energy: Tensor | float, *, bound: bool = True, candidate_energy: Tensor | float = 1.0
+) -> Tensor:
     r"""Standard deviation of the scores of candidates against an answer, :math:`\sigma^2 = s^2 + (E - 1) c^2`.
 
     :math:`E = \delta(q, q)` counts what is bundled in the answer: 1 for the right value, and 1 for each other pair,
     whose crosstalk has the deviation c; s is the noise of two independent hypervectors. Unbinding a unitary key does
-    not change E, so it can be taken from the whole before unbinding.
+    not change E, so it can be taken from the whole before unbinding. For a candidate that is a bundle itself, each part
+    after the first adds :math:`E s^2`.
 
     Parameters
     ----------
@@ -115,10 +133,12 @@ def answer_noise(space: Space, energy: Tensor | float, *, bound: bool = True) ->
         E, of any shape.
     bound
         Whether the other items are bound to other keys; if not, as in a set, their noise is s.
+    candidate_energy
+        What is bundled in a candidate: 1 for an atom.
 
     Shapes
     ------
-    energy: ``(*)``; output: ``(*)``, in double precision
+    energy, candidate_energy: ``(*)``, broadcast; output: ``(*)``, in double precision
 
     Examples
     --------
@@ -130,8 +150,29 @@ def answer_noise(space: Space, energy: Tensor | float, *, bound: bool = True) ->
     '0.045 0.047'
     """
     given = torch.as_tensor(energy, dtype=torch.float64)
+    more_parts = (torch.as_tensor(candidate_energy, dtype=torch.float64) - 1).clamp(min=0)
     other = space.crosstalk_std if bound else space.noise_std
-    return torch.sqrt(space.noise_std**2 + (given - 1).clamp(min=0) * other**2)
+    variance = space.noise_std**2 + (given - 1).clamp(min=0) * other**2
+    return torch.sqrt(variance + more_parts * given * space.noise_std**2)
+
+
+def expected_score(energy: Tensor, candidate_energy: Tensor) -> Tensor:
+    r"""Similarity to expect of a right candidate, :math:`\max(1, \min(E_q, E_i))`: see :mod:`ghrr.memory.match`.
+
+    Shapes
+    ------
+    energy, candidate_energy: ``(*)``, broadcast; output: ``(*)``, in double precision
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.memory.match import expected_score
+    >>> two_fields, noisy_atom = torch.tensor(2.0), torch.tensor(7.0)
+    >>> record, atom = torch.tensor(5.0), torch.tensor(1.0)
+    >>> expected_score(two_fields, record).item(), expected_score(noisy_atom, atom).item()
+    (2.0, 1.0)
+    """
+    return torch.minimum(energy.double(), candidate_energy.double()).clamp(min=1.0)
 
 
 def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -184,6 +225,7 @@ def make_matches(
     level: float = LEVEL,
     odds: float = 1.0,
     errors: Sequence[float | None] | None = None,
+    expected: Tensor | None = None,
 ) -> list[Match]:
     """Matches from the one or two best candidates of each answer.
 
@@ -203,10 +245,12 @@ def make_matches(
         As in :func:`judge`.
     errors
         Standard errors of labels that are decoded numbers.
+    expected
+        For each score, what a right candidate would score, as of :func:`expected_score`; 1 by default.
 
     Shapes
     ------
-    labels: n lists of k; scores: ``(n, k)``, k >= 1; noise: ``()`` or ``(n,)``
+    labels: n lists of k; scores, expected: ``(n, k)``, k >= 1; noise: ``()`` or ``(n,)``
 
     Examples
     --------
@@ -223,9 +267,12 @@ def make_matches(
     scores = scores.double().cpu()
     noise = noise.double().cpu().expand(len(scores))
     alone = candidates == 1
-    second = torch.zeros_like(scores[:, 0]) if alone else scores[:, 1]
-    right, unknown = judge(scores[:, 0], second, candidates=candidates, noise=noise, odds=odds)
-    columns = (scores[:, 0], scores[:, 0] - second, noise, right, unknown)
+    expected = torch.ones_like(scores) if expected is None else expected.double().cpu()
+    found = scores + (1 - expected)  # 1: all parts of the query are there, 0: all but one
+    right, unknown = judge(found[:, 0], found[:, 1 - alone], candidates=candidates, noise=noise, odds=odds)
+    scores, noise = scores / expected, noise / expected[:, 0]
+    margin = scores[:, 0] if alone else scores[:, 0] - scores[:, 1]
+    columns = (scores[:, 0], margin, noise, right, unknown)
     rows = zip(labels, errors or [None] * len(labels), *(column.tolist() for column in columns), strict=True)
     return [
         Match(

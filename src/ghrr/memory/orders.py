@@ -156,7 +156,7 @@ def tell_apart(words: Tensor, *, noise: float) -> Apart:
     '1.35 0.00'
     """
     operation = "tell_apart(words)"
-    check_hypervectors(operation, words=words)
+    (words,) = check_hypervectors(operation, words=words)
     check_items(operation, words=words)
     noise = check_real(operation, "noise", noise, low=0.0, high=math.inf, open_ends=True)
     solution = solve(overlaps(words, words), noise=noise)

@@ -31,6 +31,7 @@ from ghrr._checks import (
     check_real,
     describe,
 )
+from ghrr.hypervector import Hypervector
 from ghrr.memory.orders import SAME, other_orders
 from ghrr.memory.storage import CHUNK_NUMBERS, steps
 
@@ -64,8 +65,8 @@ class Factors:
 
 
 def resonator(
-    product: Tensor,
-    codebooks: Sequence[Tensor],
+    product: Tensor | Hypervector,
+    codebooks: Sequence[Tensor | Hypervector],
     *,
     iterations: int = 100,
     restarts: int = 3,
@@ -130,7 +131,7 @@ def resonator(
     tensor(False)
     """
     operation = "resonator(product, codebooks)"
-    _check_codebooks(operation, product, codebooks)
+    product, books = _check_codebooks(operation, product, codebooks)
     iterations = check_integer(operation, "iterations", iterations, least=1)
     restarts = check_integer(operation, "restarts", restarts, least=1)
     level = check_real(operation, "level", level, low=0.0, high=1.0, open_ends=True)
@@ -147,11 +148,11 @@ def resonator(
     x = product.detach().reshape(-1, *shape)
     odds = math.log(level / (1 - level))
     variance = noise**2 * ops.similarity(x, x)
-    products = math.prod(len(book) for book in codebooks)
-    rivals = other_orders(len(codebooks))
+    products = math.prod(len(book) for book in books)
+    rivals = other_orders(len(books))
     search = _Search(
         x=x,
-        books=[book.detach() for book in codebooks],
+        books=[book.detach() for book in books],
         threshold=0.5 + variance * (odds + math.log(products)),
         rivals=rivals,
         lead=variance * (odds + math.log(len(rivals) + 1)),
@@ -159,11 +160,11 @@ def resonator(
         jitter=jitter,
         generator=generator,
     )
-    rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in codebooks)))
+    rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in books)))
     for some in steps(len(x), rows):
         search.run(torch.arange(some.start, some.stop, device=x.device), iterations, restarts)
     return Factors(
-        indices=search.indices.reshape(*batch, len(codebooks)),
+        indices=search.indices.reshape(*batch, len(books)),
         found=(search.indices[:, 0] >= 0).reshape(batch),
         score=search.score.reshape(batch),
         threshold=search.threshold.reshape(batch),
@@ -171,19 +172,22 @@ def resonator(
     )
 
 
-def _check_codebooks(operation: str, product: Tensor, codebooks: Sequence[Tensor]) -> None:
+def _check_codebooks(
+    operation: str, product: Tensor | Hypervector, codebooks: Sequence[Tensor | Hypervector]
+) -> tuple[Tensor, list[Tensor]]:
     if not isinstance(codebooks, (list, tuple)) or not codebooks:
         raise TypeError(
             f"{operation}: codebooks must be a list of tensors (n, dim, m, m), one for each factor; "
             f"got {describe(codebooks)}"
         )
     named = {f"codebooks[{i}]": book for i, book in enumerate(codebooks)}
-    check_hypervectors(operation, product=product, **named)
-    for name, book in named.items():
+    product, *books = check_hypervectors(operation, product=product, **named)
+    for name, book in zip(named, books, strict=True):
         if book.ndim != 4 or not len(book):
             raise ValueError(f"{operation}: {name} must have shape (n, dim, m, m), n >= 1; got {describe(book)}")
         check_finite(operation, name, book)
     check_finite(operation, "product", product)
+    return product, books
 
 
 def _to_norm(x: Tensor) -> Tensor:

@@ -7,18 +7,27 @@ import torch
 from ghrr._checks import check_choice, describe
 from ghrr.memory.backend import Backend
 from ghrr.memory.backend_faiss import FaissBackend
-from ghrr.memory.backend_milvus import MilvusBackend
+from ghrr.memory.backend_milvus import TIMEOUT, MilvusBackend
 from ghrr.memory.backend_torch import TorchBackend
+from ghrr.memory.milvus_connection import hide_credentials
 from ghrr.memory.storage import DTYPES
 from ghrr.space import Space
 
 
 def make_backend(
-    space: Space, storage: str | None, backend: str | Backend, device: torch.device, uri: str | None
+    space: Space,
+    storage: str | None,
+    backend: str | Backend,
+    device: torch.device,
+    *,
+    uri: str | None,
+    timeout: float | None,
 ) -> Backend:
     """The backend that was asked for, which must fit the space and the storage."""
-    if uri is not None and backend != "milvus":
-        raise ValueError(f'ItemMemory: uri is for backend="milvus", got {uri!r} with backend={backend!r}')
+    for name, value in (("uri", uri), ("timeout", timeout)):
+        if value is not None and backend != "milvus":
+            shown = repr(hide_credentials(value, value)) if isinstance(value, str) else type(value).__name__
+            raise ValueError(f'ItemMemory: {name} is for backend="milvus", got {shown} with backend={backend!r}')
     width = 2 * space.total_dim
     made: Backend
     if not isinstance(backend, str):
@@ -31,7 +40,10 @@ def make_backend(
             kept = storage or str(space.dtype.to_real()).removeprefix("torch.")
             check_choice("ItemMemory", "storage", kept, tuple(DTYPES))
             return TorchBackend(width, storage=kept, device=device)
-        made = FaissBackend(width) if backend == "faiss" else MilvusBackend(uri or "", space)
+        if backend == "faiss":
+            made = FaissBackend(width)
+        else:
+            made = MilvusBackend(uri or "", space, timeout=TIMEOUT if timeout is None else timeout)
     if storage not in (None, made.storage):
         check_choice("ItemMemory", f"storage with {type(made).__name__}", storage, (made.storage,))
     return made

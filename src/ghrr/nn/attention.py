@@ -13,6 +13,7 @@ from ghrr._checks import check_choice, check_integer, check_real, describe
 from ghrr.nn.forms import PARTS, SHARING, Bundles, Feature, Rows, pairs_product
 from ghrr.nn.functional import attention_weights, ghrr_attention, softmax_of_products
 from ghrr.nn.masks import check_mask, check_padding, combine
+from ghrr.nn.nested import pad
 from ghrr.nn.phases import Phases
 from ghrr.nn.rows import unit_rows
 
@@ -32,8 +33,10 @@ class AttentionCache:
 class Attention(nn.Module):
     r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`, K, V alike.
 
-    Called with one tensor it is self-attention and gives a tensor; called with three it is a
-    ``torch.nn.MultiheadAttention``: same arguments, masks and pair of outputs.
+    Called with one tensor it is self-attention and returns a tensor; called with three it takes the place of
+    ``torch.nn.MultiheadAttention``: same arguments, masks and pair of outputs. It can be the ``self_attn`` or
+    ``multihead_attn`` of torch's transformer layers, whose shortcut for inference does not apply to it. The sequences
+    of a nested tensor are attended to one by one.
 
     Parameters
     ----------
@@ -87,7 +90,8 @@ class Attention(nn.Module):
 
     Shapes
     ------
-    x: ``(batch, n, embed_dim)`` or ``(n, embed_dim)``; output: the same
+    x: ``(batch, n, embed_dim)`` or ``(n, embed_dim)``, or nested, which is ``(batch, n_i, embed_dim)`` for any
+    ``batch_first``; output: the same
 
     Examples
     --------
@@ -203,8 +207,17 @@ class Attention(nn.Module):
             self.form = Bundles(self.num_heads, self.m, self.max_len, causal=causal, seed=seed, **sharing, **common)
         self.log_scale = nn.Parameter(torch.full((self.num_heads, 1, 1, 1), -0.5 * math.log(2 * self.m), dtype=dtype))
         rows = self.m if mode == "representation" else 1
-        self.in_proj_bias = None  # tells torch's transformer layers that their shortcut does not apply
         self.out_proj = nn.Linear(2 * self.num_heads * self.m * rows, self.embed_dim, dtype=dtype)
+
+    # False keeps torch's transformer layers from their shortcut for inference, which would be vanilla attention.
+    _qkv_same_embed_dim = False
+
+    @property
+    def in_proj_weight(self) -> Tensor:
+        """What torch's transformer layers look at for a device and for whether gradients are needed."""
+        return next((p for p in self.parameters() if p.requires_grad), self.out_proj.weight)
+
+    in_proj_bias = in_proj_weight
 
     def _features(self, m: int | None, mode: str) -> int:
         """The size m, given or by default; raises where it does not fit."""
@@ -276,30 +289,63 @@ class Attention(nn.Module):
         ``attention(x)`` gives a tensor. ``attention(query, key, value)`` gives the output and the weights, averaged
         over heads or not, or None for ``need_weights=False``. Boolean masks have the sense of
         ``torch.nn.MultiheadAttention``: True hides a key. Numbers are added to the scores.
+
+        With nested tensors the output is nested too. The weights are padded with zeros, and ``attn_mask`` has the size
+        of the longest sequences.
         """
         plain = key is None and value is None
         if (key is None) != (value is None):
             raise ValueError("Attention: give query alone, or query, key and value")
-        key, value = query if key is None else key, query if value is None else value
-        same = key is query and value is query
-        self._check_inputs(query, key, value)
-        causal = self.is_causal or is_causal
-        batched = query.ndim == 3
-        tokens = [self._batch_first(x) for x in ((query,) if same else (query, key, value))]
+        given = query, query if key is None else key, query if value is None else value
+        options: dict[str, Any] = {
+            "attn_mask": attn_mask,
+            "need_weights": need_weights and not plain,
+            "average_attn_weights": average_attn_weights,
+            "causal": self.is_causal or is_causal,
+        }
+        if any(isinstance(x, Tensor) and x.is_nested for x in given):
+            if key_padding_mask is not None or cache is not None:
+                raise ValueError("Attention: nested tensors go with neither key_padding_mask nor cache; leave them out")
+            out, weights = self._attend_nested(given, **options)
+            return out if plain else (out, weights)
+        self._check_inputs(*given, batch_first=self.batch_first)
+        query, key, value = given
+        tokens = [self._batch_first(x) for x in ((query,) if key is query and value is query else given)]
+        if cache is not None:
+            self._check_cache(cache, tokens, key_padding_mask)
+        padding = check_padding(key_padding_mask, tokens[-1])
+        query_padding = padding if query is key or query is value else None
+        out, weights = self._attend(tokens, padding, query_padding, cache=cache, **options)
+        if query.ndim == 2:
+            out, weights = out.squeeze(0), None if weights is None else weights.squeeze(0)
+        elif not self.batch_first:
+            out = out.transpose(0, 1)
+        return out if plain else (out, weights)
+
+    def _attend(
+        self,
+        tokens: list[Tensor],
+        padding: Tensor | None,
+        query_padding: Tensor | None,
+        *,
+        attn_mask: Tensor | None,
+        need_weights: bool,
+        average_attn_weights: bool,
+        causal: bool,
+        cache: AttentionCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Output and weights for batches ``(batch, n, embed_dim)``: one for self-attention, or query, key and value."""
         start = cache.length if cache is not None else 0
         self._check_length(tokens, start)
         if causal:
-            self._check_causal(query, key)
-        if cache is not None:
-            self._check_cache(cache, tokens, key_padding_mask)
+            self._check_causal(tokens[0], tokens[-1])
+        weights = None
         if self.mode == "representation":
-            if attn_mask is not None or key_padding_mask is not None:
+            if attn_mask is not None or padding is not None:
                 raise ValueError("Attention: mode 'representation' looks at one token at a time; it takes no mask")
-            out, weights = self._within_tokens(tokens, need_weights and not plain)
+            out, weights = self._within_tokens(tokens, need_weights)
         else:
-            padding = check_padding(key_padding_mask, tokens[-1])
-            hidden_too = [query is key or query is value, True, True]  # whose padding must not enter rows
-            q, k, v = self._rows(tokens, padding, hidden_too[-len(tokens) :], start, cache)
+            q, k, v = self._rows(tokens, [query_padding, padding, padding][-len(tokens) :], start, cache)
             if cache is not None:
                 k, v = _remember(cache, k, v, tokens[0].shape[1])
             hidden = check_mask(attn_mask, q, k)
@@ -316,26 +362,55 @@ class Attention(nn.Module):
                 scale=1.0,
                 enable_gqa=shared,
             )
-            weights = None
-            if need_weights and not plain:
+            if need_weights:
                 k = k.repeat_interleave(self.num_heads // self.kv_heads, dim=1) if shared else k
                 weights = softmax_of_products(q, k, mask, flag)
             out = out.transpose(1, 2).flatten(2)
-        out = self.out_proj(out)
-        out = out if batched else out.squeeze(0)
-        out = out.transpose(0, 1) if batched and not self.batch_first else out
-        if plain:
-            return out
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(dim=1)
+        return self.out_proj(out), weights
+
+    def _attend_nested(
+        self, given: tuple[Tensor, Tensor, Tensor], *, average_attn_weights: bool, causal: bool, **options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend with padding behind the sequences, and take it off again."""
+        if not all(isinstance(x, Tensor) and x.is_nested for x in given):
+            raise TypeError("Attention: query, key and value must all be nested tensors, or none of them")
+        same = given[1] is given[0] and given[2] is given[0]
+        parts = [pad(x) for x in (given[:1] if same else given)]
+        q, k, v = parts * PARTS if same else parts
+        self._check_inputs(q.padded, k.padded, v.padded, batch_first=True)
+        self._check_nested(q.lengths, k.lengths, v.lengths, causal=causal)
+        padding = None
+        if self.mode != "representation":
+            padding = k.padding.clone()
+            padding[:, 0] = False  # nobody asks for an empty sequence, but a softmax over nothing would be NaN
+        out, weights = self._attend(
+            [x.padded for x in parts],
+            padding,
+            q.padding,
+            average_attn_weights=average_attn_weights,
+            causal=causal,
+            **options,
+        )
         if weights is not None:
-            weights = weights.mean(dim=1) if average_attn_weights else weights
-            weights = weights if batched else weights.squeeze(0)
-        return out, weights
+            absent = q.padding if average_attn_weights else q.padding[:, None]
+            weights = weights.masked_fill(absent[(..., *[None] * (weights.ndim - absent.ndim))], 0.0)
+        return q.nest(out), weights
+
+    def _check_nested(self, queries: list[int], keys: list[int], values: list[int], *, causal: bool) -> None:
+        given = f"got lengths {queries} of query, {keys} of key and {values} of value"
+        if keys != values:
+            raise ValueError(f"Attention: nested key and value must have the same lengths; {given}")
+        if causal and queries != keys:
+            raise ValueError(f"Attention: causal attention needs as many queries as keys; {given}")
+        if any(n and not seen for n, seen in zip(queries, keys, strict=True)):
+            raise ValueError(f"Attention: queries of a nested tensor need at least one key to look at; {given}")
 
     def _rows(
         self,
         tokens: list[Tensor],
-        padding: Tensor | None,
-        padded: list[bool],
+        padding: list[Tensor | None],
         start: int,
         cache: AttentionCache | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -346,7 +421,7 @@ class Attention(nn.Module):
             cast = torch.is_autocast_enabled(kind) and tokens[0].dtype != torch.float64  # which autocast leaves alone
             dtype = torch.get_autocast_dtype(kind) if cast else tokens[0].dtype
             phases = [self.phases.side_by_side(x, form.mean, dtype) for x in tokens]
-            keep = [None if padding is None or not hide else ~padding for hide in padded]
+            keep = [None if hidden is None else ~hidden for hidden in padding]
             if cache is not None and cache.recent is None:
                 cache.recent = form.nothing(len(tokens[0]), dtype)
             recent = None if cache is None else cache.recent
@@ -356,9 +431,10 @@ class Attention(nn.Module):
             return q, k, v
         slotted = [self.phases(x).unflatten(2, (self.num_heads, self.m)) for x in tokens]
         if isinstance(form, Bundles):
-            if padding is not None:
-                kept = (~padding)[:, :, None, None, None]
-                slotted = [p * kept if hide else p for p, hide in zip(slotted, padded, strict=True)]
+            slotted = [
+                p if hidden is None else p * ~hidden[:, :, None, None, None]
+                for p, hidden in zip(slotted, padding, strict=True)
+            ]
             if cache is not None:
                 slotted = [slotted[0] if cache.recent is None else torch.cat((cache.recent, slotted[0]), dim=1)]
                 cache.recent = slotted[0]
@@ -385,7 +461,7 @@ class Attention(nn.Module):
             return x[None]
         return x if self.batch_first else x.transpose(0, 1)
 
-    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool) -> None:
         given = f"got query {describe(query)}, key {describe(key)}, value {describe(value)}"
         dtype = self.log_scale.dtype
         for x in (query, key, value):
@@ -394,14 +470,14 @@ class Attention(nn.Module):
             if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
                 raise TypeError(f"Attention: the layer is {dtype}; cast the inputs, or use autocast; {given}")
             if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != self.embed_dim:
-                order = "(batch, n, {})" if self.batch_first else "(n, batch, {})"
+                order = "(batch, n, {})" if batch_first else "(n, batch, {})"
                 raise ValueError(
                     f"Attention: inputs must have shape {order.format(self.embed_dim)} or (n, {self.embed_dim}), all "
                     f"alike; {given}"
                 )
         if key.shape != value.shape:
             raise ValueError(f"Attention: key and value must have as many tokens each; {given}")
-        batch = 0 if self.batch_first else 1
+        batch = 0 if batch_first else 1
         if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
             raise ValueError(f"Attention: query and key must have one batch size; {given}")
 

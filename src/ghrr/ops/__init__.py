@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend
+from ghrr.ops import choice, library, numba_backend, pairs, reference, torch_backend, torch_polar, torch_power
 from ghrr.ops.choice import backend, in_use
 
 __all__ = [
@@ -143,14 +143,41 @@ def shift(a: Tensor, steps: int) -> Tensor:
     return choice.formula("shift")(a, steps)
 
 
+def polar(x: Tensor) -> Tensor:
+    """The unitary matrix nearest to each slot."""
+    if choice.chosen() == "reference":
+        return reference.polar(x)
+    return _polar_factor(x) if choice.is_plain(x) else torch_polar.polar(x, _polar_factor)
+
+
+def _polar_factor(x: Tensor) -> Tensor:
+    if choice.is_plain(x) and choice.kernels_for("polar", x) is numba_backend:
+        return choice.run(numba_backend, "polar", (x,))
+    return torch_polar.polar_factor(x)
+
+
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     """Matrix power of each slot: an int repeats binding, a tensor gives real principal powers."""
-    if choice.chosen() == "reference" or not isinstance(exponent, int):
-        return choice.formula("power")(a, exponent)
-    base = torch_backend.inverse(a) if exponent < 0 else a
+    if choice.chosen() == "reference":
+        return reference.power(a, exponent)
+    return torch_power.power(a, exponent, _whole_power)
+
+
+def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
+    """Real powers of plain unitary slots by a kernel; None where there is none, or where a slot is not unitary."""
+    if not choice.is_plain(a, exponents) or choice.kernels_for("unitary_power", a, exponents) is not numba_backend:
+        return None
+    try:
+        return numba_backend.unitary_power(a, exponents)
+    except Exception as error:  # whatever a compiler may raise
+        choice.give_up("numba", error)
+        return None
+
+
+def _whole_power(a: Tensor, exponent: int) -> Tensor:
     if choice.is_plain(a):
-        return choice.compute("whole_power", (base,), abs(exponent))
-    return torch_backend.whole_power(base, abs(exponent), bind)
+        return choice.compute("whole_power", (a,), exponent)
+    return torch_backend.whole_power(a, exponent, bind)
 
 
 def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:

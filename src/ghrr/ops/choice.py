@@ -12,15 +12,15 @@ import importlib.util
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice
+from ghrr._checks import check_choice, install_hint
 from ghrr.ops import numba_backend, reference, torch_backend
 
 NAMES = ("auto", "torch", "numba", "triton", "reference")
@@ -32,21 +32,43 @@ _TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 _start = os.environ.get(VARIABLE) or "auto"
 _chosen = _start
 _sure = _start == "auto"  # whether the name was found to be one that can be used
-_blocks: list[list[str]] = []  # those of ``backend`` that are entered, each a list of its own to be told from others
+_choices: list[_Choice] = []  # the last one counts; empty: the name from the environment
 _lock = threading.Lock()
 _failed: dict[str, str] = {}
 _PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
-@contextmanager
-def backend(name: str) -> Iterator[None]:
-    """Use one backend inside a ``with`` block.
+def backend(name: str) -> AbstractContextManager[None]:
+    """Choose which backend computes, from now on or inside a ``with`` block.
 
-    ``"auto"``, the default, takes the quickest for each tensor: numba's loops on a CPU, triton's kernels on a GPU,
-    torch for the rest. ``"torch"`` is torch alone. ``"numba"`` and ``"triton"`` are used for all tensors that they
-    can take, also for those where torch is as quick. ``"reference"`` is the specification, slow. The environment
-    variable ``GHRR_BACKEND`` holds the name to start with. The choice is that of the whole process, threads included;
-    of blocks that overlap, the one entered last counts.
+    As a plain call, ``ghrr.backend("torch")`` takes effect at once and stays. As a context manager it takes effect in
+    the block; leaving the block, also by an exception, restores the choice from before it, and drops plain calls made
+    inside. An unknown name, or a backend that is not installed or has failed before, raises at the call.
+
+    The choice belongs to the process, not to a thread: a call or a block in one thread changes what all threads
+    compute with. Where blocks of several threads overlap, the one entered last counts, and once all are left the
+    choice from before is back.
+
+    Parameters
+    ----------
+    name
+        ``"auto"``, the default, takes the fastest for each tensor: numba on a CPU, triton on a GPU, torch where these
+        are not faster. ``"torch"`` is torch alone. ``"numba"`` and ``"triton"`` are used for all tensors they support,
+        also where torch is as fast. ``"reference"`` is the specification, slow. The environment variable
+        ``GHRR_BACKEND`` sets the name to start with.
+
+    Returns
+    -------
+    A context manager, for ``with``; a plain call can ignore it.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    ImportError
+        For a backend whose package is not installed.
+    RuntimeError
+        For a backend that was replaced by torch earlier in this process, because it failed.
 
     Examples
     --------
@@ -57,21 +79,48 @@ def backend(name: str) -> Iterator[None]:
     ...     torch.allclose(fast, ghrr.bind(a, b), atol=1e-6)
     True
     """
-    _check(name, "backend(name)", "name")
-    block = [name]
-    with _lock:
-        _settle([*_blocks, block])
-    try:
-        yield
-    finally:
+    operation = "backend(name)"
+    _check(name, operation, "name")
+    if name in _failed:
+        raise RuntimeError(f"{operation}: {name} failed earlier in this process ({_failed[name]}); use 'torch'")
+    return _Choice(name)
+
+
+class _Choice:
+    """A choice in force since it was made, until another is made or, if it was entered as a block, until its end."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.entered = name, False
+        self._replaced: _Choice | None = None
         with _lock:
-            _settle([other for other in _blocks if other is not block])
+            choices = _choices.copy()
+            if choices and not choices[-1].entered:  # plain calls replace each other, so that they do not pile up
+                self._replaced = choices.pop()
+                self._replaced._replaced = None
+            _apply([*choices, self])
+
+    def __enter__(self) -> None:
+        with _lock:
+            if self.entered:
+                raise RuntimeError("backend: this block is entered already; make another one with ghrr.backend(name)")
+            self.entered = True
+            others = [choice for choice in _choices if choice is not self]
+            if self in _choices and self._replaced is not None and not self._replaced.entered:
+                others.insert(_choices.index(self), self._replaced)
+            self._replaced = None
+            _apply([*others, self])
+
+    def __exit__(self, *error: object) -> None:
+        with _lock:
+            self.entered = False
+            place = _choices.index(self)
+            _apply(_choices[:place] + [choice for choice in _choices[place + 1 :] if choice.entered])
 
 
-def _settle(blocks: list[list[str]]) -> None:
-    global _blocks, _chosen, _sure  # noqa: PLW0603 (one choice for the process)
-    _blocks = blocks
-    _chosen, _sure = (blocks[-1][0], True) if blocks else (_start, _start == "auto")
+def _apply(choices: list[_Choice]) -> None:
+    global _choices, _chosen, _sure  # noqa: PLW0603 (one choice for the process)
+    _choices = choices
+    _chosen, _sure = (choices[-1].name, True) if choices else (_start, _start == "auto")
 
 
 def chosen() -> str:
@@ -86,7 +135,7 @@ def chosen() -> str:
 def _check(name: str, operation: str, what: str) -> None:
     check_choice(operation, what, name, NAMES)
     if name in _EXTRAS and importlib.util.find_spec(name) is None:
-        raise ImportError(f"{operation}: {name} is not installed; pip install 'ghrr[{_EXTRAS[name]}]'")
+        raise ImportError(f"{operation}: {name} is not installed; {install_hint(_EXTRAS[name])}")
 
 
 def in_use() -> dict[str, str]:
@@ -113,7 +162,7 @@ def _used_on(device: str) -> str:
     if asked not in ("auto", name):
         return f"torch: {asked} was asked for"
     if importlib.util.find_spec(name) is None:
-        return f"torch: {name} is not installed (pip install 'ghrr[{_EXTRAS[name]}]')"
+        return f"torch: {name} is not installed ({install_hint(_EXTRAS[name])})"
     if name in _failed:
         return f"torch: {name} failed ({_failed[name]})"
     return f"{name} {importlib.metadata.version(name)}"

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.ops import pairs, torch_backend
+from ghrr.ops import pairs, torch_backend, torch_polar
 from ghrr.ops.strides import by_slots, table_of_axes
 from ghrr.ops.threads import share_out
 
@@ -44,8 +44,11 @@ _REALS: dict[torch.dtype, NDArray[Any]] = {
 def suits(operation: str, *tensors: Tensor) -> bool:
     """Hypervectors on the CPU, of a precision and an m for which there are loops, and numba is there."""
     x = tensors[0]
+    if operation == "polar" and x.shape[-2] == 4 and x.dtype == torch.complex128:
+        return False  # its closed form would lose digits
     known = pairs.DTYPES if operation.endswith("_pairs") else _BITS
-    return INSTALLED and x.is_cpu and x.shape[-2] <= LARGEST_M and x.dtype in known
+    largest = 4 if operation == "polar" else LARGEST_M
+    return INSTALLED and x.is_cpu and x.shape[-2] <= largest and x.dtype in known
 
 
 def pays(operation: str, *tensors: Tensor) -> bool:
@@ -129,6 +132,71 @@ def whole_power(a: Tensor, exponent: int) -> Tensor:
     work = exponent.bit_length() * out.numel()
     _run("whole_power", (False, False, False), out.shape, (a,), places, out, work=work)
     return out
+
+
+def polar(x: Tensor) -> Tensor:
+    """As the specification; slots that are singular or nearly so are left to torch."""
+    from ghrr.ops import numba_lanes, numba_polar  # noqa: PLC0415 (numba takes long to import)
+
+    m = x.shape[-1]
+    x = x.resolve_conj().contiguous()
+    out = _empty(x.shape, x)
+    left = np.zeros(x.shape[:-2].numel(), dtype=np.bool_)
+    kernel = getattr(numba_polar, f"polar_{m}")
+    source, to = _as_rows(x), _as_rows(out)
+    unknown: list[int] = []
+
+    def work(part: slice) -> None:
+        unknown.append(kernel(numba_lanes.SLOTS, part.start, part.stop, source, to, left))
+
+    _share(work, len(source), out.numel())
+    if any(unknown):
+        places = torch.from_numpy(left)
+        out.view(-1, m, m)[places] = torch_polar.polar_factor(x.view(-1, m, m)[places])
+    return out
+
+
+def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
+    """Real powers of unitary slots; None where a slot is not unitary."""
+    from ghrr.ops import numba_power  # noqa: PLC0415 (numba takes long to import)
+
+    dim, m = a.shape[-3], a.shape[-1]
+    batch: torch.Size = torch.broadcast_shapes(a.shape[:-3], exponents.shape)  # type: ignore[no-untyped-call]
+    source = _as_rows(a.resolve_conj().to(torch.complex128).contiguous())
+    turns, vectors = np.empty((len(source), m)), np.empty((len(source), 2 * m * m))
+    tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
+    unknown: list[int] = []
+    _share(
+        lambda part: unknown.append(numba_power.eigen(m, part.start, part.stop, source, tolerance, turns, vectors)),
+        len(source),
+        m * a.numel(),
+    )
+    if any(unknown):
+        return None
+    out = _empty((*batch, *a.shape[-3:]), a)
+    to = _as_rows(out)
+    places = torch.arange(a.shape[:-3].numel()).reshape(a.shape[:-3]).expand(batch).flatten().numpy()
+    numbers = exponents.to(torch.float64).expand(batch).flatten().numpy()
+    _share(
+        lambda part: numba_power.combine(m, part.start, part.stop, dim, places, numbers, turns, vectors, to),
+        len(numbers),
+        m * out.numel(),
+    )
+    return out
+
+
+def _as_rows(x: Tensor) -> NDArray[Any]:
+    """Slots that lie one after the other as rows of reals, ``(slots, 2 m m)``."""
+    rows: NDArray[Any] = torch.view_as_real(x.detach()).reshape(-1, 2 * x.shape[-1] ** 2).numpy()
+    return rows
+
+
+def _share(work: Callable[[slice], Any], rows: int, numbers: int) -> None:
+    """Do the work here or, if there is much, in threads."""
+    if numbers < _SHARED:
+        work(slice(0, rows))
+    else:
+        _in_threads(work, rows)
 
 
 def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:

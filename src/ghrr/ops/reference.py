@@ -120,23 +120,55 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
     return bind(rotation, torch.diag_embed(torch.exp(1j * angles)))
 
 
+def polar(x: Tensor) -> Tensor:
+    r"""The unitary factor of each slot: :math:`W = U V^\dagger` of :math:`X = U \Sigma V^\dagger`."""
+    u, _, vh = torch.linalg.svd(x)
+    return bind(u, vh)
+
+
+def is_unitary(a: Tensor) -> Tensor:
+    r"""Which slots are unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in every entry."""
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    error = (bind(adjoint(a), a) - eye).abs().amax(dim=(-1, -2))
+    return error <= 20 * a.shape[-1] * torch.finfo(a.dtype).eps
+
+
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     r"""The matrix power of each slot.
 
-    An integer is repeated binding, :math:`A^{-1}` being the matrix inverse. A real exponent is the principal power
-    :math:`A_j^x = V \mathrm{diag}(\lambda_k^x) V^{-1}` of :math:`A_j = V \mathrm{diag}(\lambda_k) V^{-1}`, with
-    :math:`\lambda^x = e^{x \log \lambda}` and :math:`\mathrm{Im} \log \lambda \in (-\pi, \pi]`; a tensor of exponents
-    broadcasts against the batch.
+    A slot that is unitary to rounding stands for the nearest unitary matrix :math:`W = V \mathrm{diag}(e^{i\theta_k})
+    V^{-1}` in double precision, and its power is :math:`V \mathrm{diag}(e^{ix\theta_k}) V^{-1}` with
+    :math:`\theta_k \in (-\pi, \pi]`. Any other slot has whole powers, which are repeated binding, :math:`A^{-1}` being
+    the matrix inverse, and principal real powers: :math:`A_j^x = V \mathrm{diag}(\lambda_k^x) V^{-1}` of :math:`A_j = V
+    \mathrm{diag}(\lambda_k) V^{-1}`, with :math:`\lambda^x = e^{x \log \lambda}` and :math:`\mathrm{Im} \log \lambda
+    \in (-\pi, \pi]`. A tensor of exponents broadcasts against the batch. The derivative is that of the power of any
+    matrix: the step from a slot to the nearest unitary matrix counts as constant.
     """
-    if isinstance(exponent, int):
-        base = torch.linalg.inv(a) if exponent < 0 else a
-        product = identity_like(a.unsqueeze(-4))
-        for _ in range(abs(exponent)):
-            product = bind(product, base)
-        return product
+    unitary = is_unitary(a)
+    exact = a.to(torch.complex128)
+    exact = exact + torch.where(unitary[..., None, None], polar(exact) - exact, 0.0).detach()
+    if not isinstance(exponent, int):
+        return _spectral_power(exact, unitary, exponent.double()).to(a.dtype)
+    result = torch.empty_like(exact)
+    number = torch.tensor(exponent, dtype=torch.float64, device=a.device)
+    result[unitary] = _spectral_power(exact[unitary], unitary[unitary], number)
+    result[~unitary] = _repeated(exact[~unitary], exponent)
+    return result.to(a.dtype)
+
+
+def _spectral_power(a: Tensor, unitary: Tensor, exponent: Tensor) -> Tensor:
     eigenvalues, vectors = torch.linalg.eig(a)
-    powers = torch.exp(exponent[..., None, None] * torch.log(eigenvalues))
-    return bind(vectors * powers[..., None, :], torch.linalg.inv(vectors))
+    logs = torch.log(eigenvalues)
+    logs = logs - torch.where(unitary[..., None], logs.real, 0.0).detach()
+    return bind(vectors * torch.exp(exponent[..., None, None] * logs)[..., None, :], torch.linalg.inv(vectors))
+
+
+def _repeated(a: Tensor, exponent: int) -> Tensor:
+    base = torch.linalg.inv(a) if exponent < 0 else a
+    product = identity_like(a.unsqueeze(-4))
+    for _ in range(abs(exponent) if len(a) else 0):
+        product = bind(product, base)
+    return product
 
 
 def identity_like(items: Tensor) -> Tensor:

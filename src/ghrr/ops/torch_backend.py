@@ -9,7 +9,8 @@ Same names and meaning as :mod:`ghrr.ops.reference`. What is done differently he
 - Where many sums are made of the same keys and values, each distinct pair of them is bound once.
 - Phases are computed and rotated in chunks that stay in cache, straight into the result, unless something is to be
   differentiated.
-- The derivative of a matrix power is taken from divided differences, which stay finite where eigenvalues meet.
+- The nearest unitary matrix and powers have derivatives of their own: :mod:`ghrr.ops.torch_polar` and
+  :mod:`ghrr.ops.torch_power`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ghrr.ops import pairs
+from ghrr.ops import pairs, torch_polar, torch_power
 
 # bind_bundle and bind_bags gather their operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
 _CHUNK_NUMBERS = 1 << 19
@@ -218,18 +218,12 @@ def fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return torch.from_numpy(np.empty(shape, dtype=str(like.dtype).removeprefix("torch.")))
 
 
+def polar(x: Tensor) -> Tensor:
+    return torch_polar.polar(x)
+
+
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
-    if isinstance(exponent, int):
-        return whole_power(inverse(a) if exponent < 0 else a, abs(exponent))
-    if a.shape[-1] == 1:
-        return torch.pow(a, exponent[..., None, None, None])
-    result: Tensor = _RealPower.apply(a, exponent)  # type: ignore[no-untyped-call]
-    return result
-
-
-def inverse(a: Tensor) -> Tensor:
-    result: Tensor = a.reciprocal() if a.shape[-1] == 1 else torch.linalg.inv(a)
-    return result
+    return torch_power.power(a, exponent, whole_power)
 
 
 def whole_power(a: Tensor, exponent: int, product: Callable[[Tensor, Tensor], Tensor] = bind) -> Tensor:
@@ -250,48 +244,3 @@ def whole_power(a: Tensor, exponent: int, product: Callable[[Tensor, Tensor], Te
 
 def _identity(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return torch.eye(shape[-1], dtype=like.dtype, device=like.device).expand(shape).clone()
-
-
-class _RealPower(torch.autograd.Function):
-    r"""Principal real power of each slot, with a derivative that survives equal eigenvalues.
-
-    With :math:`A = V \mathrm{diag}(\lambda) V^{-1}` and :math:`f(\lambda) = \lambda^x` the differential is
-    :math:`dF = V (\Gamma \circ V^{-1} dA\, V) V^{-1}`, where :math:`\Gamma_{ij} = (f(\lambda_i) - f(\lambda_j)) /
-    (\lambda_i - \lambda_j)` and :math:`\Gamma_{ii} = f'(\lambda_i)`. With :math:`l = \log\lambda` this is
-    :math:`\Gamma_{ij} = e^{(x-1)(l_i + l_j)/2} \sinh(x(l_i - l_j)/2) / \sinh((l_i - l_j)/2)`, which has no
-    cancellation. Differentiating through ``torch.linalg.eig`` instead gives NaN for the identity.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(a: Tensor, exponent: Tensor) -> Tensor:
-        logs, vectors, inverse = _eigen(a)
-        powers = torch.exp(exponent[..., None, None] * logs)
-        return (vectors * powers[..., None, :]) @ inverse
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, exponent = ctx.saved_tensors
-        logs, vectors, inverse = _eigen(a)
-        x = exponent[..., None, None].to(a.dtype)  # torch.where cannot mix real and complex in a second derivative
-        inner = vectors.mH @ grad @ inverse.mH
-        mean = (logs[..., :, None] + logs[..., None, :]) / 2
-        half_gap = (logs[..., :, None] - logs[..., None, :]) / 2
-        equal = half_gap == 0
-        safe_gap = torch.where(equal, torch.ones_like(half_gap), half_gap)
-        ratio = torch.where(equal, x[..., None], torch.sinh(x[..., None] * safe_gap) / torch.sinh(safe_gap))
-        slopes = torch.exp((x[..., None] - 1) * mean) * ratio
-        grad_a = inverse.mH @ (slopes.conj() * inner) @ vectors.mH
-        diagonal = torch.diagonal(inner, dim1=-2, dim2=-1)
-        grad_exponent = (diagonal.conj() * torch.exp(x * logs) * logs).real.sum(dim=(-1, -2))
-        return grad_a.sum_to_size(a.shape), grad_exponent.sum_to_size(exponent.shape)
-
-
-def _eigen(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    eigenvalues, vectors = torch.linalg.eig(a)
-    return torch.log(eigenvalues), vectors, torch.linalg.inv(vectors)

@@ -27,7 +27,7 @@ from ghrr.structures.planning import answer_rate, smallest_space
 from ghrr.structures.vocabulary import Name, Vocabulary, check_names, chunks, one_of
 
 Transition = tuple[str, str, str]
-Transitions = Mapping[tuple[Name, Name], Name | Sequence[Name]]
+Transitions = Mapping[Any, Name | Sequence[Name]]  # of (state, symbol)
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def shift_each(x: Tensor, steps: Sequence[int]) -> Tensor:
         )
     given = torch.tensor(steps, dtype=torch.long)
     out = torch.empty_like(x)
-    for step in given.unique().tolist():
+    for step in sorted(set(steps)):
         rows = given == step
         out[rows] = shift(x[rows], step)
     return out

@@ -119,7 +119,7 @@ class Set(Structure):
         weights = torch.tensor(list(counts.values()), dtype=vectors.real.dtype)
         h = (vectors * weights[:, None, None, None]).sum(dim=0)
         self.orders.add(map(_names, counts))
-        self.known = self.known | dict.fromkeys(counts)
+        self.known.update(dict.fromkeys(counts))
         return h
 
     def add(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
@@ -212,5 +212,5 @@ class Set(Structure):
         self.orders.add(map(_names, members))
 
 
-def _names(member: GivenMember) -> tuple[str, ...]:
+def _names(member: Member) -> tuple[str, ...]:
     return (member,) if isinstance(member, str) else member

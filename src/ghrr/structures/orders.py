@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr._locks import Lock
 from ghrr.algebra import similarity
 from ghrr.memory.match import Match, make_matches
 from ghrr.memory.orders import Apart, Solution, combine, overlaps, solve
@@ -105,19 +106,22 @@ class Orders:
         self._met: dict[Steps, dict[Word, None]] = {}
         self._kept: dict[Steps, _Group] = {}
         self._size = 0  # words in groups that are kept
+        self._lock = Lock()  # several threads may read, and reading fills the cache
         self._most = max(2, min(_MOST, _ROOM // space.total_dim))
 
     def add(self, words: Iterable[Word]) -> None:
         """Take up words that may be in what is read from now on."""
         if self.independent:
             return
-        for word in words:
-            self._met.setdefault(_steps(word), {})[word] = None
+        with self._lock:
+            for word in words:
+                self._met.setdefault(_steps(word), {})[word] = None
 
     @property
     def words(self) -> list[Word]:
         """All words that were added."""
-        return [word for words in self._met.values() for word in words]
+        with self._lock:
+            return [word for words in self._met.values() for word in words]
 
     def apart(self, words: Sequence[Word], *, together: bool = False, without: Collection[Word] = ()) -> Apart:
         """What to read for each word, so that other words of the same steps that were met add nothing to its score.
@@ -132,10 +136,11 @@ class Orders:
             Words that are not there any more, because they were found and taken out.
         """
         vectors, gain, leak = self.vectors(words), torch.ones(len(words)).double(), torch.zeros(len(words)).double()
-        for told in self._told(words, together, without):
-            vectors[told.places] = combine(told.solution.c[told.rows], told.group.vectors)
-            gain[told.places] = told.solution.gain[told.rows]
-            leak[told.places] = told.solution.leak[told.rows] + told.rest.square()
+        with self._lock:
+            for told in self._told(words, together, without):
+                vectors[told.places] = combine(told.solution.c[told.rows], told.group.vectors)
+                gain[told.places] = told.solution.gain[told.rows]
+                leak[told.places] = told.solution.leak[told.rows] + told.rest.square()
         return Apart(vectors, gain, leak)
 
     def counts(self, x: Tensor, words: Sequence[Word], sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -146,12 +151,13 @@ class Orders:
         """
         scores = torch.full((len(words),), torch.nan, dtype=torch.float64)
         gain, bias = torch.ones_like(scores), torch.zeros_like(scores)
-        for told in self._told(words, together=False, without=()):
-            counts = told.solution.c @ similarity(x, told.group.vectors).double()
-            scores[told.places] = counts[told.rows]
-            gain[told.places] = told.solution.gain[told.rows]
-            most = float(counts.abs().max().clamp(min=1))
-            bias[told.places] = told.solution.bias(counts)[told.rows] + told.rest * most
+        with self._lock:
+            for told in self._told(words, together=False, without=()):
+                counts = told.solution.c @ similarity(x, told.group.vectors).double()
+                scores[told.places] = counts[told.rows]
+                gain[told.places] = told.solution.gain[told.rows]
+                most = float(counts.abs().max().clamp(min=1))
+                bias[told.places] = told.solution.bias(counts)[told.rows] + told.rest * most
         alone = scores.isnan().nonzero()[:, 0].tolist()
         for run in chunks(len(alone), self.space):
             scores[alone[run]] = similarity(x, self.vectors([words[place] for place in alone[run]])).double()

@@ -72,7 +72,8 @@ def answer_rate(
 
 
 def _normal_quantiles(count: int) -> torch.Tensor:
-    return torch.special.ndtri((torch.arange(count, dtype=torch.float64) + 0.5) / count)
+    levels = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    return torch.special.ndtri(levels)  # type: ignore[no-any-return]
 
 
 def smallest_space(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -317,13 +317,9 @@ def one_of(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
 
 def as_tensor(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
     """Return a tensor or :class:`Hypervector` as a tensor on the CPU; raise if it is of another space."""
-    if isinstance(x, Hypervector):
-        if x.space != space:
-            raise ValueError(f"{operation}: a hypervector of {x.space!r} cannot be read in {space!r}")
-        x = x.tensor
-    space.check(x, operation)
-    check_finite(operation, "x", x)
-    return x.detach().cpu()
+    tensor = space.check(x, operation)
+    check_finite(operation, "x", tensor)
+    return tensor.detach().cpu()
 
 
 def check_name(operation: str, name: object) -> str:
@@ -333,7 +329,7 @@ def check_name(operation: str, name: object) -> str:
     return name
 
 
-def check_names(operation: str, names: object) -> Sequence[str]:
+def check_names(operation: str, names: object) -> list[str]:
     """Return ``names`` as a list; raise unless they are several names, and not one string by itself."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"{operation}: needs a list of strings, got {describe(names)}")

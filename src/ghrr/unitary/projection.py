@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 from torch import Tensor
 
+from ghrr import ops
 from ghrr._checks import check_finite, check_hypervectors, check_square, first_nonfinite_slot
+from ghrr.ops import torch_polar
+
+if TYPE_CHECKING:
+    from ghrr.hypervector import Hypervector
 
 
 def polar(x: Tensor) -> Tensor:
@@ -30,53 +35,7 @@ def polar(x: Tensor) -> Tensor:
     """
     check_square("polar(x)", x)
     check_finite("polar(x)", "x", x)
-    result: Tensor = _Polar.apply(x)[0]  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Polar(torch.autograd.Function):
-    r"""With :math:`X = W P` the gradient is W S, where S solves :math:`P S + S P = W^\dagger G - G^\dagger W`.
-
-    In the basis of the singular vectors this divides by :math:`s_i + s_j`. Differentiating through ``torch.linalg.svd``
-    divides by :math:`s_i - s_j` instead, which is zero at every unitary X.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        u, s, vh = torch.linalg.svd(x, full_matrices=False)
-        return u @ vh, u, s, vh
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
-        _, u, s, vh = output
-        ctx.mark_non_differentiable(u, s, vh)
-        ctx.save_for_backward(inputs[0], u, s, vh)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> Tensor:
-        x, u, s, vh = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is wanted, and that of singular vectors does not exist
-            return _differentiable_gradient(x, grad)
-        inner = u.mH @ grad @ vh.mH
-        core = (inner - inner.mH) / (s[..., :, None] + s[..., None, :])
-        grad_x: Tensor = u @ core @ vh
-        return grad_x
-
-
-def _differentiable_gradient(x: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of polar by a linear system of m² unknowns per slot, which can be differentiated again."""
-    w = polar(x)
-    p = w.mH @ x
-    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-    size = x.shape[-1] ** 2
-    left = torch.einsum("...ij,kl->...ikjl", p, eye).reshape(*p.shape[:-2], size, size)
-    right = torch.einsum("ij,...lk->...ikjl", eye, p).reshape(*p.shape[:-2], size, size)
-    difference = w.mH @ grad - grad.mH @ w
-    solution = torch.linalg.solve(left + right, difference.flatten(start_dim=-2)[..., None])
-    gradient: Tensor = w @ solution.reshape(difference.shape)
-    return gradient
+    return ops.polar(x)
 
 
 def unitarity_error(x: Tensor) -> Tensor:
@@ -93,15 +52,14 @@ def unitarity_error(x: Tensor) -> Tensor:
     tensor([0., 3.])
     """
     check_square("unitarity_error(x)", x)
-    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-    return (x.mH @ x - eye).abs().amax(dim=(-1, -2))
+    return torch_polar.unitarity_error(x)
 
 
 @overload
-def check_unitary(x: Tensor, *, explain: Literal[False] = False) -> bool: ...
+def check_unitary(x: Tensor | Hypervector, *, explain: Literal[False] = False) -> bool: ...
 @overload
-def check_unitary(x: Tensor, *, explain: Literal[True]) -> tuple[bool, str]: ...
-def check_unitary(x: Tensor, *, explain: bool = False) -> bool | tuple[bool, str]:
+def check_unitary(x: Tensor | Hypervector, *, explain: Literal[True]) -> tuple[bool, str]: ...
+def check_unitary(x: Tensor | Hypervector, *, explain: bool = False) -> bool | tuple[bool, str]:
     r"""Whether every slot is unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in each entry.
 
     Parameters
@@ -125,7 +83,7 @@ def check_unitary(x: Tensor, *, explain: bool = False) -> bool | tuple[bool, str
     >>> ghrr.unitary.check_unitary(x, explain=True)
     (False, 'slot 7 is not unitary: |A^H A - I| is up to 3, more than the 4.8e-06 that rounding explains')
     """
-    check_hypervectors("check_unitary(x)", x=x)
+    (x,) = check_hypervectors("check_unitary(x)", x=x)
     reason = _why_not_unitary(x) if x.numel() else ""
     return (not reason, reason) if explain else not reason
 
@@ -135,7 +93,7 @@ def _why_not_unitary(x: Tensor) -> str:
     if nonfinite is not None:
         return f"{_name_slot(nonfinite)} holds a number that is not finite"
     error = unitarity_error(x)
-    tolerance = 20 * x.shape[-1] * torch.finfo(x.dtype).eps
+    tolerance = torch_polar.unitarity_tolerance(x.shape[-1], x.dtype)
     worst = error.max().item()
     if worst <= tolerance:
         return ""

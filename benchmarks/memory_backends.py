@@ -1,0 +1,126 @@
+"""Time to add items to each backend of ItemMemory, to find them again and to search them.
+
+The answers are compared with those of torch; where they differ there is no time. Milvus is the embedded form, a server
+written in Python that runs in this process; a real server is quicker. Run it on a machine that does nothing else::
+
+    python benchmarks/memory_backends.py
+
+- add: one ``ItemMemory.add`` of all items, and ``add 1``: one more item.
+- open: a new ``ItemMemory`` on the collection that Milvus holds, which reads the labels.
+- query: ``ItemMemory.cleanup`` of 100 queries, and ``query 1``: of one; the median of several.
+- search: for Milvus its own ``search`` alone, with the same queries, in turns with ``query``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import RESULTS, Function, command, in_turns, store
+
+import ghrr
+from ghrr.memory import ItemMemory
+
+COLUMNS = ("add", "add 1", "open", "query", "query 1", "search")
+TIMEOUT = 600.0
+
+
+def seconds_of(function: Function) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each backend with the same items and queries."""
+    generator = space.generator("backends")
+    items = torch.randn(count + 1, *space.shape, dtype=space.dtype, generator=generator)
+    queries = items[: options.queries] + torch.randn(
+        options.queries, *space.shape, dtype=space.dtype, generator=generator
+    )
+    labels = [str(i) for i in range(count + 1)]
+    rows: list[dict[str, Any]] = []
+    answers: list[Any] = []
+    for name in ("torch", "faiss", "milvus"):
+        with tempfile.TemporaryDirectory() as folder:
+            where = {"uri": f"{folder}/items.db", "timeout": TIMEOUT} if name == "milvus" else {}
+            memory = ItemMemory(space, backend=name, **where)  # type: ignore[arg-type]
+            row: dict[str, Any] = {"items": count, "backend": name}
+            row["add"] = seconds_of(lambda memory=memory: memory.add(labels[:-1], items[:-1]))  # type: ignore[misc]
+            row["add 1"] = seconds_of(lambda memory=memory: memory.add(labels[-1], items[-1]))  # type: ignore[misc]
+            row["items_per_second"] = count / row["add"]
+            found = memory.cleanup(queries, options.k).labels
+            answers = answers or found
+            if found != answers:
+                raise SystemExit(f"{name} gives other answers than torch: no time")
+            functions: dict[str, Function] = {
+                "query": lambda memory=memory: memory.cleanup(queries, options.k),  # type: ignore[misc]
+                "query 1": lambda memory=memory: memory.cleanup(queries[0], options.k),  # type: ignore[misc]
+            }
+            if name == "milvus":
+                functions["search"] = bare_search(memory, queries, options.k)
+                row["open"] = seconds_of(lambda where=where: ItemMemory(space, backend="milvus", **where))  # type: ignore[misc]
+            row |= {what: statistics.median(s) for what, s in in_turns(functions, options.repeats).items()}
+            rows.append(row)
+            print(line(row), flush=True)
+            del memory, functions
+            if where:  # the server would write to the folder once more when the program ends
+                importlib.import_module("milvus_lite.server_manager").server_manager_instance.release_all()
+    return rows
+
+
+def bare_search(memory: ItemMemory, queries: torch.Tensor, k: int) -> Function:
+    """What the client of Milvus does alone, asked for as many answers as the memory asks for."""
+    backend: Any = memory._backend
+    data = list(torch.view_as_real(queries).reshape(len(queries), -1).numpy())
+    client, name = backend._connection.client, backend._name
+    return lambda: client.search(name, data=data, limit=k + 1, output_fields=["id"], timeout=TIMEOUT)
+
+
+def line(row: dict[str, Any]) -> str:
+    cells = [f"{row[name]:.4g}" if name in row else "" for name in COLUMNS]
+    return f"{row['items']:>8} {row['backend']:<8}" + "".join(f"{cell:>10}" for cell in cells)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure, print the table, write the numbers; gives the numbers."""
+    parser = argparse.ArgumentParser(description="Adding, finding again and searching with each backend of ItemMemory.")
+    parser.add_argument("--items", type=int, nargs="+", default=[20_000, 200_000])
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--total-dim", type=int, default=900)
+    parser.add_argument("--m", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    if min(options.repeats, options.queries, options.k) < 1 or min(options.items) < options.queries:
+        parser.error("--repeats, --queries and --k must be at least 1, --items at least --queries")
+    space = ghrr.Space.from_total(options.total_dim, options.m, seed=0)
+    print(f"seconds; {options.queries} queries, k = {options.k}, total_dim {space.total_dim}")
+    print(f"{'items':>8} {'backend':<8}" + "".join(f"{name:>10}" for name in COLUMNS))
+    report = {
+        "command": command("memory_backends", given),
+        "queries": options.queries,
+        "k": options.k,
+        "total_dim": space.total_dim,
+        "m": space.m,
+        "repeats": options.repeats,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "seconds": [row for count in options.items for row in measure(space, count, options)],
+    }
+    store(report, options.out, "memory_backends")
+    return report
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Projection to unitary and real powers, against torch-hd's FHRR and holovec's GHRR at equal total dimension.
+
+torch-hd has no power of a hypervector: its tensors have that of torch, number by number. The same by angles, as one
+would write it by hand, is timed as well. A peer that is not installed is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from measuring import Case, Function, error
+from peers import HAS_HOLOVEC, HAS_TORCH_HD, holovec_model
+
+import ghrr
+from ghrr.ops import reference
+
+
+def normalize_to_unitary(m: int, batch: int, total: int = 10_000) -> Case:
+    """The nearest unitary matrix to each slot of bundles of three."""
+    space = ghrr.Space(round(total / m**2), m)
+    x = space.random(3, batch, generator=torch.Generator().manual_seed(0)).sum(dim=0)
+    others: dict[str, Function] = {}
+    if HAS_TORCH_HD:
+        import torchhd  # noqa: PLC0415 (it may be missing)
+
+        flat = x.flatten(-3).as_subclass(torchhd.FHRRTensor)
+        others["torch-hd"] = flat.normalize
+    if HAS_HOLOVEC:
+        model, arrays = holovec_model(space, "numpy"), list(x.numpy())
+        others["holovec"] = lambda: [model.normalize(one) for one in arrays]
+
+    def errors_of(got: torch.Tensor) -> dict[str, float]:
+        # A nearly singular slot determines its nearest unitary matrix less well: compare where that is not so.
+        some = x[0].to(torch.complex128)
+        sizes = torch.linalg.svdvals(some)
+        fine = sizes[:, 0] < 100 * sizes[:, -2:].sum(dim=-1)
+        return {"reference": error(got[0][fine], reference.polar(some[fine]), 100 * m)}
+
+    return Case(
+        "normalize to unitary",
+        {"m": m, "dim": space.dim, "batch": batch},
+        lambda: ghrr.normalize(x, to="unitary"),
+        others,
+        errors_of,
+        {"torch-hd": 1 / 1.2} if HAS_TORCH_HD else {},
+    )
+
+
+def real_power(m: int, batch: int, total: int = 10_000, exponent: float = 0.7) -> Case:
+    """A fractional power of random hypervectors."""
+    space = ghrr.Space(round(total / m**2), m)
+    a = space.random(batch, generator=torch.Generator().manual_seed(0))
+    flat = a.flatten(-3)
+    others: dict[str, Function] = {
+        "angles": lambda: torch.polar(torch.ones_like(flat.real), exponent * flat.angle()),
+    }
+    if HAS_TORCH_HD:
+        import torchhd  # noqa: PLC0415 (it may be missing)
+
+        fhrr = flat.as_subclass(torchhd.FHRRTensor)
+        others["torch-hd"] = lambda: fhrr.pow(exponent)
+    want = reference.power(a[0].to(torch.complex128), torch.tensor(exponent, dtype=torch.float64))
+    return Case(
+        "real power",
+        {"m": m, "dim": space.dim, "batch": batch},
+        lambda: ghrr.power(a, exponent),
+        others,
+        lambda got: {"reference": error(got[0], want, 10 * m)},
+        {"torch-hd": 1 / 1.2} if HAS_TORCH_HD else {},
+    )
+
+
+def cases(*, quick: bool) -> Iterator[Case]:
+    """All of them; ``quick`` takes small sizes."""
+    total = 64 if quick else 10_000
+    for batch in (1, 3) if quick else (1, 100):
+        for m in (1, 2, 3, 4):
+            yield normalize_to_unitary(m, batch, total)
+            yield real_power(m, batch, total)

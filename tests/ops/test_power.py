@@ -1,0 +1,174 @@
+"""Powers far out: unitary for every exponent, and equal to the power of the nearest unitary matrix."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ghrr
+from ghrr import ops
+from ghrr.ops import reference
+from tests.helpers import gaussian, rounding, unitary
+
+DTYPES = [torch.complex64, torch.complex128]
+EPS = torch.finfo(torch.float64).eps
+
+
+def tolerance(m: int, dtype: torch.dtype, exponent: float) -> float:
+    """Rounding of the result, and the error of eigenphases in double precision times the exponent."""
+    return rounding(dtype, terms=m) + 40 * m * EPS * abs(exponent)
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+@pytest.mark.parametrize(
+    "exponent", [9, -9, 1000, 10**6, -(10**9), 10**12, 0.5, -1e6 - 0.25, 1e12 + 0.0, -(1e12) + 0.5]
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_of_unitary_slots_are_those_of_the_nearest_unitary_matrix(
+    dtype: torch.dtype, exponent: float, backend: str
+) -> None:
+    for m in range(1, 9):
+        a = unitary(20, m=m, dtype=dtype, seed=m)
+        want = reference.power(
+            reference.polar(a.to(torch.complex128)), torch.tensor(float(exponent), dtype=torch.float64)
+        )
+        with ops.backend(backend):
+            got = ghrr.power(a, exponent)
+        assert ghrr.unitary.check_unitary(got)
+        torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, dtype, exponent))
+
+
+def test_the_specification_is_the_exact_power_of_known_eigenphases() -> None:
+    """Phases that are fractions of a turn, some of them equal: whole powers are known without rounding."""
+    for m in range(2, 9):
+        v = unitary(5, m=m, seed=m)
+        eighths = torch.arange(m).div(2, rounding_mode="floor") - m // 4
+        turns = torch.tensor([(10**6 + 1) * int(k) % 8 for k in eighths], dtype=torch.float64) / 8
+        a = (v * torch.exp(2j * math.pi * eighths.double() / 8)) @ v.mH
+        want = (v * torch.exp(2j * math.pi * turns)) @ v.mH
+        for exponent in (10**6 + 1, torch.tensor(1e6 + 1, dtype=torch.float64)):
+            with ops.backend("reference"):
+                got = ops.power(a, exponent)
+            # An eigenphase of half a turn may be on either side of the cut: whole powers are the same.
+            torch.testing.assert_close(got, want, rtol=0, atol=tolerance(m, a.dtype, 1e6))
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+@pytest.mark.parametrize("m", [2, 3, 4, 8])
+def test_equal_and_nearly_equal_eigenvalues(m: int, backend: str) -> None:
+    gaps = torch.tensor([0.0, 1e-15, 1e-12, 1e-8, 1e-4], dtype=torch.float64)
+    v = unitary(5, m=m)
+    phases = 0.7 + gaps[:, None] * torch.arange(m)
+    phases[:, -1] = -2.0
+    a = (v * torch.exp(1j * phases)[:, None, :]) @ v.mH
+    shift = torch.eye(m, dtype=a.dtype).roll(1, 0)  # all eigenvalues as far apart as can be, and a diagonal of zeros
+    a = torch.cat([a, shift[None], torch.eye(m, dtype=a.dtype)[None], -1j * torch.eye(m, dtype=a.dtype)[None]])
+    with ops.backend(backend):
+        got = ghrr.power(a, torch.tensor([0.3, 12345.5], dtype=torch.float64))
+        root = ghrr.power(a, 1 / 3)
+    want = (v * torch.exp(0.3j * phases)[:, None, :]) @ v.mH
+    torch.testing.assert_close(got[0, :5], want, rtol=0, atol=rounding(a.dtype, terms=m))
+    assert ghrr.unitary.check_unitary(got)
+    even = torch.ones(len(a), dtype=torch.bool)
+    even[5] = m % 2 == 1  # a shift of an even number has the eigenvalue -1
+    torch.testing.assert_close((root @ root @ root)[even], a[even], rtol=0, atol=rounding(a.dtype, terms=8 * m))
+
+
+def test_powers_of_slots_that_are_not_unitary_are_products() -> None:
+    a = gaussian(6, 3, 3) / 3
+    a[2] = unitary(m=3)
+    want = torch.linalg.matrix_power(a, 40)
+    torch.testing.assert_close(ghrr.power(a, 40), want)
+    torch.testing.assert_close(ghrr.power(a.to(torch.complex64), 40), want.to(torch.complex64), rtol=1e-4, atol=1e-5)
+    assert not ghrr.unitary.check_unitary(ghrr.power(1.001 * unitary(6, m=3), 10**6)[:2])  # the control
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_real_powers_of_odd_shapes_and_layouts(backend: str) -> None:
+    torch.use_deterministic_algorithms(True)  # memory that a kernel forgets to write holds NaN
+    try:
+        for m, dim, batch, exponents in (
+            (1, 33, (), (4,)),
+            (2, 5, (3, 1), (2,)),
+            (3, 65, (2,), (2,)),
+            (5, 1, (), ()),
+            (2, 4, (0,), ()),
+            (3, 2, (2, 3), (0, 1, 1)),
+        ):
+            a = unitary(*batch, 2 * dim, m=m, seed=m)[..., ::2, :, :].mH
+            x = torch.linspace(-3.3, 4.4, torch.Size(exponents).numel(), dtype=torch.float64).reshape(exponents)
+            with ops.backend(backend):
+                got = ghrr.power(a, x)
+            want = reference.power(a, x)
+            torch.testing.assert_close(got, want, rtol=0, atol=tolerance(m, a.dtype, 5))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_kernel_takes_unitary_slots_only() -> None:
+    a, x = unitary(40, m=3), torch.tensor(0.3, dtype=torch.float64)
+    with ops.backend("numba"):
+        assert ops.unitary_power(a, x) is not None
+        a[37] *= 1 + 1e-12
+        assert ops.unitary_power(a, x) is None
+        torch.testing.assert_close(ghrr.power(a, x), reference.power(a, x))
+        a[37, 0, 0] = torch.nan
+        assert ops.unitary_power(a, x) is None
+    with ops.backend("torch"):
+        assert ops.unitary_power(unitary(40, m=3), x) is None
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_derivative_of_a_large_whole_power(m: int) -> None:
+    a = unitary(2, 4, m=m).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a: ops.power(a, 12), a)
+    assert torch.autograd.gradgradcheck(lambda a: ops.power(a, 12), a)
+    (grad,) = torch.autograd.grad(ops.power(a, -1000).real.sum(), a)
+    (real,) = torch.autograd.grad(ops.power(a, torch.tensor(-1000.0)).real.sum(), a)
+    torch.testing.assert_close(grad, real, rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_derivative_of_a_real_power_of_unitary_slots(m: int) -> None:
+    a, x = unitary(2, 3, m=m).requires_grad_(), torch.tensor([0.7, -2.3], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(ghrr.power, (a, x))
+    single = a.detach().to(torch.complex64).requires_grad_()
+    grads = torch.autograd.grad(ghrr.power(single, x).real.sum(), (single, x))
+    want = torch.autograd.grad(ghrr.power(a, x).real.sum(), (a, x))
+    assert grads[0].dtype == torch.complex64
+    torch.testing.assert_close(grads[0].to(want[0].dtype), want[0], rtol=0, atol=1e-4)
+    torch.testing.assert_close(grads[1], want[1], rtol=0, atol=1e-4)
+
+
+@given(
+    st.integers(1, 8),
+    st.sampled_from(DTYPES),
+    st.floats(-1e6, 1e6),
+    st.floats(-1e6, 1e6),
+    st.integers(0, 10_000),
+)
+def test_exponents_add_however_large(m: int, dtype: torch.dtype, x: float, y: float, seed: int) -> None:
+    a = unitary(5, m=m, dtype=dtype, seed=seed)
+    both, product = ghrr.power(a, x + y), ghrr.bind(ghrr.power(a, x), ghrr.power(a, y))
+    assert ghrr.unitary.check_unitary(both)
+    torch.testing.assert_close(both, product, rtol=0, atol=3 * tolerance(m, dtype, abs(x) + abs(y)))
+    other = ghrr.power(a, x + y + 0.5)  # the control
+    assert not torch.allclose(other, product, rtol=0, atol=3 * tolerance(m, dtype, abs(x) + abs(y)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("place", [10**6, 10**6 + 0.5, -(10**9), 10**12 - 1])
+def test_positions_far_out(place: float, dtype: torch.dtype) -> None:
+    space = ghrr.Space(30, 3, dtype=dtype)
+    positions = ghrr.encoding.PowerPositions(space)
+    base = reference.polar(positions.base.to(torch.complex128))
+    want = reference.power(base, torch.tensor(float(place), dtype=torch.float64))
+    for places in (place, torch.tensor([place], dtype=torch.float64), [place]):
+        got = positions(places).reshape(30, 3, 3)
+        assert ghrr.unitary.check_unitary(got)
+        torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(3, dtype, place))
+    assert not torch.allclose(positions(place), positions(place + 1), atol=0.1)
