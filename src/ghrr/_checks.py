@@ -240,8 +240,8 @@ def check_real(operation: str, name: str, value: object, *, low: float, high: fl
         raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}")
     try:
         number = float(value)
-    except OverflowError:  # a whole number or a fraction
-        number = math.inf if value > 0 else -math.inf
+    except OverflowError:  # a whole number or a fraction, beyond every float
+        number = math.nan
     inside = low < number < high if open_ends else low <= number <= high
     if not inside or math.isnan(number):
         ends = "({}, {})" if open_ends else "[{}, {}]"

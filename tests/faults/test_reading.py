@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ def test_a_trial_without_its_fields_is_left_out(tmp_path: Path, record: Any) -> 
     with open(path, "ab") as file:
         file.write(journals._sealed(record) + journals._sealed(whole))
         deep = DEEP.encode()
-        file.write(f"{journals.zlib.crc32(deep):08x} ".encode() + deep + b"\n")
+        file.write(f"{zlib.crc32(deep):08x} ".encode() + deep + b"\n")
     assert list(journal.trials()) == [3]
 
 

@@ -184,7 +184,7 @@ def test_a_checkpoint_whose_settings_ask_for_terabytes(run: Path, setting: str) 
     info["model"][setting] = 1 << 42
 
     class Weights(torch.nn.Module):
-        def state_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
+        def state_dict(self, *_: Any, **__: Any) -> dict[str, Any]:  # type: ignore[override]
             return {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
 
     fields = {key: given for key, given in info.items() if key not in ("format", "version")}
@@ -199,7 +199,7 @@ def test_a_checkpoint_whose_optimiser_does_not_fit(stopped: Path, name: str) -> 
     tensors[name] = torch.zeros(3, 3, 3)
 
     class Weights(torch.nn.Module):
-        def state_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
+        def state_dict(self, *_: Any, **__: Any) -> dict[str, Any]:  # type: ignore[override]
             return {key.removeprefix("model."): t for key, t in tensors.items() if key.startswith("model.")}
 
     class State(torch.optim.SGD):
@@ -241,6 +241,13 @@ def test_a_result_without_its_fields(run: Path, content: str) -> None:
 def test_settings_beyond_any_machine(tmp_path: Path, setting: str) -> None:
     fails("lm", "train", "grammar", "--out", str(tmp_path / "run"), *SETTINGS, "--set", setting)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("sizes", [["--dim", "1000000000000"], ["--dim", "1000000000000000000"], ["--m", "1000000"]])
+def test_records_beyond_any_machine(tmp_path: Path, sizes: list[str]) -> None:
+    (tmp_path / "r.json").write_text('{"a": 1}')
+    fails("encode", str(tmp_path / "r.json"), "--out", str(tmp_path / "x.safetensors"), *sizes)
+    assert os.listdir(tmp_path) == ["r.json"]
 
 
 @pytest.mark.parametrize("device", ["nope", "meta", "cuda:99"])

@@ -15,7 +15,7 @@ from rich import box
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import console, fail, foreign, need, say
+from ghrr.cli.shared import ERRORS, console, fail, foreign, need, say
 from ghrr.files import parse_json
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ Dataset = Annotated[
 Data = Annotated[Path | None, typer.Option(help="Folder of the corpus; else where `ghrr lm data` puts it.")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else the GPU if there is one.")]
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a run.")]
-# What the library raises for wrong input, and torch where memory or a device fails.
-_ERRORS = (OSError, ValueError, TypeError, ImportError, RuntimeError, MemoryError, OverflowError)
 
 
 @lm_app.command("data")
@@ -106,8 +104,8 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     except KeyboardInterrupt:
         say("Stopped. The same command with --resume goes on from the last checkpoint in ", foreign(out), ".")
         raise typer.Exit(130) from None
-    except _ERRORS as error:
-        fail(_reason(error))
+    except ERRORS as error:
+        fail(error)
     _show_results([{"run": str(out), **result}], ("run", "params", "valid_ppl", "test_ppl", "tokens_per_s"))
     if planned.warmup >= result["steps"]:
         say(
@@ -143,8 +141,8 @@ def lm_eval(  # noqa: PLR0917
         if split not in text.words:
             raise ValueError(f"--split must be one of {', '.join(text.words)}, got {split!r}")
         score = lm.evaluate(model, getattr(text, split), words=text.words[split], stride=stride)
-    except _ERRORS as error:
-        fail(_reason(error))
+    except ERRORS as error:
+        fail(error)
     found = {"corpus": name, "split": split, "tokens": score.tokens, "words": score.words}
     found |= {"perplexity": score.perplexity, "word_perplexity": score.word_perplexity}
     if as_json:
@@ -173,8 +171,8 @@ def lm_generate(  # noqa: PLR0917
             raise ValueError("the prompt has no tokens")
         generator = torch.Generator().manual_seed(seed)
         found = lm.generate(model, ids, count, temperature=temperature, top_k=top_k, generator=generator)
-    except _ERRORS as error:
-        fail(_reason(error))
+    except ERRORS as error:
+        fail(error)
     say(foreign(tokens.decode(found[0].cpu().numpy()).strip("\n"), lines=True))
 
 
@@ -208,15 +206,11 @@ def lm_compare(  # noqa: PLR0917
     except KeyboardInterrupt:
         say("Stopped. The same command goes on with what is in ", foreign(out), ".")
         raise typer.Exit(130) from None
-    except _ERRORS as error:
-        fail(_reason(error))
+    except ERRORS as error:
+        fail(error)
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
     _show_results(sorted(lm.average(results), key=lambda row: row["test_ppl"]), shown)
     say("With parameters, speeds and commands: ", foreign(summary.with_suffix(".md")))
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or f"there is not enough memory ({type(error).__name__})"
 
 
 def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -18,8 +18,14 @@ from ghrr.lm.text import Text
 RUN, VOCABULARY, RESULT, LOG = "run.json", "vocabulary.json", "result.json", "log.jsonl"
 CHECKPOINT, BEST, TENSORBOARD = "checkpoint.safetensors", "best.safetensors", "tensorboard"
 _NAMES = (RUN, VOCABULARY, RESULT, LOG, CHECKPOINT, BEST, TENSORBOARD)
-_RUN_FIELDS = {"model": dict, "training": dict, "corpus": str, "vocabulary": str, "text": str}
-_RESULT_FIELDS = {
+_RUN_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "model": dict,
+    "training": dict,
+    "corpus": str,
+    "vocabulary": str,
+    "text": str,
+}
+_RESULT_FIELDS: dict[str, type | tuple[type, ...]] = {
     "dataset": str,
     "seed": int,
     "params": int,
@@ -136,7 +142,7 @@ def read_result(folder: Path) -> dict[str, Any]:
     return _read(folder / RESULT, _RESULT_FIELDS)
 
 
-def _read(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
+def _read(path: Path, fields: dict[str, type | tuple[type, ...]]) -> dict[str, Any]:
     try:
         return check_fields(str(path), read_json(path, "train"), fields)
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ghrr.files import atomic_write, check_fields, read_bytes, read_json
 
-_RESULT = {
+_RESULT: dict[str, type | tuple[type, ...]] = {
     "dataset": str,
     "attention": str,
     "variant": str,
