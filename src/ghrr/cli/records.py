@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import ghrr
-from ghrr.cli.shared import console, fail, foreign, say, warn
+from ghrr.cli.shared import ERRORS, console, fail, foreign, say, warn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,7 +76,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
         if not len(memory):
             raise ValueError(f"{source} holds no record")
         memory.save(out, about=codec.state())
-    except (OSError, ValueError, TypeError) as error:
+    except ERRORS as error:
         fail(error)
     say(f"{_count(len(memory))} of {codec.space} in ", foreign(out))
 
@@ -102,7 +102,7 @@ def query(
                 )
             else:
                 table.add_row(foreign(name), foreign(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
-    except (OSError, ValueError, TypeError) as error:
+    except ERRORS as error:
         fail(error)
     if not as_json:
         console.print(table)
@@ -119,7 +119,7 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
                     print(json.dumps({"record": name, **_as_json(reading)}, allow_nan=False))
                 else:
                     _show_reading(name, reading)
-    except (OSError, ValueError, TypeError) as error:
+    except ERRORS as error:
         fail(error)
 
 

@@ -305,7 +305,7 @@ def _encodable_text(operation: str, text: str) -> str:
 
 
 def _checked_words(words: Sequence[str]) -> list[str]:
-    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+    if isinstance(words, (str, Mapping)) or not all(isinstance(word, str) for word in words):
         raise TypeError(f"WordTokens: words must be a list of strings, got {describe(words)}")
     words = list(words)
     if tuple(words[:2]) != _MARKS:
