@@ -98,7 +98,7 @@ class Chain(Structure):
         --------
         >>> from ghrr.structures import Chain
         >>> Chain.suggest(50, names=1000)
-        Space(dim=186, m=3, seed=0)
+        Space(dim=187, m=3, seed=0)
         """
         length = check_integer("Chain.suggest", "length", length, least=1)
         names = check_integer("Chain.suggest", "names", names, least=1)

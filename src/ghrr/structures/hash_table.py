@@ -86,7 +86,7 @@ class HashTable(Structure):
         --------
         >>> from ghrr.structures import HashTable
         >>> HashTable.suggest(200, values=50)
-        Space(dim=627, m=3, seed=0)
+        Space(dim=631, m=3, seed=0)
         """
         entries = check_integer("HashTable.suggest", "entries", entries, least=1)
         values = check_integer("HashTable.suggest", "values", values, least=1)

@@ -94,7 +94,7 @@ class NGrams(Structure):
         --------
         >>> from ghrr.structures import NGrams
         >>> NGrams.suggest(100, names=26, m=3)
-        Space(dim=271, m=3, seed=0)
+        Space(dim=265, m=3, seed=0)
         """
         grams = check_integer("NGrams.suggest", "grams", grams, least=1)
         names = check_integer("NGrams.suggest", "names", names, least=1)

@@ -89,7 +89,7 @@ class Sequence(Structure):
         --------
         >>> from ghrr.structures import Sequence
         >>> Sequence.suggest(200, names=1000)
-        Space(dim=741, m=3, seed=0)
+        Space(dim=747, m=3, seed=0)
         """
         length = check_integer("Sequence.suggest", "length", length, least=1)
         names = check_integer("Sequence.suggest", "names", names, least=1)

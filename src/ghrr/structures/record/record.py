@@ -120,7 +120,7 @@ class Record(Structure):
         --------
         >>> from ghrr.structures import Record
         >>> Record.suggest(20, values=1000)
-        Space(dim=73, m=3, seed=0)
+        Space(dim=74, m=3, seed=0)
         """
         leaves = check_integer("Record.suggest", "leaves", leaves, least=1)
         values = check_integer("Record.suggest", "values", values, least=1)
