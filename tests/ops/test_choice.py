@@ -119,6 +119,7 @@ def test_a_loop_that_fails_to_compile_is_replaced_with_one_warning(monkeypatch: 
         raise OSError("no compiler")
 
     monkeypatch.setattr(numba_backend, "_loops", broken)
+    numba_backend._flat_product.cache_clear()
     with pytest.warns(RuntimeWarning, match="without numba, which failed with OSError: no compiler") as caught:
         first = ghrr.bind(LARGE, LARGE)
     assert len(caught) == 1
