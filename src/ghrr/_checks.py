@@ -269,7 +269,7 @@ def check_real(operation: str, name: str, value: object, *, low: float, high: fl
 
 
 def check_generator(operation: str, generator: torch.Generator) -> torch.Generator:
-    """Raise unless ``generator`` is a ``torch.Generator``: nothing here draws from the global seed."""
+    """Raise unless ``generator`` is a ``torch.Generator``."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(
             f"{operation}: generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "

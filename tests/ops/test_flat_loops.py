@@ -73,6 +73,20 @@ def test_other_tensors_take_the_long_way_and_are_right(change: str, flat_calls: 
     torch.testing.assert_close(ghrr.similarity(changed, b).detach(), reference.similarity(changed, b).detach())
 
 
+@pytest.mark.parametrize("name", ["_flat_product", "_loops"])
+def test_a_broken_loop_is_replaced_by_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_failed", {})
+
+    def broken(*_: object) -> None:
+        raise OSError("no compiler")
+
+    a, b = pair(3)
+    monkeypatch.setattr(numba_backend, name, broken)
+    operation, want = (ghrr.bind, a @ b) if name == "_flat_product" else (ghrr.similarity, reference.similarity(a, b))
+    with pytest.warns(RuntimeWarning, match="OSError: no compiler"):
+        torch.testing.assert_close(operation(a, b), want)
+
+
 def test_gradients_of_similarity_stay(flat_calls: list[str]) -> None:
     a, b = pair(2)
     a.requires_grad_()
