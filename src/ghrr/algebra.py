@@ -535,7 +535,8 @@ def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
 
 def _check_fit(operation: str, **given: Tensor | Hypervector) -> Iterable[Tensor]:
     tensors = check_hypervectors(operation, **given)
-    check_broadcast(operation, **{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
+    if len({x.shape[:-3] for x in tensors}) > 1:
+        check_broadcast(operation, **{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
     return tensors
 
 

@@ -244,23 +244,27 @@ def test_bad_questions_are_named(ada: Path, people: Path, tmp_path: Path) -> Non
 
 
 UNSAFE = "[/x]\x1b[31m\x9b2J\u202e\u2066"
-VISIBLE = r"[/x]\x1b[31m\x9b2J\u202e\u2066"
 
 
-def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    source, out = tmp_path / f"{UNSAFE.replace('/', '')}.jsonl", tmp_path / f"out{UNSAFE.replace('/', '')}.safetensors"
-    source.write_text(json.dumps({"id": f"l{UNSAFE}", f"k{UNSAFE}": {"city": f"v{UNSAFE}"}}) + "\n")
+@pytest.mark.parametrize(
+    ("unsafe", "shown"),
+    [("[/x]", "[/x]"), ("\x1b[2J", r"\x1b[2J"), ("\x9b2J", r"\x9b2J"), ("\u202e\u2066", r"\u202e\u2066")],
+)
+def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path, unsafe: str, shown: str) -> None:
+    name = unsafe.replace("/", "")  # which no file can have in its name
+    source, out = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.safetensors"
+    source.write_text(json.dumps({"id": f"l{unsafe}", f"k{unsafe}": {"a": f"v{unsafe}"}}) + "\n")
     encoded = invoke("encode", str(source), "-o", str(out), "--label", "id")
-    key = json.dumps([f"k{UNSAFE}"])
-    shown = [encoded, invoke("decode", str(out)), invoke("query", str(out), key)]
-    refused = [invoke("query", str(out), key, "--record", UNSAFE), invoke("encode", str(source), "-o", str(out))]
-    assert [result.exit_code for result in (*shown, *refused)] == [0, 0, 0, 2, 2]
-    for result in (*shown, *refused):
+    key = json.dumps([f"k{unsafe}"])
+    decoded, answered = invoke("decode", str(out)), invoke("query", str(out), key)
+    refused = [invoke("query", str(out), key, "--record", unsafe), invoke("encode", str(source), "-o", str(out))]
+    results = (encoded, decoded, answered, *refused)
+    assert [result.exit_code for result in results] == [0, 0, 0, 2, 2]
+    for result in results:
         assert not set("\x1b\x9b\u202e\u2066") & set(result.output)
-    assert f"l{VISIBLE}" in shown[1].output
-    assert f"k{VISIBLE}.city" in shown[1].output
-    assert f"l{VISIBLE}" in shown[2].output
+    assert f"l{shown}" in decoded.output
+    assert f"k{shown}.a" in decoded.output
+    assert f"l{shown}" in answered.output
 
 
 def test_json_output_holds_the_labels_themselves(tmp_path: Path) -> None:

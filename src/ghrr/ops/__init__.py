@@ -37,7 +37,7 @@ __all__ = [
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     """Slot-wise matrix product, of adjoints where they are asked for."""
     if (adjoint_a or adjoint_b or a.shape[-1] > 1) and choice.suit_flat_loops(a, b):
-        return choice.run(numba_backend, "bind", (a, b), adjoint_a, adjoint_b, form="bind_alike")
+        return choice.run(numba_backend, "bind_alike", (a, b), adjoint_a, adjoint_b)
     return library.call("bind", (a, b), adjoint_a, adjoint_b)
 
 

@@ -278,15 +278,10 @@ def compute(operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tenso
     return run(kernels_for(operation, *tensors), operation, tensors, *options)
 
 
-def run(
-    kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *options: Any, form: str | None = None
-) -> Tensor:
-    """Compute an operation on plain numbers with a backend, or with torch if that fails.
-
-    ``form`` is the backend's function for a special case of the operation; torch has one for all cases.
-    """
+def run(kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tensor:
+    """Compute an operation on plain numbers with a backend, or with torch if that fails."""
     try:
-        result: Tensor = getattr(kernels, form or operation)(*tensors, *options)
+        result: Tensor = getattr(kernels, operation)(*tensors, *options)
     except Exception as error:  # whatever a compiler may raise
         if kernels is torch_backend or kernels is reference:
             raise
