@@ -133,19 +133,21 @@ def are_alike(a: Tensor, b: Tensor) -> bool:
         and len(shape) > 2
         and shape[-1] == shape[-2] > 0 < shape[-3]
         and a.device == b.device
+        and a.layout is _STRIDED
+        and b.layout is _STRIDED
     )
 
 
 def _fit(first: Tensor, *rest: Tensor) -> bool:
     """Whether all fit, in as few steps as possible; :func:`_explain` finds the reason why not."""
-    if not isinstance(first, Tensor) or first.dtype not in _COMPLEX or first.layout != _STRIDED:
+    if not isinstance(first, Tensor) or first.dtype not in _COMPLEX or first.layout is not _STRIDED:
         return False
     shape = first.shape[-3:]
     if len(shape) < 3 or shape[1] != shape[2] or 0 in shape:
         return False
     return all(
         isinstance(x, Tensor)
-        and x.layout == _STRIDED
+        and x.layout is _STRIDED
         and x.shape[-3:] == shape
         and x.dtype == first.dtype
         and x.device == first.device
@@ -191,7 +193,7 @@ def _check_one(operation: str, name: str, x: Any) -> None:
 
 
 def _check_dense(operation: str, name: str, x: Tensor) -> None:
-    if x.layout != _STRIDED:
+    if x.layout is not _STRIDED:
         raise TypeError(f"{operation}: {name} must be a dense tensor, got {describe(x)}; use {name}.to_dense()")
 
 

@@ -32,9 +32,10 @@ def nested(kind: type, depth: int = 100_000) -> Any:
 def test_sparse_tensors_are_refused_by_name() -> None:
     dense = ghrr.Space(10, 2).vectors(["a"])[0]
     sparse = dense.to_sparse()
-    for a, b, name in ((sparse, dense, "a"), (dense, sparse, "b")):
-        with pytest.raises(TypeError, match=rf"{name} must be a dense tensor, got a sparse_\w+ complex64 tensor"):
-            ghrr.bind(a, b)
+    for operation in (ghrr.bind, ghrr.similarity):
+        for a, b, name in ((sparse, dense, "a"), (dense, sparse, "b"), (sparse, sparse, "a")):
+            with pytest.raises(TypeError, match=rf"{name} must be a dense tensor, got a sparse_\w+ complex64 tensor"):
+                operation(a, b)
     ghrr.bind(dense, dense)  # the control
 
 

@@ -2,7 +2,8 @@
 
 A sample runs with the other tests, thousands of files by ``make fuzz``. A file is damaged in one of two ways: bytes are
 changed, and then what is read must be what was written; or values are changed by someone who knows the format and
-renews its checksum, and then anything of the right kind may be read. Each case follows from its number alone.
+renews its checksum, and then anything of the right kind may be read. A case follows from its number and the bytes that
+were written, in which safetensors may order the entries of its header in another way each time.
 """
 
 from __future__ import annotations
