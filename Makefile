@@ -1,4 +1,5 @@
-# `make reproduce` re-makes the paper's results, `make test` checks everything, `make bench` measures speed.
+# `make reproduce` re-makes the paper's results, `make test` checks everything, `make bench` measures speed,
+# `make fuzz` reads thousands of damaged files.
 # Each sets up what it needs in .venv, once; a stamp file remembers it.
 
 PYTHON ?= python3
@@ -6,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: reproduce test lint types imports tests kernels coverage bench format clean
+.PHONY: reproduce test lint types imports tests kernels coverage bench fuzz format clean
 
 reproduce: $(VENV)/.with-paper
 	$(BIN)/ghrr paper run --quick --out report
@@ -36,7 +37,12 @@ coverage:
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/peer_operations.py
 	$(BIN)/python benchmarks/figures.py
+
+# Stops after ten minutes. Files are written only below pytest's temporary folder.
+fuzz: $(VENV)/.with-dev
+	timeout 600 $(BIN)/pytest -m fuzz tests/faults
 
 format: $(VENV)/.with-dev
 	$(BIN)/ruff check --fix .

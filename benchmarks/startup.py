@@ -33,8 +33,10 @@ import sys, time
 import torch, ghrr
 device = sys.argv[1]
 batch = 64 if device == "cuda" else 8  # smaller tensors on a GPU are left to torch
-x = ghrr.Space(1000, 3).random(batch, generator=torch.Generator(device))
+with ghrr.backend("torch"):
+    x = ghrr.Space(1000, 3).random(batch, generator=torch.Generator(device))
 calls = {
+    "random": lambda: ghrr.Space(1000, 3).random(batch, generator=torch.Generator(device)),
     "bind": lambda: ghrr.bind(x, x),
     "bind_bundle": lambda: ghrr.bind_bundle(x, x),
     "multibind": lambda: ghrr.multibind(x),

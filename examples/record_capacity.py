@@ -62,13 +62,16 @@ QUICK = Setting(total_dim=144, sizes=(4, 8, 16, 32), m=(1, 3), words=100, answer
 def make_records(setting: Setting, leaves: int, seed: int) -> list[dict[str, Any]]:
     """Records of two levels, ten leaves in each group."""
     rng = random.Random(seed)  # noqa: S311 (nothing here is secret)
-    records: list[dict[str, Any]] = []
-    for _ in range(math.ceil(setting.answers / leaves)):
-        record: dict[str, Any] = {}
-        for n in range(leaves):
-            record.setdefault(f"group {n // 10}", {})[f"key {n % 10}"] = f"word {rng.randrange(setting.words)}"
-        records.append(record)
-    return records
+    count = math.ceil(setting.answers / leaves)
+    return [make_record([f"word {rng.randrange(setting.words)}" for _ in range(leaves)]) for _ in range(count)]
+
+
+def make_record(words: Sequence[str]) -> dict[str, Any]:
+    """A record with these leaves."""
+    record: dict[str, Any] = {}
+    for n, word in enumerate(words):
+        record.setdefault(f"group {n // 10}", {})[f"key {n % 10}"] = word
+    return record
 
 
 def mean_and_error(shares: list[float]) -> dict[str, float]:
@@ -89,8 +92,8 @@ def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
     """One point of the figure: the prediction, and what was measured."""
     space = ghrr.Space.from_total(setting.total_dim, m, seed=seed)
     codec = Record(space)
-    codec.encode([f"word {n}" for n in range(setting.words)])  # all words are candidates
-    known = len(codec.leaves.atoms)
+    codec.encode_many([make_record([f"word {n}"] * leaves) for n in range(setting.words)])  # all are candidates
+    known = len(codec.values)
     records = make_records(setting, leaves, seed)
     rows = codec.encode_many(records)
     paths = [[f"group {n // 10}", f"key {n % 10}"] for n in range(leaves)]

@@ -42,6 +42,16 @@ def test_kernel_error(tmp_path: Path) -> None:
     assert "matern-1/2" in shown
 
 
+def test_peer_operations(tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    sizes = ("--quick", "--total-dim", "144", "--repeats", "2", "--m", "2")
+    shown = run_script("peer_operations.py", *sizes, "--out", str(tmp_path))
+    rows = json.loads((tmp_path / "peer_operations.json").read_text())["rows"]
+    assert {row["operation"] for row in rows} >= {"random", "named atoms", "bind", "sequence", "3-grams", "resonator"}
+    assert all(row["right"] and row["ratio"]["median"] > 0 and row["limit"] == 1.2 for row in rows)
+    assert " 0 wrong, " in shown
+
+
 def test_lm_step(tmp_path: Path) -> None:
     sizes = ("--vocabulary", "500", "--width", "64", "--layers", "2", "--context", "16", "--batch", "2")
     shown = run_script("lm_step.py", *sizes, "--rounds", "2", "--repeats", "1", "--out", str(tmp_path))

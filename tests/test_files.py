@@ -113,7 +113,8 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    assert_refused(tmp_path, "not a readable safetensors file")
+    with pytest.raises(IsADirectoryError, match="it is a folder, expected a regular file"):
+        ghrr.load(tmp_path)
 
 
 def test_a_file_cut_short_anywhere(saved: Path) -> None:

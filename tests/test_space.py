@@ -14,6 +14,8 @@ import torch
 
 import ghrr
 from ghrr import Space
+from ghrr._random import labelled_uniform
+from ghrr.unitary import orthonormalize
 from tests.helpers import assert_mean, assert_std, generator, unitary
 
 REGIMES: dict[str, dict[str, Any]] = {
@@ -226,6 +228,34 @@ def test_an_atom_follows_its_written_recipe() -> None:
     torch.testing.assert_close(Space(6, 1, seed=7, dtype=torch.complex128).vectors(["Ada"]).flatten(), want)
 
 
+@pytest.mark.parametrize("rotation", ["varying", "fixed", "shared"])
+def test_random_without_a_generator_draws_from_torchs_own(rotation: str) -> None:
+    space = Space(10, 2, rotation=rotation)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        one, next_one = space.random(3), space.random(3)
+        torch.manual_seed(5)
+        again = space.random(3)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, next_one)
+
+
+@pytest.mark.parametrize("phases", ["uniform", 3])
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_atoms_follow_their_recipe_at_sizes_for_compiled_loops(m: int, phases: str | int) -> None:
+    """The recipe of 0.1 with LAPACK's QR: the same seed and name give the same atom in every version."""
+    space = Space(1100, m, seed=2, phases=phases, dtype=torch.complex128)  # not a multiple of what a loop takes at once
+    u = labelled_uniform(2 * space.total_dim, 2, "rotation", "colour", "Zürich").reshape(space.dim, m, m, 2)
+    turns = labelled_uniform(space.dim * m, 2, "phases", "colour", "Zürich").reshape(space.dim, m)
+    turns = turns if isinstance(phases, str) else torch.floor(turns * phases) / phases
+    gaussians = torch.polar(torch.sqrt(-2 * torch.log1p(-u[..., 0])), 2 * torch.pi * u[..., 1])
+    rotation = orthonormalize(gaussians) if m > 1 else torch.ones(space.shape, dtype=torch.complex128)
+    want = rotation * torch.polar(torch.ones_like(turns), 2 * torch.pi * turns)[:, None, :]
+    got = space.vectors(["a", "Zürich"], namespace="colour")
+    torch.testing.assert_close(got[1], want, rtol=0, atol=1e-11)
+    assert not torch.allclose(got[0], want)  # the control: another name
+
+
 def test_random_uses_its_generator_alone() -> None:
     space, state = Space(10, 2), torch.get_rng_state()
     one, two = (space.random(3, generator=space.generator("x")) for _ in range(2))
@@ -351,8 +381,8 @@ def test_bad_names_and_totals() -> None:
             Space(4, 2).vectors([name])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="total_dim must be a whole number of at least 9, got 8"):
         Space.from_total(8, 3)
-    with pytest.raises(TypeError, match=r"must be a torch.Generator"):
-        Space(4, 2).random(3, generator=None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Space.random: generator must be a torch.Generator"):
+        Space(4, 2).random(3, generator=0)  # type: ignore[arg-type]
 
 
 def test_check_names_what_does_not_fit() -> None:

@@ -6,10 +6,13 @@ Checks read shapes and types, not values, so that they cost nothing on a GPU and
 
 from __future__ import annotations
 
+import cmath
 import math
 import numbers
 import operator
+import reprlib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, SupportsIndex
 
 import torch
@@ -17,15 +20,68 @@ from torch import Tensor
 
 _TOO_LARGE = 1 << 62  # torch counts in 64 bits
 _COMPLEX = (torch.complex64, torch.complex128)
+_STRIDED = torch.strided
 # What torch.linalg raises for a singular matrix.
 LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 
 def describe(x: object) -> str:
-    """Say in a few words what ``x`` is: its type or, for a tensor, its dtype and shape."""
+    """Describe ``x`` in one line of an error message: its type and value or, for a tensor, its dtype and shape.
+
+    Never raises, and takes the same time for large and deeply nested values as for small ones.
+    """
     if isinstance(x, Tensor):
-        return f"a {str(x.dtype).removeprefix('torch.')} tensor of shape {tuple(x.shape)}"
-    return f"{type(x).__name__} {x!r}"[:120]
+        layout = "" if x.layout == torch.strided else f"{str(x.layout).removeprefix('torch.')} "
+        shape = "" if x.is_nested else f" of shape {tuple(x.shape)}"
+        return f"a {layout}{str(x.dtype).removeprefix('torch.')} tensor{shape}"
+    return f"{type(x).__name__} {short_repr(x)}"[:120]
+
+
+class _ShortRepr(reprlib.Repr):
+    """``repr`` of the first few items and characters of a value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxlong, self.maxother = 4, 100, 40, 100
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() < 128 else f"<int of {x.bit_length()} bits>"
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        return super().repr_dict(dict(islice(x.items(), self.maxdict + 1)), level)  # it would sort all keys
+
+    def repr_set(self, x: set[Any], level: int) -> str:
+        return super().repr_set(set(islice(x, self.maxset + 1)), level)
+
+    def repr_frozenset(self, x: frozenset[Any], level: int) -> str:
+        return super().repr_frozenset(frozenset(islice(x, self.maxfrozenset + 1)), level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        if isinstance(x, bytes) and len(x) <= self.maxstring:
+            return repr(x)
+        if isinstance(x, (str, bytes, bytearray, list, tuple, dict, set, frozenset)):  # a subclass, of any size
+            return f"<{type(x).__name__} of length {len(x)}>"
+        return super().repr_instance(x, level)
+
+
+def short_repr(x: object) -> str:
+    """Return ``repr(x)``, shortened. Never raises."""
+    try:
+        return _ShortRepr().repr(x)
+    except Exception:  # whatever a method of the value raises
+        return f"<{type(x).__name__} without repr>"
+
+
+def install_hint(extra: str) -> str:
+    """Return the commands that install an extra, for a released package and for a checkout.
+
+    Examples
+    --------
+    >>> from ghrr._checks import install_hint
+    >>> install_hint("fast")
+    "pip install 'ghrr[fast]' or, from a checkout, pip install -e '.[fast]'"
+    """
+    return f"pip install 'ghrr[{extra}]' or, from a checkout, pip install -e '.[{extra}]'"
 
 
 class TensorInSpace:
@@ -62,15 +118,39 @@ def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
     return {name: x.tensor if name in wrapped else x for name, x in given.items()}
 
 
+def are_alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are hypervectors of one shape, dtype and device: the quick test for the most common input.
+
+    If not, they may still fit: :func:`check_hypervectors` takes a closer look.
+    """
+    if type(a) is not Tensor or type(b) is not Tensor:
+        return False
+    shape, dtype = a.shape, a.dtype
+    return (
+        shape == b.shape
+        and dtype is b.dtype
+        and dtype in _COMPLEX
+        and len(shape) > 2
+        and shape[-1] == shape[-2] > 0 < shape[-3]
+        and a.device == b.device
+        and a.layout is _STRIDED
+        and b.layout is _STRIDED
+    )
+
+
 def _fit(first: Tensor, *rest: Tensor) -> bool:
-    """The whole check in as few steps as possible; what does not fit is found out afterwards."""
-    if not isinstance(first, Tensor) or first.dtype not in _COMPLEX:
+    """Whether all fit, in as few steps as possible; :func:`_explain` finds the reason why not."""
+    if not isinstance(first, Tensor) or first.dtype not in _COMPLEX or first.layout is not _STRIDED:
         return False
     shape = first.shape[-3:]
     if len(shape) < 3 or shape[1] != shape[2] or 0 in shape:
         return False
     return all(
-        isinstance(x, Tensor) and x.shape[-3:] == shape and x.dtype == first.dtype and x.device == first.device
+        isinstance(x, Tensor)
+        and x.layout is _STRIDED
+        and x.shape[-3:] == shape
+        and x.dtype == first.dtype
+        and x.device == first.device
         for x in rest
     )
 
@@ -104,11 +184,17 @@ def _check_one(operation: str, name: str, x: Any) -> None:
         raise TypeError(f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}")
     if x.dtype not in _COMPLEX:
         raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
+    _check_dense(operation, name, x)
     if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:
         raise ValueError(
             f"{operation}: {name} must have shape (*batch, dim, m, m), square slots of m >= 1 and dim >= 1; "
             f"got {describe(x)}"
         )
+
+
+def _check_dense(operation: str, name: str, x: Tensor) -> None:
+    if x.layout is not _STRIDED:
+        raise TypeError(f"{operation}: {name} must be a dense tensor, got {describe(x)}; use {name}.to_dense()")
 
 
 def check_items(operation: str, **given: Tensor) -> None:
@@ -143,6 +229,7 @@ def check_square(operation: str, x: Tensor, *, dims: int = 2) -> None:
     """Raise unless ``x`` is a tensor of square matrices, with at least ``dims`` axes."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{operation}: needs a tensor of square matrices, got {describe(x)}")
+    _check_dense(operation, "x", x)
     if x.ndim < dims or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"{operation}: needs square matrices, ({'*, ' + 'dim, ' * (dims - 2)}m, m); got {describe(x)}")
 
@@ -150,7 +237,7 @@ def check_square(operation: str, x: Tensor, *, dims: int = 2) -> None:
 def check_choice(operation: str, name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless ``value`` is one of the words in ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+        raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {short_repr(value)}")
 
 
 def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int | None = None) -> int:
@@ -161,10 +248,10 @@ def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int
         raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}") from None
     if isinstance(value, bool):
         raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}")
-    if least is not None and number < least:
-        raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {number}")
     if abs(number) >= _TOO_LARGE:
         raise ValueError(f"{operation}: {name} must be below 2**62 in size, got one of {number.bit_length()} bits")
+    if least is not None and number < least:
+        raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {number}")
     return number
 
 
@@ -172,22 +259,40 @@ def check_real(operation: str, name: str, value: object, *, low: float, high: fl
     """Return ``value`` as a float; raise unless it lies in [low, high], or in (low, high) with ``open_ends``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number or a fraction, beyond every float
+        number = math.nan
     inside = low < number < high if open_ends else low <= number <= high
     if not inside or math.isnan(number):
         ends = "({}, {})" if open_ends else "[{}, {}]"
-        raise ValueError(f"{operation}: {name} must lie in {ends.format(low, high)}, got {value!r}")
+        raise ValueError(f"{operation}: {name} must lie in {ends.format(low, high)}, got {short_repr(value)}")
     return number
 
 
 def check_generator(operation: str, generator: torch.Generator) -> torch.Generator:
-    """Raise unless ``generator`` is a ``torch.Generator``: nothing here draws from the global seed."""
+    """Raise unless ``generator`` is a ``torch.Generator``."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(
             f"{operation}: generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "
             f"got {describe(generator)}"
         )
     return generator
+
+
+def check_device(operation: str, device: str | torch.device) -> torch.device:
+    """Return the device; raise unless tensors can be made on it."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, TypeError, ImportError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{operation}: device {short_repr(device)} cannot be used ({reason:.200}); try 'cpu'"
+        ) from error
+    if found.type == "meta":
+        raise ValueError(f"{operation}: device 'meta' holds no numbers; try 'cpu'")
+    return found
 
 
 def check_complex_dtype(operation: str, dtype: torch.dtype) -> torch.dtype:
@@ -207,9 +312,22 @@ def is_true(condition: Tensor) -> bool:
         return False
 
 
+def has_finite_sum(x: Tensor) -> bool:
+    """Whether the sum is finite, which it is only if all terms are: many times as quick as a look at each.
+
+    False where values cannot be looked at, or where finite terms add up to more than a float holds.
+    """
+    if torch.compiler.is_compiling() or x.device.type == "meta":
+        return False
+    try:
+        return cmath.isfinite(x.detach().sum().item())
+    except RuntimeError:
+        return False
+
+
 def check_finite(operation: str, name: str, x: Tensor) -> None:
     """Raise for a NaN or an infinity, before an operation that would spread it or answer with nonsense."""
-    if is_true(torch.isfinite(x.sum())):  # the sum of what is finite seldom overflows, and is quicker
+    if has_finite_sum(x):
         return
     if is_true(~torch.isfinite(x).all()):
         raise ValueError(

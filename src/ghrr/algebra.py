@@ -21,6 +21,7 @@ from ghrr import ops, unitary
 from ghrr._checks import (
     LinAlgError,
     TensorInSpace,
+    are_alike,
     check_broadcast,
     check_choice,
     check_finite,
@@ -82,7 +83,8 @@ def bind(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     --------
     unbind : the inverse, on a named side.
     """
-    a, b = _check_fit("bind(a, b)", a=a, b=b)
+    if not are_alike(a, b):
+        a, b = _check_fit("bind(a, b)", a=a, b=b)
     return ops.bind(a, b)
 
 
@@ -122,7 +124,8 @@ def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exa
     '0.1'
     """
     operation = "unbind(x, key)"
-    x, key = _check_fit(operation, x=x, key=key)
+    if not are_alike(x, key):
+        x, key = _check_fit(operation, x=x, key=key)
     check_choice(operation, "side", side, ("left", "right"))
     if exact:
         return _solve(x, key, side)
@@ -343,7 +346,7 @@ def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     if isinstance(given, numbers.Integral) and given is not True and given is not False:
         whole = int(given)
         if abs(whole) > LARGEST_EXPONENT:
-            raise ValueError(_too_large(operation, given))
+            raise ValueError(_too_large(operation, whole))
         if whole < 0:
             _check_invertible(operation, a)
         return ops.power(a, whole)
@@ -462,7 +465,8 @@ def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     >>> f"{ghrr.similarity(a + b, a):.2f}"
     '1.00'
     """
-    a, b = _check_fit("similarity(a, b)", a=a, b=b)
+    if not are_alike(a, b):
+        a, b = _check_fit("similarity(a, b)", a=a, b=b)
     return ops.similarity(a, b)
 
 
@@ -531,7 +535,8 @@ def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
 
 def _check_fit(operation: str, **given: Tensor | Hypervector) -> Iterable[Tensor]:
     tensors = check_hypervectors(operation, **given)
-    check_broadcast(operation, **{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
+    if len({x.shape[:-3] for x in tensors}) > 1:
+        check_broadcast(operation, **{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
     return tensors
 
 

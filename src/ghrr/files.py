@@ -1,14 +1,15 @@
-"""Hypervectors on disk: safetensors with the space inside, written atomically, checked when read. Never pickle."""
+"""Hypervectors in safetensors files that also hold their space, written atomically and checked when read.
+
+Also the functions through which all layers read and write files. Nothing here uses pickle.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -17,8 +18,28 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ghrr._checks import describe
+from ghrr._disk import atomic_write, check_regular, lock_folder, open_to_append, read_bytes
+from ghrr._json import check_fields, parse_json, read_json, write_json
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space
+
+__all__ = [
+    "atomic_write",
+    "check_fields",
+    "check_regular",
+    "load",
+    "lock_folder",
+    "open_to_append",
+    "parse_json",
+    "read_bytes",
+    "read_container",
+    "read_json",
+    "read_tensors",
+    "save",
+    "write_container",
+    "write_json",
+    "write_tensors",
+]
 
 FORMAT = "ghrr-hypervectors"
 VERSION = 1
@@ -26,30 +47,9 @@ _DTYPES = {"complex64": torch.complex64, "complex128": torch.complex128}
 _ROTATION = "space.rotation"
 _ITEM = "item."
 _SINGLE = "x"
+_LONGEST_HEADER = 100_000_000  # as safetensors has it
 
 T = TypeVar("T")
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside ``path`` to write to; on success it takes the place of ``path`` in one step.
-
-    When anything goes wrong, a keyboard interrupt included, the temporary file goes and the old one stays as it was.
-    """
-    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is replaced
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot write to {str(path)!r}: it is a folder; name a file in it")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.touch(exist_ok=False)  # where nothing can be written, this says so first
-        mode = (target if target.exists() else temporary).stat().st_mode
-        yield temporary
-        temporary.chmod(mode)  # as before, or as a new file has it: some writers close theirs to others
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def save(path: str | os.PathLike[str], x: Hypervector | Mapping[str, Hypervector]) -> None:
@@ -121,11 +121,73 @@ def write_container(
         stored[_ROTATION] = _as_stored(space.rotation)
     whole = {"format": kind, "version": version, "space": _describe_space(space), **header}
     text = json.dumps(whole, sort_keys=True)
-    with atomic_write(path) as temporary:
+    metadata = {"ghrr": text, "sha256": _checksum(text, stored)}
+    write_tensors(path, stored, metadata, operation=operation)
+
+
+def write_tensors(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str],
+    *,
+    operation: str,
+    follow_links: bool = True,
+) -> None:
+    """Write contiguous tensors on the CPU and a header to a safetensors file, atomically. They may share memory."""
+    seen: set[int] = set()
+    apart: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        memory = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if memory in seen else tensor
+        seen.add(memory)
+    with atomic_write(path, follow_links=follow_links) as temporary:
         try:
-            save_file(stored, temporary, metadata={"ghrr": text, "sha256": _checksum(text, stored)})
+            save_file(apart, temporary, metadata=dict(metadata))
         except SafetensorError as error:
             raise OSError(f"{operation}({str(path)!r}): {error}") from error
+
+
+def read_tensors(path: str | os.PathLike[str], *, operation: str) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return the header and the tensors of a safetensors file.
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it is not a regular file.
+    ValueError
+        It was cut short, is of another kind, or does not fit into memory.
+    """
+    check_regular(path, operation)
+    operation = f"{operation}({str(path)!r})"
+    _check_sizes(path, operation)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            # Cloned: the mapped file may change under the tensors, and does not align them for complex arithmetic.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, RuntimeError, MemoryError) as error:
+        raise ValueError(f"{operation}: {_NOT_READABLE} ({error!s:.200})") from error
+    return metadata, tensors
+
+
+_NOT_READABLE = "not a readable safetensors file; it was cut short or is of another kind"
+
+
+def _check_sizes(path: str | os.PathLike[str], operation: str) -> None:
+    """Raise unless a safetensors file is as large as its header says, before anything of that size is allocated."""
+    with open(path, "rb") as file:
+        start, size = file.read(8), os.fstat(file.fileno()).st_size
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+            raise ValueError(f"{operation}: {_NOT_READABLE} (header of {length:,} bytes in a file of {size:,})")
+        try:
+            header = parse_json(file.read(length), "header")
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            claimed = 8 + length + max(ends, default=0)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"{operation}: {_NOT_READABLE} ({error!s:.200})") from error
+    if claimed != size:
+        raise ValueError(f"{operation}: {_NOT_READABLE} (its header asks for {claimed:,} bytes, it has {size:,})")
 
 
 def _spaces_of(items: Mapping[str, Hypervector]) -> list[Space]:
@@ -146,8 +208,8 @@ def load(path: str | os.PathLike[str]) -> Hypervector | dict[str, Hypervector]:
 
     Raises
     ------
-    FileNotFoundError
-        There is no such file.
+    OSError
+        There is no such file, or it is a folder, a FIFO or a device.
     ValueError
         It is not a file of this library, or was cut short or changed since it was written.
 
@@ -170,11 +232,15 @@ def read_container(
 
     Any error of ``parse`` that inconsistent content can cause becomes a ValueError that names the file.
     """
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{operation}({str(path)!r}): no such file")
+    where = f"{operation}({str(path)!r})"
+    metadata, tensors = read_tensors(path, operation=operation)
     try:
-        text, tensors, checksum = _read(path)
-        header = json.loads(text)
+        if "ghrr" not in metadata:
+            raise ValueError("a safetensors file, but not one that ghrr wrote")
+        if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors.values()):
+            raise ValueError("holds tensors of a kind that ghrr does not write")
+        text = metadata["ghrr"]
+        header = parse_json(text, "header")
         if not isinstance(header, dict) or header.get("format") != kind:
             found = header.get("format") if isinstance(header, dict) else None
             raise ValueError(f"a safetensors file of another kind, got format {found!r}, expected {kind!r}")
@@ -182,7 +248,7 @@ def read_container(
             raise ValueError(
                 f"format version {header.get('version')!r}, this ghrr reads {version}; use the version that wrote it"
             )
-        if _checksum(text, tensors) != checksum:
+        if _checksum(text, tensors) != metadata.get("sha256"):
             raise ValueError("the content does not match its checksum: the file was damaged or changed")
         space = _rebuild_space(header["space"], tensors)
         if isinstance(space.rotation, Tensor):
@@ -190,29 +256,11 @@ def read_container(
         return parse(space, header, {name: torch.view_as_complex(tensor) for name, tensor in tensors.items()})
     except _UNREADABLE as error:
         reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
-        raise ValueError(f"{operation}({str(path)!r}): {reason:.500}") from error
+        raise ValueError(f"{where}: {reason:.500}") from error
 
 
-# What reading a file can raise that is damaged, or was made to do harm.
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError, OverflowError)
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Tensor], str]:
-    """Header, tensors and checksum of a file that says it is ours."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if "ghrr" not in metadata:
-                raise ValueError("a safetensors file, but not one that ghrr wrote")
-            # Cloned: the mapped file may change under the tensors, and does not align them for complex arithmetic.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"not a readable safetensors file; it was cut short or is of another kind ({error})"
-        ) from error
-    if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors.values()):
-        raise ValueError("holds tensors of a kind that ghrr does not write")
-    return metadata["ghrr"], tensors, metadata.get("sha256", "")
+# What parsing a file can raise that is damaged, or was made to do harm.
+_UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError, MemoryError)
 
 
 def _parse(space: Space, header: dict[str, Any], tensors: dict[str, Tensor]) -> Hypervector | dict[str, Hypervector]:

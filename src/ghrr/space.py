@@ -17,16 +17,18 @@ from ghrr._checks import (
     check_batch,
     check_choice,
     check_complex_dtype,
+    check_generator,
     check_hypervectors,
     check_integer,
     check_real,
     describe,
 )
-from ghrr._random import labelled_generator, labelled_uniform
+from ghrr._random import Keys, drawn_keys, labelled_generator, labelled_keys, labelled_uniform, philox_uniform
 from ghrr.hypervector import Hypervector
+from ghrr.ops import choice
 from ghrr.unitary.diagonal import check_diagonality, diagonality_from_uniform
 from ghrr.unitary.projection import check_unitary
-from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
+from ghrr.unitary.sampling import base_slots, draw_uniform, haar_from_uniform, to_roots
 
 _ROTATIONS = ("varying", "fixed", "shared")
 _BLOCK_NUMBERS = 1 << 23  # uniform numbers turned into hypervectors at a time: 64 MiB
@@ -202,6 +204,10 @@ class Space:
         output: ``(len(names), dim, m, m)``
         """
         names = _checked_names(names)
+        if self._is_haar:
+            rotation_keys = self._keys("rotation", names if self.m > 1 else [], namespace)
+            phase_keys = self._keys("phases", names, namespace)
+            return self._base(rotation_keys, phase_keys, 1, halves=False)
         out = torch.empty((len(names), *self.shape), dtype=self.dtype)
         per_name = max(1, math.prod(self._rotation_numbers) + self.dim * self.m)
         step = max(1, _BLOCK_NUMBERS // per_name)
@@ -213,11 +219,30 @@ class Space:
             )
         return out
 
+    def _keys(self, what: str, names: Sequence[str], namespace: str) -> Keys:
+        """The keys of the Philox streams behind one part of the atoms of these names."""
+        labels = (what, namespace) if namespace else (what,)
+        return labelled_keys(names, self.seed, *labels)
+
     def _numbers(self, what: str, shape: tuple[int, ...], names: Sequence[str], namespace: str) -> Tensor:
         """The uniform numbers behind one part of the atoms of these names."""
-        labels = (what, namespace) if namespace else (what,)
-        streams = [labelled_uniform(math.prod(shape), self.seed, *labels, name) for name in names]
-        return torch.cat([torch.empty(0, dtype=torch.float64), *streams]).reshape(len(names), *shape)
+        keys = self._keys(what, names, namespace)
+        return philox_uniform(keys, math.prod(shape)).reshape(len(names), *shape)
+
+    @property
+    def _is_haar(self) -> bool:
+        """Whether every slot is a Haar matrix of its own times phases; phases alone for m = 1."""
+        if self.m == 1:
+            return not isinstance(self.rotation, Tensor)
+        return isinstance(self.rotation, str) and self.rotation == "varying" and self.diagonality is None
+
+    def _base(self, rotation_keys: Keys, phase_keys: Keys, count: int, *, halves: bool) -> Tensor:
+        """``count`` hypervectors from each pair of keys."""
+        roots = self.phases if isinstance(self.phases, int) else 0
+        slots = base_slots(
+            rotation_keys, phase_keys, count * self.dim, self.m, roots=roots, halves=halves, dtype=self.dtype
+        )
+        return slots.view(len(slots) * count, *self.shape)
 
     def rotations(self, names: Sequence[str], *, namespace: str = "") -> Tensor:
         """The rotations Q of the atoms of these names: what is left of them without phases.
@@ -246,15 +271,17 @@ class Space:
             .expand(shape)
         )
 
-    def random(self, *batch: int, generator: torch.Generator) -> Tensor:
-        """Anonymous base hypervectors, on the generator's device.
+    def random(self, *batch: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw base hypervectors without names.
 
         Parameters
         ----------
         *batch
             How many, as in ``torch.randn``.
         generator
-            Required, so that no result ever depends on the global seed. :meth:`generator` gives one.
+            Source of randomness; the result is on its device. The default is torch's own generator on the CPU, as for
+            ``torch.randn``. Pass one for a result that does not depend on what was drawn before: :meth:`generator`
+            makes one from the seed of the space.
 
         Shapes
         ------
@@ -268,6 +295,15 @@ class Space:
         torch.Size([5, 100, 2, 2])
         """
         batch = check_batch("Space.random", batch)
+        if generator is None:
+            generator = torch.default_generator
+        check_generator("Space.random", generator)
+        if self._is_haar and generator.device.type == "cpu" and choice.is_plain():
+            # A Haar matrix times uniform phases is a Haar matrix.
+            has_phases = self.m == 1 or isinstance(self.phases, int)
+            keys = drawn_keys(2 if has_phases else 1, generator)
+            halves = self.dtype == torch.complex64  # 32 random bits are more than its entries have
+            return self._base(keys[:1], keys[1:], math.prod(batch), halves=halves).view(*batch, *self.shape)
         return self._build(
             draw_uniform(generator, *batch, *self._rotation_numbers),
             draw_uniform(generator, *batch, self.dim, self.m),
@@ -438,7 +474,7 @@ class Space:
     def _build(self, rotation_numbers: Tensor, phase_numbers: Tensor) -> Tensor:
         """Hypervectors from uniform numbers."""
         if isinstance(self.phases, int):
-            phase_numbers = torch.floor(phase_numbers * self.phases) / self.phases
+            phase_numbers = to_roots(phase_numbers, self.phases)
         if self.rotation == "varying" and self.diagonality is None and self.m > 1:
             return haar_from_uniform(rotation_numbers, phase_numbers, dtype=self.dtype)
         phases = torch.polar(torch.ones_like(phase_numbers), 2 * math.pi * phase_numbers)

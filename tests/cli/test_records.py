@@ -135,6 +135,54 @@ def test_the_space_is_chosen_or_given(tmp_path: Path) -> None:
     assert found["value"] == json.loads(large.read_text())
 
 
+def array_of_people(folder: Path, count: int) -> Path:
+    source = folder / "people list.json"
+    source.write_text(json.dumps([{f"field {n}": f"value {n} {i}" for n in range(13)} for i in range(count)]))
+    return source
+
+
+def test_an_array_of_objects_points_to_json_lines(tmp_path: Path) -> None:
+    source = array_of_people(tmp_path, 2)
+    result = invoke("encode", str(source), "-o", str(tmp_path / "x"))
+    assert result.exit_code == 0
+    assert f"jq -c '.[]' '{source}'" in " ".join(result.output.split())
+    lines = tmp_path / "people.jsonl"
+    lines.write_text("\n".join(json.dumps(item) for item in json.loads(source.read_text())))
+    assert "jq" not in invoke("encode", str(lines), "-o", str(tmp_path / "y")).output  # the control
+
+
+def test_the_space_that_is_chosen_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ghrr.cli.records._MOST_TOTAL_DIM", 900)
+    result = invoke("encode", str(array_of_people(tmp_path, 20)), "-o", str(tmp_path / "x"))
+    assert result.exit_code == 0
+    assert ghrr.ItemMemory.open(tmp_path / "x").space.total_dim == 900
+    assert "260 leaves is above the capacity" in " ".join(result.output.split())
+
+
+def test_what_does_not_fit_in_memory_is_refused_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ghrr.cli.records._memory_limit", lambda: 1 << 30)
+    source = array_of_people(tmp_path, 20)
+    message = fails("encode", str(source), "-o", str(tmp_path / "x"), "--dim", "1000000")
+    assert "need about" in message
+    assert "GiB of memory, expected at most 1.0 GiB" in message
+    assert "jq -c" in message
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_file_of_version_0_1_is_read(tmp_path: Path) -> None:
+    space = ghrr.Space(300, 3)
+    state = {"format": "ghrr-record", "version": 1, "numbers": None, "level": 0.99, "paths": [["name"], ["tags", 0]]}
+    keys = space.vectors(["key:name", "key:tags", "place:0"], namespace="record key")
+    ada, poet = space.vectors(["string:Ada", "string:poet"], namespace="record value")
+    memory = ghrr.ItemMemory(space)
+    memory.add(["a"], (keys[0] @ ada + keys[1] @ keys[2] @ poet)[None])
+    memory.save(tmp_path / "old", about={**state, "values": ["string:Ada", "string:poet"]})
+    [found] = asked("decode", str(tmp_path / "old"))
+    assert found["value"] == {"name": "Ada", "tags": ["poet"]}
+
+
 def fails(*arguments: str) -> str:
     result = invoke(*arguments)
     assert result.exit_code == 2, result.output
@@ -196,22 +244,27 @@ def test_bad_questions_are_named(ada: Path, people: Path, tmp_path: Path) -> Non
 
 
 UNSAFE = "[/x]\x1b[31m\x9b2J\u202e\u2066"
-VISIBLE = r"[/x]\x1b[31m\x9b2J\u202e\u2066"
 
 
-def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path) -> None:
-    source, out = tmp_path / f"{UNSAFE.replace('/', '')}.jsonl", tmp_path / f"out{UNSAFE.replace('/', '')}.safetensors"
-    source.write_text(json.dumps({"id": f"l{UNSAFE}", f"k{UNSAFE}": {"city": f"v{UNSAFE}"}}) + "\n")
+@pytest.mark.parametrize(
+    ("unsafe", "shown"),
+    [("[/x]", "[/x]"), ("\x1b[2J", r"\x1b[2J"), ("\x9b2J", r"\x9b2J"), ("\u202e\u2066", r"\u202e\u2066")],
+)
+def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path, unsafe: str, shown: str) -> None:
+    name = unsafe.replace("/", "")  # which no file can have in its name
+    source, out = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.safetensors"
+    source.write_text(json.dumps({"id": f"l{unsafe}", f"k{unsafe}": {"a": f"v{unsafe}"}}) + "\n")
     encoded = invoke("encode", str(source), "-o", str(out), "--label", "id")
-    key = json.dumps([f"k{UNSAFE}"])
-    shown = [encoded, invoke("decode", str(out)), invoke("query", str(out), key)]
-    refused = [invoke("query", str(out), key, "--record", UNSAFE), invoke("encode", str(source), "-o", str(out))]
-    assert [result.exit_code for result in (*shown, *refused)] == [0, 0, 0, 2, 2]
-    for result in (*shown, *refused):
+    key = json.dumps([f"k{unsafe}"])
+    decoded, answered = invoke("decode", str(out)), invoke("query", str(out), key)
+    refused = [invoke("query", str(out), key, "--record", unsafe), invoke("encode", str(source), "-o", str(out))]
+    results = (encoded, decoded, answered, *refused)
+    assert [result.exit_code for result in results] == [0, 0, 0, 2, 2]
+    for result in results:
         assert not set("\x1b\x9b\u202e\u2066") & set(result.output)
-    assert f"l{VISIBLE}" in shown[1].output
-    assert f"k{VISIBLE}.city" in shown[1].output
-    assert f"l{VISIBLE}" in shown[2].output
+    assert f"l{shown}" in decoded.output
+    assert f"k{shown}.a" in decoded.output
+    assert f"l{shown}" in answered.output
 
 
 def test_json_output_holds_the_labels_themselves(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_clean_encoding_gives_its_input_back(kernel: str, n: int) -> None:
     x = 4 * torch.rand(40, n, generator=generator(2)) - 2
     found = encoder.decode(encoder(x), low=-2, high=2)
     sharp = kernel == "matern-1/2" and n == 2  # its peak is too sharp for a search along the axes to end at the top
-    torch.testing.assert_close(found.value, x, atol=5e-3 if sharp else 2e-6, rtol=0)
+    torch.testing.assert_close(found.value, x.double(), atol=5e-3 if sharp else 2e-6, rtol=0)
     torch.testing.assert_close(found.score, torch.ones(40), atol=0.1 if sharp else 1e-5, rtol=0)
     assert sharp or found.std.max() < 1e-4
     other = FractionalPower(Space(300, 2), n, kernel=kernel, bandwidth=0.5, name="other")
@@ -97,6 +97,15 @@ def test_the_answer_is_the_highest_point_nearby() -> None:
     near = found.value[:, None] + torch.linspace(-0.2, 0.2, 41)[:, None]
     assert (ghrr.similarity(h[:, None], encoder(near)) <= found.score[:, None] + 1e-6).all()
     assert (ghrr.similarity(h, encoder(found.value + 0.3)) < found.score).all()
+
+
+@pytest.mark.parametrize("origin", [0.0, 1.7e9, -4e12])
+def test_numbers_far_from_zero_are_decoded_as_well_as_near_ones(origin: float) -> None:
+    encoder = FractionalPower(SPACE, 1, bandwidth=60)
+    x = origin + 86400 * torch.rand(200, 1, generator=generator(4), dtype=torch.float64)
+    h = encoder(x) + SPACE.random(200, generator=generator(5))
+    found = encoder.decode(h, low=origin, high=origin + 86400)
+    assert_std((found.value - x) / found.std, 1.0)
 
 
 def test_decoding_an_answer_of_unbind() -> None:
@@ -130,7 +139,8 @@ def test_every_regime_is_decoded(dtype: torch.dtype, trainable: str | None, rota
     x = torch.linspace(-1, 1, 5)[:, None]
     found = encoder.decode(encoder(x.requires_grad_()), low=-2, high=2)
     torch.testing.assert_close(found.value, x.detach().to(found.value.dtype), atol=1e-5, rtol=0)
-    assert found.value.dtype == found.score.dtype == encoder.frequencies.dtype
+    assert found.score.dtype == encoder.frequencies.dtype
+    assert found.value.dtype == found.std.dtype == torch.float64
     assert not found.value.requires_grad
 
 
@@ -139,7 +149,7 @@ def test_a_box_per_feature() -> None:
     x = torch.tensor([[0.5, 300.0], [-0.5, -200.0]])
     for low, high in (([-1, -500], [1, 500]), (torch.tensor([-1.0, -500.0]), [1.0, 500.0])):
         found = encoder.decode(encoder(x), low=wrong(low), high=high)
-        torch.testing.assert_close(found.value, x, atol=1e-2, rtol=0)
+        torch.testing.assert_close(found.value, x.double(), atol=1e-2, rtol=0)
 
 
 def test_answers_stay_in_the_box() -> None:
@@ -200,7 +210,7 @@ def test_mixtures_of_wide_and_narrow_kernels_are_decoded(bandwidth: list[list[fl
     encoder = FractionalPower(Space(1000, 2), 1, bandwidth=bandwidth)
     x = torch.linspace(-4.9, 4.9, 200)[:, None]
     found = encoder.decode(encoder(x), low=-5, high=5)
-    torch.testing.assert_close(found.value, x, atol=1e-3, rtol=0)
+    torch.testing.assert_close(found.value, x.double(), atol=1e-3, rtol=0)
 
 
 def test_a_place_on_the_edge_of_the_box_is_not_called_sure() -> None:

@@ -47,7 +47,7 @@ def test_an_element_is_read_from_the_left_and_missed_from_the_right() -> None:
     x = model(LETTERS(list("word")))
     for place, letter in enumerate("word"):
         item = model.item(x, place)
-        key = model.positions(place)
+        key = model.keys(place)
         torch.testing.assert_close(item, ghrr.unbind(x, key, side="left"))
         noise = math.sqrt(4) * SPACE.noise_std
         assert ghrr.similarity(item, LETTERS(letter)) > 1 - 5 * noise
@@ -84,6 +84,33 @@ def test_sequences_share_a_beginning() -> None:
     assert ghrr.similarity(same, other).item() / 6 == pytest.approx(0.5, abs=5 * SPACE.noise_std)
 
 
+def test_a_long_sequence_is_the_sum_of_bound_powers() -> None:
+    """Over several digits of an exponent, with a last block that is not full, and with gradients."""
+    space = Space(3, 2, dtype=torch.complex128)
+    model, items = Sequence(space), space.random(2, 300, generator=generator()).requires_grad_()
+    keys = torch.stack([ghrr.power(model.positions.base, place) for place in range(300)])
+    want = ghrr.bind_bundle(keys, items)
+    torch.testing.assert_close(model(items), want)
+    torch.testing.assert_close(model.keys(torch.arange(300)), keys)
+    weight = space.random(2, generator=generator(1))
+    got, expected = (torch.autograd.grad(ghrr.similarity(one, weight).sum(), items)[0] for one in (model(items), want))
+    torch.testing.assert_close(got, expected)
+
+
+def test_indices_may_be_real_or_negative() -> None:
+    model = Sequence(SPACE)
+    torch.testing.assert_close(model.keys(-2), ghrr.adjoint(model.keys(2)), atol=1e-4, rtol=0)
+    half = model.keys(torch.tensor(0.5))
+    torch.testing.assert_close(ghrr.bind(half, half), model.keys(1), atol=1e-4, rtol=0)
+
+
+def test_a_trainable_base_gets_gradients() -> None:
+    model = Sequence(Space(5, 2, dtype=torch.complex128))
+    model.positions.base.requires_grad_()
+    model(model.space.random(20, generator=generator())).abs().sum().backward()
+    assert model.positions.base.grad is not None
+
+
 def test_bad_sequences() -> None:
     model = Sequence(SPACE)
     with pytest.raises(ValueError, match=re.escape("Sequence(items): items needs an axis of items")):
@@ -109,7 +136,7 @@ def test_bad_sequences() -> None:
 
 def gram_scores(space: Space, grams: list[str], source: str = "abracadabra") -> Tensor:
     letters = Codebook(space, list("abcdr"))
-    encoded = NGrams(3)(letters(list(source)))
+    encoded = NGrams(3, permute=False)(letters(list(source)))
     return ghrr.similarity(encoded, torch.stack([ghrr.multibind(letters(list(gram))) for gram in grams]))
 
 
@@ -131,15 +158,44 @@ def test_without_matrices_an_ngram_and_its_reversal_are_the_same() -> None:
     assert scores[0] > scores[1:].max() + 1
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_ngrams_equal_their_definition(n: int) -> None:
-    space = Space(10, 2, dtype=torch.complex128)
+@pytest.mark.parametrize("permute", [None, False, True])
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_ngrams_equal_their_definition(n: int, m: int, permute: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space(10, m, dtype=torch.complex128)
     items = space.random(2, 6, generator=generator())
-    want = sum(ghrr.multibind(items[:, t : t + n]) for t in range(6 - n + 1))
+    model = NGrams(n, permute=permute)
+    step = int(m == 1 if permute is None else permute)
+    shifted = [ghrr.shift(items, step * factor) for factor in range(n)]
+    want = sum(ghrr.multibind([shifted[j][:, t + j] for j in range(n)]) for t in range(6 - n + 1))
     assert isinstance(want, Tensor)
-    torch.testing.assert_close(NGrams(n)(items), want)
-    if n > 1:
-        assert not torch.allclose(NGrams(n)(items.flip(1)), want, atol=0.1)
+    torch.testing.assert_close(model(items), want)
+    torch.testing.assert_close(model.from_codebook(items[0], torch.arange(6)), want[0])
+    monkeypatch.setattr("ghrr.encoding.sequences._CHUNK_NUMBERS", 1)
+    torch.testing.assert_close(model(items), want)
+    if n > 1 and (m > 1 or step):
+        assert not torch.allclose(model(items.flip(1)), want, atol=0.1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_repeated_ngrams_of_a_codebook_are_all_counted(n: int) -> None:
+    space = Space(10, 2, dtype=torch.complex128)
+    codebook, rows = space.random(3, generator=generator()), torch.randint(0, 3, (50,), generator=generator())
+    for permute in (False, True):
+        model = NGrams(n, permute=permute)
+        torch.testing.assert_close(model.from_codebook(codebook, rows), model(codebook[rows]))
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_shifted_ngrams_of_a_text_and_its_reversal_share_nothing(m: int) -> None:
+    space = Space.from_total(9000, m)
+    letters = Codebook(space, list("abcdefgh"))
+    text, reverse = letters([list("abcdefgh"), list("hgfedcba")])
+    model, control = NGrams(3, permute=True), NGrams(3, permute=False)
+    assert abs(ghrr.similarity(model(text), model(reverse))) < 5 * 6 * space.noise_std
+    assert ghrr.similarity(control(text), control(reverse)) / 6 == pytest.approx(1 / m**2, abs=5 * space.noise_std)
+    by_default = NGrams(3)
+    assert torch.equal(by_default(text), (model if m == 1 else control)(text))
 
 
 def test_shapes_of_ngrams() -> None:
@@ -153,6 +209,14 @@ def test_bad_ngrams() -> None:
             NGrams(wrong(n))
     with pytest.raises(ValueError, match=re.escape("NGrams(items): 3-grams need at least 3 items, got")):
         NGrams(3)(SPACE.empty(2))
+    with pytest.raises(TypeError, match="permute must be True, False or None"):
+        NGrams(2, permute=wrong("yes"))
+    with pytest.raises(ValueError, match="need at least 4 slots"):
+        NGrams(4, permute=True)(Space(3, 2).empty(5))
+    with pytest.raises(ValueError, match=r"from_codebook: needs a codebook .* at least 3 rows"):
+        NGrams(3).from_codebook(SPACE.empty(4), torch.tensor([0, 1]))
+    with pytest.raises(IndexError, match="rows must be from 0 to 3, got 0 to 7"):
+        NGrams(2).from_codebook(SPACE.empty(4), torch.tensor([0, 7]))
     with pytest.raises(ValueError, match="needs an axis of items"):
         NGrams(1)(SPACE.empty())
     with pytest.raises(TypeError, match="must be complex"):

@@ -303,7 +303,7 @@ def test_loading_what_is_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("best.safetensors", lambda data: data[:-1], "is not a readable checkpoint: cut short"),
+        ("best.safetensors", lambda data: data[:-1], "not a readable safetensors file; it was cut short"),
         ("best.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1]), "was changed since it was written"),
         ("vocabulary.json", lambda data: data.replace(b"w7", b"w77"), "the vocabulary is not the one that the weights"),
         ("vocabulary.json", lambda data: data.replace(b"words", b"birds"), "tokens_from_state"),

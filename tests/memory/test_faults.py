@@ -15,7 +15,7 @@ from ghrr.memory import ItemMemory
 # One process imports torch, then forks a writer fifty times and kills it some reports and a random time later. The
 # writer reports an item after the call that saved it has returned. Whatever was reported must be there, whole.
 KILLS = """
-import os, random, signal, sys, time
+import os, random, shutil, signal, sys, time
 import torch
 torch.set_num_threads(1)
 from ghrr import Space
@@ -67,7 +67,7 @@ for number in range(50):
     interrupted += bool(left_over)
     for name in os.listdir(sys.argv[1]):
         if name.endswith(".tmp"):
-            os.unlink(f"{sys.argv[1]}/{name}")
+            shutil.rmtree(f"{sys.argv[1]}/{name}")
 print(last["folder"], last["single"], interrupted)
 """
 

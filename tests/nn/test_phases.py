@@ -55,7 +55,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return offer_failing_kernels("phases_kernels", monkeypatch)
 
 
-WARNING = "goes on with torch, without triton, which failed with RuntimeError"
+WARNING = "triton backend failed .RuntimeError"
 
 
 def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:

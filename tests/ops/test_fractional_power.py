@@ -210,7 +210,7 @@ print(len(caught), *[w.message for w in caught])
         ),
         (
             "sys.modules['llvmlite'] = None",
-            "1 ghrr goes on with torch, without numba, which failed with ModuleNotFoundError",
+            "1 numba backend failed (ModuleNotFoundError",
         ),
     ],
     ids=["missing", "broken"],

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ghrr.ops import numba_sampling
+from ghrr._random import labelled_keys, philox_uniform
+from ghrr.ops import numba_philox, numba_sampling
 from ghrr.unitary import orthonormalize
 from tests.helpers import generator
 
@@ -75,3 +76,21 @@ def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: p
     out = np.empty((1, 2))
     kernel(0, 1, np.array([[0.5, 0.25]]), np.array([[0.25]]), out)
     np.testing.assert_allclose(out, [[-1, 0]], atol=1e-15)
+
+
+@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize("numbers", [1, 2, 3, 8, 18])
+def test_philox_gives_the_numbers_of_numpy_in_the_columns_of_their_slots(numbers: int, halves: bool) -> None:
+    keys, slots, first = labelled_keys(["a"], 3, "x"), 64, 128
+    out = np.empty((numbers, slots))
+    numba_philox.fill(keys[0], first, halves, out)
+    got = out[:, numba_philox.columns(numbers, halves, slots)].T
+    stream = philox_uniform(keys, (first + slots) * numbers, halves=halves).reshape(-1, numbers)
+    np.testing.assert_array_equal(got, stream[first:])
+    assert not np.array_equal(got, stream[:slots])  # the control: other slots
+
+
+def test_halves_are_both_parts_of_a_word() -> None:
+    keys = labelled_keys(["a"], 0)
+    word = int(np.random.Philox(key=keys[0]).random_raw(1)[0])
+    assert philox_uniform(keys, 2, halves=True).tolist() == [[(word % 2**32) / 2**32, (word >> 32) / 2**32]]

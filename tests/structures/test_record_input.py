@@ -14,10 +14,19 @@ import pytest
 import torch
 
 from ghrr import Space
+from ghrr.encoding import FractionalPower
 from ghrr.structures import Record, Scale, parse_json
 from tests.structures.common import SPACE, close, found, wrong
 
 GOOD = {"name": "Ada", "tags": ["poet"]}
+VERSION_0_1: dict[str, Any] = {
+    "format": "ghrr-record",
+    "version": 1,
+    "numbers": {"low": 0, "high": 100, "bandwidth": 2},
+    "level": 0.95,
+    "paths": [["name"], ["born", "city"], ["born", "age"], ["tags", 0]],
+    "values": ["string:Ada", "string:London", "string:poet"],
+}
 
 
 class Colour(str, enum.Enum):  # noqa: UP042 (formatted, it shows its name)
@@ -31,7 +40,6 @@ class Colour(str, enum.Enum):  # noqa: UP042 (formatted, it shows its name)
         (b"bytes", "bytes b'bytes'"),
         (1j, "complex 1j"),
         (object, "type <class 'object'>"),
-        (torch.zeros(2), "a float32 tensor of shape (2,)"),
         (np.int64(3), "int64 np.int64(3)"),
     ],
 )
@@ -103,8 +111,11 @@ def test_what_fails_leaves_the_codec_as_it_was() -> None:
 
 
 def test_nothing_known_cannot_be_read() -> None:
-    with pytest.raises(ValueError, match="no values are known yet to choose from"):
-        Record(SPACE).query(SPACE.empty(), "a")
+    h = Record(SPACE).encode(GOOD)
+    with pytest.raises(ValueError, match="the vocabulary is empty"):
+        Record(SPACE).query(h, "a")
+    with pytest.raises(ValueError, match="the vocabulary is empty"):
+        Record(SPACE).decode(h)
     assert Record(SPACE).decode(SPACE.empty()).matches == {}
 
 
@@ -126,13 +137,29 @@ def test_settings() -> None:
         Scale(3, 3, bandwidth=1)
     with pytest.raises(ValueError, match="Scale: bandwidth must lie in"):
         Scale(0, 3, bandwidth=0)
-    for low, high, bandwidth in ((0, 1e9, 1), (-1e308, 1e308, 1), (0, 1, 1e-300)):
-        with pytest.raises(ValueError, match="too many to try when reading; there may be 262144: give a bandwidth of"):
+    for low, high, bandwidth in ((0, 1e9, 1), (0, 1, 1e-300)):
+        with pytest.raises(
+            ValueError, match="points to try when reading, expected at most 262144; give a bandwidth of"
+        ):
             Scale(low, high, bandwidth)
     with pytest.raises(
         ValueError, match=re.escape("Record: a[1]: 101 is outside of Scale(low=0, high=100, bandwidth=1)")
     ):
         Record(SPACE, numbers=Scale(0, 100, bandwidth=1)).encode({"a": [5, 101]})
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bandwidth", "message"),
+    [
+        (-1e308, 1e308, 1e305, "the range of .* is too large"),
+        (1e15, 1e15 + 1000, 1, "0.125 apart in double precision"),
+        (0, 1e-35, 1e-36, "bandwidth must lie in"),
+        (0, 1e35, 1e34, "bandwidth must lie in"),
+    ],
+)
+def test_scales_that_cannot_be_resolved_are_refused(low: float, high: float, bandwidth: float, message: str) -> None:
+    with pytest.raises(ValueError, match=f"Scale: .*{message}"):
+        Scale(low, high, bandwidth)
 
 
 def test_the_longest_scale_can_be_read() -> None:
@@ -163,29 +190,65 @@ def test_json_text_is_read_strictly() -> None:
 
 
 def broken_states() -> list[tuple[str, Any]]:
-    codec = Record(SPACE, numbers=Scale(0, 10, bandwidth=1))
+    codec = Record(SPACE, numbers={"age": Scale(0, 10, bandwidth=1)})
     codec.encode(GOOD)
     state = codec.state()
+
+    def settings(**changed: Any) -> Any:
+        return {**state, "settings": {**state["settings"], **changed}}
+
+    def values(names: Any) -> Any:
+        return {**state, "vocabulary": {"values": {"names": names, "given": []}}}
+
     return [
         ("no dict", [1, 2]),
         ("nothing", {}),
-        ("another format", {**state, "format": "other"}),
-        ("another version", {**state, "version": 2}),
-        ("no values", {key: value for key, value in state.items() if key != "values"}),
-        ("paths of another kind", {**state, "paths": [["a", 1.5]]}),
-        ("negative places", {**state, "paths": [["a", -1]]}),
-        ("a huge list", {**state, "paths": [["a", 10**12]]}),
-        ("a path that is a string", {**state, "paths": ["name"]}),
-        ("values without a kind", {**state, "values": ["Ada"]}),
-        ("values that are no names", {**state, "values": [3]}),
-        ("a number that is none", {**state, "values": ["number:1e"]}),
-        ("a level out of range", {**state, "level": 7}),
-        ("a scale of other words", {**state, "numbers": {"from": 1}}),
-        ("a scale that is none", {**state, "numbers": [1, 2]}),
+        ("another structure", {**state, "structure": "Graph"}),
+        ("another format", {**VERSION_0_1, "format": "other"}),
+        ("another version", {**VERSION_0_1, "version": 2}),
+        ("no values", {**state, "vocabulary": {}}),
+        ("paths of another kind", {**state, "seen": [[["a", 1.5], [0]]]}),
+        ("negative indices", {**state, "seen": [[["a", -1], [0]]]}),
+        ("a huge list", {**state, "seen": [[["a", 10**12], [0]]]}),
+        ("a path that is a string", {**state, "seen": [["name", [0]]]}),
+        ("an element inside of a path", {**state, "seen": [[["a", None, "b"], [0]]]}),
+        ("values that are not in the vocabulary", {**state, "seen": [[["a"], [99]]]}),
+        ("no values at a path", {**state, "seen": [[["a"], []]]}),
+        ("values without a kind", values(["Ada"])),
+        ("values that are no names", values([3])),
+        ("a number that is none", values(["number:1e"])),
+        ("a level out of range", settings(level=7)),
+        ("a scale of other words", settings(numbers=[[None, {"from": 1}]])),
+        ("a scale that is none", settings(numbers=[[None, [1, 2]]])),
+        ("a pattern that is none", settings(numbers=[[[1.5], {"low": 0, "high": 1, "bandwidth": 1}]])),
+        ("another kind of lists", settings(lists=[[None, "bags"]])),
     ]
 
 
 @pytest.mark.parametrize(("what", "state"), broken_states(), ids=lambda part: part if isinstance(part, str) else "")
 def test_damaged_states_are_refused(what: str, state: Any) -> None:
-    with pytest.raises(ValueError, match=re.escape("Record.from_state: not the state of a record of this version")):
+    with pytest.raises(ValueError, match=re.escape("Record.from_state: not the state of a Record of this version")):
         Record.from_state(SPACE, state)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_state_of_version_0_1_reads_its_records(m: int) -> None:
+    space = Space.from_total(2700, m, seed=1, dtype=torch.complex128)
+    key = dict(zip("nbcat0", space.vectors([f"key:{n}" for n in ("name", "born", "city", "age", "tags")] + ["place:0"],
+                                           namespace="record key"), strict=True))  # fmt: skip
+    ada, london, poet = space.vectors(VERSION_0_1["values"], namespace="record value")
+    age = FractionalPower(space, 1, bandwidth=2, name="record number")([36.5])
+    h = key["n"] @ ada + key["b"] @ (key["c"] @ london + key["a"] @ age) + key["t"] @ key["0"] @ poet
+
+    codec = Record.from_state(space, VERSION_0_1)
+
+    assert codec.level == 0.95
+    reading = codec.decode(h)
+    assert reading.value == {
+        "name": "Ada",
+        "born": {"city": "London", "age": pytest.approx(36.5, abs=0.2)},
+        "tags": ["poet"],
+    }
+    codec.encode({"name": "Grace"})
+    assert found(codec.query(h, "name")).label == "Ada"  # which values were at a path is not known: all count
+    assert Record.from_state(space, codec.state()).decode(h).value == reading.value

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 import ghrr
-from ghrr import Space, encoding
+from ghrr import Space, encoding, ops
+from ghrr.memory.match import Match
 from ghrr.structures import Chain, Sequence
 from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, wrong
 
@@ -20,7 +23,7 @@ WORDS = ["to", "be", "or", "not", "maybe"]
 # ------------------------------------------------------------------------------------------------------- by position
 
 
-def test_elements_are_found_by_place() -> None:
+def test_elements_are_found_by_index() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
     for place, word in enumerate(WORDS):
@@ -28,10 +31,10 @@ def test_elements_are_found_by_place() -> None:
         assert match.label == word
         assert match.confident
         assert abs(match.score - 1) < 5 * noise(5)
-        assert model.place(h, word).label == place
+        assert model.index(h, word).label == place
     assert model.item(h, 5).unknown
     assert model.item(h, 100).unknown
-    assert model.place(h, "question").unknown
+    assert model.index(h, "question").unknown
     assert [match.label for match in model.decode(h)] == WORDS
 
 
@@ -44,7 +47,7 @@ def test_slices_and_what_follows() -> None:
     assert model.next(h, "maybe").unknown
     assert [match.label for match in model.read(model.cut(h, 2), 0, 3)] == WORDS[2:]
     twice = model.encode(["a", "b", "a", "c"])
-    with pytest.raises(KeyError, match=re.escape("Sequence.next: the place of 'a' is not certain")):
+    with pytest.raises(KeyError, match=re.escape("Sequence.next: the index of 'a' is not certain")):
         model.next(twice, "a")
 
 
@@ -59,7 +62,7 @@ def test_a_place_is_read_from_the_left() -> None:
     for space in (SPACE, COMMUTING):
         model = Sequence(space)
         h = model.encode(WORDS)
-        key, value = model.encoder.positions(3), model.names.encode(["not"])[0]
+        key, value = model.encoder.keys(3), model.names.encode(["not"])[0]
         assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(5, space)
         other = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), value))
         assert other > 0.9 if space.m == 1 else other < 0.6
@@ -82,16 +85,139 @@ def test_lists_of_unequal_length() -> None:
     assert Sequence(SPACE).decode(SPACE.empty()) == []
 
 
-def test_few_terms_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, whole = Sequence(SPACE), Sequence(SPACE)
-    many = [WORDS, ["a", "b"], [], ["b"]]
-    want = whole.encode(many)
+def test_few_answers_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Sequence(SPACE)
+    h = model.encode(WORDS)
     monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 3 * SPACE.total_dim)
-    sizes = count_calls(monkeypatch, "ghrr.structures.sequence.bind", "ghrr.encoding.sequences.unbind")
-    rows = model.encode(many)
-    assert close(rows, want)
-    assert [match.label for match in model.read(rows[0], 0, 5)] == WORDS
-    assert sizes == [3, 3, 2, 3, 2]
+    sizes = count_calls(monkeypatch, "ghrr.structures.sequence.unbind")
+    assert [match.label for match in model.read(h, 0, 5)] == WORDS
+    assert sizes == [3, 2]
+    assert model.index(h, "maybe").label == 4
+
+
+def test_no_bound_element_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("elements were bound one by one")
+
+    model = Sequence(SPACE)
+    h = model.encode(WORDS * 10)
+    for operation in ("bind", "power"):
+        monkeypatch.setattr(ops, operation, fail)
+    assert torch.equal(model.encode(WORDS * 10), h)
+
+
+# ------------------------------------------------------------------------------------------------------------ changes
+
+
+@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
+def test_append_pop_and_replace(space: Space) -> None:
+    model = Sequence(space)
+    h = space.empty()
+    for word in WORDS:
+        h = model.append(h, word)
+    assert close(h, model.encode(WORDS))
+    h = model.replace(h, 1, "two")
+    assert close(h, model.encode([WORDS[0], "two", *WORDS[2:]]))
+    last, h = model.pop(h)
+    assert last.label == WORDS[-1]
+    assert close(h, model.encode([WORDS[0], "two", *WORDS[2:-1]]))
+    single = model.append(space.empty(), "a", at=7)
+    assert model.index(single, "a").label == 7
+    assert close(model.replace(single, 7, "b", old="a"), model.append(space.empty(), "b", at=7))
+
+
+def test_changes_that_are_not_certain_raise() -> None:
+    model = Sequence(Space.from_total(60, 2, seed=3))
+    items = [f"n{n}" for n in range(40)]
+    h = model.encode(items)
+    names = list(model.names.names)
+    with pytest.raises(ValueError, match=r"Sequence\.append: the length is not certain"):
+        model.append(h, "n1")
+    with pytest.raises(ValueError, match=r"Sequence\.pop: the length is not certain"):
+        model.pop(h)
+    with pytest.raises(ValueError, match=r"Sequence\.replace: the element at index 3 is not certain"):
+        model.replace(h, 3, "n1")
+    assert model.names.names == names
+    torch.testing.assert_close(model.append(h, "n1", at=40), model.encode([*items, "n1"]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        model.replace(h, 3, "n1", old="n3"), model.encode([*items[:3], "n1", *items[4:]]), atol=1e-4, rtol=0
+    )
+
+
+def test_nothing_can_be_taken_from_where_nothing_is() -> None:
+    model = Sequence(SPACE)
+    h = model.encode(WORDS)
+    with pytest.raises(IndexError, match=r"Sequence\.pop: the sequence is empty"):
+        model.pop(SPACE.empty())
+    with pytest.raises(IndexError, match=r"Sequence\.replace: there is nothing at index 9"):
+        model.replace(h, 9, "to")
+
+
+def test_a_failed_encoding_is_not_remembered() -> None:
+    model = Sequence(SPACE)
+    with pytest.raises(TypeError):
+        model.encode(wrong(["a"] * 9 + [3]))
+    assert model.longest == 0
+    model.encode(["a"])
+    with pytest.raises(ValueError, match="at must be a whole number"):
+        model.append(SPACE.empty(), "a", at=-1)
+    assert model.longest == 1
+
+
+@pytest.mark.parametrize("kind", [Sequence, Chain])
+@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
+def test_a_file_keeps_names_and_sequences(kind: type[Chain | Sequence], space: Space, tmp_path: Path) -> None:
+    model = kind(space)
+    own = space.random(generator=space.generator("own"))
+    items: list[str | torch.Tensor] = [*WORDS, own]
+    model.save(tmp_path / "words.safetensors", {"h": model.encode(items)})
+    loaded, vectors = kind.load(tmp_path / "words.safetensors")
+    label = model.names.resolve("test", own)
+    assert [match.label for match in loaded.decode(vectors["h"])] == [*WORDS, label]
+    assert loaded.state() == model.state()
+    assert torch.equal(loaded.encode(items), vectors["h"])
+
+
+@pytest.mark.parametrize("kind", [Sequence, Chain])
+def test_reading_without_a_vocabulary_raises(kind: type[Chain | Sequence]) -> None:
+    h, model = kind(SPACE).encode(WORDS), kind(SPACE)
+    assert model.decode(SPACE.empty()) == []
+    for read in (model.decode, lambda x: model.item(x, 0)):
+        with pytest.raises(ValueError, match="vocabulary is empty"):
+            read(h)
+
+
+def test_a_sequence_is_read_where_only_its_names_are_known() -> None:
+    h, reader = Sequence(SPACE).encode(WORDS), Sequence(SPACE)
+    reader.names.indices(WORDS)
+    assert [match.label for match in reader.decode(h)] == WORDS
+    assert reader.index(h, "not").label == 3
+
+
+def read_all(model: Sequence | Chain, items: list[str]) -> list[Match]:
+    h = model.encode(items)
+    if isinstance(model, Sequence):
+        return model.read(h, 0, len(items))
+    return [model.next(h, items[:place]) for place in range(len(items))]
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("kind", [Sequence, Chain])
+def test_the_suggested_space_is_large_enough_and_not_much_larger(kind: type[Chain | Sequence], m: int) -> None:
+    names, space = [f"n{n}" for n in range(50)], kind.suggest(20, names=50, m=m, error=0.05)
+
+    def rate(dim: int) -> float:
+        right = 0
+        for seed in range(20):
+            model, items = kind(Space(dim, m, seed=seed)), random.Random(seed).choices(names, k=20)
+            model.names.indices(names)
+            matches = read_all(model, items)
+            right += sum(match.confident and match.guess == item for match, item in zip(matches, items, strict=True))
+        return right / 400
+
+    error = 4 * math.sqrt(0.05 * 0.95 / 400)
+    assert rate(space.dim) > 0.95 - error
+    assert rate(round(0.6 * space.dim)) < 0.95 - error
 
 
 def test_bad_sequences() -> None:
@@ -100,15 +226,15 @@ def test_bad_sequences() -> None:
     for bad in ("text", 3):
         with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a list of names, got")):
             model.encode(wrong(bad))
-    with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a string that is not empty, got")):
+    with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a string that is not empty")):
         model.encode(["a", ""])
-    with pytest.raises(ValueError, match="place must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="index must be a whole number of at least 0"):
         model.item(h, -1)
     with pytest.raises(ValueError, match="stop must be a whole number of at least 3"):
         model.read(h, 3, 2)
     with pytest.raises(ValueError, match="needs one hypervector"):
         model.decode(torch.stack([h, h]))
-    with pytest.raises(ValueError, match="nothing is known yet"):
+    with pytest.raises(ValueError, match="vocabulary is empty"):
         Sequence(SPACE).item(h, 0)
 
 
@@ -127,23 +253,42 @@ def test_a_chain_is_read_from_the_front() -> None:
     assert model.next(h, WORDS).unknown
     assert model.next(h, ["be"]).unknown
     assert len(model.decode(h, most=2)) == 2
-    with pytest.raises(
-        IndexError, match=re.escape("Chain.item: nothing is certain at place 5; the chain was read up to 5")
-    ):
+    with pytest.raises(IndexError, match=re.escape("Chain.item: nothing is certain at index 5")):
         model.item(h, 5)
 
 
 def test_a_swapped_beginning_misses() -> None:
-    model, control = Chain(SPACE), Chain(COMMUTING)
-    h, c = model.encode(WORDS), control.encode(WORDS)
+    model = Chain(SPACE)
+    h = model.encode(WORDS)
     assert model.next(h, ["to", "be"]).label == "or"
     swapped = model.next(h, ["be", "to"])
     assert swapped.unknown
     assert swapped.score < 1 / 9 + 5 * noise(5)
-    word = control.names.encode(["or"])[0]  # m = 1: the product of a beginning has lost its order
-    assert ghrr.similarity(ghrr.unbind(c, control.beginning(["be", "to"]), side="left"), word) > 0.9
-    assert control.next(c, ["to", "be"]).label == "or"
-    assert control.next(c, ["be", "to"]).unknown  # but the chain begins with "to", not with "be"
+
+
+def test_for_commuting_binding_elements_are_shifted() -> None:
+    model, control = Chain(COMMUTING), Chain(COMMUTING, permute=False)
+    h, c = model.encode(WORDS), control.encode(WORDS)
+    assert model.next(h, ["to", "be"]).confident
+    swapped = model.next(h, ["be", "to"])
+    assert swapped.unknown
+    assert abs(swapped.score) < 5 * noise(5, COMMUTING)
+    assert control.next(c, ["be", "to"]).score > 0.9  # the control: the product of a beginning has lost its order
+    assert not control.next(c, ["be", "to"]).confident
+    assert not control.next(c, ["to", "be"]).confident
+    assert [match.label for match in control.decode(c)] == WORDS  # from the front elements are found one by one
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_a_shifted_chain_is_the_sum_of_its_beginnings(m: int) -> None:
+    space = Space(20, m, dtype=torch.complex128)
+    model = Chain(space, permute=True)
+    a, b, c = space.vectors(["a", "b", "c"], namespace="chain element")
+    b1, c2 = ghrr.shift(b), ghrr.shift(c, 2)
+    torch.testing.assert_close(model.encode(["a", "b", "c"]), a + a @ b1 + a @ b1 @ c2)
+    torch.testing.assert_close(model.rest(model.encode(["a", "b", "c"]), ["a"]), b + b @ ghrr.shift(c))
+    with pytest.raises(ValueError, match=r"Chain\.encode: a chain of 21 elements"):
+        model.encode(["a"] * 21)
 
 
 def test_a_beginning_is_unbound_from_the_left() -> None:
@@ -191,11 +336,12 @@ def test_a_long_chain_is_read_near_capacity(m: int) -> None:
     assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
 
 
-@pytest.mark.parametrize("m", [1, 2, 3])
-def test_a_bundle_of_chains_is_never_confidently_wrong(m: int) -> None:
+@pytest.mark.parametrize(("m", "permute"), [(1, True), (1, False), (2, True), (2, False), (3, False)])
+def test_a_bundle_of_chains_is_never_confidently_wrong(m: int, permute: bool) -> None:
     confident = there = 0
     for seed in range(12):
-        model, rng = Chain(Space.from_total((800, 2000, 4800)[seed % 3], m, seed=seed)), random.Random(seed)
+        space, rng = Space.from_total((800, 2000, 4800)[seed % 3], m, seed=seed), random.Random(seed)
+        model = Chain(space, permute=permute)
         chains = [rng.choices("abc", k=6) for _ in range(2 + seed % 3)]
         h = model.encode(chains).sum(dim=0)
         follows: dict[tuple[str, ...], set[str]] = {}
@@ -207,7 +353,10 @@ def test_a_bundle_of_chains_is_never_confidently_wrong(m: int) -> None:
             match = model.next(h, beginning)
             assert not match.confident or match.guess in follows.get(beginning, set())
             confident, there = confident + match.confident, there + (beginning in follows)
-    assert confident == 0 if m == 1 else confident > 0.8 * there
+    if m == 1 and not permute:  # only a beginning of one element over and over has no other order
+        assert confident < 0.05 * there
+    else:
+        assert confident > 0.8 * there
 
 
 def test_a_long_beginning_in_a_bundle_is_not_certain() -> None:
@@ -224,7 +373,7 @@ def test_bad_chains() -> None:
     model = Chain(SPACE)
     with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a list of names, got str 'text'")):
         model.encode("text")
-    with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a string that is not empty, got int 2")):
+    with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a string that is not empty")):
         model.encode(wrong(["a", 2]))
     with pytest.raises(ValueError, match="does not fit Space"):
         model.decode(Space(4, 2).empty())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -77,19 +80,63 @@ def test_an_empty_stack_cannot_be_popped() -> None:
     model = Stack(SPACE)
     _, h = model.pop(model.encode(["a"]))
     assert model.peek(h).unknown
-    with pytest.raises(
-        IndexError, match=re.escape("Stack.pop: the stack is empty, or its top is none of the 1 known names")
-    ):
-        model.pop(h)
+    for empty in (h, h + 0.01 * SPACE.random(generator=SPACE.generator("noise"))):
+        with pytest.raises(IndexError, match=r"Stack\.pop: .* empty"):
+            model.pop(empty)
+
+
+def test_reading_without_a_vocabulary_raises() -> None:
+    h = Stack(SPACE).encode(NAMES)
+    model = Stack(SPACE)
+    assert model.decode(SPACE.empty()) == []
+    for read in (model.peek, model.pop, model.decode):
+        with pytest.raises(ValueError, match="vocabulary is empty"):
+            read(h)
+
+
+def test_a_file_keeps_names_and_stack(tmp_path: Path) -> None:
+    model = Stack(SPACE, level=0.95)
+    model.save(tmp_path / "stack.safetensors", model.encode(NAMES))
+    loaded, h = Stack.load(tmp_path / "stack.safetensors")
+    assert [match.label for match in loaded.decode(h)] == NAMES[::-1]
+    assert loaded.level == 0.95
+
+
+def test_given_hypervectors_are_elements() -> None:
+    model = Stack(SPACE)
+    own = SPACE.random(generator=SPACE.generator("own"))
+    h = model.push(model.encode(["a", own]), "b")
+    _, h = model.pop(h)
+    assert model.peek(h).label == model.names.resolve("test", own)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None:
+    names, space = [f"n{n}" for n in range(50)], Stack.suggest(20, names=50, m=m, error=0.05)
+
+    def rate(dim: int) -> float:
+        right = 0
+        for seed in range(20):
+            model, rng = Stack(Space(dim, m, seed=seed)), random.Random(seed)
+            model.names.indices(names)
+            for _ in range(20):
+                items = rng.choices(names, k=20)
+                top = model.peek(model.encode(items))
+                right += top.confident and top.guess == items[-1]
+        return right / 400
+
+    error = 4 * math.sqrt(0.05 * 0.95 / 400)
+    assert rate(space.dim) > 0.95 - error
+    assert rate(round(0.6 * space.dim)) < 0.95 - error
 
 
 def test_bad_stacks() -> None:
     model = Stack(SPACE)
-    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a string that is not empty, got int 3")):
+    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a string that is not empty")):
         model.push(SPACE.empty(), wrong(3))
     with pytest.raises(TypeError, match=re.escape("Stack.encode: needs a list of strings, got str 'text'")):
         model.encode("text")
     with pytest.raises(ValueError, match="needs one hypervector"):
         model.push(SPACE.empty(2), "a")
-    with pytest.raises(ValueError, match="nothing is known yet"):
+    with pytest.raises(ValueError, match="vocabulary is empty"):
         model.peek(SPACE.empty())

@@ -28,22 +28,64 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
+def base_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The m of each call of a loop that makes base hypervectors."""
+    seen: list[int] = []
+    loop = sampling._base_kernel
+    monkeypatch.setattr(sampling, "_base_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
+    return seen
+
+
+@pytest.fixture
 def all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
 
 
+@pytest.mark.parametrize("phases", ["uniform", 4])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_both_ways_give_the_same_hypervectors(dtype: torch.dtype, calls: list[int]) -> None:
-    space = Space(100, 3, dtype=dtype)
-    count = sampling._MANY_NUMBERS // space.total_dim + 1
-    got = space.random(count, generator=generator())
-    assert calls == [3]
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_both_ways_give_the_same_hypervectors(
+    m: int, dtype: torch.dtype, phases: str | int, base_calls: list[int]
+) -> None:
+    space = Space(700, m, dtype=dtype, phases=phases)
+    names = [f"name {i}" for i in range(8)]
+    got = space.random(2, 4, generator=generator()), space.vectors(names)
+    assert base_calls == [m, m]
     with ops.backend("torch"):
-        want = space.random(count, generator=generator())
-    assert calls == [3]
+        want = space.random(2, 4, generator=generator()), space.vectors(names)
+    assert base_calls == [m, m]
     tolerance = 2 * torch.finfo(dtype).eps if dtype == torch.complex64 else 1e-11
     torch.testing.assert_close(got, want, rtol=0, atol=tolerance)
-    assert not torch.allclose(got, space.random(count, generator=generator(1)))  # the control: other numbers
+    assert not torch.allclose(got[0], space.random(2, 4, generator=generator(1)))  # the control: other numbers
+
+
+def test_threads_share_out_base_hypervectors(base_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space(500, 2)
+    want = space.random(20, generator=generator())
+    monkeypatch.setattr(sampling, "_SHARED", 1)
+    assert torch.equal(space.random(20, generator=generator()), want)
+    assert base_calls == [2, 2]
+
+
+def test_a_lost_column_of_base_hypervectors_goes_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space(500, 3)
+    with ops.backend("torch"):
+        want = space.random(4, generator=generator())
+    monkeypatch.setattr(sampling, "_base_kernel", lambda m: (lambda *_: 1, 64))
+    assert torch.equal(space.random(4, generator=generator()), want)
+
+
+def test_broken_base_loop_falls_back_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_failed", {})
+
+    def broken(m: int) -> NoReturn:
+        raise OSError("no compiler")
+
+    monkeypatch.setattr(sampling, "_base_kernel", broken)
+    with pytest.warns(RuntimeWarning, match="OSError: no compiler") as caught:
+        first = Space(1000, 3).random(3, generator=generator())
+    assert len(caught) == 1
+    assert check_unitary(first)
 
 
 def test_few_numbers_large_matrices_and_other_backends_are_left_to_torch(calls: list[int]) -> None:
@@ -117,7 +159,7 @@ def test_a_loop_that_fails_is_replaced_with_one_warning(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(numba_sampling, "haar_kernel", broken)
     u = draw_uniform(generator(), 10, 3, 3, 2)
-    with pytest.warns(RuntimeWarning, match="without numba, which failed with OSError: no compiler") as caught:
+    with pytest.warns(RuntimeWarning, match="numba backend failed") as caught:
         first = haar_from_uniform(u)
     assert len(caught) == 1
     with warnings.catch_warnings():
@@ -136,22 +178,22 @@ SAMPLE = "import sys, torch, ghrr; x = ghrr.Space(1000, 3).random({count}, gener
 
 
 def test_numba_is_imported_for_many_numbers_only() -> None:
-    seen = [run(SAMPLE.format(count=count) + "print('numba' in sys.modules)") for count in (10, 20)]
-    assert seen == ["False", "True"]
+    few = SAMPLE.replace("1000", "100").format(count=1) + "print('numba' in sys.modules)"
+    many = SAMPLE.format(count=1) + "print('numba' in sys.modules)"
+    assert [run(few), run(many)] == ["False", "True"]
 
 
 def test_without_numba_torch_does_it() -> None:
     assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.check_unitary(x))") == "True"
 
 
-def test_another_default_device_changes_nothing(calls: list[int]) -> None:
-    space = Space(100, 3)
-    count = sampling._MANY_NUMBERS // space.total_dim + 1
+def test_another_default_device_changes_nothing(base_calls: list[int]) -> None:
+    space, count = Space(1000, 3), 2
     want = space.random(count, generator=generator())
     with warnings.catch_warnings(), torch.device("meta"):
         warnings.simplefilter("error")
         got = space.random(count, generator=generator())
-    assert calls == [3, 3]
+    assert base_calls == [3, 3]
     assert torch.equal(got, want)
 
 

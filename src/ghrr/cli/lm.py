@@ -15,7 +15,8 @@ from rich import box
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import console, fail, foreign, need, say
+from ghrr.cli.shared import ERRORS, console, fail, foreign, need, say
+from ghrr.files import parse_json
 
 if TYPE_CHECKING:
     from ghrr import lm
@@ -103,7 +104,7 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     except KeyboardInterrupt:
         say("Stopped. The same command with --resume goes on from the last checkpoint in ", foreign(out), ".")
         raise typer.Exit(130) from None
-    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
+    except ERRORS as error:
         fail(error)
     _show_results([{"run": str(out), **result}], ("run", "params", "valid_ppl", "test_ppl", "tokens_per_s"))
     if planned.warmup >= result["steps"]:
@@ -125,17 +126,22 @@ def lm_eval(  # noqa: PLR0917
 ) -> None:
     """Perplexity per token and per word, every token scored once."""
     from ghrr import lm
+    from ghrr.lm.run_folder import read_description
 
     try:
         model, tokens = lm.load_run(run, device=device or "cpu")
-        name = dataset or json.loads((run / "run.json").read_text(encoding="utf-8"))["corpus"].removesuffix(
-            "-small"
-        ).removesuffix("-bpe")
+        trained = read_description(run)
+        name = dataset or trained["corpus"].removesuffix("-small").removesuffix("-bpe")
         text = lm.encode_corpus(lm.load_corpus(name, data), tokens)
+        if dataset is None and text.fingerprint != trained["text"]:
+            raise ValueError(
+                f"the run was trained on another text that is also called {name!r}, expected sha256 {trained['text']}, "
+                f"got {text.fingerprint}; name the corpus: ghrr lm eval {run} CORPUS"
+            )
         if split not in text.words:
             raise ValueError(f"--split must be one of {', '.join(text.words)}, got {split!r}")
         score = lm.evaluate(model, getattr(text, split), words=text.words[split], stride=stride)
-    except (OSError, ValueError, ImportError) as error:
+    except ERRORS as error:
         fail(error)
     found = {"corpus": name, "split": split, "tokens": score.tokens, "words": score.words}
     found |= {"perplexity": score.perplexity, "word_perplexity": score.word_perplexity}
@@ -165,7 +171,7 @@ def lm_generate(  # noqa: PLR0917
             raise ValueError("the prompt has no tokens")
         generator = torch.Generator().manual_seed(seed)
         found = lm.generate(model, ids, count, temperature=temperature, top_k=top_k, generator=generator)
-    except (OSError, ValueError, ImportError) as error:
+    except ERRORS as error:
         fail(error)
     say(foreign(tokens.decode(found[0].cpu().numpy()).strip("\n"), lines=True))
 
@@ -200,7 +206,7 @@ def lm_compare(  # noqa: PLR0917
     except KeyboardInterrupt:
         say("Stopped. The same command goes on with what is in ", foreign(out), ".")
         raise typer.Exit(130) from None
-    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
+    except ERRORS as error:
         fail(error)
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
     _show_results(sorted(lm.average(results), key=lambda row: row["test_ppl"]), shown)
@@ -220,7 +226,7 @@ def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, An
         if not equals or name not in known:
             raise ValueError(f"--set {pair}: give NAME=VALUE with a name among {', '.join(known)}")
         try:
-            values[name] = json.loads(value)
+            values[name] = parse_json(value, "--set")
         except ValueError:
             values[name] = value
     for name, value in values.items():

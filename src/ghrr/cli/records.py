@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,20 +20,22 @@ from rich.table import Table
 from rich.text import Text
 
 import ghrr
-from ghrr.cli.shared import console, fail, foreign, say
+from ghrr.cli.shared import ERRORS, console, fail, foreign, say, warn
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ghrr import Match
     from ghrr.structures import Reading, Record
-    from ghrr.structures.layout import Layout
+    from ghrr.structures.layout import Layout, Part
 
 RecordFile = Annotated[Path, typer.Argument(help="What `ghrr encode` wrote.")]
 OfRecord = Annotated[str | None, typer.Option("--record", help="Only the record with this label.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts: one JSON object per record and line.")]
 _LINES = {".jsonl", ".ndjson"}
 _BLOCK = 1000  # records at a time
+_MOST_TOTAL_DIM = 1 << 15  # complex numbers per vector that are chosen without --dim: 256 KiB in complex64
+_BASE_BYTES = 1 << 29  # memory of the command besides its vectors
 
 
 def encode(  # noqa: PLR0917 (typer reads options from a signature)
@@ -57,8 +62,11 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
         fail(f"there is no folder {out.parent} to write {out.name} to")
     try:
         scale = _scale(numbers)
-        slots = dim if dim is not None else _enough(source, m)
-        codec = Record(ghrr.Space(dim=slots, m=m, seed=seed), numbers=scale)
+        load = _survey(source)
+        space = ghrr.Space(dim=dim if dim is not None else _enough(load, m), m=m, seed=seed)
+        _check_memory(load, space, source)
+        _warn_of_load(load, space, source)
+        codec = Record(space, numbers=scale)
         memory = ghrr.ItemMemory(codec.space)
         with _progress(source) as progress:
             task = progress.add_task("encoding", total=source.stat().st_size)
@@ -68,7 +76,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
         if not len(memory):
             raise ValueError(f"{source} holds no record")
         memory.save(out, about=codec.state())
-    except (OSError, ValueError, TypeError) as error:
+    except ERRORS as error:
         fail(error)
     say(f"{_count(len(memory))} of {codec.space} in ", foreign(out))
 
@@ -94,7 +102,7 @@ def query(
                 )
             else:
                 table.add_row(foreign(name), foreign(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
-    except (OSError, ValueError, TypeError) as error:
+    except ERRORS as error:
         fail(error)
     if not as_json:
         console.print(table)
@@ -111,7 +119,7 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
                     print(json.dumps({"record": name, **_as_json(reading)}, allow_nan=False))
                 else:
                     _show_reading(name, reading)
-    except (OSError, ValueError, TypeError) as error:
+    except ERRORS as error:
         fail(error)
 
 
@@ -139,15 +147,19 @@ def _records(memory: ghrr.ItemMemory, label: str | None) -> Iterator[tuple[list[
 
 
 def _answers(
-    memory: ghrr.ItemMemory, codec: Record, path: tuple[str | int, ...], label: str | None
+    memory: ghrr.ItemMemory, codec: Record, path: tuple[Part, ...], label: str | None
 ) -> Iterator[tuple[str, Match | Reading]]:
     """What is at a path of each record: a leaf, read for many at once, or where there is none what is below."""
+    node = codec.layout.node(path)
     for names, vectors in _records(memory, label):
-        for name, vector, [match] in zip(names, vectors, codec.query_many(vectors, [path]), strict=True):
-            yield name, codec.query(vector, *path) if match.unknown else match
+        if node is None or codec.layout.is_leaf(node):
+            for name, vector, [match] in zip(names, vectors, codec.query_many(vectors, [path]), strict=True):
+                yield name, codec.query(vector, *path) if match.unknown and node is not None else match
+        else:
+            yield from ((name, codec.query(vector, *path)) for name, vector in zip(names, vectors, strict=True))
 
 
-def _path(text: str, layout: Layout) -> tuple[str | int, ...]:
+def _path(text: str, layout: Layout) -> tuple[Part, ...]:
     """Parts between dots, whole numbers as places; or a JSON list, where a key may hold dots or be a number.
 
     What is written like a path that is known is that path, so all that ``decode`` shows can be asked.
@@ -160,7 +172,8 @@ def _path(text: str, layout: Layout) -> tuple[str | int, ...]:
         if not isinstance(parts, list) or not all(isinstance(part, (str, int)) for part in parts):
             raise ValueError(f"the path {text} must be a list of keys and places")
         return tuple(parts)
-    known = [path for node in range(1, len(layout.children)) if _written(path := layout.path(node)) == text]
+    paths = [path for node in range(1, len(layout)) if None not in (path := layout.path(node))]
+    known = [path for path in paths if _written(path) == text]
     if len(known) > 1:
         raise ValueError(f"the path {text} may mean {' or '.join(json.dumps(path) for path in known)}; write it so")
     if known:
@@ -169,7 +182,7 @@ def _path(text: str, layout: Layout) -> tuple[str | int, ...]:
     return tuple(int(part) if part.isdecimal() else part for part in plain.split(".")) if text else ()
 
 
-def _written(path: tuple[str | int, ...]) -> str:
+def _written(path: tuple[Part, ...]) -> str:
     return ".".join(map(str, path))
 
 
@@ -265,23 +278,82 @@ def _label(document: Any, key: str | None, source: Path, number: int) -> str:
     return str(document[key])
 
 
-def _enough(source: Path, m: int) -> int:
-    """Slots so that the largest record is read with certainty: eight times what suffices for 99 % right answers."""
-    leaves = 1
-    values: set[str] = set()
+@dataclass
+class _Load:
+    """What a file holds: sizes that decide about space and memory."""
+
+    records: int = 0
+    leaves: int = 1  # in the largest record
+    objects: int = 0  # in the array that is the whole document, if it is one of objects
+    values: set[str] = field(default_factory=set)
+    keys: set[str | int] = field(default_factory=set)
+
+
+def _survey(source: Path) -> _Load:
+    load = _Load()
     for _, documents, _ in _blocks(source, None):
+        load.records += len(documents)
         for document in documents:
-            found = list(_leaves(document))
-            leaves = max(leaves, len(found))
-            values.update(map(json.dumps, found))
-    return 8 * ghrr.Space.suggest(leaves, m=m, candidates=max(2, len(values))).dim
+            found = list(_leaves(document, load.keys))
+            load.leaves = max(load.leaves, len(found))
+            load.values.update(map(json.dumps, found))
+            if isinstance(document, list) and all(isinstance(item, dict) for item in document):
+                load.objects = max(load.objects, len(document))
+    return load
 
 
-def _leaves(document: Any) -> Iterator[Any]:
+def _enough(load: _Load, m: int) -> int:
+    """Slots so that the largest record is read with certainty: four times what suffices for 99 % right answers."""
+    needed = 4 * ghrr.Space.suggest(load.leaves, m=m, candidates=max(2, len(load.values))).dim
+    return max(1, min(needed, _MOST_TOTAL_DIM // m**2))
+
+
+def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
+    most = space.capacity(candidates=max(2, len(load.values)))
+    if load.objects > 1 and source.suffix.lower() not in _LINES:
+        warn(f"{source} is one array of {load.objects} objects and becomes one record; {_split(source)}")
+    if load.leaves > most:
+        advice = "split it" if load.objects > 1 else f"use a larger --dim than {space.dim}, or smaller records"
+        warn(
+            f"a record of {load.leaves:,} leaves is above the capacity of {space}, which is {most:,}: many answers "
+            f"will not be confident; {advice}"
+        )
+
+
+def _check_memory(load: _Load, space: ghrr.Space, source: Path) -> None:
+    """Refuse what does not fit in memory, before it starts."""
+    vectors = 2 * (len(load.values) + len(load.keys)) + load.records
+    needed = _BASE_BYTES + vectors * space.total_dim * space.dtype.itemsize
+    limit = _memory_limit()
+    if needed > limit:
+        advice = _split(source) if load.objects > 1 else "use a smaller --dim, or fewer records at a time"
+        raise ValueError(
+            f"{source}: {len(load.values):,} values, {len(load.keys):,} keys and {_count(load.records)} in {space} "
+            f"need about {needed / 2**30:.1f} GiB of memory, expected at most {limit / 2**30:.1f} GiB; {advice}"
+        )
+
+
+def _memory_limit() -> int:
+    """Bytes that may be used: three quarters of the memory, 4 GiB if its size is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30
+
+
+def _split(source: Path) -> str:
+    lines = source.with_suffix(".jsonl")
+    command = f"jq -c '.[]' {shlex.quote(str(source))} > {shlex.quote(str(lines))}"
+    return f"one record per line (JSON lines) gives each its own vector: {command}"
+
+
+def _leaves(document: Any, keys: set[str | int]) -> Iterator[Any]:
+    """Yield the leaves of a document, and add its keys and list indices to ``keys``."""
     stack = [document]
     while stack:
         at = stack.pop()
         if isinstance(at, (dict, list)) and at:
+            keys.update(at if isinstance(at, dict) else range(len(at)))
             stack.extend(at.values() if isinstance(at, dict) else at)
         else:
             yield at

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ghrr._extras import install_hint
+from ghrr._checks import install_hint
 
 console = Console()
 
@@ -25,6 +25,9 @@ EXTRAS = {
     "index": ("faiss", "pymilvus"),
     "web": ("gradio",),
 }
+
+# What the library raises for wrong input, and torch where a device fails or memory does not suffice.
+ERRORS = (OSError, ValueError, TypeError, ImportError, RuntimeError, MemoryError, OverflowError)
 
 # Control characters (C0, DEL, C1), direction controls, and surrogates, which stand for bytes that are not UTF-8.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -67,9 +70,17 @@ def say(*parts: str | Text) -> None:
 
 def fail(message: object) -> NoReturn:
     """Print an error message on standard error and leave with status 2."""
+    if isinstance(message, MemoryError) or "can't allocate memory" in str(message):
+        message = f"there is not enough memory for these sizes ({message!r:.200}); choose smaller ones"
     text = Text.assemble(("Error:", "bold red"), " ", foreign(message, lines=True))
     Console(stderr=True).print(text, soft_wrap=True)
     raise typer.Exit(2)
+
+
+def warn(message: object) -> None:
+    """Print a warning on standard error."""
+    text = Text.assemble(("Warning:", "bold yellow"), " ", foreign(message, lines=True))
+    Console(stderr=True).print(text, soft_wrap=True)
 
 
 def need(extra: str) -> None:

@@ -17,7 +17,10 @@ _CHUNK_NUMBERS = 1 << 22
 
 
 class Decoded(NamedTuple):
-    """A decoded number: ``value`` and its standard error ``std``, ``(*, n)``, and the similarity ``score``, ``(*)``."""
+    """A decoded number: ``value`` and its standard error ``std``, ``(*, n)``, and the similarity ``score``, ``(*)``.
+
+    Value and std are in double precision: near 1.7e9 neighbours in single precision are 128 apart.
+    """
 
     value: Tensor
     std: Tensor
@@ -49,16 +52,18 @@ def decode_peak(
     m
         Size of the slots.
     box
-        Its two corners, each ``(n,)``.
+        Its two corners, each ``(n,)``, in double precision. The search runs over the distance from the lower one.
     slack
         How far the climb from the best point of the grid may leave the box.
     """
+    origin = box[0]
+    z = z * torch.exp(-1j * (frequencies.double() @ origin)).to(z.dtype)  # so that x = 0 is the lower corner
+    box = torch.zeros_like(frequencies[0]), (box[1] - origin).to(frequencies.dtype)
     pairs = torch.cat([z.real, z.imag], dim=-1)  # s(x) = pairs · (cos, sin) / (mD)
     x, spacing = _best_of_grid(pairs, frequencies, typical, box)
     low, high = box[0] - slack, box[1] + slack
     if (frequencies.square().mean(dim=0).sqrt() > 4 * typical).any():  # heavy tails: a rough kernel
         x = _zoom(pairs, frequencies, x, spacing, box=(low, high))
-    kind = x.dtype
     # At the peak s is flat: in single precision it would hide half of the digits of x.
     pairs, frequencies, x, low, high = (t.double() for t in (pairs, frequencies, x, low, high))
     unit = 1 / typical.double()  # from here in units of each feature's bandwidth
@@ -75,7 +80,7 @@ def decode_peak(
     is_peak = torch.linalg.eigvalsh(curvature)[:, :1] > 0
     inside = (x > low) & (x < high)
     std = torch.where(is_peak & inside, std, torch.inf)
-    return Decoded((unit * x).to(kind), (unit * std).to(kind), score.to(kind))
+    return Decoded(origin + unit * x, unit * std, score.to(z.real.dtype))
 
 
 def _table(frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

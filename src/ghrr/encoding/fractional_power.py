@@ -216,7 +216,8 @@ class FractionalPower(Encoder):
 
         Shapes
         ------
-        h: ``(*batch, dim, m, m)``; value and std: ``(*batch, n_features)``; score: ``(*batch)``
+        h: ``(*batch, dim, m, m)``; value and std: ``(*batch, n_features)``, in double precision; score:
+        ``(*batch)``
 
         Examples
         --------
@@ -237,7 +238,7 @@ class FractionalPower(Encoder):
         h = self.space.check(h, "FractionalPower.decode")
         check_finite("FractionalPower.decode", "h", h)
         frequencies = self.frequencies.flatten(0, 1)
-        corners = [as_numbers("decode(h, low, high)", c, like=frequencies).to(frequencies.dtype) for c in (low, high)]
+        corners = [as_numbers("decode(h, low, high)", c, like=frequencies).double() for c in (low, high)]
         if (
             any(c.shape not in ((), (self.n_features,)) or not c.isfinite().all() for c in corners)
             or not (corners[0] < corners[1]).all()

@@ -6,10 +6,11 @@ from ghrr.lm.evaluate import Score, evaluate
 from ghrr.lm.generate import generate
 from ghrr.lm.grammar import generate_grammar_text, grammar_perplexity
 from ghrr.lm.model import Model, ModelConfig, match_parameters
+from ghrr.lm.run_folder import RunError
 from ghrr.lm.summary import average, markdown_table
 from ghrr.lm.text import Text, encode_corpus
 from ghrr.lm.tokens import BPETokens, Tokens, WordTokens, tokens_from_state
-from ghrr.lm.train import Progress, RunError, TrainConfig, load_run, train
+from ghrr.lm.train import Progress, TrainConfig, load_run, train
 
 __all__ = [
     "BPETokens",

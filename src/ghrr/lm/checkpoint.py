@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ghrr.files import atomic_write
+from ghrr.files import check_fields, parse_json, read_tensors, write_tensors
+from ghrr.lm.model import ModelConfig
 
 FORMAT = "ghrr-lm-checkpoint"
 VERSION = 1
 _MODEL, _OPTIMIZER = "model.", "optimizer."
+_FIELDS = {"step": int, "best_valid": float, "best_step": int, "seconds": float, "model": dict, "vocabulary": str}
+_STATE = {"step": False, "exp_avg": True, "exp_avg_sq": True}  # of AdamW; True: shaped as its parameter
 
 
 def save_checkpoint(
@@ -30,22 +30,23 @@ def save_checkpoint(
             tensors |= {f"{_OPTIMIZER}{i}.{key}": value.contiguous() for key, value in state.items()}
     tensors = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": VERSION, **info}, sort_keys=True)
-    with atomic_write(path) as temporary:
-        save_file(tensors, temporary, metadata={"ghrr": text, "sha256": _checksum(text, tensors)})
+    metadata = {"ghrr": text, "sha256": _checksum(text, tensors)}
+    write_tensors(path, tensors, metadata, operation="save_checkpoint", follow_links=False)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The JSON object and the tensors of a checkpoint; ``ValueError`` for a file that is damaged or of another kind."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"no checkpoint at {path}")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
-        text = metadata.get("ghrr", "{}")
-        info = json.loads(text)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a readable checkpoint: cut short, or of another kind ({error})") from error
+    """Return the JSON object and the tensors of a checkpoint.
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it is not a regular file.
+    ValueError
+        It is damaged or of another kind.
+    """
+    metadata, tensors = read_tensors(path, operation="load_checkpoint")
+    text = metadata.get("ghrr", "{}")
+    info = parse_json(text, f"load_checkpoint({str(path)!r})")
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         raise ValueError(f"{path} is a safetensors file, but not a checkpoint of ghrr.lm")
     if info.get("version") != VERSION:
@@ -54,7 +55,19 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
         )
     if metadata.get("sha256") != _checksum(text, tensors):
         raise ValueError(f"{path} was changed since it was written: its checksum does not match")
-    return info, tensors
+    return check_fields(f"load_checkpoint({str(path)!r})", info, _FIELDS), tensors
+
+
+def check_shapes(config: ModelConfig, tensors: dict[str, Tensor]) -> None:
+    """Raise ``ValueError`` unless the weights are of the size of this model, before a model of that size is made."""
+    expected = {
+        "embedding.weight": (config.vocabulary, config.width),
+        f"layers.{config.layers - 1}.grow.weight": (config.feed_forward, config.width),
+    }
+    for name, shape in expected.items():
+        found = tuple(tensors[_MODEL + name].shape) if _MODEL + name in tensors else "missing"
+        if found != shape:
+            raise ValueError(f"the checkpoint does not fit its settings: {name} is {found}, expected {shape}")
 
 
 def restore_model(model: nn.Module, tensors: dict[str, Tensor]) -> None:
@@ -73,12 +86,25 @@ def restore_model(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put the state of the optimiser back."""
+    """Put the state of the optimiser back; ``ValueError`` where names or shapes differ from its parameters."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith(_OPTIMIZER):
-            index, key = name.removeprefix(_OPTIMIZER).split(".")
+            index, _, key = name.removeprefix(_OPTIMIZER).partition(".")
+            if not index.isdecimal() or int(index) >= len(parameters) or key not in _STATE:
+                raise ValueError(f"the checkpoint does not fit this optimiser: it has no state {name!r:.80}")
+            shape = tuple(parameters[int(index)].shape) if _STATE[key] else ()
+            if tuple(tensor.shape) != shape:
+                raise ValueError(
+                    f"the checkpoint does not fit this optimiser: {name} is {tuple(tensor.shape)}, expected {shape}"
+                )
             state.setdefault(int(index), {})[key] = tensor
+    incomplete = [index for index, parts in state.items() if parts.keys() != _STATE.keys()]
+    if incomplete:
+        raise ValueError(
+            f"the checkpoint does not fit this optimiser: the state of parameter {incomplete[0]} is incomplete"
+        )
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

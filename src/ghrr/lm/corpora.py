@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ghrr._checks import describe
-from ghrr.files import atomic_write
+from ghrr.files import atomic_write, check_regular, read_bytes
 from ghrr.lm.grammar import generate_grammar_text
 
 SPLITS = ("train", "valid", "test")
@@ -221,7 +221,7 @@ def _load_folder(operation: str, folder: Path) -> Corpus:
         if path is None:
             names = ", ".join(name.format(split=split) for name in _ANY_NAMES)
             raise FileNotFoundError(f"{operation}: there is no {split} text in that folder; it may be called {names}")
-        texts[split] = _decode(operation, path, path.read_bytes())
+        texts[split] = _decode(operation, path, read_bytes(path, "load_corpus"))
     return Corpus(folder.resolve().name, **texts, unit="character")
 
 
@@ -236,7 +236,7 @@ def _find(operation: str, folder: Path, names: tuple[str, ...], split: str) -> P
 
 
 def _read(operation: str, path: Path, expected: _File) -> bytes:
-    content = path.read_bytes()
+    content = read_bytes(path, "load_corpus", limit=expected.size + 1)
     _check_digest(f"{operation}: {path}", hashlib.sha256(content).hexdigest(), len(content), expected)
     return content
 
@@ -278,6 +278,7 @@ def _open(operation: str, origin: str | Path, names: tuple[str, ...], split: str
     path = _find(operation, origin, names, split)
     if path is None:
         raise FileNotFoundError("it is not there")
+    check_regular(path, operation)
     return open(path, "rb")
 
 

@@ -71,6 +71,8 @@ def generate(
             if cache[0].length + unread.shape[1] > context:
                 cache, unread = model.new_cache(), tokens[:, -max(1, context // 2) :]
             logits = model(unread, cache)[:, -1].float().cpu()
+            if not torch.isfinite(logits).all():
+                raise ValueError("generate: the model's logits are not finite; its weights are damaged or diverged")
             unread = _draw(logits, temperature, top_k, generator).to(device)
             tokens = torch.cat((tokens, unread), dim=1)
     finally:

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import describe, is_true
-from ghrr._extras import install_hint
+from ghrr._checks import describe, install_hint, is_true
 from ghrr.lm.model import Model, ModelConfig
 from ghrr.lm.train import load_run
 from ghrr.nn import AttentionCache

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ghrr._extras import install_hint
-from ghrr.files import atomic_write
+from ghrr._checks import install_hint
+from ghrr.files import atomic_write, check_fields, open_to_append, parse_json, read_bytes
+
+_MAX_BYTES = 1 << 30
 
 
 class Log:
@@ -23,7 +25,7 @@ class Log:
         if not writes:
             return
         kept = [line for line in read_log(folder) if line["step"] <= after]
-        with atomic_write(self.path) as temporary:
+        with atomic_write(self.path, follow_links=False) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         if tensorboard:
             try:
@@ -36,8 +38,8 @@ class Log:
         """Add a line."""
         if not self.writes:
             return
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **values}) + "\n")
+        with open_to_append(self.path, "train") as file:
+            file.write(json.dumps({"step": step, **values}).encode() + b"\n")
         if self.events is not None:
             for name, value in values.items():
                 self.events.add_scalar(name, value, step)
@@ -49,13 +51,19 @@ class Log:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a log; one that was cut short by a kill is left out."""
+    """Return the lines of a log, without those that a kill has cut short.
+
+    Raises ``ValueError`` for a line of JSON that is no entry of a log: an object with a step and numbers.
+    """
     path = folder / "log.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = read_bytes(path, "read_log", limit=_MAX_BYTES).splitlines() if path.exists() else []
     read = []
-    for line in lines:
+    for number, line in enumerate(lines, 1):
+        where = f"{path}, line {number}"
         try:
-            read.append(json.loads(line))
+            entry = parse_json(line, where)
         except ValueError:
             continue
+        numbers = dict.fromkeys(entry, float) if isinstance(entry, dict) else {}
+        read.append(check_fields(where, entry, {**numbers, "step": int}))
     return read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,7 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        _check_memory(config)
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         self.layers = nn.ModuleList(Layer(config, i) for i in range(config.layers))
@@ -150,11 +152,26 @@ class Model(nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
+def _check_memory(config: ModelConfig) -> None:
+    """Raise for a model that is larger than the memory of this machine, before anything is allocated."""
+    if torch.get_default_device().type == "meta" or not hasattr(os, "sysconf"):
+        return
+    width, context = config.width, config.context
+    numbers = config.vocabulary * width + config.layers * width * (width + 2 * config.feed_forward) + context * width
+    needed, there = 4 * numbers, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise ValueError(
+            f"Model: the weights need at least {needed >> 30:,} GiB, this machine has {there >> 30:,} GiB of memory; "
+            "reduce width, layers, feed_forward or context"
+        )
+
+
 class Layer(nn.Module):
     """Attention and a feed-forward net, each on normalised input and added to the stream."""
 
     def __init__(self, config: ModelConfig, index: int) -> None:
         super().__init__()
+        _check_memory(config)
         self.first_norm, self.second_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.attention = _attention(config, index)
         self.grow = nn.Linear(config.width, config.feed_forward)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._extras import install_hint
+from ghrr._checks import install_hint
 
 
 class Workers:

@@ -17,11 +17,12 @@ import json
 import os
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from ghrr._checks import describe
+from ghrr.files import read_json
 from ghrr.lm.model import Layer, config_from
 from ghrr.lm.train import TrainConfig
 
@@ -61,12 +62,11 @@ class PlannedRun:
 
 def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
     """The runs of a plan, one seed after the other, so that what is compiled for one serves the next."""
-    try:
-        plan = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: this is not JSON: {error}") from error
+    plan = read_json(path, "read_plan")
     _check_keys(path, plan, _PLAN, needed={"dataset", "runs"})
     _check_keys(path, plan.get("tokens", {}), {"bpe", "limit"}, needed=set())
+    if not isinstance(plan["dataset"], str):
+        raise ValueError(f"{path}: dataset must be text, got {describe(plan['dataset'])}")
     if not isinstance(plan["runs"], list) or not plan["runs"]:
         raise ValueError(f"{path}: runs must be a list of at least one run")
     _check_settings(path, plan)

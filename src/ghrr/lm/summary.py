@@ -9,9 +9,19 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from ghrr.files import atomic_write
+from ghrr.files import atomic_write, check_fields, read_bytes, read_json
 
-_RESULT = {"dataset", "attention", "variant", "seed", "params", "valid_ppl", "test_ppl", "tokens_per_s", "command"}
+_RESULT: dict[str, type | tuple[type, ...]] = {
+    "dataset": str,
+    "attention": str,
+    "variant": str,
+    "seed": int,
+    "params": int,
+    "valid_ppl": float,
+    "test_ppl": float,
+    "tokens_per_s": (float, type(None)),
+    "command": (str, type(None)),
+}
 _COLUMNS = ("data", "attention", "variant", "seeds", "parameters", "valid", "test", "tokens/s", "command (first seed)")
 _NOTE = "Perplexities: mean over seeds ± standard deviation. Tokens/s: median of runs that may have shared a device."
 
@@ -89,18 +99,14 @@ def markdown_table(runs: list[dict[str, Any]]) -> str:
 
 
 def stored_runs(path: Path) -> list[dict[str, Any]]:
-    """The runs of a summary; none where there is no file."""
+    """Return the runs of a summary; none where there is no file."""
+    if not path.exists():
+        return []
     try:
-        runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
-        keys: list[set[str]] = [set(run.keys()) for run in runs]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f'{path} is no summary, {{"runs": [...]}} with an object per run; name another file'
-        ) from error
-    for missing in (_RESULT - there for there in keys):
-        if missing:
-            raise ValueError(f"{path}: there is a run without {', '.join(sorted(missing))}; name another file")
-    return list(runs)
+        found = check_fields("summary", read_json(path, "read_summary"), {"runs": list})["runs"]
+        return [check_fields(f"run {number}", run, _RESULT) for number, run in enumerate(found)]
+    except ValueError as error:
+        raise ValueError(f"{path} is no summary of runs: {error}; name another file") from error
 
 
 def check_summary(path: Path) -> None:
@@ -109,7 +115,7 @@ def check_summary(path: Path) -> None:
         raise ValueError(f"{path}: results are JSON, and their table goes beside them; name a file that ends in .json")
     stored_runs(path)
     table, head = path.with_suffix(".md"), f"| {' | '.join(_COLUMNS)} |"
-    if table.exists() and not table.read_text(encoding="utf-8", errors="replace").startswith(head):
+    if table.exists() and not read_bytes(table, "compare").startswith(head.encode()):
         raise ValueError(f"{table} is there and holds no table of runs, which would replace it; name another summary")
 
 

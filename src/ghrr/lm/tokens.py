@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr._checks import check_integer, describe
-from ghrr._extras import install_hint
+from ghrr._checks import check_integer, describe, install_hint
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -306,7 +305,7 @@ def _encodable_text(operation: str, text: str) -> str:
 
 
 def _checked_words(words: Sequence[str]) -> list[str]:
-    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+    if isinstance(words, (str, Mapping)) or not all(isinstance(word, str) for word in words):
         raise TypeError(f"WordTokens: words must be a list of strings, got {describe(words)}")
     words = list(words)
     if tuple(words[:2]) != _MARKS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
 import time
@@ -16,14 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, check_integer, check_real
+from ghrr._checks import check_choice, check_device, check_integer, check_real
 from ghrr._random import labelled_generator
-from ghrr.files import atomic_write
-from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer, save_checkpoint
+from ghrr.files import read_json, write_json
+from ghrr.lm.checkpoint import check_shapes, load_checkpoint, restore_model, restore_optimizer, save_checkpoint
 from ghrr.lm.evaluate import evaluate
 from ghrr.lm.logs import Log
 from ghrr.lm.model import Layer, Model, ModelConfig, config_from
 from ghrr.lm.parallel import Workers
+from ghrr.lm.run_folder import BEST, CHECKPOINT, RESULT, RUN, VOCABULARY, RunError, check_run, open_run
 from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
 from ghrr.lm.text import Text
 from ghrr.lm.tokens import Tokens, tokens_from_state
@@ -70,10 +70,6 @@ class Progress:
     valid: float | None = None
 
 
-class RunError(ValueError):
-    """A run that cannot begin or go on, with the reason."""
-
-
 def train(
     model_config: ModelConfig,
     config: TrainConfig,
@@ -91,7 +87,8 @@ def train(
     The folder ``out`` gets ``run.json`` (what is trained), ``vocabulary.json``, ``checkpoint.safetensors`` (to go on
     from), ``best.safetensors``, ``log.jsonl`` and at the end ``result.json``, which is also returned. All randomness of
     a step follows from the seed and the number of the step, so a run that was killed and resumed ends with the same
-    weights, to the bit on a CPU, as one that never stopped.
+    weights, to the bit on a CPU, as one that never stopped. A run that fails before its first step is done leaves no
+    files. Only one process at a time may write to a folder.
 
     Parameters
     ----------
@@ -114,9 +111,10 @@ def train(
     folder = Path(out)
     if model_config.vocabulary != text.tokens.size:
         raise RunError(f"the model has a vocabulary of {model_config.vocabulary}, the text one of {text.tokens.size}")
+    place = workers.device or check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
     description = {
-        "model": dataclasses.asdict(model_config),
-        "training": dataclasses.asdict(config),
+        "model": model_config,
+        "training": config,
         "corpus": text.name,
         "vocabulary": text.tokens.fingerprint,
         "text": text.fingerprint,
@@ -124,28 +122,32 @@ def train(
     steps_per_epoch(model_config, config, text, workers.count)  # raises before anything is written, as this does:
     with torch.random.fork_rng(devices=[]):
         Layer(model_config, 0)
-    finished = None
-    for main in (True, False):  # the others look at the folder when the first has made it
-        if workers.is_main == main:
-            there = json.loads(json.dumps(description))
-            finished = _open_run(folder, there, text, resume=resume or not main, writes=main)
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_run(folder, description, text, resume=resume)) if workers.is_main else None
+        workers.wait()  # the others read the folder when the first has made it
+        result = check_run(folder, description, resume=True) if opened is None else opened.result
         workers.wait()
-    if finished is not None:
-        return finished
-    place = workers.device or torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    devices = [place] if place.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), _float32_matmul(place):
-        run = _Run(
-            model_config,
-            config,
-            text,
-            folder=folder,
-            device=place,
-            workers=workers,
-            command=command,
-            tensorboard=tensorboard,
-        )
-        return run.loop(on_progress)
+        if result is not None:
+            return result
+        run = None
+        try:
+            devices = [place] if place.type == "cuda" else []
+            with torch.random.fork_rng(devices=devices), _float32_matmul(place):
+                run = _Run(
+                    model_config,
+                    config,
+                    text,
+                    folder=folder,
+                    device=place,
+                    workers=workers,
+                    command=command,
+                    tensorboard=tensorboard,
+                )
+                return run.loop(on_progress)
+        except BaseException:
+            if opened is not None and (run is None or not run.done):
+                opened.discard()
+            raise
 
 
 class _Run:
@@ -175,7 +177,7 @@ class _Run:
         )
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda")
         self.done, self.best_valid, self.best_step, self.seconds = 0, math.inf, 0, 0.0
-        if (folder / "checkpoint.safetensors").exists():
+        if (folder / CHECKPOINT).exists():
             self._restore()
         self.log = Log(folder, after=self.done, tensorboard=tensorboard, writes=workers.is_main)
         self.step = self._make_step(device)
@@ -252,8 +254,8 @@ class _Run:
         if self.workers.is_main:
             if valid < self.best_valid:
                 self.best_valid, self.best_step = valid, self.done
-                save_checkpoint(self.folder / "best.safetensors", self.model, self._info())
-            save_checkpoint(self.folder / "checkpoint.safetensors", self.model, self._info(), self.optimizer)
+                save_checkpoint(self.folder / BEST, self.model, self._info())
+            save_checkpoint(self.folder / CHECKPOINT, self.model, self._info(), self.optimizer)
         self.workers.wait()
         return valid
 
@@ -268,14 +270,17 @@ class _Run:
         }
 
     def _restore(self) -> None:
-        info, tensors = load_checkpoint(self.folder / "checkpoint.safetensors")
-        restore_model(self.model, tensors)
-        restore_optimizer(self.optimizer, tensors)
+        info, tensors = load_checkpoint(self.folder / CHECKPOINT)
+        try:
+            restore_model(self.model, tensors)
+            restore_optimizer(self.optimizer, tensors)
+        except ValueError as error:
+            raise RunError(f"{self.folder / CHECKPOINT}: {error}") from error
         self.done, self.best_valid, self.best_step = info["step"], info["best_valid"], info["best_step"]
         self.seconds = info["seconds"]
 
     def _finish(self) -> dict[str, Any]:
-        info, tensors = load_checkpoint(self.folder / "best.safetensors")
+        info, tensors = load_checkpoint(self.folder / BEST)
         restore_model(self.model, tensors)
         result = {
             "dataset": self.text.name,
@@ -291,7 +296,7 @@ class _Run:
             "command": self.command,
         }
         if self.workers.is_main:
-            _write_json(self.folder / "result.json", result)
+            write_json(self.folder / RESULT, result, follow_links=False)
         self.log.close()
         self.workers.wait()
         return result
@@ -316,22 +321,24 @@ def load_run(folder: str | os.PathLike[str], *, device: str | torch.device = "cp
     Raises ``RunError`` where there is no run, where it has not been evaluated yet, and where a file is damaged or the
     vocabulary is not the one that the weights were trained with.
     """
-    path = Path(folder)
-    if not (path / "run.json").exists():
-        raise RunError(f"{path} holds no run: there is no run.json in it")
-    if not (path / "best.safetensors").exists():
+    path, place = Path(folder), check_device("load_run", device)
+    if not (path / RUN).exists():
+        raise RunError(f"{path} holds no run: there is no {RUN} in it")
+    if not (path / BEST).exists():
         raise RunError(f"{path} holds a run that has no weights yet; go on with its training")
     try:
-        tokens = tokens_from_state(json.loads((path / "vocabulary.json").read_text(encoding="utf-8")))
-        info, tensors = load_checkpoint(path / "best.safetensors")
+        tokens = tokens_from_state(read_json(path / VOCABULARY, "load_run"))
+        info, tensors = load_checkpoint(path / BEST)
         if info["vocabulary"] != tokens.fingerprint:
             raise ValueError("the vocabulary is not the one that the weights were trained with")
+        config = config_from(info["model"])
+        check_shapes(config, tensors)
         with torch.random.fork_rng(devices=[]):
-            model = Model(config_from(info["model"]))
+            model = Model(config)
         restore_model(model, tensors)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise RunError(f"{path}: {error}") from error
-    return model.to(device).eval(), tokens
+    return model.to(place).eval(), tokens
 
 
 def schedule(step: int, steps: int, warmup: int) -> float:
@@ -349,71 +356,6 @@ def schedule(step: int, steps: int, warmup: int) -> float:
 
 def _step_seed(seed: int, rank: int, step: int) -> int:
     return labelled_generator(seed, "step", str(rank), str(step)).initial_seed()
-
-
-def _open_run(
-    folder: Path, description: dict[str, Any], text: Text, *, resume: bool, writes: bool
-) -> dict[str, Any] | None:
-    """Make the folder of a run, or check that it is this run's; the result if it has ended."""
-    path = folder / "run.json"
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder} is a file; name a folder")
-    if not path.exists():
-        killed = {"vocabulary.json"}  # what a run leaves that was killed before it had described itself
-        if folder.exists() and any(f.name not in killed and f.suffix != ".tmp" for f in folder.iterdir()):
-            raise RunError(f"{folder} is not empty and holds no run; name another folder")
-        if writes:
-            folder.mkdir(parents=True, exist_ok=True)
-            _write_json(folder / "vocabulary.json", text.tokens.state())
-            _write_json(path, description)
-        return None
-    if not resume:
-        raise RunError(f"{folder} holds a run already; resume it, or name another folder")
-    try:
-        there = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
-    for part, wanted in description.items():
-        given = there.get(part)
-        if part in _DESCRIBED and isinstance(given, dict):  # settings that came later have their defaults
-            given = {**_defaults(_DESCRIBED[part]), **given}
-        if given != wanted:
-            raise RunError(f"{folder} holds another run: its {part} is {_difference(given, wanted)}")
-    if writes and not _holds(folder / "vocabulary.json", text.tokens.state()):  # lost since; its fingerprint was not
-        _write_json(folder / "vocabulary.json", text.tokens.state())
-    result = folder / "result.json"
-    finished: dict[str, Any] | None = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
-    return finished
-
-
-_DESCRIBED: dict[str, Any] = {"model": ModelConfig, "training": TrainConfig}
-
-
-def _defaults(kind: Any) -> dict[str, Any]:
-    """The settings that have one, as JSON has them."""
-    values = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
-    out: dict[str, Any] = json.loads(json.dumps(values))
-    return out
-
-
-def _difference(there: Any, wanted: Any) -> str:
-    if isinstance(there, dict) and isinstance(wanted, dict):
-        keys = [key for key in wanted if there.get(key) != wanted[key]]
-        return ", ".join(f"{key} {there.get(key)!r}, not {wanted[key]!r}" for key in keys) or "of another version"
-    return f"{there!r}, not {wanted!r}"
-
-
-def _holds(path: Path, content: Any) -> bool:
-    """Whether there is a file with this content."""
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8")) == content)
-    except (OSError, ValueError):
-        return False
-
-
-def _write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager

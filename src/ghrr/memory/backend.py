@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from ghrr._extras import install_hint
+from ghrr._checks import install_hint
 from ghrr.memory.storage import Stored
 
 

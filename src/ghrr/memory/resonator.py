@@ -30,6 +30,7 @@ from ghrr._checks import (
     check_integer,
     check_real,
     describe,
+    has_finite_sum,
 )
 from ghrr.hypervector import Hypervector
 from ghrr.memory.orders import SAME, other_orders
@@ -149,7 +150,7 @@ def resonator(
     odds = math.log(level / (1 - level))
     variance = noise**2 * ops.similarity(x, x)
     products = math.prod(len(book) for book in books)
-    rivals = other_orders(len(books))
+    rivals = other_orders(len(books)) if shape[-1] > 1 else []  # for m = 1 all orders are one product
     search = _Search(
         x=x,
         books=[book.detach() for book in books],
@@ -160,6 +161,9 @@ def resonator(
         jitter=jitter,
         generator=generator,
     )
+    for i, (book, total) in enumerate(zip(books, search.sums, strict=True)):
+        if not has_finite_sum(total):  # a finite sum has finite terms only
+            check_finite(operation, f"codebooks[{i}]", book)
     rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in books)))
     for some in steps(len(x), rows):
         search.run(torch.arange(some.start, some.stop, device=x.device), iterations, restarts)
@@ -185,19 +189,20 @@ def _check_codebooks(
     for name, book in zip(named, books, strict=True):
         if book.ndim != 4 or not len(book):
             raise ValueError(f"{operation}: {name} must have shape (n, dim, m, m), n >= 1; got {describe(book)}")
-        check_finite(operation, name, book)
     check_finite(operation, "product", product)
     return product, books
 
 
 def _to_norm(x: Tensor) -> Tensor:
-    return x * ops.similarity(x, x).clamp(min=1e-30).rsqrt()[:, None, None, None]
+    torch.view_as_real(x).mul_(ops.similarity(x, x).clamp_(min=1e-30).rsqrt_()[:, None, None, None, None])
+    return x
 
 
 def _to_phase(x: Tensor) -> Tensor:
     return x / (x.abs().clamp(min=1e-15) * math.sqrt(x.shape[-1]))
 
 
+# Each may overwrite what it is given.
 _PROJECTIONS: dict[str, Callable[[Tensor], Tensor]] = {"norm": _to_norm, "phase": _to_phase, "polar": unitary.polar}
 
 
@@ -220,6 +225,7 @@ class _Search:
         self.rivals, self.lead = rivals, lead
         self.project, self.jitter, self.generator = project, jitter, generator
         self.rows = [torch.view_as_real(book.resolve_conj()).flatten(start_dim=1) for book in books]
+        self.sums = [row.sum(dim=0) for row in self.rows]
         self.indices = torch.full((len(x), len(books)), -1, device=x.device)
         self.score = torch.full_like(threshold, -torch.inf)
         self.iterations = torch.zeros(len(x), dtype=torch.int64, device=x.device)
@@ -227,28 +233,37 @@ class _Search:
     def run(self, active: Tensor, iterations: int, restarts: int) -> None:
         """Look for the factors of some of the products; those that are found drop out."""
         for start in range(restarts):
-            estimates = [self._superpose(i, self._first_weights(i, len(active), start)) for i in range(len(self.books))]
-            waiting = active
+            if not len(active):
+                break
+            estimates = [self._first_estimate(i, len(active), start) for i in range(len(self.books))]
             for _ in range(iterations):
-                if not len(waiting):
-                    break
-                chosen = self._iterate(self.x[waiting], estimates)
-                found = self._judge(waiting, chosen)
-                waiting = waiting[~found]
+                chosen, scores = self._iterate(self.x[active], estimates)
+                found = self._judge(active, chosen)
                 if found.any():
+                    active, scores = active[~found], scores[~found]
+                    if not len(active):
+                        break
                     estimates = [estimate[~found] for estimate in estimates]
-            active = waiting
+                estimates[-1] = self._superpose(len(estimates) - 1, self._weights(scores))
 
-    def _first_weights(self, i: int, count: int, start: int) -> Tensor:
-        weights = self.rows[i].new_ones(count, len(self.books[i]))
-        return weights if start == 0 else torch.rand(weights.shape, generator=self.generator, out=weights)
+    def _first_estimate(self, i: int, count: int, start: int) -> Tensor:
+        """All entries alike at first, then random weights."""
+        if start == 0:
+            return self._projected(i, self.sums[i].repeat(count, 1))
+        weights = self.rows[i].new_empty(count, len(self.books[i]))
+        return self._superpose(i, torch.rand(weights.shape, generator=self.generator, out=weights))
 
     def _superpose(self, i: int, weights: Tensor) -> Tensor:
-        shape = self.books[i].shape[1:]
-        return self.project(torch.view_as_complex((weights @ self.rows[i]).reshape(len(weights), *shape, 2)))
+        return self._projected(i, weights @ self.rows[i])
 
-    def _iterate(self, x: Tensor, estimates: list[Tensor]) -> Tensor:
-        """Read every factor once, the first to the last, and replace its estimate; gives the most similar entries."""
+    def _projected(self, i: int, rows: Tensor) -> Tensor:
+        return self.project(torch.view_as_complex(rows.reshape(len(rows), *self.books[i].shape[1:], 2)))
+
+    def _iterate(self, x: Tensor, estimates: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Read every factor once, the first to the last, and replace its estimate, but for the last one.
+
+        Gives the most similar entries, and the similarities of the last factor, for those products that go on.
+        """
         behind: list[Tensor | None] = [None]  # for each factor the product of the estimates behind it
         for estimate in reversed(estimates[1:]):
             behind.append(estimate if behind[-1] is None else ops.bind(estimate, behind[-1]))
@@ -258,9 +273,10 @@ class _Search:
             y = left if rest is None else ops.bind(left, rest, adjoint_b=True)
             scores = torch.view_as_real(y.resolve_conj()).flatten(start_dim=1) @ self.rows[i].mT
             chosen.append(scores.argmax(dim=1))
-            estimates[i] = self._superpose(i, self._weights(scores))
-            left = ops.bind(estimates[i], left, adjoint_a=True)
-        return torch.stack(chosen, dim=1)
+            if rest is not None:
+                estimates[i] = self._superpose(i, self._weights(scores))
+                left = ops.bind(estimates[i], left, adjoint_a=True)
+        return torch.stack(chosen, dim=1), scores
 
     def _weights(self, scores: Tensor) -> Tensor:
         size = self.jitter * scores.square().mean(dim=1, keepdim=True).sqrt()
@@ -284,9 +300,14 @@ class _Search:
     def _leads(self, active: Tensor, factors: list[Tensor], product: Tensor, score: Tensor) -> Tensor:
         """Whether no other order of the same factors explains the input as well as the product that was seen."""
         leads = torch.ones_like(score, dtype=torch.bool)
-        for order in self.rivals if len(active) else []:
+        if not len(active):
+            return leads
+        x, lead = self.x[active], self.lead[active]
+        for order in self.rivals:
             rival = functools.reduce(ops.bind, [factors[i] for i in order])
             overlap = ops.similarity(rival, product)
-            ahead = torch.maximum(score - ops.similarity(rival, self.x[active]), score - overlap - 0.5)
-            leads &= (ahead >= self.lead[active]) | (overlap > SAME)
+            ahead = (score - overlap - 0.5 >= lead) | (overlap > SAME)
+            if not ahead.all():
+                ahead |= score - ops.similarity(rival, x) >= lead
+            leads &= ahead
         return leads

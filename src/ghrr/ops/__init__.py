@@ -28,16 +28,16 @@ __all__ = [
     "in_use",
     "multibind",
     "pairwise_similarity",
-    "polar",
     "power",
     "shift",
     "similarity",
-    "unitary_power",
 ]
 
 
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     """Slot-wise matrix product, of adjoints where they are asked for."""
+    if (adjoint_a or adjoint_b or a.shape[-1] > 1) and choice.suit_flat_loops(a, b):
+        return choice.run(numba_backend, "bind_alike", (a, b), adjoint_a, adjoint_b)
     return library.call("bind", (a, b), adjoint_a, adjoint_b)
 
 
@@ -123,6 +123,8 @@ def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Te
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
     """Similarity, batches broadcast."""
+    if choice.suit_flat_loops(a, b):
+        return choice.run(numba_backend, "similarity", (a, b))
     return choice.formula("similarity")(a, b)
 
 
@@ -149,7 +151,7 @@ def polar(x: Tensor) -> Tensor:
     """The unitary matrix nearest to each slot."""
     if choice.chosen() == "reference":
         return reference.polar(x)
-    return _polar_factor(x) if choice.is_plain(x) else torch_backend.polar(x, _polar_factor)
+    return _polar_factor(x) if choice.is_plain(x) else torch_polar.polar(x, _polar_factor)
 
 
 def _polar_factor(x: Tensor) -> Tensor:

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from ghrr._checks import check_choice
-from ghrr._extras import install_hint
+from ghrr._checks import check_choice, install_hint
 from ghrr.ops import numba_backend, reference, torch_backend
 
 NAMES = ("auto", "torch", "numba", "triton", "reference")
@@ -175,7 +175,37 @@ def is_plain(*tensors: Tensor) -> bool:
         return False
     if torch._C._get_tracing_state() is not None:
         return False
-    return all([type(x) in _PLAIN and not _is_stand_in(x) for x in tensors])  # noqa: C419 (quicker: all come by here)
+    for x in tensors:  # noqa: SIM110 (quicker than all(), and everything comes by here)
+        if type(x) not in _PLAIN or _is_stand_in(x):
+            return False
+    return True
+
+
+def suit_flat_loops(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are plain numbers on the CPU that lie in memory as their one shape says, for numba's loops.
+
+    The quick test for the most common input; what it turns down may still suit other loops.
+    """
+    return (
+        not torch.compiler.is_compiling()
+        and type(a) is type(b) is Tensor
+        and a.numel() >= numba_backend.FEW_NUMBERS
+        and a.is_cpu
+        and b.is_cpu
+        and a.is_contiguous()
+        and b.is_contiguous()
+        and (shape := a.shape) == b.shape
+        and shape[-1] <= numba_backend.LARGEST_M
+        and not (a.is_conj() or b.is_conj() or a.is_neg() or b.is_neg())
+        and not ((a.requires_grad or b.requires_grad) and torch.is_grad_enabled())
+        and forward_ad._current_level < 0
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and torch._C._get_tracing_state() is None
+        and not (_is_stand_in(a) or _is_stand_in(b))
+        and numba_backend.INSTALLED
+        and allows("numba")
+    )
 
 
 def only_torch_takes(*tensors: Tensor) -> bool:
@@ -249,7 +279,7 @@ def compute(operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tenso
 
 
 def run(kernels: ModuleType, operation: str, tensors: tuple[Tensor, ...], *options: Any) -> Tensor:
-    """An operation on plain numbers, by this backend; by torch if it fails."""
+    """Compute an operation on plain numbers with a backend, or with torch if that fails."""
     try:
         result: Tensor = getattr(kernels, operation)(*tensors, *options)
     except Exception as error:  # whatever a compiler may raise
@@ -264,5 +294,8 @@ def give_up(name: str, error: Exception) -> None:
     if name not in _failed:
         _failed[name] = f"{type(error).__name__}: {error}"
         warnings.warn(
-            f"ghrr goes on with torch, without {name}, which failed with {_failed[name]}", RuntimeWarning, stacklevel=4
+            f"{name} backend failed ({_failed[name]}); falling back to PyTorch for the rest of this process. Set "
+            f"GHRR_BACKEND=torch to silence this.",
+            RuntimeWarning,
+            stacklevel=4,
         )

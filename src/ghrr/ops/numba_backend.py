@@ -27,7 +27,7 @@ INSTALLED = importlib.util.find_spec("numba") is not None
 # Loops are compiled for each m up to this; above it torch's matrix products are as quick.
 LARGEST_M = 8
 # Below so many numbers torch's own products are as quick as the way to a loop.
-_WORTH_IT = 1 << 10
+FEW_NUMBERS = 1 << 10
 # So many numbers to multiply are shared out over threads: waking one takes as long as multiplying a part of them.
 _SHARED = 1 << 19
 # Results of so many numbers are put on huge pages.
@@ -35,6 +35,7 @@ _LARGE = 1 << 19
 # Below so many phases torch has encoded before numba is imported.
 _MANY_PHASES = 1 << 18
 _BITS = {torch.complex64: 32, torch.complex128: 64}
+_REAL_OF = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 _REALS: dict[torch.dtype, NDArray[Any]] = {
     torch.complex64: np.empty(0, dtype=np.float32),
     torch.complex128: np.empty(0, dtype=np.float64),
@@ -57,8 +58,8 @@ def pays(operation: str, *tensors: Tensor) -> bool:
         return False
     if operation == "bind_bags":
         keys, _, places = tensors
-        return len(places) * keys.shape[1:].numel() >= _WORTH_IT
-    return max([x.numel() for x in tensors]) >= _WORTH_IT
+        return len(places) * keys.shape[1:].numel() >= FEW_NUMBERS
+    return max([x.numel() for x in tensors]) >= FEW_NUMBERS
 
 
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
@@ -67,6 +68,41 @@ def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False)
     out = _empty(_broadcast(a, b), a)
     places = out.data_ptr(), a.data_ptr(), b.data_ptr()
     _run("bind", (adjoint_a, adjoint_b, False), out.shape, (a, b), places, out, work=out.numel())
+    return out
+
+
+def bind_alike(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
+    """:func:`bind` of two tensors of one shape that lie in memory as it says, with as little as possible before it."""
+    size = a.numel()
+    if size >= _SHARED:
+        return bind(a, b, adjoint_a, adjoint_b)
+    m = a.shape[-1]
+    out = torch.empty_like(a)
+    loop, product = _flat_product(a.dtype, m, adjoint_a, adjoint_b)
+    loop(product, out.data_ptr(), a.data_ptr(), b.data_ptr(), size // (m * m), m * m * a.itemsize)
+    return out
+
+
+@functools.cache
+def _flat_product(dtype: torch.dtype, m: int, adjoint_a: bool, adjoint_b: bool) -> tuple[Any, int]:
+    loops, products = _loops()
+    return loops.bind_flat, products(_BITS[dtype], m, adjoint_a, adjoint_b, False).address
+
+
+def similarity(a: Tensor, b: Tensor) -> Tensor:
+    """Of two tensors of one shape that lie in memory as it says."""
+    shape = a.shape
+    *batch, dim, m, _ = shape
+    row = 2 * dim * m * m
+    rows = 2 * a.numel() // row
+    kind = _REALS[a.dtype]
+    out = torch.empty(batch, dtype=_REAL_OF[a.dtype], device="cpu")
+    loop = _loops()[0].similarity
+    places = row, 1 / (m * dim), kind, out.data_ptr(), a.data_ptr(), b.data_ptr()
+    if a.numel() < _SHARED:
+        loop(0, rows, *places)
+    else:
+        _in_threads(lambda part: loop(part.start, part.stop, *places), rows, used=(out, a, b))
     return out
 
 

@@ -78,6 +78,12 @@ def bind(start, stop, product, slot, table, out, a, b):  # noqa: PLR0917 # pragm
 
 
 @_compiled
+def bind_flat(product, out, a, b, count, slot):  # noqa: PLR0917 # pragma: no cover
+    """A B of so many slots that lie one after the other."""
+    _multiply(product, out, a, b, count, slot, slot, slot)
+
+
+@_compiled
 def bind_bundle(start, stop, product, slot, table, out, items, a, a_item, b, b_item):  # noqa: PLR0917 # pragma: no cover
     """The sum of A B over items at steps of their own; ``out`` is an array of reals, ``product`` a loop that adds."""
     reals = slot // out.itemsize
@@ -180,5 +186,25 @@ def _dot(x, address, size):  # pragma: no cover
     y = carray(_pointer(address, x), size)
     total = x[0] * y[0]
     for i in range(1, size):
+        total += x[i] * y[i]
+    return total
+
+
+@_compiled
+def similarity(start, stop, size, scale, kind, out, a, b):  # noqa: PLR0917 # pragma: no cover
+    """Scaled inner products of rows of ``size`` reals like those of ``kind``; blocks are added in double precision."""
+    x, y = carray(_pointer(a, kind), stop * size), carray(_pointer(b, kind), stop * size)
+    to = carray(_pointer(out, kind), stop)
+    for row in range(start, stop):
+        total = 0.0
+        for first in range(row * size, (row + 1) * size, _BLOCK):
+            total += _inner_product(x[first : min(first + _BLOCK, (row + 1) * size)], y[first:])
+        to[row] = total * scale
+
+
+@_compiled
+def _inner_product(x, y):  # pragma: no cover
+    total = x[0] * y[0]
+    for i in range(1, len(x)):
         total += x[i] * y[i]
     return total

@@ -31,9 +31,8 @@ Flags = NDArray[np.bool_]
 
 _SMALLEST, _LARGEST = 1e-290, 1e290  # sums of absolute values that can be divided by
 _EPS = 2.0**-52
-# Rounding grows as singular values shrink; where the results would be less exact than this they are left to LAPACK.
-# Steps that follow mend what is lost in double precision.
-_MOST_LOST = 1e-8
+# Rounding grows as singular values shrink. Slots whose results would be less exact than this are left to LAPACK.
+_MOST_LOST_SINGLE, _MOST_LOST_DOUBLE = 1e-8, 1e-13
 
 
 @inlined
@@ -92,7 +91,7 @@ def _polar_3(x: Doubles, g: Doubles, y: Doubles, c: Doubles, lost: Doubles) -> N
         p1 = _newton_3(i1, i2, p1, p3)
         p2 = math.sqrt(i2 + 2.0 * p3 * p1)
         scale = 1.0 / (p1 * p2 - p3)
-        lost[i] = p1 * p1 * p1 * _EPS * scale
+        lost[i] = p1 * p1 * p1 * p1 * _EPS * scale / p2
         inverse = p1 * scale / p3 if p3 > 0.0 else 0.0
         # G is not needed any more, and there is room for what the next loop needs.
         g[0, 1, 0, i], g[0, 1, 1, i] = scale, (i1 + p2) * scale
@@ -240,7 +239,7 @@ def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
 def _load_scaled(  # noqa: PLR0917
     m: int, first: int, count: int, source: Reals, x: Doubles, size: Doubles
 ) -> None:  # pragma: no cover
-    """Fill the buffer with slots divided by the sum of their absolute values, which is written to ``size``."""
+    """Fill the buffer with slots, and ``size`` with sums of absolute values, by which they are divided if need be."""
     load(m, first, count, source, x)
     rows = x.reshape(2 * m * m, x.shape[-1])
     for i in range(x.shape[-1]):
@@ -248,17 +247,19 @@ def _load_scaled(  # noqa: PLR0917
         for n in range(2 * m * m):
             total += abs(rows[n, i])
         size[i] = total
+    if source.itemsize == 4:
+        return  # no power of a single precision number that is used here leaves the range of double precision
     for n in range(2 * m * m):
         for i in range(x.shape[-1]):
             rows[n, i] /= size[i]
 
 
 @inlined
-def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags) -> int:  # pragma: no cover
+def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags, most: float) -> int:  # noqa: PLR0917  # pragma: no cover
     """Mark slots that are left to LAPACK, and count them."""
     unknown = 0
     for i in range(count):
-        known = size[i] > _SMALLEST and size[i] < _LARGEST and lost[i] < _MOST_LOST
+        known = size[i] > _SMALLEST and size[i] < _LARGEST and lost[i] < most
         left[first + i] = not known
         unknown += not known
     return unknown
@@ -270,11 +271,12 @@ def polar_1(  # noqa: PLR0917
 ) -> int:  # pragma: no cover
     x = np.empty((1, 1, 2, lanes))
     size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
+    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
     for first in range(start, stop, lanes):
         count = min(lanes, stop - first)
         _load_scaled(1, first, count, source, x, size)
         _polar_1(x)
-        unknown += _mark(first, count, size, lost, left)
+        unknown += _mark(first, count, size, lost, left, most)
         store(1, first, count, x, out)
     return unknown
 
@@ -285,11 +287,12 @@ def polar_2(  # noqa: PLR0917
 ) -> int:  # pragma: no cover
     x = np.empty((2, 2, 2, lanes))
     size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
+    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
     for first in range(start, stop, lanes):
         count = min(lanes, stop - first)
         _load_scaled(2, first, count, source, x, size)
         _polar_2(x)
-        unknown += _mark(first, count, size, lost, left)
+        unknown += _mark(first, count, size, lost, left, most)
         store(2, first, count, x, out)
     return unknown
 
@@ -305,13 +308,14 @@ def polar_3(  # noqa: PLR0917
         np.empty((3, 3, 2, lanes)),
     )
     size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
+    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
     for first in range(start, stop, lanes):
         count = min(lanes, stop - first)
         _load_scaled(3, first, count, source, x, size)
         _polar_3(x, g, y, c, lost)
         if out.itemsize == 8:
             polish(3, x, g, y)
-        unknown += _mark(first, count, size, lost, left)
+        unknown += _mark(first, count, size, lost, left, most)
         store(3, first, count, x, out)
     return unknown
 
@@ -327,10 +331,11 @@ def polar_4(  # noqa: PLR0917
         np.empty((4, 4, 2, lanes)),
     )
     t, size, lost, unknown = np.empty((4, lanes)), np.empty(lanes), np.empty(lanes), 0
+    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
     for first in range(start, stop, lanes):
         count = min(lanes, stop - first)
         _load_scaled(4, first, count, source, x, size)
         _polar_4(x, g, h, y, t, lost)
-        unknown += _mark(first, count, size, lost, left)
+        unknown += _mark(first, count, size, lost, left, most)
         store(4, first, count, y, out)
     return unknown

@@ -46,7 +46,8 @@ def _turns(y: float, x: float) -> float:  # pragma: no cover
     angle += left * series
     angle = 0.25 - angle if swapped else angle
     angle = 0.5 - angle if x < 0.0 else angle
-    return -angle if y < 0.0 else angle
+    signed: float = -angle if y < 0.0 else angle
+    return signed
 
 
 @inlined

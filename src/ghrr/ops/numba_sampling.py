@@ -20,15 +20,27 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ghrr.ops import numba_philox
+
 Doubles = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_SLOTS = 32  # at a time
-# Taylor's series, ended where the next term is below the last digit: of 2 artanh(s) / s in s² for s² < 0.0295, and of
-# sin(2πx) / x and cos(2πx) in x² for x up to an eighth.
-_LOG = tuple(2 / (2 * n + 1) for n in range(11))
-_SIN = tuple((-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(9))
-_COS = tuple((-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(9))
+SLOTS = 64  # at a time
+PHASES = 512  # at a time, where m = 1
+
+
+def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...]:
+    """A polynomial of fewer terms that is as exact from 0 to ``largest``: Taylor's series without its last Chebyshev
+    polynomials, which are below the last digit.
+    """
+    series = np.polynomial.Polynomial(taylor).convert(kind=np.polynomial.Chebyshev, domain=[0, largest])
+    return tuple(float(c) for c in series.truncate(terms).convert(kind=np.polynomial.Polynomial).coef)
+
+
+# 2 artanh(s) / s in s² for s² < 0.0295, and sin(2πx) / x and cos(2πx) in x² for x up to an eighth.
+_LOG = _fitted([2 / (2 * n + 1) for n in range(12)], 0.0295, 8)
+_SIN = _fitted([(-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(10)], 1 / 64, 7)
+_COS = _fitted([(-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(10)], 1 / 64, 7)
 _LOG_2 = math.log(2)
 _DIGITS = 52  # binary ones of a double, below its exponent
 _BITS_OF_ROOT_HALF = int(np.float64(math.sqrt(0.5)).view(np.int64))
@@ -95,7 +107,7 @@ def _gram_schmidt(m: int, x: Doubles, c: Doubles, d: Doubles) -> tuple[int, int]
     """
     short = lost = 0
     for j in range(m):
-        for i in range(_SLOTS):
+        for i in range(SLOTS):
             left = 0.0
             for row in range(m):
                 left += x[row, j, 0, i] * x[row, j, 0, i] + x[row, j, 1, i] * x[row, j, 1, i]
@@ -103,18 +115,18 @@ def _gram_schmidt(m: int, x: Doubles, c: Doubles, d: Doubles) -> tuple[int, int]
             lost += left == 0
             c[i] = 1.0 / math.sqrt(left)
         for row in range(m):
-            for i in range(_SLOTS):
+            for i in range(SLOTS):
                 x[row, j, 0, i] *= c[i]
                 x[row, j, 1, i] *= c[i]
         for k in range(j + 1, m):
-            for i in range(_SLOTS):
+            for i in range(SLOTS):
                 real = imaginary = 0.0
                 for row in range(m):
                     real += x[row, j, 0, i] * x[row, k, 0, i] + x[row, j, 1, i] * x[row, k, 1, i]
                     imaginary += x[row, j, 0, i] * x[row, k, 1, i] - x[row, j, 1, i] * x[row, k, 0, i]
                 c[i], d[i] = real, imaginary
             for row in range(m):
-                for i in range(_SLOTS):
+                for i in range(SLOTS):
                     x[row, k, 0, i] -= x[row, j, 0, i] * c[i] - x[row, j, 1, i] * d[i]
                     x[row, k, 1, i] -= x[row, j, 0, i] * d[i] + x[row, j, 1, i] * c[i]
     return short, lost
@@ -131,13 +143,13 @@ def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], 
         A single row of turns stands for all slots. Gives 0 if all columns are known, and not if those before leave
         nothing of one.
         """
-        x, more = np.empty((m, m, 2, _SLOTS)), np.empty((m, _SLOTS))
-        rows = x.reshape(2 * m * m, _SLOTS)
-        c, d = np.empty(_SLOTS), np.empty(_SLOTS)
+        x, more = np.empty((m, m, 2, SLOTS)), np.empty((m, SLOTS))
+        rows = x.reshape(2 * m * m, SLOTS)
+        c, d = np.empty(SLOTS), np.empty(SLOTS)
         unknown = 0
-        for first in range(start, stop, _SLOTS):
-            count = min(_SLOTS, stop - first)
-            for i in range(_SLOTS):
+        for first in range(start, stop, SLOTS):
+            count = min(SLOTS, stop - first)
+            for i in range(SLOTS):
                 slot = first + min(i, count - 1)
                 for n in range(2 * m * m):
                     rows[n, i] = u[slot, n]
@@ -157,3 +169,76 @@ def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], 
         return unknown
 
     return haar
+
+
+@_compiled
+def to_roots(turns: Doubles, roots: int) -> None:  # pragma: no cover
+    """Uniform numbers to multiples of 1 / roots, in place."""
+    for i in range(turns.shape[0]):
+        turns[i] = math.floor(turns[i] * roots) / roots
+
+
+@functools.cache
+def base_kernel(m: int) -> Callable[..., int]:
+    """The loop from keys of Philox streams to base hypervectors for one m: random numbers, rotations and phases."""
+
+    @_compiled
+    def base(start, stop, slots, rotation_keys, phase_keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+        """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
+
+        Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without phase keys the rotations stand
+        alone; with ``roots`` phases are roots of unity. ``halves`` is that of :func:`ghrr.ops.numba_philox.fill`.
+        Gives 0 if all columns are known, and not if those before leave nothing of one.
+        """
+        x, more, turns = np.empty((m, m, 2, SLOTS)), np.zeros((m, SLOTS)), np.empty((m, SLOTS))
+        rows, entries = x.reshape(2 * m * m, SLOTS), np.empty((m * m, SLOTS), dtype=out.dtype)
+        c, d = np.empty(SLOTS), np.empty(SLOTS)
+        columns = numba_philox.columns(2 * m * m, halves, SLOTS)
+        turned = numba_philox.columns(m, halves, SLOTS)
+        chunks = (slots + SLOTS - 1) // SLOTS
+        unknown = 0
+        for chunk in range(start, stop):
+            row, first = chunk // chunks, chunk % chunks * SLOTS
+            numba_philox.fill(rotation_keys[row], first, halves, rows)
+            if len(phase_keys):
+                numba_philox.fill(phase_keys[row], first, halves, turns)
+                for n in range(m):
+                    for i in range(SLOTS):
+                        more[n, columns[i]] = turns[n, turned[i]]
+                    if roots:
+                        to_roots(more[n], roots)
+            for n in range(m * m):
+                radii(rows[2 * n])
+                turn(rows[2 * n], rows[2 * n + 1], more[n % m])
+            for _ in range(2):  # a second time mends what rounding left
+                short, lost = _gram_schmidt(m, x, c, d)
+                unknown += lost
+                if short == 0 and out.itemsize == 8:
+                    break
+            for n in range(m * m):
+                for i in range(SLOTS):
+                    entries[n, i] = complex(rows[2 * n, i], rows[2 * n + 1, i])
+            for i in range(min(SLOTS, slots - first)):
+                for n in range(m * m):
+                    out[row, first + i, n] = entries[n, columns[i]]
+        return unknown
+
+    return base
+
+
+@_compiled
+def phasors(start, stop, slots, _, keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
+    """Base hypervectors for m = 1, where the rotation is 1: as :func:`base_kernel`, in chunks of ``PHASES`` slots."""
+    turns, radius, none = np.empty((1, PHASES)), np.empty(PHASES), np.zeros(PHASES)
+    angle, columns = turns[0], numba_philox.columns(1, halves, PHASES)
+    chunks = (slots + PHASES - 1) // PHASES
+    for chunk in range(start, stop):
+        row, first = chunk // chunks, chunk % chunks * PHASES
+        numba_philox.fill(keys[row], first, halves, turns)
+        if roots:
+            to_roots(angle, roots)
+        radius[:] = 1.0
+        turn(radius, angle, none)
+        for i in range(min(PHASES, slots - first)):
+            out[row, first + i, 0] = complex(radius[columns[i]], angle[columns[i]])
+    return 0

@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ghrr.ops import pairs, torch_power
-from ghrr.ops.torch_polar import polar  # noqa: F401 (an operation of this backend)
+from ghrr.ops import pairs, torch_polar, torch_power
 
 # bind_bundle and bind_bags gather their operands chunk by chunk; a chunk of 4 MiB (complex64) stays in cache.
 _CHUNK_NUMBERS = 1 << 19
@@ -40,6 +39,9 @@ def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False)
     if a.shape[-1] == 1:
         return a * b
     return a @ b
+
+
+bind_alike = bind  # numba has a shorter way for operands of one shape
 
 
 def _or_adjoint(a: Tensor, wanted: bool) -> Tensor:
@@ -146,7 +148,7 @@ def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
 
 def _full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Autocast would round these real products to 16 bits, which is as coarse as the noise they measure."""
-    if x.device.type not in ("cpu", "cuda"):
+    if x.device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(x.device.type):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
@@ -169,12 +171,12 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
 
 def needs_no_derivative(*tensors: Tensor) -> bool:
     """Whether these are plain numbers: no derivative is asked for, nothing is being traced or vectorised."""
-    return not (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
-        or has_tangent(*tensors)
-    )
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or has_tangent(*tensors):
+        return False
+    for x in tensors:  # a loop is quicker than any(), and everything comes by here
+        if x.requires_grad:
+            return not torch.is_grad_enabled()
+    return True
 
 
 def has_tangent(*tensors: Tensor) -> bool:
@@ -217,6 +219,10 @@ def fresh(shape: tuple[int, ...], like: Tensor) -> Tensor:
     if like.device.type != "cpu" or torch.are_deterministic_algorithms_enabled():  # these fill new memory with NaN
         return like.new_empty(shape)
     return torch.from_numpy(np.empty(shape, dtype=str(like.dtype).removeprefix("torch.")))
+
+
+def polar(x: Tensor) -> Tensor:
+    return torch_polar.polar(x)
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:

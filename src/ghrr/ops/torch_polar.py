@@ -51,7 +51,8 @@ def polar_factor(x: Tensor) -> Tensor:
     if x.shape[-1] == 1:
         return torch.where(x == 0, torch.ones_like(x), torch.sgn(x))
     u, _, vh = torch.linalg.svd(x, full_matrices=False)
-    return u @ vh
+    product: Tensor = u @ vh
+    return product
 
 
 def polar(x: Tensor, factor: Callable[[Tensor], Tensor] = polar_factor) -> Tensor:

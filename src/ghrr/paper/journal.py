@@ -20,9 +20,13 @@ from typing import Any
 import pandas as pd
 
 import ghrr
+from ghrr.files import check_fields, open_to_append, parse_json, read_bytes
 from ghrr.paper.experiment import Experiment, Settings
 
 FORMAT = 1
+_MAX_BYTES = 1 << 30
+_HEADER = {"format": int, "experiment": str, "ghrr": str, "code": str, "inputs": str, "seed": int, "settings": dict}
+_TRIAL = {"trial": int, "seconds": float, "columns": dict}
 
 
 @dataclass(frozen=True)
@@ -53,42 +57,46 @@ class Journal:
         """Make the file ready for :meth:`append`; gives a sentence where something there could not be used, or ``""``.
 
         A file of another version or of other settings is set aside under another name, never deleted. A last line
-        that was cut short is removed.
+        that was cut short is removed. Raises ``OSError`` for a link, a FIFO or a device.
         """
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             self._write_header()
             return ""
-        lines = self.path.read_bytes().splitlines(keepends=True)
-        reason = self._why_foreign(lines)
+        with open_to_append(self.path, "Journal") as file:  # raises for what is not a regular file
+            lines = self._lines()
+            reason = self._why_foreign(lines)
+            whole = sum(len(line) for line in lines if line.endswith(b"\n"))
+            is_cut = not reason and whole < file.seek(0, os.SEEK_END)
+            if is_cut:
+                file.truncate(whole)
         if reason:
             aside = self._free_name()
             os.replace(self.path, aside)
             self._write_header()
             return f"{self.path.name} {reason}; it is now {aside.name}, and its trials run anew"
-        whole = sum(len(line) for line in lines if line.endswith(b"\n"))
-        if whole < self.path.stat().st_size:
-            os.truncate(self.path, whole)
-            return f"{self.path.name} ended in the middle of a trial, which runs again"
-        return ""
+        return f"{self.path.name} ended in the middle of a trial, which runs again" if is_cut else ""
 
     def trials(self) -> dict[int, Trial]:
         """The finished trials by number; lines that are damaged are left out."""
         found: dict[int, Trial] = {}
-        lines = self.path.read_bytes().splitlines(keepends=True)
+        lines = self._lines()
         if self._why_foreign(lines):
             return found
         for line in lines[1:]:
-            record = _unsealed(line)
-            if record is not None:
+            record = _unsealed(line, _TRIAL)
+            if record is not None and _is_table(record["columns"]):
                 found[record["trial"]] = Trial(record["trial"], pd.DataFrame(record["columns"]), record["seconds"])
         return found
 
     def append(self, trial: Trial) -> None:
         """Add a finished trial; when this returns it is on the disk."""
-        with open(self.path, "ab") as file:
+        with open_to_append(self.path, "Journal") as file:
             file.write(_sealed({"trial": trial.number, "seconds": trial.seconds, "columns": as_columns(trial.table)}))
             file.flush()
             os.fsync(file.fileno())
+
+    def _lines(self) -> list[bytes]:
+        return read_bytes(self.path, "Journal", limit=_MAX_BYTES).splitlines(keepends=True)
 
     def _write_header(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +104,7 @@ class Journal:
             file.write(_sealed(self._header))
 
     def _why_foreign(self, lines: list[bytes]) -> str:
-        header = _unsealed(lines[0]) if lines else None
+        header = _unsealed(lines[0], _HEADER) if lines else None
         if header is None:
             return "is not readable"
         if header == self._header:
@@ -151,10 +159,18 @@ def _sealed(record: dict[str, Any]) -> bytes:
     return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
 
 
-def _unsealed(line: bytes) -> dict[str, Any] | None:
+def _is_table(columns: dict[str, Any]) -> bool:
+    """Whether all columns are lists of one length."""
+    return all(isinstance(column, list) for column in columns.values()) and len(set(map(len, columns.values()))) <= 1
+
+
+def _unsealed(line: bytes, fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the object in a line; None for a line that is damaged or lacks one of these fields."""
     if not line.endswith(b"\n") or line[8:9] != b" ":
         return None
     if line[:8] != f"{zlib.crc32(line[9:-1]):08x}".encode():
         return None
-    record: dict[str, Any] = json.loads(line[9:])
-    return record
+    try:
+        return check_fields("Journal", parse_json(line[9:], "Journal"), fields)
+    except ValueError:
+        return None

@@ -11,10 +11,11 @@ The file is JSON::
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
+
+from ghrr.files import check_fields, read_json
 
 DATA = {"ptb": "Penn Treebank", "wikitext-2": "WikiText-2", "wikitext-2-small": "WikiText-2, small vocabulary"}
 SHARING = {"all": "all same", "qkv": "Q, K, V differ", "head": "heads differ", "different": "all different"}
@@ -51,12 +52,7 @@ def read_runs(path: Path) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: this is not JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("runs"), list):
-        raise ValueError(f'{path}: there must be a list called runs, {{"runs": [...]}}')
+    content = check_fields(str(path), read_json(path, "read_runs"), {"runs": list})
     runs: dict[tuple[object, ...], dict[str, Any]] = {}
     for number, run in enumerate(content["runs"]):
         where = f"{path}, run {number}"

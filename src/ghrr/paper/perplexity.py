@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from ghrr.files import read_bytes
 from ghrr.paper import language_model_runs as lm
 from ghrr.paper.experiment import (
     Check,
@@ -193,7 +194,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
 def hash_of_results(settings: Settings) -> str:
     """A hash of the file of our runs, or nothing where there is none."""
     path = Path(settings["results"])
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+    return hashlib.sha256(read_bytes(path, "perplexity")).hexdigest() if path.exists() else ""
 
 
 EXPERIMENT = Experiment(

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 import ghrr
-from ghrr.files import atomic_write
+from ghrr.files import atomic_write, check_fields, read_json
 from ghrr.paper.claims import EXPERIMENTS, judge_all
 from ghrr.paper.compute import Task, compute
 from ghrr.paper.experiment import STANDARD_ERRORS, Experiment, Finding, Settings
@@ -235,15 +235,21 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+_MANIFEST = {"command": str, "size": str, "seed": int, "made": str, "versions": dict, "experiments": list}
+_ENTRY = {"name": str, "settings": dict, "rows": int, "seconds": float}
+
+
 def _read_manifest(out: Path) -> dict[str, Any]:
     path = out / "manifest.json"
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        known = all(entry["name"] in EXPERIMENTS and "settings" in entry for entry in manifest["experiments"])
+        manifest = check_fields("manifest", read_json(path, "plot"), _MANIFEST)
+        entries = [check_fields(f"experiment {i}", entry, _ENTRY) for i, entry in enumerate(manifest["experiments"])]
     except FileNotFoundError as error:
         raise ValueError(f"{out} holds no results: there is no manifest.json; make them with ghrr paper run") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not a manifest of this program, or is damaged: {error}") from error
-    if not known:
-        raise ValueError(f"{path} names experiments that this version does not have: run ghrr paper run again")
-    return dict(manifest)
+    for entry in entries:
+        experiment = EXPERIMENTS.get(entry["name"])
+        if experiment is None or entry["settings"].keys() != experiment.settings["quick"].keys():
+            raise ValueError(f"{path} names experiments that this version does not have: run ghrr paper run again")
+    return manifest

@@ -4,11 +4,10 @@ from ghrr.structures.automaton import Automaton, Run
 from ghrr.structures.chain import Chain
 from ghrr.structures.graph import Graph
 from ghrr.structures.hash_table import HashTable
-from ghrr.structures.leaves import Scale, parse_json
 from ghrr.structures.multiset import Set
 from ghrr.structures.ngrams import NGrams
 from ghrr.structures.reading import MISSING, Reading
-from ghrr.structures.record import Record
+from ghrr.structures.record import Record, Scale, parse_json
 from ghrr.structures.sequence import Sequence
 from ghrr.structures.stack import Stack
 from ghrr.structures.tree import Tree

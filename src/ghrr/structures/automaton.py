@@ -107,7 +107,7 @@ class Automaton(Structure):
         --------
         >>> from ghrr.structures import Automaton
         >>> Automaton.suggest(100, states=20, m=3)
-        Space(dim=327, m=3, seed=0)
+        Space(dim=328, m=3, seed=0)
         """
         operation = "Automaton.suggest"
         transitions = check_integer(operation, "transitions", transitions, least=1)

@@ -2,43 +2,57 @@ r"""Chain: a sequence by chained binding, :math:`x_1 + x_1 * x_2 + x_1 * x_2 * x
 
 No positions are needed: each element is bound to all before it, in order. Unbinding a beginning from the left leaves
 what follows it. Two chains with the same beginning share it. A chain of n elements answers with noise of about
-:math:`\sqrt{n/(2Dm^2)}`. Beginnings of the same elements in another order share a part of each other, for m = 1 all of
-it. They are told apart by what they begin with themselves: two of them have parts of the same length that do not
-consist of the same elements, and so a beginning is there when all its parts are. In a bundle of chains the parts may be
-those of different ones; there a short beginning is judged by itself, among its other orders that were met
-(:mod:`ghrr.memory.orders`), and a long one, or any for m = 1, is never confident.
+:math:`\sqrt{n/(2Dm^2)}`.
+
+With shifts, which are the default for m = 1, element t is shifted by t slots before binding,
+:math:`x_1 + x_1 * \rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: then beginnings of the same elements in another
+order are independent. Without shifts they share a part of each other. Two of them have parts of the same length that do
+not consist of the same elements, so a beginning is there when all its parts are. In a bundle of chains the parts may be
+those of different ones; there a short beginning is judged by itself, among its other orders that were encoded
+(:mod:`ghrr.memory.orders`), and a long one is never confident. For m = 1 without shifts all orders of the same elements
+are one product, and :meth:`Chain.next` is never confident where another order is possible.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
+from ghrr._checks import check_integer
 from ghrr.algebra import bind, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise
 from ghrr.space import Space
+from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
-from ghrr.structures.vocabulary import Vocabulary, as_tensor, check_names, one_of
+from ghrr.structures.planning import answer_rate, smallest_space
+from ghrr.structures.sequence import lists_of_names
+from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, check_names, one_of
 
 _SHORT = 8  # elements of which beginnings are remembered
-_SEVERAL = 1.5  # from this sum of first elements on there are several chains
+_SEVERAL = 1.5  # sum of the scores of first elements from which on there are several chains
 
 
-class Chain:
+class Chain(Structure):
     r"""A list of names as one hypervector, :math:`\sum_t x_1 * \dots * x_t`.
+
+    Elements are names or hypervectors of your own.
 
     Parameters
     ----------
     space
-        Where the hypervectors live.
+        Space of the hypervectors.
     level
-        From which probability on a match is confident.
+        Probability from which on a match is confident.
+    permute
+        Shift element t by t slots before binding; by default only for m = 1
+        (:class:`ghrr.structures.base.Structure`).
 
     Shapes
     ------
@@ -58,89 +72,162 @@ class Chain:
     ['to', 'be', 'or', 'not']
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL) -> None:
-        self.space, self.level = space, level
+    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
+        super().__init__(space, level=level, permute=permute)
         self.names = Vocabulary(space, "chain element")
-        self.orders = Orders(space, self._products)
+        self.orders = Orders(space, self._products, independent=self.permute)
 
-    def encode(self, items: Items[str] | Items[Items[str]]) -> Tensor:
-        """The hypervector of a list of names, or of each of several lists."""
-        if isinstance(items, str) or not isinstance(items, Items):
-            raise TypeError(f"Chain.encode: needs a list of names, got {describe(items)}")
-        if items and not isinstance(items[0], str):
-            return self._encode_many([check_names("Chain.encode", one) for one in items])
-        return self._encode_many([check_names("Chain.encode", items)])[0]
+    @classmethod
+    def suggest(cls, length: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
+        """Return the smallest space in which a chain answers with confidence and right.
 
-    def _encode_many(self, many: list[list[str]]) -> Tensor:
-        """Element by element, for all lists that are still going on."""
-        total, beginning = self.space.empty(len(many)), self.space.identity(len(many))
-        for place in range(max(map(len, many), default=0)):
-            rows = torch.tensor([row for row, one in enumerate(many) if place < len(one)])
-            beginning[rows] = bind(beginning[rows], self.names.encode(many[row][place] for row in rows))
-            total[rows] += beginning[rows]
+        Parameters
+        ----------
+        length
+            Number of elements.
+        names
+            Number of different names.
+        m
+            Size of the slots' matrices.
+        error
+            Share of elements that may be not confident or wrong, each read after those before it.
+        **settings
+            Further arguments of :class:`ghrr.Space`.
+
+        Examples
+        --------
+        >>> from ghrr.structures import Chain
+        >>> Chain.suggest(50, names=1000)
+        Space(dim=187, m=3, seed=0)
+        """
+        length = check_integer("Chain.suggest", "length", length, least=1)
+        names = check_integer("Chain.suggest", "names", names, least=1)
+
+        def rate(space: Space) -> float:
+            found = answer_rate(space, items=length, candidates=names)
+            return found if space.m == 1 else found * _rate_of_beginnings(space, length)
+
+        return smallest_space("Chain.suggest", rate, m=m, error=error, settings=settings)
+
+    def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
+        """Return the hypervector of a list of names, or of each of several lists."""
+        many, single = lists_of_names("Chain.encode", items, self.names)
+        longest = max(map(len, many), default=0)
+        if self.permute and longest > self.space.dim:
+            raise ValueError(
+                f"Chain.encode: a chain of {longest} elements needs as many slots to be shifted by, got a space of "
+                f"{self.space.dim}; use a larger dim, or permute=False"
+            )
+        rows = [self.names.indices(one) for one in many]
+        total = self._encode_rows(self.names.vectors, rows, longest)
         self.orders.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
+        return total[0] if single else total
+
+    def _encode_rows(self, table: Tensor, many: list[list[int]], longest: int) -> Tensor:
+        """From the last element to the first: a chain is its first element, and this bound to the rest."""
+        total = self.space.empty(len(many))
+        for place in range(longest - 1, -1, -1):
+            at = [row for row, one in enumerate(many) if place < len(one)]
+            first = table[torch.tensor([many[row][place] for row in at])]
+            total[at] = first + bind(first, self._shift(total[at], 1))
         return total
 
-    def beginning(self, names: Items[str]) -> Tensor:
-        """The product of a beginning, whether its names are known or not: ``(dim, m, m)``."""
-        return multibind(self.names.lookup(check_names("Chain.beginning", names)))
+    def beginning(self, names: Items[Name]) -> Tensor:
+        """Return the product of a beginning, whether its names are known or not: ``(dim, m, m)``."""
+        return multibind(self._factors(self.names.resolve_all("Chain.beginning", names)))
 
-    def rest(self, h: Tensor | Hypervector, beginning: Items[str]) -> Tensor:
-        """The chain of what follows a beginning: unbound from the left, without the end of the beginning itself."""
+    def _factors(self, names: Items[str]) -> Tensor:
+        """The elements, shifted by their place: ``(len(names), dim, m, m)``."""
+        vectors = self.names.lookup(names)
+        if self.permute and len(names):
+            vectors = torch.stack([self._shift(vector, place) for place, vector in enumerate(vectors)])
+        return vectors
+
+    def _parts(self, names: Items[str]) -> list[Tensor]:
+        """The products of all beginnings of a beginning."""
+        return list(accumulate(self._factors(names), bind))
+
+    def _after(self, x: Tensor, names: Items[str]) -> Tensor:
+        """Unbind a beginning from the left, and take back the shift of what follows."""
+        return self._shift(unbind(x, multibind(self._factors(names)), side="left"), -len(names))
+
+    def rest(self, h: Tensor | Hypervector, beginning: Items[Name]) -> Tensor:
+        """Return the chain of what follows a beginning, without what is left of the beginning itself."""
         x = as_tensor("Chain.rest", h, self.space)
-        known = [self.beginning(beginning[: place + 1]) for place in range(len(beginning))]
-        return unbind(x - sum(known), self.beginning(beginning), side="left")
+        names = self.names.resolve_all("Chain.rest", beginning)
+        return self._after(x - sum(self._parts(names)), names)
 
-    def next(self, h: Tensor | Hypervector, beginning: Items[str]) -> Match:
-        """The element after a beginning; unknown if this is not there, which is told by its parts.
+    def next(self, h: Tensor | Hypervector, beginning: Items[Name]) -> Match:
+        """Return the element after a beginning; unknown if the beginning is not there.
 
-        In a bundle of several chains a beginning of more than seven elements, or any for m = 1, is never confident.
+        Without shifts, in a bundle of several chains, nothing is confident after a beginning of more than seven
+        elements; nor is, for m = 1, anything that could come in another order.
         """
         x = one_of("Chain.next", h, self.space)
-        energy, names = similarity(x, x), check_names("Chain.next", beginning)
-        parts = list(accumulate(self.names.lookup(names), bind))
-        product = parts[-1] if parts else self.space.identity()
-        [match] = self.names.match(unbind(x, product, side="left")[None], energy=energy, level=self.level)
-        if not parts:
+        energy, names = similarity(x, x), self.names.resolve_all("Chain.next", beginning)
+        [match] = self.names.match(self._after(x, names)[None], energy=energy, level=self.level)
+        if self.permute or not names:
             return match
         most = 1.0
-        if self.space.m > 1 and len(names) < _SHORT:
+        if self.space.m == 1:
+            most = 0.5 if len({*names, match.guess}) > 1 else 1.0
+        elif len(names) < _SHORT:
             [match] = self.orders.rejudge(x, [(*names, match.guess)], [match], odds=1.0)
         elif self._is_several(x):
             most = 0.5
-        scores = torch.stack([similarity(x, part) for part in parts]).double()
+        scores = torch.stack([similarity(x, part) for part in self._parts(names)]).double()
         there = 1 / (1 + _odds_against(scores, answer_noise(self.space, energy)))
         missing = 1 - there + there * match.probability_unknown
         return replace(match, probability=min(most, there * match.probability), probability_unknown=missing)
 
     def _is_several(self, x: Tensor) -> bool:
-        """Whether more than one chain is in x, by what they begin with."""
+        """Whether more than one chain is in x, by the first elements."""
         return sum(match.score for match in self.names.members(x[None], level=self.level)[0]) >= _SEVERAL
 
     def _products(self, words: Items[Items[str]]) -> Tensor:
-        return torch.stack([self.beginning(word) for word in words])
+        return torch.stack([multibind(self._factors(word)) for word in words])
 
-    def item(self, h: Tensor | Hypervector, place: int) -> Match:
-        """The element at a place, from 0; all before it are read on the way."""
-        place = check_integer("Chain.item", "place", place, least=0)
-        found = self.decode(one_of("Chain.item", h, self.space), most=place + 1)
-        if len(found) <= place:
-            raise IndexError(f"Chain.item: nothing is certain at place {place}; the chain was read up to {len(found)}")
-        return found[place]
+    def item(self, h: Tensor | Hypervector, index: int) -> Match:
+        """Return the element at an index, from 0; all before it are read on the way."""
+        index = check_integer("Chain.item", "index", index, least=0)
+        found = self.decode(one_of("Chain.item", h, self.space), most=index + 1)
+        if len(found) <= index:
+            raise IndexError(f"Chain.item: nothing is certain at index {index}; the chain was read up to {len(found)}")
+        return found[index]
 
     def decode(self, h: Tensor | Hypervector, most: int = 1000) -> list[Match]:
-        """The elements from the front, up to the first that is unknown; each is taken out before the next is read."""
+        """Return the elements from the front, up to the first that is unknown.
+
+        Each element is taken out and unbound before the next is read.
+        """
         x = one_of("Chain.decode", h, self.space)
         most = check_integer("Chain.decode", "most", most, least=0)
         found: list[Match] = []
-        while len(found) < most and len(self.names):
+        while len(found) < most and x.any():
             match = self.names.match(x[None], level=self.level)[0]
             if match.unknown:
                 break
             found.append(match)
-            element = self.names.encode([match.guess])[0]
-            x = unbind(x - element, element, side="left")
+            element = self.names.lookup([match.guess])[0]
+            x = self._shift(unbind(x - element, element, side="left"), -1)
         return found
+
+    def _seen(self) -> list[list[str]]:
+        return [list(word) for word in self.orders.words]
+
+    def _restore(self, seen: Any) -> None:
+        self.orders.add(tuple(check_names("Chain", word)) for word in seen)
+
+
+def _rate_of_beginnings(space: Space, length: int) -> float:
+    """Share of the beginnings of a chain that are recognised by their parts, which is needed without shifts.
+
+    One of k parts is enough to doubt a beginning if it makes the mean of :func:`_odds_against` too large by itself.
+    """
+    parts = torch.arange(1, max(2, length)).double()
+    enough = 1 / 2 + answer_noise(space, length).square() * torch.log(LEVEL / (1 - LEVEL) / parts)
+    sigma = max(1e-150, math.sqrt(length - 1) * space.crosstalk_std)
+    return float((torch.special.ndtr((1 - enough) / sigma) ** parts).mean())
 
 
 def _odds_against(scores: Tensor, sigma: Tensor) -> float:

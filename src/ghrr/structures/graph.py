@@ -90,7 +90,7 @@ class Graph(Structure):
         --------
         >>> from ghrr.structures import Graph
         >>> Graph.suggest(288, nodes=176, m=3)
-        Space(dim=874, m=3, seed=0)
+        Space(dim=854, m=3, seed=0)
         """
         edges = check_integer("Graph.suggest", "edges", edges, least=1)
         nodes = check_integer("Graph.suggest", "nodes", nodes, least=1)

@@ -93,7 +93,7 @@ class Set(Structure):
         --------
         >>> from ghrr.structures import Set
         >>> Set.suggest(100, names=1000, m=3)
-        Space(dim=331, m=3, seed=0)
+        Space(dim=324, m=3, seed=0)
         """
         members = check_integer("Set.suggest", "members", members, least=1)
         names = check_integer("Set.suggest", "names", names, least=1)

@@ -94,7 +94,7 @@ class NGrams(Structure):
         --------
         >>> from ghrr.structures import NGrams
         >>> NGrams.suggest(100, names=26, m=3)
-        Space(dim=271, m=3, seed=0)
+        Space(dim=265, m=3, seed=0)
         """
         grams = check_integer("NGrams.suggest", "grams", grams, least=1)
         names = check_integer("NGrams.suggest", "names", names, least=1)
@@ -107,8 +107,10 @@ class NGrams(Structure):
     def encode(self, items: Sequence[Name]) -> Tensor:
         """Return the hypervector of a sequence of at least n names."""
         names = self.names.resolve_all("NGrams.encode", list(items))
-        encoded: Tensor = self.encoder(self.names.lookup(names))
-        self.names.indices(names)
+        if len(names) < self.n:
+            raise ValueError(f"NGrams.encode: {self.n}-grams need at least {self.n} items, got {len(names)}")
+        at = torch.tensor(self.names.indices(names))
+        encoded = self.encoder.from_codebook(self.names.vectors, at)
         self.orders.add(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
         return encoded
 

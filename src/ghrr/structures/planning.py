@@ -19,7 +19,8 @@ from ghrr.capacity import first_true
 from ghrr.memory.match import LEVEL, answer_noise, judge
 from ghrr.space import Space
 
-_GRID = 401  # points along each of the two scores that decide
+_POINTS = 401  # of the score of the right candidate, between -8 and 8 standard deviations
+_LEVELS = 64  # quantiles of the score of the best wrong candidate, denser towards both ends
 
 
 def answer_rate(
@@ -48,32 +49,32 @@ def answer_rate(
     >>> import ghrr
     >>> from ghrr.structures.planning import answer_rate
     >>> f"{answer_rate(ghrr.Space(dim=40, m=3), items=20, candidates=100):.3f}"
-    '0.812'
+    '0.811'
     """
     sigma = math.sqrt(items - 1) * space.crosstalk_std
     noise = answer_noise(space, float(items))
-    score = 1 + sigma * _normal_quantiles(_GRID)
+    z = torch.linspace(-8, 8, _POINTS, dtype=torch.float64)
+    weight = torch.exp(-z.square() / 2)
+    weight = weight / weight.sum()
+    score = 1 + sigma * z
     tau = torch.sqrt(space.noise_std**2 * (score.square() - sigma**2).clamp(min=0) + sigma**2).clamp(min=1e-300)
     if several:
         prior = odds * candidates
         right, _ = judge(score, score, candidates=1, noise=noise, odds=prior)
         needed = 0.5 + float(noise) ** 2 * (math.log(prior) + math.log(level / (1 - level)))
         none_wrong = torch.exp((candidates - 1) * torch.special.log_ndtr(needed / tau))
-        return float(((right >= level) * none_wrong).mean())
+        return float(weight @ ((right >= level) * none_wrong))
     if candidates == 1:
         right, _ = judge(score, score, candidates=1, noise=noise, odds=odds)
-        return float((right >= level).double().mean())
-    # The best of the wrong candidates: its quantiles are those of a normal variable at the (N - 1)-th root.
-    levels = (torch.arange(_GRID, dtype=torch.float64) + 0.5) / _GRID
+        return float(weight @ (right >= level).double())
+    # The best of N - 1 wrong candidates: its quantile at u is that of a normal variable at the (N - 1)-th root of u.
+    levels = torch.sigmoid(torch.linspace(-12, 12, _LEVELS, dtype=torch.float64))
+    share = levels * (1 - levels)
+    share = share / share.sum()
     tail = -torch.expm1(torch.log(levels) / (candidates - 1))
     wrong = -torch.special.ndtri(tail.clamp(min=1e-300))[:, None] * tau
     right, _ = judge(score.expand_as(wrong), wrong, candidates=candidates, noise=noise, odds=odds)
-    return float(((right >= level) & (score > wrong)).double().mean())
-
-
-def _normal_quantiles(count: int) -> torch.Tensor:
-    levels = (torch.arange(count, dtype=torch.float64) + 0.5) / count
-    return torch.special.ndtri(levels)  # type: ignore[no-any-return]
+    return float(share @ ((right >= level) & (score > wrong)).double() @ weight)
 
 
 def smallest_space(

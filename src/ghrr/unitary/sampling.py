@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
+from ghrr._random import Keys, philox_uniform
 from ghrr.ops import choice, numba_backend, torch_backend
 from ghrr.ops.threads import share_out
 
@@ -16,6 +19,9 @@ from ghrr.ops.threads import share_out
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
 _LARGEST = 8  # beyond this size LAPACK is quicker
 _MANY_NUMBERS = 1 << 17  # below so many torch has made them before numba is imported
+_WORTH_IT = 1 << 12  # from so many numbers on base hypervectors are made by numba, as products are
+_BLOCK_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
+_SHARED = 1 << 16  # from so many entries on the work is shared out over threads
 
 
 def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = torch.complex64) -> Tensor:
@@ -63,6 +69,99 @@ def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
     like = torch.empty(0, dtype=torch.float64, device=generator.device)
     return torch_backend.fresh(shape, like).uniform_(generator=generator)  # the same numbers, on huge pages
+
+
+def base_slots(
+    rotation_keys: Keys, phase_keys: Keys, slots: int, m: int, *, roots: int, halves: bool, dtype: torch.dtype
+) -> Tensor:
+    r"""Slots of base hypervectors, :math:`Q\,\mathrm{diag}(e^{2\pi i t})` with Haar Q, from keys of Philox streams.
+
+    Parameters
+    ----------
+    rotation_keys, phase_keys
+        One key for each row, ``(rows, 2)``. Without phase keys, ``(0, 2)``, the rotations stand alone; for m = 1 the
+        rotation is 1 and its keys are not read.
+    slots
+        How many in each row.
+    roots
+        Phases are such roots of unity; 0 for phases that are uniform on the circle.
+    halves
+        Whether numbers have 32 random bits instead of 53.
+
+    Shapes
+    ------
+    output: ``(rows, slots, m, m)``
+    """
+    rows = len(phase_keys if m == 1 else rotation_keys)
+    numbers = rows * slots * (1 if m == 1 else 2 * m * m)
+    pays = choice.chosen() == "numba" or numbers >= _WORTH_IT
+    if pays and numba_backend.INSTALLED and m <= _LARGEST and choice.allows("numba") and choice.is_plain():
+        try:
+            out, known = _base_by_numba(rotation_keys, phase_keys, (rows, slots, m), roots, halves, dtype)
+        except Exception as error:  # whatever a compiler may raise
+            out = _base_by_torch(rotation_keys, phase_keys, (rows, slots, m), roots, halves, dtype)
+            choice.give_up("numba", error)
+            return out
+        if known:
+            return out
+    return _base_by_torch(rotation_keys, phase_keys, (rows, slots, m), roots, halves, dtype)
+
+
+def _base_by_numba(  # noqa: PLR0917
+    rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, halves: bool, dtype: torch.dtype
+) -> tuple[Tensor, bool]:
+    """All in one pass, and whether all columns are known: one that depends on those before is left to chance."""
+    rows, slots, m = shape
+    kernel, at_a_time = _base_kernel(m)
+    to = np.empty((rows, slots, m * m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
+    unknown: list[int] = []
+
+    def fill(part: slice) -> None:
+        unknown.append(kernel(part.start, part.stop, slots, rotation_keys, phase_keys, halves, roots, to))
+
+    chunks = rows * -(-slots // at_a_time)
+    if to.size < _SHARED:
+        fill(slice(0, chunks))
+    else:
+        share_out(fill, chunks)
+    return torch.from_numpy(to.reshape(rows, slots, m, m)), not any(unknown)
+
+
+@functools.cache
+def _base_kernel(m: int) -> tuple[Callable[..., int], int]:
+    """The loop for one m, and how many slots it takes at a time."""
+    from ghrr.ops import numba_sampling  # noqa: PLC0415 (numba takes long to import)
+
+    if m == 1:
+        return numba_sampling.phasors, numba_sampling.PHASES
+    return numba_sampling.base_kernel(m), numba_sampling.SLOTS
+
+
+def _base_by_torch(  # noqa: PLR0917
+    rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, halves: bool, dtype: torch.dtype
+) -> Tensor:
+    """As numbers, then operation by operation; some rows at a time, so that the numbers of all never exist."""
+    rows, slots, m = shape
+    out = torch.empty((rows, slots, m, m), dtype=dtype, device="cpu")
+    step = max(1, _BLOCK_NUMBERS // max(1, 2 * m * m * slots))
+    for start in range(0, rows, step):
+        some = slice(start, start + step)
+        turns = None
+        if len(phase_keys):
+            turns = philox_uniform(phase_keys[some], slots * m, halves=halves).reshape(-1, m)
+            turns = to_roots(turns, roots) if roots else turns
+        if m == 1 and turns is not None:
+            phases = torch.polar(torch.ones_like(turns), 2 * math.pi * turns)
+            out[some] = phases.reshape(out[some].shape)
+        else:
+            u = philox_uniform(rotation_keys[some], slots * m * m * 2, halves=halves).reshape(-1, m, m, 2)
+            out[some] = _by_torch(u, turns, dtype).reshape(out[some].shape)
+    return out
+
+
+def to_roots(turns: Tensor, roots: int) -> Tensor:
+    """Uniform numbers to multiples of 1 / roots."""
+    return torch.floor(turns * roots) / roots
 
 
 def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dtype = torch.complex128) -> Tensor:

@@ -1,0 +1,369 @@
+"""Time of each operation over torch-hd's time for the same job, at equal size.
+
+Hypervectors have ``--total-dim`` complex numbers on both sides: ``dim * m * m`` here, the dimension of an FHRR
+hypervector there. Every result is checked before it is timed; a wrong result gets no time, and the command ends with
+exit code 1. Both sides take turns in one process, on one thread, and are measured in CPU time. A ratio is our time over
+torch-hd's; the limit is 1.2. Run it on a machine that does nothing else::
+
+    python benchmarks/peer_operations.py
+
+Which call of torch-hd does the same job:
+
+- random, named atoms: ``torchhd.random``. It has no names; an atom is drawn as any other hypervector.
+- unbind: ``torchhd.bind`` with ``torchhd.inverse``.
+- similarity: ``torchhd.dot_similarity``; pairs of a batch are given an axis each.
+- power: FHRR multiplies angles. torch-hd has no function for it, so it is written as its ``normalize`` is.
+- sequence: ``torchhd.bundle_sequence``; hash table: ``torchhd.hash_table``; n-grams: ``torchhd.ngrams``. Both sides get
+  names and look up hypervectors that exist already.
+- resonator: ``torchhd.resonator``, which takes MAP alone: real numbers, half as many. It is repeated until its
+  estimates stay the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchhd
+from measuring import RESULTS, Case, Function, command, duration, error, facts, in_turns, quartiles, store
+from torch import Tensor
+
+import ghrr
+from ghrr import memory, structures
+from ghrr._random import labelled_uniform
+from ghrr.ops import reference
+
+LIMIT = 1.2
+EXACT = torch.complex128
+PEER = "torch-hd"
+
+
+def draw(space: ghrr.Space, *batch: int) -> tuple[Tensor, Tensor]:
+    """Hypervectors of ours, and of torch-hd."""
+    generator = torch.Generator().manual_seed(0)
+    theirs = torchhd.random(math.prod(batch), space.total_dim, "FHRR", generator=generator)
+    return space.random(*batch, generator=generator), theirs.reshape(*batch, space.total_dim)
+
+
+def case(name: str, space: ghrr.Space, sizes: Mapping[str, int], ours: Function, theirs: Function, want: Any) -> Case:  # noqa: PLR0917
+    """A comparison; ``want`` is what ours must give, or a function from our result to its errors."""
+    errors = want if callable(want) else lambda got: {"reference": error(got, want, space.m)}
+    return Case(name, {"m": space.m, **sizes}, ours, {PEER: theirs}, errors)
+
+
+def sampling(space: ghrr.Space, batch: int) -> Iterator[Case]:
+    """Base hypervectors: random ones, and those of names."""
+    generator = torch.Generator().manual_seed(0)
+    names = [f"name {i}" for i in range(batch)]
+
+    def theirs() -> Any:
+        return torchhd.random(batch, space.total_dim, "FHRR", generator=generator)
+
+    def how_unitary(got: Tensor) -> dict[str, float]:
+        squares = reference.bind(got.to(EXACT), reference.adjoint(got.to(EXACT)))
+        return {"unitary": error(squares.to(got.dtype), space.identity(batch).to(EXACT), space.m)}
+
+    yield case("random", space, {"batch": batch}, lambda: space.random(batch, generator=generator), theirs, how_unitary)
+    wanted = torch.stack([atom_by_formula(space, name) for name in (names[0], names[-1])])
+    yield case(
+        "named atoms",
+        space,
+        {"batch": batch},
+        lambda: space.vectors(names),
+        theirs,
+        lambda got: {"formula": error(got[[0, -1]], wanted, space.m)},
+    )
+
+
+def atom_by_formula(space: ghrr.Space, name: str) -> Tensor:
+    """An atom from the uniform numbers of its name, with LAPACK's QR."""
+    m = space.m
+    turns = labelled_uniform(space.dim * m, space.seed, "phases", name).reshape(space.dim, m)
+    phases = torch.polar(torch.ones_like(turns), 2 * torch.pi * turns)
+    if m == 1:
+        return phases[..., None]
+    u = labelled_uniform(2 * space.total_dim, space.seed, "rotation", name).reshape(space.dim, m, m, 2)
+    gaussians = torch.polar(torch.sqrt(-2 * torch.log1p(-u[..., 0])), 2 * torch.pi * u[..., 1])
+    q, r = torch.linalg.qr(gaussians)
+    signs = torch.diagonal(r, dim1=-2, dim2=-1).sgn()
+    atom: Tensor = q * (signs * phases)[..., None, :]
+    return atom
+
+
+def products(space: ghrr.Space, batch: int) -> Iterator[Case]:
+    """Binding, unbinding, similarity and bundling of pairs; for one vector, without an axis of the batch."""
+    shape = () if batch == 1 else (batch,)
+    (a, b), (theirs_a, theirs_b) = draw(space, 2, *shape)
+    left, right = a.to(EXACT), b.to(EXACT)
+    sizes = {"batch": batch}
+    yield case(
+        "bind",
+        space,
+        sizes,
+        lambda: ghrr.bind(a, b),
+        lambda: torchhd.bind(theirs_a, theirs_b),
+        reference.bind(left, right),
+    )
+    yield case(
+        "unbind",
+        space,
+        sizes,
+        lambda: ghrr.unbind(b, a, side="left"),
+        lambda: torchhd.bind(torchhd.inverse(theirs_a), theirs_b),
+        reference.bind(left, right, adjoint_a=True),
+    )
+    one, other = (theirs_a, theirs_b) if batch == 1 else (theirs_a[:, None], theirs_b[:, None])
+    yield case(
+        "similarity",
+        space,
+        sizes,
+        lambda: ghrr.similarity(a, b),
+        lambda: torchhd.dot_similarity(one, other),
+        reference.similarity(left, right),
+    )
+    many, theirs_many = draw(space, 100)
+    yield case(
+        "pairwise similarity",
+        space,
+        {"batch": batch, "items": 100},
+        lambda: ghrr.pairwise_similarity(a, many),
+        lambda: torchhd.dot_similarity(theirs_a, theirs_many),
+        reference.pairwise_similarity(left, many.to(EXACT)),
+    )
+    if batch == 1:
+        yield case(
+            "bundle",
+            space,
+            sizes,
+            lambda: ghrr.bundle([a, b]),
+            lambda: torchhd.bundle(theirs_a, theirs_b),
+            left + right,
+        )
+    else:
+        yield case(
+            "bundle", space, sizes, lambda: ghrr.bundle(a), lambda: torchhd.multiset(theirs_a), reference.bundle(left)
+        )
+
+
+def functions(space: ghrr.Space, batch: int) -> Iterator[Case]:
+    """Projection to unitary and a real power."""
+    shape = () if batch == 1 else (batch,)
+    (a, b), (theirs_a, theirs_b) = draw(space, 2, *shape)
+    bundled, theirs_bundled = a + b, theirs_a + theirs_b
+    left, _, right = torch.linalg.svd(bundled.to(EXACT))
+    yield case(
+        "normalize to unitary",
+        space,
+        {"batch": batch},
+        lambda: ghrr.normalize(bundled, to="unitary"),
+        lambda: torchhd.normalize(theirs_bundled),
+        lambda got: {"SVD": error(got, left @ right, _conditioned(bundled))},
+    )
+
+    def theirs() -> Tensor:
+        angle = 0.3 * theirs_a.angle()
+        return torch.complex(angle.cos(), angle.sin())
+
+    wanted = reference.power(a.to(EXACT), torch.tensor(0.3, dtype=torch.float64))
+    yield case(
+        "real power",
+        space,
+        {"batch": batch},
+        lambda: ghrr.power(a, 0.3),
+        theirs,
+        lambda got: {"reference": error(got, wanted, 50 * space.m)},  # eigenvalues near -1 are sensitive
+    )
+
+
+def _conditioned(x: Tensor) -> int:
+    """Terms of rounding that a polar factor may show: the largest condition number of a slot."""
+    return math.ceil(float(torch.linalg.cond(x.to(EXACT)).max())) * x.shape[-1]
+
+
+def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]:
+    """Structures made of names: a sequence, a hash table and n-grams."""
+    vocabulary = [f"word {i}" for i in range(100)]
+    slots = torch.linspace(0, space.dim - 1, 16).long()  # those that are checked
+    generator = torch.Generator().manual_seed(0)
+    book = torchhd.random(len(vocabulary), space.total_dim, "FHRR", generator=generator)
+    at = {name: place for place, name in enumerate(vocabulary)}
+
+    def look_up(names: Sequence[str]) -> Any:
+        return book[torch.tensor([at[name] for name in names])]
+
+    def text(length: int) -> list[str]:
+        return [vocabulary[i] for i in torch.randint(len(vocabulary), (length,), generator=generator).tolist()]
+
+    words = text(lengths["sequence"])
+    sequence = structures.Sequence(space)
+    vectors = sequence.names.vectors_of(words)[:, slots].to(EXACT)
+    places = sequence.encoder.positions(torch.arange(len(words)))[:, slots].to(EXACT)
+    in_sequence = reference.bind_bundle(places, vectors)
+    yield case(
+        "sequence",
+        space,
+        {"length": len(words)},
+        lambda: sequence.encode(words),
+        lambda: torchhd.bundle_sequence(look_up(words)),
+        lambda got: {"reference": error(got[slots], in_sequence, space.m)},
+    )
+    entries = dict(zip(vocabulary[: lengths["table"]], text(lengths["table"]), strict=True))
+    table = structures.HashTable(space)
+    keys, values = table.keys.vectors_of(entries), table.values.vectors_of(entries.values())
+    in_table = reference.bind_bundle(keys[:, slots].to(EXACT), values[:, slots].to(EXACT))
+    yield case(
+        "hash table",
+        space,
+        {"entries": len(entries)},
+        lambda: table.encode(entries),
+        lambda: torchhd.hash_table(look_up(list(entries)), look_up(list(entries.values()))),
+        lambda got: {"reference": error(got[slots], in_table, space.m)},
+    )
+    letters = text(lengths["ngrams"])
+    grams = structures.NGrams(space, 3)
+    x = grams.names.vectors_of(letters)[:, slots].to(EXACT)
+    in_text = reference.bind_bundle(reference.bind(x[:-2], x[1:-1]), x[2:])
+    yield case(
+        "3-grams",
+        space,
+        {"length": len(letters)},
+        lambda: grams.encode(letters),
+        lambda: torchhd.ngrams(look_up(letters), n=3),
+        lambda got: {"reference": error(got[slots], in_text, space.m)},
+    )
+
+
+def resonators(space: ghrr.Space, entries: int) -> Iterator[Case]:
+    """The factors of one product of three codebooks."""
+    generator = torch.Generator().manual_seed(0)
+    books = list(space.random(3, entries, generator=generator))
+    chosen = [entries // 2, 0, entries - 1]
+    product = ghrr.multibind([book[i] for book, i in zip(books, chosen, strict=True)])
+    domains = torchhd.random(3 * entries, space.total_dim, "MAP", generator=generator)
+    domains = domains.reshape(3, entries, space.total_dim)
+    bound = torchhd.multibind(torch.stack([book[i] for book, i in zip(domains, chosen, strict=True)]))
+
+    def theirs() -> Any:
+        estimates = torchhd.multiset(domains).sign()
+        for _ in range(100):
+            before, estimates = estimates, torchhd.resonator(bound, estimates, domains)
+            if torch.equal(before, estimates):
+                break
+        return torchhd.dot_similarity(estimates[:, None], domains).squeeze(-2).argmax(dim=-1)
+
+    yield case(
+        "resonator",
+        space,
+        {"entries": entries},
+        lambda: memory.resonator(product, books),
+        theirs,
+        lambda got: {"factors": 0.0 if got.indices.tolist() == chosen else math.inf},
+    )
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """What the table consists of, made one by one."""
+    parts: dict[str, Callable[[ghrr.Space, int], Iterator[Case]]] = {
+        "sampling": sampling,
+        "products": products,
+        "functions": functions,
+    }
+    few = options.quick
+    lengths = {"sequence": 12, "table": 10, "ngrams": 20} if few else {"sequence": 200, "table": 100, "ngrams": 1000}
+    for m in options.m:
+        space = ghrr.Space.from_total(options.total_dim, m)
+        for batch in (1, 4 if few else 100):
+            for name, part in parts.items():
+                if not options.only or name in options.only:
+                    yield from part(space, batch)
+        if not options.only or "structures" in options.only:
+            yield from collections(space, lengths)
+        if not options.only or "resonator" in options.only:
+            yield from resonators(space, 5 if few else 20)
+
+
+def run_case(one: Case, repeats: int) -> dict[str, Any]:
+    """Check a case, then time it in CPU time: our time over theirs."""
+    row: dict[str, Any] = {"operation": one.group, "setting": one.setting}
+    row["errors"] = {name: float(value) for name, value in one.errors(one.ours()).items()}
+    row["right"] = all(value <= 1 for value in row["errors"].values())  # false for NaN
+    if not row["right"]:
+        return row
+    seconds = in_turns({"ours": one.ours, **one.others}, repeats, clock=time.process_time)
+    row["seconds"] = {name: quartiles(values) for name, values in seconds.items()}
+    row["ratio"] = quartiles([mine / theirs for mine, theirs in zip(seconds["ours"], seconds[PEER], strict=True)])
+    return row | {"limit": LIMIT}
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row of the table for the terminal."""
+    setting = ", ".join(f"{name} {value}" for name, value in row["setting"].items())
+    head = f"{row['operation']:<22}{setting:<28}"
+    if not row["right"]:
+        wrong = ", ".join(f"{name} {value:.1e}" for name, value in row["errors"].items() if not value <= 1)
+        return f"{head}wrong result: no time given ({wrong} times the error that rounding explains)"
+    ours, theirs = (duration(row["seconds"][name]["median"]) for name in ("ours", PEER))
+    ratio = row["ratio"]
+    mark = "  above the limit" if is_above(row) else ""
+    spread = f"({ratio['low']:.2f} to {ratio['high']:.2f})"
+    return f"{head}{ours:>10}{theirs:>10}{ratio['median']:>8.2f} {spread:<18}{row['limit']:>5}{mark}"
+
+
+def is_above(row: Mapping[str, Any]) -> bool:
+    """Whether a right result took longer than the limit allows."""
+    return bool(row["right"] and row["ratio"]["median"] > row["limit"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check and time, print the table, write the numbers; gives 1 if a result was wrong."""
+    parser = argparse.ArgumentParser(description="CPU time of each operation over that of torch-hd, on one thread.")
+    parser.add_argument("--total-dim", type=int, default=10_000)
+    parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--repeats", type=int, default=15)
+    groups = ("sampling", "products", "functions", "structures", "resonator")
+    parser.add_argument("--only", nargs="+", choices=groups, default=[], help="groups of operations; all by default")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs: the times mean nothing")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
+    parser.add_argument("--name", default="peer_operations", help="name of the file of results")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    if options.repeats < 2 or options.total_dim < 64:
+        parser.error("--repeats must be at least 2, --total-dim 64")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        surroundings = facts()
+        print(f"{'operation':<50}{'ours':>10}{PEER:>10}{'ratio':>8} {'(quartiles)':<18}{'limit':>5}")
+        rows = []
+        for one in cases(options):
+            rows.append(run_case(one, options.repeats))
+            print(line(rows[-1]), flush=True)
+            del one
+    finally:
+        torch.set_num_threads(threads)
+    store(
+        {
+            "command": command("peer_operations", given),
+            **surroundings,
+            "total_dim": options.total_dim,
+            "repeats": options.repeats,
+            "clock": "CPU time",
+            "rows": rows,
+        },
+        options.out,
+        options.name,
+    )
+    wrong = sum(not row["right"] for row in rows)
+    above = sum(is_above(row) for row in rows)
+    print(f"\n{len(rows)} cases: {wrong} wrong, {above} above the limit of {LIMIT} times {PEER}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
