@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 
 
-class Lock(_thread.RLock):  # type: ignore[misc]  (final for type checkers only)
+class Lock(_thread.RLock):  # type: ignore[misc] # final for type checkers only
     """Reentrant lock, for use in a ``with`` statement.
 
     Entering and leaving are not Python code, so that an interrupt cannot come between taking the lock and the block.

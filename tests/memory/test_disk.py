@@ -298,8 +298,8 @@ def rewritten(path: Path, change: dict[str, Any], table: dict[str, Any]) -> None
         ({"space": {"surprise": 1}}, {}, "inconsistent content (TypeError("),
         ({"items": 5}, {}, "the list of its tensors does not fit"),
         ({"items": -5}, {}, "items must be a whole number from 0"),
-        ({"items": 10**30}, {}, "items must be a whole number from 0"),
-        ({"items": "many"}, {}, "items must be a whole number from 0"),
+        ({"items": 10**30}, {}, "items must be a whole number"),
+        ({"items": "many"}, {}, "items must be a whole number"),
         ({"storage": "float32"}, {}, "the list of its tensors does not fit"),
         ({"storage": "pickle"}, {}, "storage must be one of 'float32'"),
         ({"labels": 3}, {}, "the list of its tensors does not fit"),
@@ -339,7 +339,7 @@ def test_damaged_manifests(tmp_path: Path) -> None:
         ({"version": 2}, "version 2, this ghrr reads ghrr-item-folder version 1"),
         ({"entries": [{**entry, "name": "../x.safetensors"}]}, "names files that ItemMemory does not write: ['../x"),
         ({"entries": [{**entry, "sha256": "0"}]}, "is not the file that manifest.json means"),
-        ({"entries": [{"name": entry["name"]}]}, "an entry: expected an object with the fields"),
+        ({"entries": [{"name": entry["name"]}]}, "an entry: sha256 is missing"),
         ({"entries": 3}, "entries must be a list"),
     ):
         sealed(change)

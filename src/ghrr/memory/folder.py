@@ -22,19 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.files import atomic_write
+from ghrr.files import atomic_write, check_fields, check_regular, parse_json, read_bytes
 from ghrr.memory.labels import LabelTable
 from ghrr.memory.segment import Segment, same_kind, sync_folder
 from ghrr.memory.storage import Stored
-from ghrr.memory.untrusted import (
-    UNREADABLE,
-    check_fields,
-    check_inside,
-    check_regular,
-    check_type,
-    parse_json,
-    reason_of,
-)
+from ghrr.memory.untrusted import UNREADABLE, check_count, check_inside, reason_of
 
 FORMAT = "ghrr-item-folder"
 VERSION = 1
@@ -70,14 +62,10 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = folder / _MANIFEST
     check_inside(path)
     try:
-        check_regular(path)
-        size = path.stat().st_size
-        content = path.read_bytes() if size <= _MOST_BYTES else b""
+        content = read_bytes(path, "ItemMemory", limit=_MOST_BYTES)
     except FileNotFoundError:
         return None
     try:
-        if size > _MOST_BYTES:
-            raise ValueError(f"it has {size:,} bytes, expected at most {_MOST_BYTES:,}")
         digest, _, text = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(text).hexdigest():
             raise ValueError("the content does not match its checksum: the file was damaged or changed")
@@ -93,20 +81,28 @@ def _parse(stored: Any) -> Manifest:
             f"use the version that wrote it"
         )
     check_fields("manifest", stored, _FIELDS)
-    entries = tuple(Entry(**check_fields("an entry", entry, _ENTRY)) for entry in stored["entries"])
+    check_count("next_id", stored["next_id"])
+    entries = tuple(map(_parse_entry, stored["entries"]))
     names = [entry.name for entry in entries]
     if not all(map(_NAME.fullmatch, names)):
         raise ValueError(f"names files that ItemMemory does not write: {names}")
     if not entries or len(set(names)) < len(names):
         raise ValueError(f"needs at least one file and every file once, got {names}")
     for number in stored["removed"]:
-        check_type("a removed id", number, int)
+        check_count("a removed id", number)
     removed, bounds = frozenset(stored["removed"]), [entry.first for entry in entries] + [stored["next_id"]]
     if len(removed) < len(stored["removed"]):
         raise ValueError("removed ids repeat")
     if sorted(bounds) != bounds:
         raise ValueError(f"the first ids of its files and next_id must ascend, got {bounds}")
     return Manifest(entries, removed, stored["next_id"])
+
+
+def _parse_entry(stored: Any) -> Entry:
+    entry = Entry(**{name: check_fields("an entry", stored, _ENTRY)[name] for name in _ENTRY})
+    check_count("items", entry.items)
+    check_count("first", entry.first)
+    return entry
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -271,5 +267,5 @@ def _open_lock(path: str, flags: int) -> int:
     """Open the lock file, if it is one: nothing that blocks, and no link out of the folder."""
     check_inside(Path(path))
     if os.path.exists(path):
-        check_regular(path)
+        check_regular(path, "ItemMemory")
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)

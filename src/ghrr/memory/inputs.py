@@ -9,20 +9,12 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_finite, describe
-from ghrr.hypervector import Hypervector
-
-
-def check_dense(operation: str, name: str, x: object) -> None:
-    """Raise for a tensor whose numbers are not all in memory: sparse, nested or on the meta device."""
-    if isinstance(x, Hypervector):
-        x = x.tensor
-    if isinstance(x, Tensor) and (x.layout != torch.strided or x.is_nested or x.device.type == "meta"):
-        kind = f"layout {x.layout}" if x.device.type != "meta" else "device meta"
-        raise TypeError(f"{operation}: {name} must be a dense tensor, got {kind}; use x.to_dense() for a sparse one")
 
 
 def as_rows(operation: str, name: str, x: Tensor) -> Tensor:
     """Hypervectors as rows of real numbers, a view where that is possible; raises for NaN and infinity."""
+    if x.is_meta:
+        raise TypeError(f"{operation}: {name} must hold numbers, got {describe(x)} on the device 'meta'")
     rows = torch.view_as_real(x.detach().resolve_conj()).reshape(-1, 2 * x.shape[-3:].numel())
     # The extremes take one pass; isfinite of all numbers would take as long as a search among a thousand items.
     if len(rows) and not torch.isfinite(torch.stack(rows.aminmax())).all():

@@ -17,6 +17,7 @@ from torch import Tensor
 from ghrr import algebra
 from ghrr._checks import check_integer, describe
 from ghrr._locks import Lock
+from ghrr.files import parse_json
 from ghrr.hypervector import Hypervector
 from ghrr.memory.backend import Backend
 from ghrr.memory.backend_milvus import MilvusBackend
@@ -32,7 +33,7 @@ from ghrr.memory.folder import (
     write_manifest,
     writing,
 )
-from ghrr.memory.inputs import as_rows, check_dense, checked_labels, repeated
+from ghrr.memory.inputs import as_rows, checked_labels, repeated
 from ghrr.memory.labels import LabelTable
 from ghrr.memory.match import LEVEL, Match, answer_noise, expected_score, make_matches
 from ghrr.memory.search import rows_per_chunk
@@ -211,7 +212,6 @@ class ItemMemory:
         """
         operation = "ItemMemory.add"
         names = checked_labels(operation, labels)
-        check_dense(operation, "vectors", vectors)
         vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors, operation)
         if isinstance(labels, str) and vectors.ndim == 3:
             vectors = vectors[None]
@@ -318,21 +318,17 @@ class ItemMemory:
         """
         operation = "ItemMemory.cleanup"
         k = check_integer(operation, "k", k, least=1)
-        queries = self._checked_queries(operation, queries)
+        queries = self.space.check(queries, operation)
         rows = as_rows(operation, "queries", queries)
         with self._reading() as state:
-            found, scores = self._search(state, operation, rows, k)
+            found, scores = self._search(state, rows, k)
             shape = (*queries.shape[:-3], scores.shape[-1])
             labels = np.empty(found.numel(), dtype=object)
             labels[:] = _labels_of(state, operation, found)
         real = self.space.dtype.to_real()
         return Cleanup(labels.reshape(shape).tolist(), scores.to(queries.device, real).reshape(shape))
 
-    def _checked_queries(self, operation: str, queries: Tensor | Hypervector) -> Tensor:
-        check_dense(operation, "queries", queries)
-        return self.space.check(queries, operation)
-
-    def _search(self, state: _State, operation: str, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def _search(self, state: _State, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Ids and scores of the k best items, ``(q, k)``; fewer if there are fewer."""
         k = min(k, len(state.labels))
         if not len(rows) or not k:
@@ -361,7 +357,7 @@ class ItemMemory:
         Match('Ada', score=0.997, margin=0.493, confident=True)
         """
         operation = "ItemMemory.match"
-        queries = self._checked_queries(operation, queries)
+        queries = self.space.check(queries, operation)
         with self._reading() as state:
             if queries.ndim > 4 or not len(state.labels):
                 raise ValueError(
@@ -369,7 +365,7 @@ class ItemMemory:
                     f"(dim, m, m); got {describe(queries)} and {len(state.labels)} items"
                 )
             batch = queries.reshape(-1, *self.space.shape)
-            ids, scores = self._search(state, operation, as_rows(operation, "queries", batch), 2)
+            ids, scores = self._search(state, as_rows(operation, "queries", batch), 2)
             names = _labels_of(state, operation, ids)
             parts = self._energies(state, ids.cpu())
         labels = [names[start : start + ids.shape[1]] for start in range(0, len(names), ids.shape[1])]
@@ -619,7 +615,7 @@ def _checked_note(about: Any) -> dict[str, Any]:
     try:
         if not isinstance(about, dict):
             raise TypeError("not a dict")
-        json.dumps(about, allow_nan=False)
+        parse_json(json.dumps(about, allow_nan=False), "about")  # what is nested too deeply could not be read
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"ItemMemory.save: about must be a JSON object, got {describe(about)} ({error})") from error
     return about

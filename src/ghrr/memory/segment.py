@@ -21,10 +21,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice
-from ghrr.files import _as_stored, _describe_space, _rebuild_space, atomic_write
+from ghrr._checks import check_choice, describe
+from ghrr.files import (
+    _as_stored,
+    _describe_space,
+    _rebuild_space,
+    atomic_write,
+    check_fields,
+    check_regular,
+    parse_json,
+)
 from ghrr.memory.storage import DTYPES, Stored, steps
-from ghrr.memory.untrusted import UNREADABLE, check_fields, check_regular, check_type, parse_json, reason_of
+from ghrr.memory.untrusted import UNREADABLE, check_count, reason_of
 from ghrr.space import Space
 
 FORMAT = "ghrr-items"
@@ -156,7 +164,7 @@ class Segment:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.abspath(path))  # the folder may be another one when a pickled segment is read
-        check_regular(path)
+        check_regular(path, "ItemMemory")
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         weakref.finalize(self, os.close, self._file)
         try:
@@ -185,6 +193,8 @@ class Segment:
                 f"format version {stored.get('version')!r}, this ghrr reads {VERSION}; use the version that wrote it"
             )
         check_fields("header", stored, _HEADER)
+        for name in ("items", "labels", "about"):
+            check_count(name, stored[name])
         check_choice("header", "storage", stored["storage"], tuple(DTYPES))
         self.count, self.storage = int(stored["items"]), str(stored["storage"])
         self.checksum, self._items_checksum = metadata["sha256"], metadata["items_sha256"]
@@ -206,16 +216,15 @@ class Segment:
 
     def _check_content(self) -> None:
         """Raise for content that fits its checksum but that no memory writes."""
-        check_type("labels", self.labels, list)
-        for label in self.labels:
-            check_type("a label", label, str)
+        if not isinstance(self.labels, list) or not all(isinstance(label, str) for label in self.labels):
+            raise ValueError("labels must be a list of strings")
         "".join(self.labels).encode()  # raises for text that is no Unicode
         if len(self.labels) != self.count or len(set(self.labels)) != self.count:
             raise ValueError(f"needs {self.count} different labels, got {len(self.labels)}, some of which may repeat")
         if self.count and (int(self.ids[0]) < 0 or bool((self.ids.diff() <= 0).any())):
             raise ValueError("ids must be at least 0 and ascend")
-        if self.about is not None:
-            check_type("about", self.about, dict)
+        if not isinstance(self.about, dict | None):
+            raise ValueError(f"about must be an object, got {describe(self.about)}")
         if self._scales is not None and not bool((torch.isfinite(self._scales) & (self._scales >= 0)).all()):
             raise ValueError("scales must be finite and at least 0")
 
@@ -232,8 +241,8 @@ class Segment:
             metadata = self._table.pop("__metadata__", None)
             for name, entry in self._table.items():
                 first, last = check_fields(name, entry, _TENSOR)["data_offsets"]
-                check_type(f"{name}: data_offsets", first, int)
-                check_type(f"{name}: data_offsets", last, int)
+                check_count(f"{name}: data_offsets", first)
+                check_count(f"{name}: data_offsets", last)
                 if first > last:
                     raise ValueError(f"{name}: data_offsets must ascend, got {first} and {last}")
         except UNREADABLE as error:
