@@ -202,7 +202,7 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
 
     words = text(lengths["sequence"])
     sequence = structures.Sequence(space)
-    vectors = sequence.names.vectors_of(words)[:, slots].to(EXACT)
+    vectors = sequence.names.encode(words)[:, slots].to(EXACT)
     places = sequence.encoder.positions(torch.arange(len(words)))[:, slots].to(EXACT)
     in_sequence = reference.bind_bundle(places, vectors)
     yield case(
@@ -215,7 +215,7 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
     )
     entries = dict(zip(vocabulary[: lengths["table"]], text(lengths["table"]), strict=True))
     table = structures.HashTable(space)
-    keys, values = table.keys.vectors_of(entries), table.values.vectors_of(entries.values())
+    keys, values = table.keys.encode(entries), table.values.encode(entries.values())
     in_table = reference.bind_bundle(keys[:, slots].to(EXACT), values[:, slots].to(EXACT))
     yield case(
         "hash table",
@@ -227,7 +227,7 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
     )
     letters = text(lengths["ngrams"])
     grams = structures.NGrams(space, 3)
-    x = grams.names.vectors_of(letters)[:, slots].to(EXACT)
+    x = grams.names.encode(letters)[:, slots].to(EXACT)
     in_text = reference.bind_bundle(reference.bind(x[:-2], x[1:-1]), x[2:])
     yield case(
         "3-grams",

@@ -15,7 +15,7 @@ from ghrr.paper.experiment import judge
 from ghrr.paper.trees import PERMUTED, PLAIN
 from tests.helpers import assert_mean, generator
 
-SMALL = {"total_dim": 150, "ms": [1, 2, 4], "depth": 6, "trees": 40, "blocks": 2}
+SMALL = {"total_dim": 150, "ms": [1, 2, 4], "depth": 6, "trees": 60, "blocks": 2}
 EXPERIMENT = dataclasses.replace(tree_decoding.EXPERIMENT, settings={"quick": SMALL, "full": SMALL})
 EXPECTED = [
     "reproduced",  # larger m lasts longer

@@ -36,7 +36,7 @@ REVERSED = ("Graph", "Automaton")  # the only other order is the reversal
 def is_calibrated(structure: str, m: int, count: int, permute: bool | None = None) -> bool:
     found = calibration.summary(calibration.answers(structure, m, count, permute))
     # At a level of 0.99 up to 1 % of what is absent may be confident; other orders of what is there never are.
-    absent = 0 if structure in ORDERED else 0.01 * found["absent"]
+    absent = 0 if structure in ORDERED else max(1, 0.01 * found["absent"])
     return found["right"] >= calibration.LEAST * found["confident"] > 0 and found["confident_and_absent"] <= absent
 
 
@@ -52,9 +52,10 @@ def test_confident_answers_are_right_with_and_without_shifts(structure: str, m: 
     assert is_calibrated(structure, m, 200, permute)
 
 
-# For m = 3 one reversal shares so little that plain scores of edges and transitions will do.
+# For m = 2 one reversal shares too little to matter; a chain for m = 1 has a rule of its own.
 @pytest.mark.parametrize(
-    ("structure", "m"), [(name, m) for name in ORDERED for m in (1, 2) if name not in REVERSED or m == 1]
+    ("structure", "m"),
+    [*((name, 1) for name in ORDERED if name != "Chain"), *((name, 2) for name in ORDERED if name not in REVERSED)],
 )
 def test_confident_answers_by_plain_scores_are_often_wrong(
     structure: str, m: int, monkeypatch: pytest.MonkeyPatch
