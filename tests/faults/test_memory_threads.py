@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from ghrr import Space
 from ghrr.encoding import Codebook
 from ghrr.memory import ItemMemory
+from tests.helpers import rounding
 
 SPACE = Space(30, 2)
 short_or_long = pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.fuzz)])
@@ -43,6 +45,11 @@ def run_threads(seconds: float, *work: Callable[[random.Random], object]) -> lis
     if errors:
         raise errors[0]
     return counts
+
+
+def assert_atoms(vectors: Tensor, names: list[str]) -> None:
+    """The vectors are the atoms of the names, to rounding, which depends on how many are made at a time."""
+    assert (vectors - SPACE.vectors(names)).abs().max() < rounding(torch.float32) if names else not len(vectors)
 
 
 class Pairs:
@@ -98,13 +105,13 @@ class Pairs:
             vectors = self.memory.vectors(labels)
         except KeyError:  # removed meanwhile
             return
-        assert torch.equal(vectors, SPACE.vectors(labels))
+        assert_atoms(vectors, labels)
 
     def assert_right(self) -> None:
         labels = self.memory.labels
         self.assert_whole(labels)
         vectors = SPACE.vectors(labels)
-        assert torch.equal(self.memory.vectors(labels), vectors)
+        assert_atoms(self.memory.vectors(labels), labels)
         assert self.memory.cleanup(vectors).labels == [[label] for label in labels]
 
 
@@ -143,13 +150,13 @@ def test_threads_grow_one_codebook(seconds: float) -> None:
 
     def encode(chance: random.Random) -> None:
         names = [str(chance.randrange(200)) for _ in range(3)]
-        assert torch.equal(book(names), SPACE.vectors(names))
+        assert_atoms(book(names), names)
 
     def read(chance: random.Random) -> None:
         count = len(book)
         assert len(book.names) >= count
         if count:
-            assert torch.equal(book(torch.tensor([count - 1]))[0], SPACE.vectors([book.names[count - 1]])[0])
+            assert_atoms(book(torch.tensor([count - 1])), [book.names[count - 1]])
 
     def move(chance: random.Random) -> None:
         book.to("cpu")
@@ -157,4 +164,4 @@ def test_threads_grow_one_codebook(seconds: float) -> None:
     counts = run_threads(seconds / 3, *[encode] * 5, read, read, move)
     assert min(counts) > 0
     assert len(set(book.names)) == len(book) == len(book.vectors)
-    assert torch.equal(book.vectors, SPACE.vectors(book.names))
+    assert_atoms(book.vectors, book.names)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.files import atomic_write, check_fields, check_regular, parse_json, read_bytes
+from ghrr.files import atomic_write, check_fields, check_regular, parse_json
 from ghrr.memory.labels import LabelTable
 from ghrr.memory.segment import Segment, same_kind, sync_folder
 from ghrr.memory.storage import Stored
@@ -62,10 +62,15 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = folder / _MANIFEST
     check_inside(path)
     try:
-        content = read_bytes(path, "ItemMemory", limit=_MOST_BYTES)
+        check_regular(path, "ItemMemory")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read() if size <= _MOST_BYTES else b""
     except FileNotFoundError:
         return None
     try:
+        if size > _MOST_BYTES:
+            raise ValueError(f"it has {size:,} bytes, expected at most {_MOST_BYTES:,}")
         digest, _, text = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(text).hexdigest():
             raise ValueError("the content does not match its checksum: the file was damaged or changed")

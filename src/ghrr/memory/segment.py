@@ -209,8 +209,8 @@ class Segment:
         if small.hexdigest() != self.checksum:
             raise ValueError("the content does not match its checksum: the file was damaged or changed")
         self.ids = self._tensor("ids")
-        self.labels: list[str] = parse_json(self._bytes_of("labels"), "labels")
-        self.about: dict[str, Any] | None = parse_json(self._bytes_of("about") or b"null", "about")
+        self.labels: list[str] = parse_json(bytes(self._bytes_of("labels")), "labels")
+        self.about: dict[str, Any] | None = parse_json(bytes(self._bytes_of("about")) or b"null", "about")
         self._scales = self._tensor("scales") if self.storage == "int8" else None
         self._check_content()
 
