@@ -15,7 +15,7 @@ from ghrr.paper.experiment import judge
 from ghrr.paper.trees import PERMUTED, PLAIN
 from tests.helpers import assert_mean, generator
 
-SMALL = {"total_dim": 150, "ms": [1, 2, 4], "depth": 6, "trees": 60, "blocks": 2}
+SMALL = {"total_dim": 150, "ms": [1, 2, 4], "depth": 6, "trees": 50, "blocks": 2}
 EXPERIMENT = dataclasses.replace(tree_decoding.EXPERIMENT, settings={"quick": SMALL, "full": SMALL})
 EXPECTED = [
     "reproduced",  # larger m lasts longer
@@ -52,7 +52,8 @@ def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
     other_m = verdicts(data.assign(m=data["m"].replace({1: 4, 4: 1})))
     assert all(other_m[i] in ("partly", "not reproduced") for i in (0, 1, 5, 6, 7))
     other_kind = verdicts(data.assign(kind=data["kind"].replace({PLAIN: PERMUTED, PERMUTED: PLAIN})))
-    assert other_kind[3:5] == ["not reproduced", "partly"]
+    assert other_kind[3] == "not reproduced"
+    assert other_kind[4] in ("partly", "reproduced")  # no erratum any more
     worse = (data["m"] == 4) & (data["kind"] == PLAIN)
     assert verdicts(data.assign(accuracy=data["accuracy"].where(~worse, 0.9 * data["accuracy"])))[2] == "reproduced"
     assert verdicts(data.assign(accuracy=0.9 * data["accuracy"]))[6] == "not reproduced"
