@@ -392,3 +392,10 @@ def test_check_names_what_does_not_fit() -> None:
         space.check(torch.zeros(3, 5, 2, 2, dtype=torch.complex64))
     with pytest.raises(ValueError, match="dtype complex64"):
         space.check(space.empty().to(torch.complex128))
+
+
+@pytest.mark.parametrize(("dim", "m"), [(30, 3), (100, 3), (1000, 1), (400, 2)])
+def test_an_atom_is_the_same_to_the_bit_however_many_are_made_together(dim: int, m: int) -> None:
+    space = Space(dim, m)
+    names = [f"name {number}" for number in range(100)]
+    assert torch.equal(space.vectors(names)[:3], torch.cat([space.vectors([name]) for name in names[:3]]))

@@ -19,7 +19,7 @@ from ghrr.ops.threads import share_out
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
 _LARGEST = 8  # beyond this size LAPACK is quicker
 _MANY_NUMBERS = 1 << 17  # below so many torch has made them before numba is imported
-_WORTH_IT = 1 << 12  # from so many numbers on base hypervectors are made by numba, as products are
+_WORTH_IT = 1 << 10  # from so many numbers on a base hypervector is made by numba, as products are
 _BLOCK_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 _SHARED = 1 << 16  # from so many entries on the work is shared out over threads
 
@@ -93,7 +93,8 @@ def base_slots(
     output: ``(rows, slots, m, m)``
     """
     rows = len(phase_keys if m == 1 else rotation_keys)
-    numbers = rows * slots * (1 if m == 1 else 2 * m * m)
+    # By the size of a row, so that a hypervector is the same to the bit however many are made together.
+    numbers = slots * (1 if m == 1 else 2 * m * m)
     pays = choice.chosen() == "numba" or numbers >= _WORTH_IT
     if pays and numba_backend.INSTALLED and m <= _LARGEST and choice.allows("numba") and choice.is_plain():
         try:
