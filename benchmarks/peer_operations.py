@@ -216,6 +216,7 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
     entries = dict(zip(vocabulary[: lengths["table"]], text(lengths["table"]), strict=True))
     table = structures.HashTable(space)
     keys, values = table.keys.encode(entries), table.values.encode(entries.values())
+    values = values.roll(1, dims=1) if table.permute else values
     in_table = reference.bind_bundle(keys[:, slots].to(EXACT), values[:, slots].to(EXACT))
     yield case(
         "hash table",
@@ -227,8 +228,9 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
     )
     letters = text(lengths["ngrams"])
     grams = structures.NGrams(space, 3)
-    x = grams.names.encode(letters)[:, slots].to(EXACT)
-    in_text = reference.bind_bundle(reference.bind(x[:-2], x[1:-1]), x[2:])
+    x = grams.names.encode(letters)
+    x, y, z = (x.roll(j if grams.permute else 0, dims=1)[:, slots].to(EXACT) for j in range(3))
+    in_text = reference.bind_bundle(reference.bind(x[:-2], y[1:-1]), z[2:])
     yield case(
         "3-grams",
         space,

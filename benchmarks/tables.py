@@ -66,7 +66,37 @@ def calibration_permute() -> str:
     )
 
 
+def peer_operations() -> str:
+    """Our time over torch-hd's for every operation, in 0.1 and now."""
+    cells: dict[tuple[str, int], list[str]] = {}
+    for name in ("peer_operations_before", "peer_operations"):
+        for row in stored(name)["rows"]:
+            setting = dict(row["setting"])
+            m = setting.pop("m")
+            what = row["operation"] + ("" if setting.get("batch", 1) == 1 else f", batch {setting['batch']}")
+            cells.setdefault((what, m), []).append(f"{row['ratio']['median']:.2g}" if row["right"] else "wrong")
+    names = list(dict.fromkeys(what for what, _ in cells))
+    return table(
+        ["operation", *(f"m = {m}" for m in (1, 2, 3, 4))],
+        [[what, *(" → ".join(cells[what, m]) for m in (1, 2, 3, 4))] for what in names],
+    )
+
+
+def memory_backends() -> str:
+    """Seconds to add and to search items, with the exact search, faiss and Milvus."""
+    rows = stored("memory_backends")["seconds"]
+    return table(
+        ["items", "backend", "add all", "100 queries", "1 query"],
+        [
+            [f"{row['items']:,}", row["backend"], *(f"{row[key]:.2g} s" for key in ("add", "query", "query 1"))]
+            for row in rows
+        ],
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "peer-operations": peer_operations,
+    "memory-backends": memory_backends,
     "calibration": calibration,
     "calibration-permute": calibration_permute,
 }

@@ -118,7 +118,7 @@ def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
     return {name: x.tensor if name in wrapped else x for name, x in given.items()}
 
 
-def are_alike(a: Tensor, b: Tensor) -> bool:
+def are_alike(a: Any, b: Any) -> bool:
     """Whether two tensors are hypervectors of one shape, dtype and device: the quick test for the most common input.
 
     If not, they may still fit: :func:`check_hypervectors` takes a closer look.

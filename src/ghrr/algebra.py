@@ -85,7 +85,7 @@ def bind(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     """
     if not are_alike(a, b):
         a, b = _check_fit("bind(a, b)", a=a, b=b)
-    return ops.bind(a, b)
+    return ops.bind(a, b)  # type: ignore[arg-type]  # both are tensors now
 
 
 def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exact: bool = False) -> Tensor:
@@ -128,8 +128,9 @@ def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exa
         x, key = _check_fit(operation, x=x, key=key)
     check_choice(operation, "side", side, ("left", "right"))
     if exact:
-        return _solve(x, key, side)
-    return ops.bind(key, x, adjoint_a=True) if side == "left" else ops.bind(x, key, adjoint_b=True)
+        return _solve(x, key, side)  # type: ignore[arg-type]  # both are tensors now
+    left = side == "left"
+    return ops.bind(key, x, adjoint_a=True) if left else ops.bind(x, key, adjoint_b=True)  # type: ignore[arg-type]
 
 
 def unbind_similarity(
@@ -467,7 +468,7 @@ def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     """
     if not are_alike(a, b):
         a, b = _check_fit("similarity(a, b)", a=a, b=b)
-    return ops.similarity(a, b)
+    return ops.similarity(a, b)  # type: ignore[arg-type]  # both are tensors now
 
 
 def pairwise_similarity(queries: Tensor | Hypervector, items: Tensor | Hypervector) -> Tensor:

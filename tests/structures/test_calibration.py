@@ -37,7 +37,8 @@ def is_calibrated(structure: str, m: int, count: int, permute: bool | None = Non
     found = calibration.summary(calibration.answers(structure, m, count, permute))
     # At a level of 0.99 up to 1 % of what is absent may be confident; other orders of what is there never are.
     absent = 0 if structure in ORDERED else max(1, 0.01 * found["absent"])
-    return found["right"] >= calibration.LEAST * found["confident"] > 0 and found["confident_and_absent"] <= absent
+    right = found["right"] >= calibration.LEAST * found["confident"] > 0
+    return bool(right and found["confident_and_absent"] <= absent)
 
 
 @pytest.mark.parametrize("m", calibration.M)

@@ -47,7 +47,7 @@ def all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_ways_give_the_same_hypervectors(
     m: int, dtype: torch.dtype, phases: str | int, base_calls: list[int]
 ) -> None:
-    space = Space(700, m, dtype=dtype, phases=phases)
+    space = Space(1100, m, dtype=dtype, phases=phases)
     names = [f"name {i}" for i in range(8)]
     got = space.random(2, 4, generator=generator()), space.vectors(names)
     assert base_calls == [m, m]
@@ -178,7 +178,7 @@ SAMPLE = "import sys, torch, ghrr; x = ghrr.Space(1000, 3).random({count}, gener
 
 
 def test_numba_is_imported_for_many_numbers_only() -> None:
-    few = SAMPLE.replace("1000", "100").format(count=1) + "print('numba' in sys.modules)"
+    few = SAMPLE.replace("1000", "50").format(count=1) + "print('numba' in sys.modules)"
     many = SAMPLE.format(count=1) + "print('numba' in sys.modules)"
     assert [run(few), run(many)] == ["False", "True"]
 

@@ -228,7 +228,7 @@ class Tree(Structure):
         return found
 
     def _seen(self) -> list[list[int]]:
-        return [[int(step) for step in path] for path in self.layout.leaves()]
+        return [[step for step in path if isinstance(step, int)] for path in self.layout.leaves()]
 
     def _restore(self, seen: Any) -> None:
         for path in seen:
