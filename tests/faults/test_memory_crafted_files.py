@@ -198,6 +198,7 @@ SEGMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "about no object": ({"about": [1]}, "about must be an object"),
     "ids below 0": ({"ids": torch.arange(-1, 3)}, "ids must be at least 0 and ascend"),
     "ids repeat": ({"ids": torch.tensor([0, 1, 1, 2])}, "ids must be at least 0 and ascend"),
+    "ids too far apart": ({"ids": torch.tensor([0, 2**62 + 1, -(2**62), 5])}, "ids must be at least 0 and ascend"),
     "ids descend": ({"ids": torch.arange(4).flip(0)}, "ids must be at least 0 and ascend"),
     "scales NaN": ({"storage": "int8", "scales": NOT_FINITE}, "scales must be finite"),
     "scales below 0": ({"storage": "int8", "scales": -torch.ones(4)}, "scales must be finite and at least 0"),

@@ -166,8 +166,21 @@ INPUTS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "masks that hide all together": (
         lambda a: a(X, attn_mask=torch.arange(LENGTH).expand(LENGTH, LENGTH) < 4, key_padding_mask=PADDING),
         ValueError,
-        "the masks together hide every key from some query. True hides here, as in torch.nn.MultiheadAttention; for a "
-        "mask of the opposite sense pass ~mask",
+        "the masks together hide every key from some query",
+    ),
+    "masks that hide all together, one of numbers": (
+        lambda a: a(
+            X,
+            attn_mask=torch.where(torch.arange(LENGTH).expand(LENGTH, LENGTH) < 4, -torch.inf, 0.0),
+            key_padding_mask=PADDING,
+        ),
+        ValueError,
+        "the masks together hide every key from some query",
+    ),
+    "mask of numbers of the future, when causal": (
+        lambda a: a(X, attn_mask=torch.where(~LATER, -torch.inf, 0.0), is_causal=True),
+        ValueError,
+        "hide",
     ),
     "mask dtype": (
         lambda a: a(X, attn_mask=ONE.long()),

@@ -221,7 +221,7 @@ class Segment:
         "".join(self.labels).encode()  # raises for text that is no Unicode
         if len(self.labels) != self.count or len(set(self.labels)) != self.count:
             raise ValueError(f"needs {self.count} different labels, got {len(self.labels)}, some of which may repeat")
-        if self.count and (int(self.ids[0]) < 0 or bool((self.ids.diff() <= 0).any())):
+        if self.count and (int(self.ids[0]) < 0 or bool((self.ids[1:] <= self.ids[:-1]).any())):
             raise ValueError("ids must be at least 0 and ascend")
         if not isinstance(self.about, dict | None):
             raise ValueError(f"about must be an object, got {describe(self.about)}")

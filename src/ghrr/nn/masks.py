@@ -77,12 +77,10 @@ def combine(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tens
         seen = seen & ~padding[:, None, None, :]
     if hidden is None:
         return seen
-    if hidden.dtype == torch.bool:
-        seen = seen & ~hidden
-        if is_true((~seen).all(dim=-1).any()):
-            raise ValueError(
-                "Attention: the masks together hide every key from some query. True hides here, as in "
-                "torch.nn.MultiheadAttention; for a mask of the opposite sense pass ~mask"
-            )
-        return seen
-    return hidden.to(q.dtype).masked_fill(~seen, -torch.inf)
+    seen = seen & (~hidden if hidden.dtype == torch.bool else hidden > -torch.inf)
+    if is_true((~seen).all(dim=-1).any()):
+        raise ValueError(
+            "Attention: the masks together hide every key from some query. True and -inf hide here, as in "
+            "torch.nn.MultiheadAttention; for a bool mask of the opposite sense pass ~mask"
+        )
+    return seen if hidden.dtype == torch.bool else hidden.to(q.dtype).masked_fill(~seen, -torch.inf)
