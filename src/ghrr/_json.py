@@ -36,11 +36,14 @@ def read_json(path: PathLike, operation: str) -> Any:
     return parse_json(read_bytes(path, operation, limit=MAX_BYTES), f"{operation}({str(path)!r})")
 
 
-def parse_json(text: str | bytes, where: str) -> Any:
-    """Parse JSON that may be malformed; errors begin with ``where``."""
+def parse_json(text: str | bytes, where: str, *, strict: bool = False) -> Any:
+    """Parse JSON that may be malformed; errors begin with ``where``. ``strict`` refuses NaN and infinity."""
+    if not isinstance(text, str | bytes | bytearray):
+        raise TypeError(f"{where}: needs a JSON text, str or bytes, got {describe(text)}")
     try:
         text = text if isinstance(text, str) else text.decode()  # json would take UTF-16 too
-        value = json.loads(text, object_pairs_hook=_without_duplicates)
+        refuse = {"parse_constant": _refuse_constant} if strict else {}
+        value = json.loads(text, object_pairs_hook=_without_duplicates, **refuse)
     except RecursionError:
         raise ValueError(f"{where}: the JSON is nested too deeply, expected at most {MAX_DEPTH} levels") from None
     except ValueError as error:
@@ -65,6 +68,10 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"an object has the key {twice!r:.80} more than once")
     return found
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a number of JSON")
 
 
 def write_json(path: PathLike, content: Any, *, follow_links: bool = True) -> None:

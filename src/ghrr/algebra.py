@@ -127,6 +127,8 @@ def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exa
     if not are_alike(x, key):
         x, key = _check_fit(operation, x=x, key=key)
     check_choice(operation, "side", side, ("left", "right"))
+    if not isinstance(exact, bool):
+        raise TypeError(f"{operation}: exact must be True or False, got {describe(exact)}")
     if exact:
         return _solve(x, key, side)  # type: ignore[arg-type]  # both are tensors now
     left = side == "left"

@@ -69,6 +69,8 @@ class Hypervector(TensorInSpace):
     _strength: int
 
     def __init__(self, tensor: Tensor, space: Space, expression: str, *, _strength: int = _NAME) -> None:
+        if not isinstance(expression, str):
+            raise TypeError(f"Hypervector: expression must be a string, got {describe(expression)}")
         tensor = space.check(tensor, f"Hypervector({expression})")
         if len(expression) > _LONGEST:
             expression = f"{expression[: _LONGEST // 2]} … {expression[-_LONGEST // 2 :]}"
@@ -110,7 +112,7 @@ class Hypervector(TensorInSpace):
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError(f"{self.expression} is a single hypervector, not a batch; its slots are in .tensor")
+            raise TypeError(f"Hypervector: {self.expression} is one hypervector, not a batch; its slots are in .tensor")
         return self.batch_shape[0]
 
     def __iter__(self) -> Iterator[Hypervector]:

@@ -203,7 +203,7 @@ class Space:
         ------
         output: ``(len(names), dim, m, m)``
         """
-        names = _checked_names(names)
+        names = _checked_names(names, namespace)
         if self._is_haar:
             rotation_keys = self._keys("rotation", names if self.m > 1 else [], namespace)
             phase_keys = self._keys("phases", names, namespace)
@@ -261,7 +261,7 @@ class Space:
         >>> ghrr.unitary.diagonality(phases).min() > 0.999
         tensor(True)
         """
-        names = _checked_names(names)
+        names = _checked_names(names, namespace)
         shape = (len(names), *self.shape)
         if self._one_for_all:
             return self._shared_rotation.to(self.dtype).expand(shape)
@@ -487,9 +487,18 @@ def _check_task(operation: str, candidates: int, error: float) -> tuple[int, flo
     return candidates, check_real(operation, "error", error, low=0.0, high=1 - 1 / candidates, open_ends=True)
 
 
-def _checked_names(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
+def check_space(operation: str, space: Any) -> Space:
+    """Return ``space``; raise unless it is a :class:`Space`."""
+    if not isinstance(space, Space):
+        raise TypeError(f"{operation}: needs a ghrr.Space, got {describe(space)}; make one with ghrr.Space(dim, m)")
+    return space
+
+
+def _checked_names(names: Sequence[str], namespace: str = "") -> list[str]:
+    if isinstance(names, str | Tensor | Hypervector) or not isinstance(names, Iterable):
         raise TypeError(f"Space: give a list of names, as in ['a', 'b']; got {describe(names)}")
+    if not isinstance(namespace, str):
+        raise TypeError(f"Space: namespace must be a string, got {describe(namespace)}")
     names = list(names)
     for name in names:
         if not isinstance(name, str) or not name:

@@ -37,6 +37,7 @@ def noise(items: int, space: Space = SPACE) -> float:
 def tell_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read words as they are from now on, as if no other order of the same steps could be there."""
     monkeypatch.setattr(Orders, "_told", lambda *_, **__: iter(()))
+    monkeypatch.setattr(Orders, "_ambiguous", lambda *_: [])
     monkeypatch.setattr("ghrr.structures.chain._odds_against", lambda *_: 0.0)
 
 

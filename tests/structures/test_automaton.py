@@ -105,7 +105,7 @@ def test_transitions_are_added() -> None:
 
 def test_unknown_start_and_final_states_are_refused() -> None:
     model = Automaton(SPACE)
-    with pytest.raises(ValueError, match="the start state 'nowhere' has no transition; expected one of the states"):
+    with pytest.raises(ValueError, match="the start state 'nowhere' is not a state of the transitions"):
         model.encode({("s", "a"): "t"}, start="nowhere")
     with pytest.raises(ValueError, match="the final state 'nowhere'"):
         model.encode({("s", "a"): "t"}, start="s", final=["nowhere"])

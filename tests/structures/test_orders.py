@@ -216,3 +216,13 @@ def test_matches_are_judged_again_only_where_words_share() -> None:
     [row, empty] = orders.sift(h, [plainly, []], lambda _, name: dict(zip("bad", words, strict=True))[name], odds=4.0)
     assert [match.label for match in row] in [["b", "d"], ["d", "b"]]
     assert empty == []
+
+
+def test_unseen_words_are_never_confident_where_orders_are_the_same() -> None:
+    space = Space(10_000, 1, seed=2)
+    graph = Graph(space, permute=False)
+    h = graph.encode([("a", "l", "b"), ("c", "l", "a"), ("b", "k", "c")])
+    other = Graph(space, permute=False)  # knows the names, but not which edges there are
+    other.encode([("a", "l", "a"), ("b", "k", "b"), ("c", "k", "c")])
+    assert other.decode(h) == {}
+    assert len(graph.decode(h)) == 3  # the control: these edges were seen

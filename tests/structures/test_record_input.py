@@ -173,14 +173,14 @@ def test_the_longest_scale_can_be_read() -> None:
 def test_json_text_is_read_strictly() -> None:
     assert parse_json('{"a": [1, null, {"b": "ü"}]}') == {"a": [1, None, {"b": "ü"}]}
     assert parse_json(b"[1.5]") == [1.5]
-    with pytest.raises(ValueError, match="the key 'a' occurs twice in one object"):
+    with pytest.raises(ValueError, match="the key 'a' more than once"):
         parse_json('[{"a": 1, "b": {"a": 2}, "a": 3}]')
     for word in ("NaN", "Infinity", "-Infinity"):
         with pytest.raises(ValueError, match=f"{word} is not a number of JSON"):
             parse_json(f"[{word}]")
-    with pytest.raises(ValueError, match="not a JSON text: Expecting"):
+    with pytest.raises(ValueError, match=r"not valid JSON \(Expecting"):
         parse_json('{"a": ')
-    with pytest.raises(ValueError, match="not a JSON text"):
+    with pytest.raises(ValueError, match="not valid JSON"):
         parse_json(b"\xff\xfe\xfa")
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json("[" * 100_000 + "]" * 100_000)

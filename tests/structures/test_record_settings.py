@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import ghrr
-from ghrr import Space
+from ghrr import ItemMemory, Space
 from ghrr.structures import MISSING, Reading, Record, Scale
 from ghrr.structures.record.candidates import Candidates
 from tests.helpers import STANDARD_ERRORS
@@ -203,8 +203,8 @@ def test_leaves_may_be_hypervectors(tmp_path: Path) -> None:
     h = codec.encode({"a": true * other, "b": true, "c": plain, "d": True})
     reading = codec.decode(h)
     assert reading.confident
-    assert reading.value["a"] == "true * other"
-    assert reading.value["b"] == "true"  # the label of a hypervector, not the value
+    assert reading.value["a"] == "#true * other"
+    assert reading.value["b"] == "#true"  # the label of a hypervector, not the value
     assert reading.value["c"].startswith("#")
     assert reading.value["d"] is True
     codec.save(tmp_path / "r.safetensors", h)
@@ -338,3 +338,27 @@ def test_path_vectors_that_do_not_fit_in_memory_are_made_when_needed(m: int, mon
     assert close(codec.encode_many(documents), rows)
     assert len(codec.layout._rows[1]) <= 6
     assert [codec.decode(h).value for h in rows] == documents
+
+
+def test_an_index_of_a_set_is_refused() -> None:
+    codec = Record(SPACE, lists="set")
+    h = codec.encode({"tags": ["a", "b"]})
+    for change in (
+        lambda: codec.update(h, ["tags", 0], "c"),
+        lambda: codec.delete(h, ["tags", 0]),
+        lambda: codec.query(h, "tags", 0),
+        lambda: codec.query_many(h, [("tags", 0)]),
+    ):
+        with pytest.raises(ValueError, match="the list at tags is encoded as a set, got the index 0"):
+            change()
+
+
+def test_files_of_the_command_line_are_loaded(tmp_path: Path) -> None:
+    codec = Record(SPACE)
+    memory = ItemMemory(SPACE, ["ada"], codec.encode_many([{"city": "London"}]))
+    memory.save(tmp_path / "x", about=codec.state())
+    loaded, vectors = Record.load(tmp_path / "x")
+    assert loaded.query(vectors["ada"], "city").label == "London"
+    ItemMemory(SPACE, ["a"]).save(tmp_path / "y")
+    with pytest.raises(ValueError, match="without a vocabulary"):
+        Record.load(tmp_path / "y")

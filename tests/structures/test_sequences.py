@@ -378,3 +378,19 @@ def test_bad_chains() -> None:
     with pytest.raises(ValueError, match="does not fit Space"):
         model.decode(Space(4, 2).empty())
     assert model.decode(SPACE.empty()) == []
+
+
+def test_elements_outside_the_vocabulary_do_not_end_a_sequence() -> None:
+    h = Sequence(SPACE).encode(list("abcde"))
+    other = Sequence(SPACE)
+    other.encode(["x"])
+    with pytest.raises(ValueError, match="holds elements that are not in the vocabulary"):
+        other.append(h, "y")
+    assert other.item(other.append(h, "y", at=5), 5).label == "y"
+
+
+def test_a_scaled_sequence_is_refused() -> None:
+    model = Sequence(SPACE)
+    h = model.encode(list("abc"))
+    with pytest.raises(ValueError, match="it was scaled, or is no sequence"):
+        model.decode(1e6 * h)

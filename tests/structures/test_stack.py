@@ -140,3 +140,18 @@ def test_bad_stacks() -> None:
         model.push(SPACE.empty(2), "a")
     with pytest.raises(ValueError, match="vocabulary is empty"):
         model.peek(SPACE.empty())
+
+
+def test_an_uncertain_top_is_not_popped() -> None:
+    names = [f"name {number}" for number in range(30)]
+    refused = 0
+    for seed in range(10):
+        model = Stack(Space(25, 2, seed=seed))
+        model.names.indices(names)
+        h = model.encode(names[:20])
+        if model.peek(h).confident:
+            continue
+        with pytest.raises((ValueError, IndexError), match=r"Stack.pop: (the top is not certain|the stack is empty)"):
+            model.pop(h)
+        refused += 1
+    assert refused

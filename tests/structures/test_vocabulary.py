@@ -45,11 +45,35 @@ def test_a_defined_name_stands_for_the_given_hypervector() -> None:
 def test_given_hypervectors_are_named_by_expression_or_digest() -> None:
     table = Vocabulary(SPACE, "colour")
     a, b = SPACE.atoms("a", "b")
-    assert table.resolve("test", a * b) == "a * b"
+    assert table.resolve("test", a * b) == "#a * b"
     label = table.resolve("test", some_vector())
     assert re.fullmatch(r"#[0-9a-f]{8}", label)
     assert table.resolve("test", some_vector()) == label
-    assert table.names == ["a * b", label]
+    assert table.names == []  # asking adds nothing
+    table.indices([label, "#a * b"])
+    assert table.names == [label, "#a * b"]
+    assert torch.equal(table.vectors, torch.stack([some_vector(), (a * b).tensor]))
+
+
+def test_two_names_of_one_hypervector_are_both_saved() -> None:
+    vector = some_vector()
+    table = Vocabulary(SPACE, "colour")
+    table.define("a", vector)
+    table.define("b", vector)
+    again = Vocabulary(SPACE, "colour")
+    again.restore(table.state(), table.given_vectors())
+    assert torch.equal(again.vectors, torch.stack([vector, vector]))
+
+
+def test_a_question_with_a_hypervector_adds_no_name() -> None:
+    graph = Graph(SPACE)
+    h = graph.encode([("a", "to", some_vector())])
+    count = len(graph.nodes)
+    assert [match.label for match in graph.predecessors(h, some_vector(), "to")] == ["a"]
+    assert graph.neighbours(h, some_vector(3), "to") == []
+    assert len(graph.nodes) == count
+    with pytest.raises(ValueError, match="the vocabulary is empty"):
+        Graph(SPACE).neighbours(h, some_vector(), "to")
 
 
 @pytest.mark.parametrize(

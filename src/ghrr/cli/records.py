@@ -34,6 +34,7 @@ OfRecord = Annotated[str | None, typer.Option("--record", help="Only the record 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts: one JSON object per record and line.")]
 _LINES = {".jsonl", ".ndjson"}
 _BLOCK = 1000  # records at a time
+_LEAST_RATE = 0.9  # of confident answers, below which a warning is due
 _MOST_TOTAL_DIM = 1 << 15  # complex numbers per vector that are chosen without --dim: 256 KiB in complex64
 _BASE_BYTES = 1 << 29  # memory of the command besides its vectors
 
@@ -62,7 +63,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
         fail(f"there is no folder {out.parent} to write {out.name} to")
     try:
         scale = _scale(numbers)
-        load = _survey(source)
+        load = _survey(source, on_scale=scale is not None)
         space = ghrr.Space(dim=dim if dim is not None else _enough(load, m), m=m, seed=seed)
         _check_memory(load, space, source)
         _warn_of_load(load, space, source)
@@ -129,7 +130,22 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
 def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
     from ghrr.structures import Record
 
-    memory = ghrr.ItemMemory.open(file)
+    try:
+        memory = ghrr.ItemMemory.open(file)
+    except ValueError as error:
+        try:
+            codec, vectors = Record.load(file)  # a file of Record.save
+        except ValueError:
+            raise error from None
+        if vectors is None:
+            raise ValueError(f"{file} holds a vocabulary but no record") from None
+        if not isinstance(vectors, dict):
+            rows = vectors.reshape(-1, *codec.space.shape)
+            vectors = {str(number): row for number, row in enumerate(rows, start=1)}
+        memory = ghrr.ItemMemory(codec.space)
+        for name, vector in vectors.items():
+            memory.add(name, vector)
+        return memory, codec
     if memory.about is None:
         raise ValueError(f"{file} holds hypervectors, but not how to read them: it is not of `ghrr encode`")
     memory.verify()
@@ -289,34 +305,37 @@ class _Load:
     keys: set[str | int] = field(default_factory=set)
 
 
-def _survey(source: Path) -> _Load:
+def _survey(source: Path, *, on_scale: bool) -> _Load:
+    """What a file holds; numbers on a scale are no values of the vocabulary."""
     load = _Load()
     for _, documents, _ in _blocks(source, None):
         load.records += len(documents)
         for document in documents:
             found = list(_leaves(document, load.keys))
             load.leaves = max(load.leaves, len(found))
-            load.values.update(map(json.dumps, found))
+            load.values.update(json.dumps(leaf) for leaf in found if not (on_scale and type(leaf) in (int, float)))
             if isinstance(document, list) and all(isinstance(item, dict) for item in document):
                 load.objects = max(load.objects, len(document))
     return load
 
 
 def _enough(load: _Load, m: int) -> int:
-    """Slots so that the largest record is read with certainty: four times what suffices for 99 % right answers."""
-    needed = 4 * ghrr.Space.suggest(load.leaves, m=m, candidates=max(2, len(load.values))).dim
+    """Slots so that 99.9 % of the leaves of the largest record are read with confidence."""
+    needed = ghrr.Record.suggest(load.leaves, values=max(2, len(load.values)), m=m, error=0.001).dim
     return max(1, min(needed, _MOST_TOTAL_DIM // m**2))
 
 
 def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
-    most = space.capacity(candidates=max(2, len(load.values)))
+    from ghrr.structures.planning import answer_rate
+
     if load.objects > 1 and source.suffix.lower() not in _LINES:
         warn(f"{source} is one array of {load.objects} objects and becomes one record; {_split(source)}")
-    if load.leaves > most:
+    rate = answer_rate(space, items=load.leaves, candidates=max(2, len(load.values)))
+    if rate < _LEAST_RATE:
         advice = "split it" if load.objects > 1 else f"use a larger --dim than {space.dim}, or smaller records"
         warn(
-            f"a record of {load.leaves:,} leaves is above the capacity of {space}, which is {most:,}: many answers "
-            f"will not be confident; {advice}"
+            f"a record of {load.leaves:,} leaves is above the capacity of {space}: about {rate:.0%} of its answers "
+            f"will be confident; {advice}"
         )
 
 

@@ -18,7 +18,7 @@ from ghrr._checks import check_integer
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_features
 from ghrr.encoding.module import Encoder
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 from ghrr.unitary import exp_hermitian
 
 
@@ -71,7 +71,7 @@ class AdaptiveEncoder(Encoder):
     ) -> None:
         super().__init__()
         self.base = FractionalPower(space, n_features, **settings)
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         self.latent = check_integer("AdaptiveEncoder", "latent", latent, least=1)
         hidden = check_integer("AdaptiveEncoder", "hidden", hidden, least=1)
         self.network = _mlp(space, (n_features, hidden, self.latent), self.base.name) if network is None else network

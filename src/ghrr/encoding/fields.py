@@ -13,7 +13,7 @@ from ghrr.algebra import bind_bundle
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.module import Encoder
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 
 _CHUNK_NUMBERS = 1 << 24  # encoded values held at a time: 128 MiB in complex64
 
@@ -35,7 +35,7 @@ class _Field(Encoder):
     ) -> None:
         super().__init__()
         operation = type(self).__name__
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         self.shape = tuple(check_integer(operation, "size", size, least=1) for size in shape)
         self.channels = check_integer(operation, "channels", channels, least=1)
         self.place = FractionalPower(space, len(self.shape), bandwidth=place_bandwidth, name=f"{name} place")

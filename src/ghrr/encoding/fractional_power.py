@@ -25,7 +25,7 @@ from ghrr.encoding.inputs import as_features, as_numbers
 from ghrr.encoding.kernels import FEATURES, Kernel, Spectrum, draw_frequencies, find_spectrum
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 from ghrr.unitary import check_unitary
 
 
@@ -90,7 +90,7 @@ class FractionalPower(Encoder):
     ) -> None:
         super().__init__()
         operation = "FractionalPower"
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         self.n_features = check_integer(operation, "n_features", n_features, least=1)
         self.name = name
         check_choice(operation, "features", features, FEATURES)

@@ -31,6 +31,8 @@ def as_numbers(operation: str, x: Any, *, like: Tensor) -> Tensor:
         numbers = x if isinstance(x, Tensor) else torch.as_tensor(_plain_array(x))
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{operation}: needs numbers, got {describe(x)}") from None
+    if numbers.is_quantized:
+        raise TypeError(f"{operation}: needs numbers, got {describe(x)}, which is quantized; use x.dequantize()")
     if numbers.dtype.is_complex:
         raise TypeError(f"{operation}: needs real numbers, got {describe(x)}")
     # Whole numbers go to double precision: single would change those above 2**24.

@@ -12,7 +12,7 @@ from ghrr.algebra import power
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 
 
 class OneHotPositions(Encoder):
@@ -42,7 +42,7 @@ class OneHotPositions(Encoder):
 
     def __init__(self, space: Space) -> None:
         super().__init__()
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
 
     def forward(self, places: Any) -> Tensor:
         """The hypervectors of positions."""
@@ -83,7 +83,7 @@ class PowerPositions(Encoder):
 
     def __init__(self, space: Space, *, base: Tensor | Hypervector | None = None, name: str = "position") -> None:
         super().__init__()
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         base = space.vectors([name], namespace="position")[0] if base is None else base
         base = space.check(base, "PowerPositions")
         self.register_buffer("base", base)

@@ -17,7 +17,7 @@ from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.kernels import Spectrum
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 
 
 class _Scale(Encoder):
@@ -31,7 +31,7 @@ class _Scale(Encoder):
         super().__init__()
         self.low = check_real(type(self).__name__, "low", low, low=-math.inf, high=math.inf, open_ends=True)
         self.high = check_real(type(self).__name__, "high", high, low=self.low, high=math.inf, open_ends=True)
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         # Evenly spread thresholds in random order: each step along the scale exchanges the same number of slots.
         order = labelled_uniform(space.dim, space.seed, "thresholds", name).argsort()
         real = torch.float32 if space.dtype == torch.complex64 else torch.float64

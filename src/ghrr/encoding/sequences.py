@@ -15,7 +15,7 @@ from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
 from ghrr.encoding.powers import Powers
 from ghrr.hypervector import Hypervector
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 
 _CHUNK_NUMBERS = (
     1 << 19
@@ -52,7 +52,7 @@ class Sequence(Encoder):
 
     def __init__(self, space: Space, *, name: str = "sequence") -> None:
         super().__init__()
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         self.positions = PowerPositions(space, name=name)
         self.powers = Powers()
 

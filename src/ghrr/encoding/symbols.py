@@ -12,7 +12,7 @@ from torch import Tensor
 from ghrr._checks import check_choice, describe, is_true
 from ghrr._locks import Lock
 from ghrr.encoding.module import Encoder
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 
 UNKNOWN = "<unknown>"
 
@@ -23,6 +23,10 @@ class _Table(NamedTuple):
     names: tuple[str, ...]
     places: dict[str, int]
     vectors: Tensor
+
+
+_MOST_DEPTH = 32  # of lists of names
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Codebook(Encoder):
@@ -60,7 +64,7 @@ class Codebook(Encoder):
     def __init__(self, space: Space, names: Iterable[str] = (), *, unseen: str = "error", namespace: str = "") -> None:
         super().__init__()
         check_choice("Codebook", "unseen", unseen, ("error", "add", "unknown"))
-        self.space, self.unseen, self.namespace = space, unseen, namespace
+        self.space, self.unseen, self.namespace = check_space("Codebook", space), unseen, namespace
         self._lock = Lock()
         # No buffer of the module: names and vectors must be replaced in one step, and the names are enough to save.
         self._table = _Table((), {}, space.empty(0))
@@ -121,7 +125,7 @@ class Codebook(Encoder):
         if isinstance(names, np.ndarray):
             names = torch.from_numpy(names.astype(np.int64)) if names.dtype.kind in "iu" else names.tolist()
         if isinstance(names, Tensor):
-            if names.dtype.is_floating_point or names.dtype.is_complex or names.dtype == torch.bool:
+            if names.dtype not in _WHOLE:
                 raise TypeError(f"Codebook: needs names or whole numbers, got {describe(names)}")
             places, table = names.long(), self._table
             count = len(table.names)
@@ -161,13 +165,15 @@ def _checked_names(names: Iterable[str]) -> list[str]:
     return names
 
 
-def _flatten(names: Any) -> tuple[list[str], tuple[int, ...]]:
+def _flatten(names: Any, depth: int = 0) -> tuple[list[str], tuple[int, ...]]:
     """A nested list of names as a flat one, with its shape."""
     if isinstance(names, str):
         return [names], ()
     if not isinstance(names, Sequence):
         raise TypeError(f"Codebook: needs a name, a list of names or a tensor of whole numbers, got {describe(names)}")
-    parts = [_flatten(part) for part in names]
+    if depth >= _MOST_DEPTH:
+        raise ValueError(f"Codebook: names are nested deeper than {_MOST_DEPTH} lists, or the list contains itself")
+    parts = [_flatten(part, depth + 1) for part in names]
     if len({shape for _, shape in parts}) > 1:
         raise ValueError("Codebook: the lists of names inside a list must have equal lengths")
     return [name for flat, _ in parts for name in flat], (len(parts), *(parts[0][1] if parts else ()))

@@ -40,7 +40,7 @@ from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment, write_segment
 from ghrr.memory.selection import make_backend
 from ghrr.memory.storage import Stored, pack, unpack
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 
 PathLike = str | os.PathLike[str]
 _ATOM = 1.01  # an atom has the energy 1, to the rounding of narrow storage
@@ -139,9 +139,7 @@ class ItemMemory:
         uri: str | None = None,
         timeout: float | None = None,
     ) -> None:
-        if not isinstance(space, Space):
-            raise TypeError(f"ItemMemory: space must be a Space, got {describe(space)}")
-        self.space = space
+        self.space = check_space("ItemMemory", space)
         made = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
         existing = made.existing()  # by label, in the order of ids
         next_id = max(max(existing.values(), default=-1) + 1, made.first_id)

@@ -28,6 +28,8 @@ def make_backend(
         if value is not None and backend != "milvus":
             shown = repr(hide_credentials(value, value)) if isinstance(value, str) else type(value).__name__
             raise ValueError(f'ItemMemory: {name} is for backend="milvus", got {shown} with backend={backend!r}')
+    if storage is not None and not isinstance(storage, str):
+        raise TypeError(f"ItemMemory: storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
     width = 2 * space.total_dim
     made: Backend
     if not isinstance(backend, str):

@@ -19,12 +19,12 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind, bind_bundle, bundle, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
 from ghrr.structures.planning import answer_rate, smallest_space
-from ghrr.structures.vocabulary import Name, Vocabulary, check_names, chunks, one_of
+from ghrr.structures.vocabulary import Name, Vocabulary, check_names, chunks, is_settled, one_of
 
 Transition = tuple[str, str, str]
 Transitions = Mapping[Any, Name | Sequence[Name]]  # of (state, symbol)
@@ -141,7 +141,7 @@ class Automaton(Structure):
         for what, state in [("start", first), *(("final", end) for end in ends)]:
             if state not in known:
                 raise ValueError(
-                    f"{operation}: the {what} state {state!r} has no transition; expected one of the states "
+                    f"{operation}: the {what} state {state!r} is not a state of the transitions, expected one of "
                     f"{', '.join(map(repr, sorted(known)[:10]))}"
                 )
         [begin] = self.states.encode([first])
@@ -165,13 +165,19 @@ class Automaton(Structure):
         """
         x = one_of("Automaton.add", h, self.space)
         triples = self._triples("Automaton.add", transitions)
-        self.states.encode(state for before, _, after in triples for state in (before, after))
-        for before, symbol, after in triples:
-            there = {match.guess: match for match in self.successors(x, before, symbol)}
-            if after in there:
+        counts, noise, _ = self.orders.counts(x, triples, answer_noise(self.space, similarity(x, x)))
+        names = [[after] for _, _, after in triples]
+        there = make_matches(names, counts[:, None], candidates=1, noise=noise, level=self.level) if triples else []
+        for (before, symbol, after), match in zip(triples, there, strict=True):
+            if match.confident:
                 raise ValueError(
-                    f"Automaton.add: {before!r} already leads to {after!r} on {symbol!r} ({there[after]}); added twice "
-                    f"it would count twice"
+                    f"Automaton.add: {before!r} already leads to {after!r} on {symbol!r} ({match}); added twice it "
+                    f"would count twice"
+                )
+            if not is_settled(match):
+                raise ValueError(
+                    f"Automaton.add: it is not certain whether {before!r} leads to {after!r} on {symbol!r} already "
+                    f"({match}); use a larger space"
                 )
         h = x + self._bundle(triples)
         self.orders.add(triples)
@@ -206,7 +212,7 @@ class Automaton(Structure):
         start = self.start(x)
         reached = [] if start.unknown else [start]
         states = [reached]
-        for symbol in self.symbols.resolve_all("Automaton.run", list(word)):
+        for symbol in self.symbols.resolve_all("Automaton.run", list(word) if isinstance(word, str) else word):
             if not reached:
                 break
             found = self._all_next(x, [(match.guess, symbol) for match in reached])

@@ -13,7 +13,7 @@ from ghrr.algebra import shift
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL
-from ghrr.space import Space
+from ghrr.space import Space, check_space
 from ghrr.structures.vocabulary import Vocabulary, as_tensor
 
 _FORMAT, _VERSION = "ghrr-structure", 1
@@ -40,11 +40,9 @@ class Structure:
     """
 
     def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        if not isinstance(space, Space):
-            raise TypeError(f"{type(self).__name__}: needs a ghrr.Space, got {describe(space)}")
         if permute is not None and not isinstance(permute, bool):
             raise TypeError(f"{type(self).__name__}: permute must be True, False or None, got {describe(permute)}")
-        self.space = space
+        self.space = check_space(type(self).__name__, space)
         self.level = check_real(type(self).__name__, "level", level, low=0.5, high=1.0, open_ends=True)
         self.permute = space.m == 1 if permute is None else permute
 

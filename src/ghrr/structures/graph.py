@@ -102,7 +102,7 @@ class Graph(Structure):
 
     def encode(self, edges: Iterable[Sequence[Name]]) -> Tensor:
         """Return the hypervector of edges ``(source, label, target)`` or ``(source, target)``; repeats count once."""
-        if isinstance(edges, str) or not isinstance(edges, Iterable):
+        if isinstance(edges, str | Tensor) or not isinstance(edges, Iterable):
             raise TypeError(f"Graph.encode: needs a list of edges (source, label, target), got {describe(edges)}")
         checked = dict.fromkeys(self._checked_edge(edge) for edge in edges)
         if not checked:

@@ -105,7 +105,7 @@ class Set(Structure):
 
     def encode(self, members: Iterable[GivenMember] | Mapping[Any, int]) -> Tensor:
         """Return the hypervector of a collection; a mapping of members to whole numbers gives their counts."""
-        if isinstance(members, str) or not isinstance(members, Iterable):
+        if isinstance(members, str) or not isinstance(members, Iterable) or getattr(members, "ndim", 4) < 4:
             raise TypeError(f"Set.encode: needs a list of members, or a dict of their counts, got {describe(members)}")
         counts: dict[Member, int] = {}
         for given in members:

@@ -106,7 +106,7 @@ class NGrams(Structure):
 
     def encode(self, items: Sequence[Name]) -> Tensor:
         """Return the hypervector of a sequence of at least n names."""
-        names = self.names.resolve_all("NGrams.encode", list(items))
+        names = self.names.resolve_all("NGrams.encode", _letters(items))
         if len(names) < self.n:
             raise ValueError(f"NGrams.encode: {self.n}-grams need at least {self.n} items, got {len(names)}")
         at = torch.tensor(self.names.indices(names))
@@ -172,7 +172,7 @@ class NGrams(Structure):
         return multibind([self._shift(factors, first + j)[column] for j, column in enumerate(rows.T)])
 
     def _checked(self, operation: str, names: Sequence[Name], length: int) -> Gram:
-        given = self.names.resolve_all(operation, list(names))
+        given = self.names.resolve_all(operation, _letters(names))
         if len(given) != length:
             raise ValueError(f"{operation}: needs {length} names for {self.n}-grams, got {given}")
         return tuple(given)
@@ -185,3 +185,8 @@ class NGrams(Structure):
 
     def _restore(self, seen: Any) -> None:
         self.orders.add(tuple(check_names("NGrams", word)) for word in seen)
+
+
+def _letters(items: Any) -> Any:
+    """A string is the list of its letters."""
+    return list(items) if isinstance(items, str) else items

@@ -141,6 +141,7 @@ class Orders:
                 vectors[told.places] = combine(told.solution.c[told.rows], told.group.vectors)
                 gain[told.places] = told.solution.gain[told.rows]
                 leak[told.places] = told.solution.leak[told.rows] + told.rest.square()
+        leak[self._ambiguous(words)] += 1
         return Apart(vectors, gain, leak)
 
     def counts(self, x: Tensor, words: Sequence[Word], sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,10 +159,19 @@ class Orders:
                 gain[told.places] = told.solution.gain[told.rows]
                 most = float(counts.abs().max().clamp(min=1))
                 bias[told.places] = told.solution.bias(counts)[told.rows] + told.rest * most
+        bias[self._ambiguous(words)] += 1
         alone = scores.isnan().nonzero()[:, 0].tolist()
         for run in chunks(len(alone), self.space):
             scores[alone[run]] = similarity(x, self.vectors([words[place] for place in alone[run]])).double()
         return scores, torch.sqrt(gain * sigma.double().square() + bias.square()), bias
+
+    def _ambiguous(self, words: Sequence[Word]) -> list[int]:
+        """Words that may be another order of themselves: for m = 1 without shifts, all that were never added."""
+        if self.independent or self.space.m > 1:
+            return []
+        return [
+            at for at, word in enumerate(words) if len(set(word)) > 1 and word not in self._met.get(_steps(word), {})
+        ]
 
     def _told(self, words: Sequence[Word], together: bool, without: Collection[Word]) -> Iterator[_Told]:
         """The groups of more than one word, with the places of words that they are for."""
@@ -225,7 +235,8 @@ class Orders:
         plain score, which is rather too high.
         """
         judged = list(matches)
-        shared = [place for place, word in enumerate(words) if self._met.get(_steps(word), {}).keys() - {word}]
+        others = [place for place, word in enumerate(words) if self._met.get(_steps(word), {}).keys() - {word}]
+        shared = sorted({*others, *self._ambiguous(words)})
         if shared:
             sigma = torch.tensor([judged[place].noise for place in shared]).double()
             best, noise, _ = self.counts(x, [words[place] for place in shared], sigma)

@@ -7,6 +7,7 @@ elements are independent hypervectors, so no factor needs to be shifted, for any
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Items
 from itertools import chain
 from typing import Any
@@ -153,7 +154,13 @@ class Sequence(Structure):
 
     def _indices_in_use(self, x: Tensor) -> int:
         """The length of the longest sequence; at least the energy of x, to which each element adds one."""
-        return max(self.longest, round(float(similarity(x, x))))
+        energy = round(float(similarity(x, x)))
+        if energy > max(self.longest, 2 * self.space.total_dim):  # noise would be larger than any score
+            raise ValueError(
+                f"Sequence: the hypervector has the energy of {energy:,} elements, more than {self.space!r} can hold; "
+                f"it was scaled, or is no sequence"
+            )
+        return max(self.longest, energy)
 
     def next(self, h: Tensor | Hypervector, name: Name) -> Match:
         """Return the element after another one, which must occur once."""
@@ -269,6 +276,7 @@ class Sequence(Structure):
             return 0
         for index, match in enumerate(self.read(x, 0, self._indices_in_use(x) + 1)):
             if match.probability_unknown >= self.level:
+                self._check_explained(operation, x, index)
                 return index
             if match.probability_unknown > 1 - self.level:
                 raise ValueError(
@@ -276,6 +284,16 @@ class Sequence(Structure):
                     f"use a larger space"
                 )
         return self._indices_in_use(x) + 1
+
+    def _check_explained(self, operation: str, x: Tensor, length: int) -> None:
+        """Raise if x holds more than so many elements: then one that is not in the vocabulary was read as nothing."""
+        energy = float(similarity(x, x))
+        error = math.sqrt(2) * length * self.space.noise_std  # of the energy of so many independent elements
+        if energy > length + 0.5 + 5 * error:
+            raise ValueError(
+                f"{operation}: the sequence holds elements that are not in the vocabulary, about {energy - length:.0f} "
+                f"after index {length}; read it with its vocabulary, Sequence.load(path), or give the index as at="
+            )
 
     # Files
 

@@ -114,6 +114,8 @@ class Stack(Structure):
         top = self.peek(x)
         if top.unknown:
             raise IndexError(f"Stack.pop: the stack is empty, or its top is none of the {len(self.names)} known names")
+        if not top.confident:
+            raise ValueError(f"Stack.pop: the top is not certain, got {top}; use a larger space")
         return top, unbind(x - self.names.encode([top.guess])[0], self.step, side="left")
 
     def decode(self, h: Tensor | Hypervector, most: int = 1000) -> list[Match]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ghrr._checks import check_integer
+from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import LEVEL, Match, answer_noise
@@ -283,7 +283,9 @@ def _plain(node: list[Any]) -> Any:
     return [node[0], *map(_plain, node[1:])] if len(node) > 1 else node[0]
 
 
-def _checked_path(operation: str, path: Sequence[Any]) -> Place:
+def _checked_path(operation: str, path: Any) -> Place:
+    if isinstance(path, str) or not isinstance(path, Sequence):
+        raise TypeError(f"{operation}: a path is a list of indices, as in [0, 1]; got {describe(path)}")
     if len(path) > MOST_DEPTH:
         raise ValueError(f"{operation}: a path of {len(path)} steps; trees are at most {MOST_DEPTH} deep")
     return tuple(check_integer(operation, "a step of the path", step, least=0) for step in path)

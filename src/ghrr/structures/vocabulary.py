@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from ghrr.space import Space
 from ghrr.unitary import unitarity_error
 
 _CHUNK_SCORES = 1 << 22  # similarities computed at a time: 16 MiB
+_MOST_ASKED = 1024  # hypervectors that were only asked for and are kept
 _NOT_UNITARY = 1e-3  # error of |A^H A - I| above which a given hypervector is refused
 _CHUNK_NUMBERS = 1 << 22  # complex numbers in the answers computed at a time: 32 MiB in complex64
 
@@ -60,7 +61,8 @@ class Vocabulary:
         self._lock = Lock()
         self._names: list[str] = []
         self._index: dict[str, int] = {}
-        self._given: dict[str, str] = {}  # label of each given hypervector, by its digest
+        self._given: dict[str, Tensor] = {}  # hypervectors by name, in the table or only asked for
+        self._labels: dict[str, str] = {}  # a name of each of them, by digest
         # Names and index are extended first; setting this pair makes the new rows visible in one step.
         self._rows: tuple[int, Tensor] = 0, space.empty(0)
         self.indices(names)
@@ -93,8 +95,18 @@ class Vocabulary:
         if any(self._at(name) < 0 for name in names):
             with self._lock:
                 new = [name for name in dict.fromkeys(names) if self._at(name) < 0]
-                self._append(new, self.space.vectors(new, namespace=self.namespace))
+                self._append(new, self._make(new))
         return [self._index[name] for name in names]
+
+    def _make(self, names: Sequence[str]) -> Tensor:
+        """The hypervectors of names that are not in the table: given ones, and atoms."""
+        given = dict(self._given)  # another thread may add to it
+        atoms = [name for name in names if name not in given]
+        vectors = self.space.vectors(atoms, namespace=self.namespace)
+        if len(atoms) == len(names):
+            return vectors
+        made = dict(zip(atoms, vectors, strict=True))
+        return torch.stack([given[name] if name in given else made[name] for name in names])
 
     def _append(self, new: list[str], vectors: Tensor) -> None:
         """Add rows; the caller holds the lock."""
@@ -142,8 +154,16 @@ class Vocabulary:
                 raise ValueError(
                     f"{operation}: the name {name!r} already has another hypervector; choose a name that is not in use"
                 )
+            self._register(name, x)
             self._append([name], x[None])
-            self._given[_digest(x)] = name
+
+    def _register(self, name: str, x: Tensor) -> None:
+        """Remember a given hypervector; the caller holds the lock. Only those in the table are saved."""
+        if len(self._given) > len(self) + _MOST_ASKED:  # forget those that were only asked for
+            self._given = {name: vector for name, vector in self._given.items() if self._at(name) >= 0}
+            self._labels = {digest: name for digest, name in self._labels.items() if name in self._given}
+        self._given[name] = x
+        self._labels.setdefault(_digest(x), name)
 
     def _checked(self, operation: str, vector: Tensor | Hypervector) -> Tensor:
         x = one_of(operation, vector, self.space)
@@ -156,22 +176,29 @@ class Vocabulary:
         return x
 
     def resolve(self, operation: str, name: Name) -> str:
-        """Return the name of a name or of a given hypervector, which is added to the vocabulary.
+        """Return the name of a name or of a given hypervector.
 
-        A :class:`Hypervector` is called by its expression, a tensor by a digest of its content, such as ``#3f2a91bc``.
+        A :class:`Hypervector` is called by its expression, ``#a * b``, a tensor by a digest of its content,
+        ``#3f2a91bc``. Like any name, it joins the vocabulary when it is encoded, not when it is asked for.
         """
+        if isinstance(name, str) and name:
+            return name
         if not isinstance(name, Tensor | Hypervector):
             return check_name(operation, name)
         x = self._checked(operation, name)
-        label = self._given.get(_digest(x))
-        if label is None:
-            label = name.expression if isinstance(name, Hypervector) else f"#{_digest(x)[:8]}"
-            self.define(label, x)
+        digest = _digest(x)
+        with self._lock:
+            label = self._labels.get(digest)
+            if label is None:
+                label = f"#{name.expression if isinstance(name, Hypervector) else digest[:8]}"
+                if label in self or label in self._given:
+                    label = f"{label} #{digest[:8]}"  # another hypervector of the same expression
+                self._register(label, x)
         return label
 
     def resolve_all(self, operation: str, names: object) -> list[str]:
         """Return the names of names or given hypervectors; a string by itself is refused."""
-        if isinstance(names, str) or not isinstance(names, Iterable):
+        if isinstance(names, str) or not isinstance(names, Iterable) or getattr(names, "ndim", 4) < 4:
             raise TypeError(f"{operation}: needs a list of strings, got {describe(names)}")
         return [self.resolve(operation, name) for name in names]
 
@@ -191,8 +218,7 @@ class Vocabulary:
             return table[at]
         vectors = self.space.empty(len(names))
         vectors[known] = table[at[known]]
-        absent = [name for name, there in zip(names, known.tolist(), strict=True) if not there]
-        vectors[~known] = self.space.vectors(absent, namespace=self.namespace)
+        vectors[~known] = self._make([name for name, there in zip(names, known.tolist(), strict=True) if not there])
         return vectors
 
     # Finding
@@ -265,11 +291,11 @@ class Vocabulary:
 
     def state(self) -> dict[str, Any]:
         """Return the names, as JSON, and which of them have a given hypervector."""
-        return {"names": self.names, "given": sorted(self._given.values())}
+        return {"names": self.names, "given": sorted(self.given_vectors())}
 
     def given_vectors(self) -> dict[str, Tensor]:
         """Return the hypervectors that :meth:`define` gave, by name."""
-        return {name: self.vectors[self._index[name]] for name in sorted(self._given.values())}
+        return {name: vector for name, vector in sorted(dict(self._given).items()) if self._at(name) >= 0}
 
     def restore(self, state: Mapping[str, Any], given: Mapping[str, Tensor]) -> None:
         """Add the names of a state, and the hypervectors that were given."""
@@ -278,13 +304,11 @@ class Vocabulary:
             raise ValueError(f"{self.namespace}: needs a list of different names")
         if sorted(given) != sorted(state["given"]) or not set(given) <= set(names):
             raise ValueError(f"{self.namespace}: the given hypervectors do not fit the names")
-        own = [name for name in names if name not in given]
-        atoms = dict(zip(own, self.space.vectors(own, namespace=self.namespace), strict=True))
-        vectors = [self._checked(self.namespace, given[name]) if name in given else atoms[name] for name in names]
+        checked = {name: self._checked(self.namespace, vector) for name, vector in given.items()}
         with self._lock:
-            if vectors:
-                self._append(names, torch.stack(vectors))
-            self._given |= {_digest(self._checked(self.namespace, given[name])): name for name in given}
+            for name, vector in checked.items():
+                self._register(name, vector)
+            self._append(names, self._make(names))
 
 
 def _digest(x: Tensor) -> str:
@@ -318,6 +342,8 @@ def one_of(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
 def as_tensor(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:
     """Return a tensor or :class:`Hypervector` as a tensor on the CPU; raise if it is of another space."""
     tensor = space.check(x, operation)
+    if tensor.is_meta:
+        raise ValueError(f"{operation}: x must hold numbers, got {describe(tensor)} on the device 'meta'")
     check_finite(operation, "x", tensor)
     return tensor.detach().cpu()
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import check_finite, check_hypervectors, check_square, first_nonfinite_slot
+from ghrr._checks import check_finite, check_hypervectors, check_square, describe, first_nonfinite_slot
 from ghrr.ops import torch_polar
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def polar(x: Tensor) -> Tensor:
             [0.+0.j, 0.+1.j]])
     """
     check_square("polar(x)", x)
+    if not (x.is_floating_point() or x.is_complex()):
+        raise TypeError(f"polar(x): needs real or complex numbers, got {describe(x)}")
     check_finite("polar(x)", "x", x)
     return ops.polar(x)
 
@@ -84,6 +86,8 @@ def check_unitary(x: Tensor | Hypervector, *, explain: bool = False) -> bool | t
     (False, 'slot 7 is not unitary: |A^H A - I| is up to 3, more than the 4.8e-06 that rounding explains')
     """
     (x,) = check_hypervectors("check_unitary(x)", x=x)
+    if x.is_meta:
+        raise ValueError(f"check_unitary(x): x must hold numbers, got {describe(x)} on the device 'meta'")
     reason = _why_not_unitary(x) if x.numel() else ""
     return (not reason, reason) if explain else not reason
 

@@ -13,6 +13,7 @@ of deviation ``space.crosstalk_std`` to an answer: of n leaves the right one sco
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Self
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from ghrr._checks import check_integer, describe
 from ghrr.hypervector import Hypervector
+from ghrr.memory import ItemMemory
 from ghrr.memory.match import LEVEL, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
@@ -100,6 +102,31 @@ class Record(Structure):
         return self._book.layout
 
     @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> tuple[Self, Any]:
+        """Read what :meth:`save` or the command ``ghrr encode`` wrote.
+
+        Returns
+        -------
+        record, vectors
+            The record with its vocabulary, and the hypervectors as they were given to :meth:`save`. Those of ``ghrr
+            encode`` are a dict by label.
+        """
+        try:
+            return super().load(path)
+        except ValueError as error:
+            try:
+                memory = ItemMemory.open(path)
+                memory.verify()
+            except (ValueError, OSError):
+                raise error from None
+            if memory.about is None:
+                raise ValueError(
+                    f"Record.load({str(path)!r}): a file of ItemMemory without a vocabulary; use ItemMemory.open"
+                ) from None
+            record = cls.from_state(memory.space, memory.about)
+            return record, dict(zip(memory.labels, memory.vectors(memory.labels), strict=True))
+
+    @classmethod
     def suggest(cls, leaves: int, *, values: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
         """Return the smallest space in which records answer with confidence and right.
 
@@ -150,7 +177,7 @@ class Record(Structure):
         >>> [match.label for [match] in codec.query_many(people, [["name"]])]
         ['Ada', 'Charles']
         """
-        if isinstance(documents, (str, dict)):
+        if isinstance(documents, (str, dict, Tensor)) or not isinstance(documents, Iterable):
             raise TypeError(f"Record.encode_many: needs a list of documents, got {describe(documents)}")
         return encode_documents(self._book, list(documents))
 
@@ -169,7 +196,7 @@ class Record(Structure):
             Keys of dicts (strings) and indices of lists (whole numbers), outermost first.
         """
         x = one_of("Record.query", h, self.space)
-        where = check_path("Record.query", path)
+        where = self._checked_path("Record.query", path)
         node = self.layout.node(where)
         inner = node is not None and not self.layout.is_leaf(node)  # seen, but never as a leaf: this is tried last
         reading = read_below(self._book, x, where, level=self.level) if inner else None
@@ -192,8 +219,21 @@ class Record(Structure):
         x = as_tensor(operation, h, self.space)
         if x.ndim > 4:
             raise ValueError(f"{operation}: needs one record or a list of them, (n, dim, m, m); got {describe(x)}")
-        rows = self._matches(x.reshape(-1, *self.space.shape), [check_path(operation, path) for path in paths])
+        if isinstance(paths, str | Tensor) or not isinstance(paths, Sequence):
+            raise TypeError(f"{operation}: needs a list of paths, got {describe(paths)}")
+        rows = self._matches(x.reshape(-1, *self.space.shape), [self._checked_path(operation, path) for path in paths])
         return rows[0] if x.ndim == 3 else rows
+
+    def _checked_path(self, operation: str, path: Any) -> Path:
+        """Return a path; raise if it names an element of a list that is encoded as a set, which has no order."""
+        where = check_path(operation, path)
+        for depth, part in enumerate(where):
+            if isinstance(part, int) and self._book.lists.at(where[:depth]) == "set":
+                raise ValueError(
+                    f"{operation}: the list at {show(where[:depth])} is encoded as a set, got the index {part}; a set "
+                    f"has no order, so read or change the whole list"
+                )
+        return where
 
     def _matches(self, rows: Tensor, paths: Sequence[Path]) -> list[list[Match]]:
         found = match_paths(self._book, rows, paths, self._book.keys(paths), level=self.level)
@@ -259,7 +299,7 @@ class Record(Structure):
         {'name': 'Ada', 'born': 'London'}
         """
         x = one_of("Record.update", h, self.space)
-        where = check_path("Record.update", path)
+        where = self._checked_path("Record.update", path)
         if old is MISSING:
             above = [where[:depth] for depth in range(len(where))]
             x, _ = self._clear("Record.update", x, {where, *above, *self.layout.leaves(where)})
@@ -280,7 +320,7 @@ class Record(Structure):
         {'name': 'Ada'}
         """
         x = one_of("Record.delete", h, self.space)
-        where = check_path("Record.delete", path)
+        where = self._checked_path("Record.delete", path)
         if old is not MISSING:
             return x - encode_documents(self._book, [old], where)[0]
         x, found = self._clear("Record.delete", x, {where, *self.layout.leaves(where)})

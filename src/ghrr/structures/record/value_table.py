@@ -15,7 +15,7 @@ from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 from ghrr.structures.record.by_path import ByPath
 from ghrr.structures.record.scale import Scale
-from ghrr.structures.record.values import VECTOR, name_of
+from ghrr.structures.record.values import name_of
 from ghrr.structures.vocabulary import Vocabulary
 
 _ENCODED_NUMBERS = 1 << 24  # complex numbers in the encodings that exist at a time: 128 MiB in complex64
@@ -66,13 +66,8 @@ class ValueTable:
             else:
                 raise ValueError(f"Record: {where(place)}: {value!r} is outside of {scale!r}")
         for place in [place for place, item in enumerate(items) if item == ""]:
-            items[place] = self._resolve(f"Record: {where(place)}", values[place])
+            items[place] = self.names.resolve(f"Record: {where(place)}", values[place])
         return items
-
-    def _resolve(self, operation: str, value: Tensor | Hypervector) -> str:
-        if isinstance(value, Hypervector):
-            value = Hypervector(value.tensor, value.space, VECTOR + value.expression)
-        return self.names.resolve(operation, value)
 
     def vectors(self, items: Sequence[Item]) -> Tensor:
         """Return the hypervectors of items, ``(len(items), dim, m, m)``; new names are added."""

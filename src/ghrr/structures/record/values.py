@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
+
+from ghrr import files
 
 _WORDS = {"null": None, "true": True, "false": False}
 _MOST_BITS = 4096
-VECTOR = "vector:"  # starts the names of hypervectors that were given as values
 
 
 def is_number(value: object) -> bool:
@@ -49,7 +50,7 @@ def label_of(name: str) -> Any:
     try:
         return value_of(name)
     except ValueError:
-        return name.removeprefix(VECTOR)
+        return name
 
 
 def value_of(name: str) -> Any:
@@ -75,24 +76,6 @@ def parse_json(text: str | bytes) -> Any:
     >>> parse_json('{"name": "Ada", "name": "Grace"}')
     Traceback (most recent call last):
     ...
-    ValueError: parse_json: the key 'name' occurs twice in one object; remove one of them
+    ValueError: parse_json: not valid JSON (an object has the key 'name' more than once)
     """
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"parse_json: not a JSON text: {error}") from error
-    except RecursionError:
-        raise ValueError("parse_json: the text is nested too deeply") from None
-
-
-def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"parse_json: the key {key!r} occurs twice in one object; remove one of them")
-        found[key] = value
-    return found
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"parse_json: {word} is not a number of JSON")
+    return files.parse_json(text, "parse_json", strict=True)
