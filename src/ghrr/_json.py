@@ -42,8 +42,8 @@ def parse_json(text: str | bytes, where: str, *, strict: bool = False) -> Any:
         raise TypeError(f"{where}: needs a JSON text, str or bytes, got {describe(text)}")
     try:
         text = text if isinstance(text, str) else text.decode()  # json would take UTF-16 too
-        refuse = {"parse_constant": _refuse_constant} if strict else {}
-        value = json.loads(text, object_pairs_hook=_without_duplicates, **refuse)
+        constant = _refuse_constant if strict else None
+        value = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=constant)
     except RecursionError:
         raise ValueError(f"{where}: the JSON is nested too deeply, expected at most {MAX_DEPTH} levels") from None
     except ValueError as error:

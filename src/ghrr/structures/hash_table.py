@@ -100,7 +100,7 @@ class HashTable(Structure):
         """Return the hypervector of a dict, or of each of a list of dicts."""
         if isinstance(entries, Mapping):
             return self.encode([entries])[0]
-        if not isinstance(entries, Iterable) or isinstance(entries, Tensor):
+        if not isinstance(entries, Iterable) or hasattr(entries, "ndim"):  # a tensor or an array
             raise TypeError(f"HashTable.encode: needs a dict of strings or a list of them, got {describe(entries)}")
         sizes = [0]
         keys: list[str] = []
