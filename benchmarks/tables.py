@@ -88,10 +88,14 @@ def memory_backends() -> str:
     return table(
         ["items", "backend", "add all", "100 queries", "1 query"],
         [
-            [f"{row['items']:,}", row["backend"], *(f"{row[key]:.2g} s" for key in ("add", "query", "query 1"))]
+            [f"{row['items']:,}", row["backend"], *(_seconds(row[key]) for key in ("add", "query", "query 1"))]
             for row in rows
         ],
     )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
 TABLES: dict[str, Callable[[], str]] = {
