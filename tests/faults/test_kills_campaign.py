@@ -13,12 +13,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
 import ghrr
+from ghrr import paper
 from ghrr.files import read_json, write_json
+from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
 from ghrr.memory import ItemMemory
+from ghrr.paper.journal import Journal, Trial
 from ghrr.structures import Graph
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -74,11 +78,46 @@ def read_settings(path: Path) -> int:
     return int(content["version"])
 
 
+def write_checkpoint(path: Path, version: int) -> None:
+    model = torch.nn.Linear(100, 10)
+    torch.nn.init.constant_(model.weight, version)
+    info = {"best_valid": 1.0, "best_step": 0, "seconds": 0.5, "model": {}, "vocabulary": ""}
+    save_checkpoint(path, model, {"step": version, **info})
+
+
+def read_checkpoint(path: Path) -> int:
+    info, tensors = load_checkpoint(path)
+    [weight] = [tensor for name, tensor in tensors.items() if name.endswith("weight")]
+    assert (weight == info["step"]).all()
+    return int(info["step"])
+
+
+def a_journal(path: Path) -> Journal:
+    return Journal(path, paper.EXPERIMENTS["fixed-vs-varying"], {"trials": 1}, seed=0)
+
+
+def write_trial(path: Path, version: int) -> None:
+    journal = a_journal(path)
+    assert journal.open() == ""
+    journal.append(Trial(version, pd.DataFrame({"version": [version] * 50}), 0.5))
+
+
+def read_trials(path: Path) -> int:
+    journal = a_journal(path)
+    assert journal.open() == ""
+    trials = journal.trials()
+    assert sorted(trials) == list(range(1, len(trials) + 1))
+    assert all((trial.table["version"] == number).all() for number, trial in trials.items())
+    return len(trials)
+
+
 WRITERS: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], int]]] = {
     "ghrr.save": (write_vector, read_vector),
     "Graph.save": (write_graph, read_graph),
     "ItemMemory.commit": (write_memory, read_memory),
     "write_json": (write_settings, read_settings),
+    "save_checkpoint": (write_checkpoint, read_checkpoint),
+    "Journal.append": (write_trial, read_trials),
 }
 
 
