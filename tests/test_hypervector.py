@@ -121,7 +121,7 @@ def test_batches_broadcast() -> None:
     assert torch.equal(many[1].tensor, many.tensor[1])
     assert [x.expression for x in many][:2] == ["many[0]", "many[1]"]
     assert (many[1:3] * a).batch_shape == (2,)
-    with pytest.raises(TypeError, match="a is a single hypervector, not a batch"):
+    with pytest.raises(TypeError, match="a is one hypervector, not a batch"):
         a[0]
 
 

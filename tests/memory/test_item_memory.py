@@ -192,7 +192,7 @@ NAN[3, 0, 1] = torch.nan
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: ItemMemory(wrong("space")), TypeError, "ItemMemory: space must be a Space, got str 'space'"),
+        (lambda: ItemMemory(wrong("space")), TypeError, "ItemMemory: needs a ghrr.Space, got str 'space'"),
         (lambda: ItemMemory(SPACE, vectors=SPACE.empty(1)), ValueError, "vectors were given without labels"),
         (lambda: ItemMemory(SPACE, storage="int4"), ValueError, "storage must be one of 'float32', 'float64'"),
         (
