@@ -31,7 +31,9 @@ EXPECTED = [
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
-    parts = [EXPERIMENT.run_trial(SMALL, params, generator(i)) for i, params in enumerate(EXPERIMENT.trials(SMALL))]
+    parts = [
+        EXPERIMENT.run_trial(SMALL, params, generator(10 + i)) for i, params in enumerate(EXPERIMENT.trials(SMALL))
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -52,8 +54,7 @@ def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
     other_m = verdicts(data.assign(m=data["m"].replace({1: 4, 4: 1})))
     assert all(other_m[i] in ("partly", "not reproduced") for i in (0, 1, 5, 6, 7))
     other_kind = verdicts(data.assign(kind=data["kind"].replace({PLAIN: PERMUTED, PERMUTED: PLAIN})))
-    assert other_kind[3] == "not reproduced"
-    assert other_kind[4] in ("partly", "reproduced")  # no erratum any more
+    assert other_kind[3:5] == ["not reproduced", "partly"]
     worse = (data["m"] == 4) & (data["kind"] == PLAIN)
     assert verdicts(data.assign(accuracy=data["accuracy"].where(~worse, 0.9 * data["accuracy"])))[2] == "reproduced"
     assert verdicts(data.assign(accuracy=0.9 * data["accuracy"]))[6] == "not reproduced"
