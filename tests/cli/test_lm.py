@@ -136,7 +136,7 @@ def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> 
     command = [sys.executable, "-m", "ghrr.cli", "lm", "compare", str(tmp_path / "plan.json")]
     command += ["--out", str(tmp_path / "runs"), "--summary", str(tmp_path / "s.json")]
     output = interrupted(command, tmp_path / "runs" / "grammar-rope-0")
-    assert "Stopped. The same command goes on with what is in" in output
+    assert "Stopped. Run the same command again to continue from" in output
     started = {path.name for path in (tmp_path / "runs").iterdir()}
     assert started == {"grammar-rope-0"}  # and none after it
     log = tmp_path / "runs" / "grammar-rope-0" / "log.jsonl"

@@ -56,6 +56,13 @@ def test_an_edge_is_not_its_reversal() -> None:
         assert list(model.decode(h)) == edges
 
 
+@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
+def test_both_directions_of_an_edge_are_found_with_confidence(space: Space) -> None:
+    model = Graph(space)
+    edges = [("a", "to", "b"), ("b", "to", "a"), ("c", "to", "d")]
+    assert set(model.decode(model.encode(edges))) == set(edges)
+
+
 def test_directions_that_cannot_be_distinguished_are_not_confident() -> None:
     control = Graph(COMMUTING, permute=False)
     edges = [("a", "to", "b"), ("b", "to", "a"), ("c", "to", "d")]

@@ -60,6 +60,15 @@ def test_shifts_keep_the_order_of_a_path_for_m_equal_to_one() -> None:
         assert model.label(lone, 1, 0).unknown
 
 
+def test_an_unseen_path_is_not_confident_where_orders_are_the_same() -> None:
+    h = Tree(COMMUTING, permute=False).encode(["a", ["b", "c", "d"]])  # "d" at 0, 1
+    other = Tree(COMMUTING, permute=False)  # knows the labels, but not this path
+    other.encode(["d", "b", "c", "a"])
+    assert other.label(h, 0).confident  # the control: one step has no other order
+    assert other.label(h, 0, 1).score > 0.8
+    assert not other.label(h, 0, 1).confident
+
+
 def test_brackets_are_parsed() -> None:
     model = Tree(SPACE)
     h = model.encode("(S (NP she) (VP runs (PP in circles)))")

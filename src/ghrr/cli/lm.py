@@ -204,7 +204,7 @@ def lm_compare(  # noqa: PLR0917
                 on_result=lambda _, done, total: progress.update(task, completed=done, total=total, visible=True),
             )
     except KeyboardInterrupt:
-        say("Stopped. The same command goes on with what is in ", foreign(out), ".")
+        say("Stopped. Run the same command again to continue from ", foreign(out), ".")
         raise typer.Exit(130) from None
     except ERRORS as error:
         fail(error)

@@ -27,7 +27,7 @@ TIMEOUT = 60.0  # seconds
 _WIDEST = 32_768
 _LONGEST_LABEL = 65_535
 _NUMBERS_AT_A_TIME = 1 << 22  # 16 MiB: servers refuse messages that are much larger
-_NUMBERS_IN_LOG = 1 << 20  # so many the embedded form may keep in its log, which every search converts anew
+_NUMBERS_IN_LOG = 1 << 20  # numbers in the log of the embedded form before a flush; every search converts the log again
 
 
 class MilvusBackend:

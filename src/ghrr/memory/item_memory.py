@@ -143,7 +143,7 @@ class ItemMemory:
         made = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
         existing = made.existing()  # by label, in the order of ids
         next_id = max(max(existing.values(), default=-1) + 1, made.first_id)
-        self._lock = Lock()  # held by whoever makes a new state
+        self._lock = Lock()  # held while a new state is built
         self._state = _State(LabelTable(existing, existing.values()), made, next_id, _Commit())
         self._attempt = _Commit()  # the last commit that was begun
         self.about: dict[str, Any] | None = None  # what the file says that this was read from

@@ -23,8 +23,8 @@ then hold for :math:`s_i - e_i + 1`, which is 1 if all parts are there and 0 if 
 1, such as atoms, :math:`e_i = 1` and this is the score itself. A :class:`Match` shows :math:`s_i / e_i`, the share of
 the query that was found.
 
-Two limits follow. Noise in a query cannot be told from content: it makes a match with larger records less probable. And
-neither queries nor candidates may be normalised, since energies count parts.
+This has two limits. Noise in a query counts as content, which lowers the probability of a match with larger records.
+Queries and candidates must not be normalised, because the energy counts their parts.
 """
 
 from __future__ import annotations

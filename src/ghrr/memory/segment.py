@@ -172,7 +172,7 @@ class Segment:
             self._parse()
         except (*UNREADABLE, OSError) as error:
             raise ValueError(f"ItemMemory: {str(path)!r}: {reason_of(error)}") from error
-        self._finite = 0  # so many rows, from the first on, are known to be finite
+        self._finite = 0  # number of leading rows that were checked to be finite
 
     def __copy__(self) -> Segment:
         return self
