@@ -207,7 +207,7 @@ def test_there_are_no_second_derivatives() -> None:
     case = Case(m=8)
     given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0)
     (first,) = torch.autograd.grad(place_rows(*given, **case.options)[1].square().sum(), leaves, create_graph=True)
-    with pytest.raises(NotImplementedError, match=r"kernels have first derivatives alone; use ghrr.backend\('torch'\)"):
+    with pytest.raises(NotImplementedError, match=r"kernels have first derivatives only; use ghrr.backend\('torch'\)"):
         first.sum().backward()
 
 
