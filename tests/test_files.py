@@ -37,7 +37,7 @@ def test_round_trip(settings: dict[str, Any], tmp_path: Path) -> None:
     space = Space(10, 3, **settings)
     a, b = space.atoms("a", "b")
     path = tmp_path / "x.safetensors"
-    for saved in (a * b, space.wrap(space.vectors(["p", "q"]), "pair"), space.wrap(space.empty(0))):
+    for saved in (a * b, space.wrap(space.vectors(["p", "q"]), "pair"), space.wrap(space.zeros(0))):
         ghrr.save(path, saved)
         loaded = ghrr.load(path)
         assert isinstance(loaded, Hypervector)

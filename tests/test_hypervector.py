@@ -86,7 +86,7 @@ def test_expressions_keep_their_meaning(hypervector: Hypervector, expression: st
 
 def test_repr_is_one_line() -> None:
     assert repr(a * b) == "Hypervector(a * b, dim=20, m=3, complex128)"
-    batch = SPACE.wrap(SPACE.empty(4, 2), "many")
+    batch = SPACE.wrap(SPACE.zeros(4, 2), "many")
     assert repr(batch) == "Hypervector(many, batch=(4, 2), dim=20, m=3, complex128)"
     total = a
     for _ in range(500):
@@ -109,7 +109,7 @@ def test_html_shows_and_escapes() -> None:
     assert page.count("<path") == 20 * 9
     assert "dim = 20, m = 3, total 180" in page
     assert Space(100, 2).atoms("x")[0]._repr_html_().count("<path") == 24 * 4
-    assert "batch (2,)" in SPACE.wrap(SPACE.empty(2))._repr_html_()
+    assert "batch (2,)" in SPACE.wrap(SPACE.zeros(2))._repr_html_()
     assert "nan" not in SPACE.wrap(a.tensor * torch.nan)._repr_html_().split("<svg")[1]
 
 

@@ -274,9 +274,9 @@ def test_neutral_elements() -> None:
     a = space.vectors(["a"])[0]
     torch.testing.assert_close(ghrr.bind(space.identity(), a), a)
     torch.testing.assert_close(ghrr.bind(a, space.identity(2)), a.expand(2, 10, 3, 3))
-    assert torch.equal(space.empty() + a, a)
-    assert space.empty(4, 2).shape == (4, 2, 10, 3, 3)
-    assert not torch.allclose(ghrr.bind(space.empty(), a), a)
+    assert torch.equal(space.zeros() + a, a)
+    assert space.zeros(4, 2).shape == (4, 2, 10, 3, 3)
+    assert not torch.allclose(ghrr.bind(space.zeros(), a), a)
 
 
 # ----------------------------------------------------------------------------------------------- description, equality
@@ -387,11 +387,11 @@ def test_bad_names_and_totals() -> None:
 
 def test_check_names_what_does_not_fit() -> None:
     space = Space(4, 2)
-    space.check(space.empty(3))
+    space.check(space.zeros(3))
     with pytest.raises(ValueError, match=r"shape \(3, 5, 2, 2\) does not fit Space\(dim=4, m=2, seed=0\)"):
         space.check(torch.zeros(3, 5, 2, 2, dtype=torch.complex64))
     with pytest.raises(ValueError, match="dtype complex64"):
-        space.check(space.empty().to(torch.complex128))
+        space.check(space.zeros().to(torch.complex128))
 
 
 @pytest.mark.parametrize(("dim", "m"), [(30, 3), (100, 3), (1000, 1), (400, 2)])

@@ -322,14 +322,14 @@ class Space:
         """
         return torch.eye(self.m, dtype=self.dtype).repeat(*check_batch("Space.identity", batch), self.dim, 1, 1)
 
-    def empty(self, *batch: int) -> Tensor:
+    def zeros(self, *batch: int) -> Tensor:
         """The neutral element of bundling: zeros.
 
         Shapes
         ------
         output: ``(*batch, dim, m, m)``
         """
-        return torch.zeros((*check_batch("Space.empty", batch), *self.shape), dtype=self.dtype)
+        return torch.zeros((*check_batch("Space.zeros", batch), *self.shape), dtype=self.dtype)
 
     def wrap(self, tensor: Tensor, expression: str = "x") -> Hypervector:
         """Give a tensor of this space operators and a name."""

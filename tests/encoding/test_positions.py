@@ -37,7 +37,7 @@ def test_one_hot_positions_put_row_j_of_each_into_row_j() -> None:
 def test_one_hot_positions_are_projections_that_add_up_to_the_identity() -> None:
     e = OneHotPositions(SPACE)(torch.arange(3))
     torch.testing.assert_close(ghrr.bind(e, e), e)
-    torch.testing.assert_close(ghrr.bind(e[0], e[1]), SPACE.empty())
+    torch.testing.assert_close(ghrr.bind(e[0], e[1]), SPACE.zeros())
     torch.testing.assert_close(e.sum(dim=0), SPACE.identity())
     assert not check_unitary(e)
 
@@ -151,13 +151,13 @@ def test_bad_powers() -> None:
         with pytest.raises(TypeError, match=r"PowerPositions: needs (real )?numbers, got"):
             positions(wrong_type)
     with pytest.raises(ValueError, match=r"PowerPositions: .*does not fit Space"):
-        PowerPositions(SPACE, base=Space(4, 2, dtype=torch.complex128).empty())
+        PowerPositions(SPACE, base=Space(4, 2, dtype=torch.complex128).zeros())
 
 
 def test_bad_given_positions() -> None:
     with pytest.raises(ValueError, match="positions needs an axis of items"):
-        GivenPositions(SPACE.empty())
+        GivenPositions(SPACE.zeros())
     with pytest.raises(TypeError, match="positions must be a complex tensor"):
         GivenPositions(wrong([1, 2]))
     with pytest.raises(ValueError, match="length must be a whole number of at least 1"):
-        GivenPositions(SPACE.empty(0))(0)
+        GivenPositions(SPACE.zeros(0))(0)

@@ -74,8 +74,8 @@ def test_shapes_of_sequences() -> None:
     assert model.item(x, torch.zeros(2, 4)).shape == (3, 2, 4, 500, 3, 3)
     assert torch.equal(model.read(x, 2, LETTERS.vectors), torch.tensor([[0, 1], [2, 3], [4, 5]]))
     assert model.read(x, 0, LETTERS.vectors).shape == (3, 0)
-    assert torch.equal(model(LETTERS([])), SPACE.empty())
-    assert model(SPACE.empty(0, 4)).shape == (0, 500, 3, 3)
+    assert torch.equal(model(LETTERS([])), SPACE.zeros())
+    assert model(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
 
 
 def test_sequences_share_a_beginning() -> None:
@@ -114,21 +114,21 @@ def test_a_trainable_base_gets_gradients() -> None:
 def test_bad_sequences() -> None:
     model = Sequence(SPACE)
     with pytest.raises(ValueError, match=re.escape("Sequence(items): items needs an axis of items")):
-        model(SPACE.empty())
+        model(SPACE.zeros())
     with pytest.raises(ValueError, match="does not fit Space"):
-        model(Space(4, 2).empty(3))
+        model(Space(4, 2).zeros(3))
     with pytest.raises(TypeError, match=re.escape("Sequence(items): items must be complex")):
         model(torch.zeros(3, 500, 3, 3))
     with pytest.raises(TypeError, match=re.escape("Sequence(items): items must be")):
         model(wrong(["a", "b"]))
     with pytest.raises(ValueError, match=re.escape("Sequence.item")):
-        model.item(Space(4, 2).empty(), 0)
+        model.item(Space(4, 2).zeros(), 0)
     with pytest.raises(TypeError, match="needs numbers, got str 'first'"):
-        model.item(SPACE.empty(), wrong("first"))
+        model.item(SPACE.zeros(), wrong("first"))
     with pytest.raises(ValueError, match=re.escape("Sequence.read: length must be a whole number of at least 0")):
-        model.read(SPACE.empty(), -1, LETTERS.vectors)
+        model.read(SPACE.zeros(), -1, LETTERS.vectors)
     with pytest.raises(ValueError, match="there are no vectors to choose from"):
-        model.read(SPACE.empty(), 2, LETTERS.vectors[:0])
+        model.read(SPACE.zeros(), 2, LETTERS.vectors[:0])
 
 
 # --------------------------------------------------------------------------------------------------------------- NGrams
@@ -199,8 +199,8 @@ def test_shifted_ngrams_of_a_text_and_its_reversal_share_nothing(m: int) -> None
 
 
 def test_shapes_of_ngrams() -> None:
-    assert NGrams(2)(SPACE.empty(0, 4)).shape == (0, 500, 3, 3)
-    assert NGrams(3)(SPACE.empty(3)).shape == (500, 3, 3)
+    assert NGrams(2)(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
+    assert NGrams(3)(SPACE.zeros(3)).shape == (500, 3, 3)
 
 
 def test_bad_ngrams() -> None:
@@ -208,16 +208,16 @@ def test_bad_ngrams() -> None:
         with pytest.raises(error, match="NGrams: n must be a whole number"):
             NGrams(wrong(n))
     with pytest.raises(ValueError, match=re.escape("NGrams(items): 3-grams need at least 3 items, got")):
-        NGrams(3)(SPACE.empty(2))
+        NGrams(3)(SPACE.zeros(2))
     with pytest.raises(TypeError, match="permute must be True, False or None"):
         NGrams(2, permute=wrong("yes"))
     with pytest.raises(ValueError, match="need at least 4 slots"):
-        NGrams(4, permute=True)(Space(3, 2).empty(5))
+        NGrams(4, permute=True)(Space(3, 2).zeros(5))
     with pytest.raises(ValueError, match=r"from_codebook: needs a codebook .* at least 3 rows"):
-        NGrams(3).from_codebook(SPACE.empty(4), torch.tensor([0, 1]))
+        NGrams(3).from_codebook(SPACE.zeros(4), torch.tensor([0, 1]))
     with pytest.raises(IndexError, match="rows must be from 0 to 3, got 0 to 7"):
-        NGrams(2).from_codebook(SPACE.empty(4), torch.tensor([0, 7]))
+        NGrams(2).from_codebook(SPACE.zeros(4), torch.tensor([0, 7]))
     with pytest.raises(ValueError, match="needs an axis of items"):
-        NGrams(1)(SPACE.empty())
+        NGrams(1)(SPACE.zeros())
     with pytest.raises(TypeError, match="must be complex"):
         NGrams(1)(torch.zeros(2, 4, 2, 2))

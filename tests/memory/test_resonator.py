@@ -249,7 +249,7 @@ A = gaussian(3, 10, 2, 2)
         (lambda: resonator(A[0], [A / 0]), ValueError, "of codebooks[0] is not finite"),
         (lambda: resonator(A[0], [A], iterations=0), ValueError, "iterations must be a whole number of at least 1"),
         (lambda: resonator(A[0], [A], restarts=0), ValueError, "restarts must be a whole number of at least 1"),
-        (lambda: resonator(A[0], [A], level=1.0), ValueError, "level must lie in (0.0, 1.0), got 1.0"),
+        (lambda: resonator(A[0], [A], confidence=1.0), ValueError, "confidence must lie in (0.0, 1.0), got 1.0"),
         (lambda: resonator(A[0], [A], noise=0.0), ValueError, "noise must lie in (0.0, inf), got 0.0"),
         (lambda: resonator(A[0], [A], jitter=-1.0), ValueError, "jitter must lie in [0.0, 100.0], got -1.0"),
         (lambda: resonator(A[0], [A], projection="none"), ValueError, "projection must be one of 'norm', 'phase'"),

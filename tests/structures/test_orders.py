@@ -163,7 +163,7 @@ def noise_of(structure: str, space: Space) -> tuple[Match, torch.Tensor, torch.T
         h = model.encode(words)
         return model.contains(h, words[0]), h, model.orders.vectors(words)
     if structure == "ngrams":
-        grams, h = NGrams(space, 3), space.empty()
+        grams, h = NGrams(space, 3), space.zeros()
         for word in all_orders(["aab"]):
             h = h + grams.encode(word)
         return grams.after(h, "aa")[0], h, grams.orders.vectors(all_orders(["aab"]))

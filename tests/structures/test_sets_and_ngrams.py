@@ -122,9 +122,9 @@ def test_decoding_a_full_set() -> None:
 
 def test_empty_sets() -> None:
     model = Set(SPACE)
-    assert close(model.encode([]), SPACE.empty())
-    assert model.decode(SPACE.empty()) == {}
-    assert model.contains(SPACE.empty(), "a").unknown
+    assert close(model.encode([]), SPACE.zeros())
+    assert model.decode(SPACE.zeros()) == {}
+    assert model.contains(SPACE.zeros(), "a").unknown
 
 
 def test_bad_sets() -> None:
@@ -142,7 +142,7 @@ def test_bad_sets() -> None:
     with pytest.raises(TypeError, match=re.escape("the count of 'a' must be a whole number, got float 1.5")):
         model.encode(wrong({"a": 1.5}))
     with pytest.raises(ValueError, match="does not fit Space"):
-        model.contains(Space(4, 2).empty(), "a")
+        model.contains(Space(4, 2).zeros(), "a")
 
 
 # ------------------------------------------------------------------------------------------------------------ NGrams
@@ -205,7 +205,7 @@ def test_all_runs_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 5 * LARGE.total_dim)
     assert counts(model.decode(h)) == want
     for n in (1, 2, 3):
-        assert NGrams(SPACE, n).decode(SPACE.empty()) == {}
+        assert NGrams(SPACE, n).decode(SPACE.zeros()) == {}
     single = NGrams(SPACE, 1)
     assert counts(single.decode(single.encode(list("aab")))) == {("a",): 2, ("b",): 1}
 

@@ -67,7 +67,7 @@ class Codebook(Encoder):
         self.space, self.unseen, self.namespace = check_space("Codebook", space), unseen, namespace
         self._lock = Lock()
         # No buffer of the module: names and vectors must be replaced in one step, and the names are enough to save.
-        self._table = _Table((), {}, space.empty(0))
+        self._table = _Table((), {}, space.zeros(0))
         self.add(names)
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.orders import SAME, other_orders
 from ghrr.memory.storage import CHUNK_NUMBERS, steps
 
-LEVEL = 0.99
+CONFIDENCE = 0.99
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def resonator(
     *,
     iterations: int = 100,
     restarts: int = 3,
-    level: float = LEVEL,
+    confidence: float = CONFIDENCE,
     noise: float | None = None,
     projection: str = "norm",
     jitter: float = 1.0,
@@ -102,7 +102,7 @@ def resonator(
         At most so many before a restart.
     restarts
         How often to start: the first time from all entries alike, then from random weights.
-    level
+    confidence
         The probability p from which on a product counts as found.
     noise
         :math:`\sigma`, the deviation of the similarity of independent hypervectors: ``Space.noise_std``. The default is
@@ -135,7 +135,7 @@ def resonator(
     product, books = _check_codebooks(operation, product, codebooks)
     iterations = check_integer(operation, "iterations", iterations, least=1)
     restarts = check_integer(operation, "restarts", restarts, least=1)
-    level = check_real(operation, "level", level, low=0.0, high=1.0, open_ends=True)
+    confidence = check_real(operation, "confidence", confidence, low=0.0, high=1.0, open_ends=True)
     check_choice(operation, "projection", projection, tuple(_PROJECTIONS))
     shape, batch = product.shape[-3:], product.shape[:-3]
     if noise is None:
@@ -147,7 +147,7 @@ def resonator(
     check_generator(operation, generator)
 
     x = product.detach().reshape(-1, *shape)
-    odds = math.log(level / (1 - level))
+    odds = math.log(confidence / (1 - confidence))
     variance = noise**2 * ops.similarity(x, x)
     products = math.prod(len(book) for book in books)
     rivals = other_orders(len(books)) if shape[-1] > 1 else []  # for m = 1 all orders are one product

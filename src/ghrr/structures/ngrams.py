@@ -21,7 +21,7 @@ from ghrr import encoding
 from ghrr._checks import check_integer
 from ghrr.algebra import multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
@@ -44,7 +44,7 @@ class NGrams(Structure):
         Space of the hypervectors.
     n
         Length of the n-grams.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift element j of an n-gram by j slots before binding; by default only for m = 1. It is the better choice for
@@ -66,8 +66,8 @@ class NGrams(Structure):
     ['b', 'd', 'c']
     """
 
-    def __init__(self, space: Space, n: int, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, n: int, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.encoder = encoding.NGrams(n, permute=self.permute)
         self.n = self.encoder.n
         self.names = Vocabulary(space, "n-gram element")
@@ -130,7 +130,7 @@ class NGrams(Structure):
         """Return all names that precede an ending of n - 1 names, the most frequent first; a score is a count."""
         x = one_of("NGrams.before", h, self.space)
         end = self._checked("NGrams.before", ending, self.n - 1)
-        found = self.names.members(unbind(x, self._products([end], first=1), side="right"), level=self.level)
+        found = self.names.members(unbind(x, self._products([end], first=1), side="right"), confidence=self.confidence)
         return self.orders.sift(x, found, lambda _, name: (name, *end), odds=len(self.names))[0]
 
     def decode(self, h: Tensor | Hypervector) -> dict[Gram, Match]:
@@ -158,7 +158,7 @@ class NGrams(Structure):
     def _after(self, x: Tensor, beginnings: Sequence[Gram]) -> list[list[Match]]:
         """The names that follow each of some beginnings."""
         answers = self._shift(unbind(x, self._products(beginnings), side="left"), 1 - self.n)
-        found = self.names.members(answers, energy=similarity(x, x), level=self.level)
+        found = self.names.members(answers, energy=similarity(x, x), confidence=self.confidence)
         return self.orders.sift(x, found, lambda row, name: (*beginnings[row], name), odds=len(self.names))
 
     def _products(self, words: Sequence[Gram], first: int = 0) -> Tensor:

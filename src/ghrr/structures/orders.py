@@ -203,7 +203,7 @@ class Orders:
         met = self._met.get(steps, {})
         group = self._kept.pop(steps, None)
         if group is None:
-            group = _Group({}, self.space.empty(0), torch.zeros(0, 0, dtype=torch.float64))
+            group = _Group({}, self.space.zeros(0), torch.zeros(0, 0, dtype=torch.float64))
         self._size -= len(group.place)
         if len(group.place) + group.others < len(met):
             words = list(met)
@@ -246,7 +246,7 @@ class Orders:
                 torch.stack([best, torch.minimum(best, second)], dim=1),
                 candidates=judged[shared[0]].candidates,
                 noise=noise,
-                level=judged[shared[0]].level,
+                confidence=judged[shared[0]].required_confidence,
                 odds=odds,
             )
             for place, match in zip(shared, again, strict=True):

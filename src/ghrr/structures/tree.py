@@ -18,7 +18,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match, answer_noise
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise
 from ghrr.memory.orders import Apart
 from ghrr.space import Space
 from ghrr.structures.base import Structure
@@ -40,7 +40,7 @@ class Tree(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift the factor at depth d by d slots before binding; by default only for m = 1
@@ -62,8 +62,8 @@ class Tree(Structure):
     ['S', ['NP', 'she'], ['VP', 'runs', ['PP', 'in', 'circles']]]
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.labels = Vocabulary(space, "tree label")
         self.layout = Layout(space, "tree place", permute=self.permute)
 
@@ -209,7 +209,7 @@ class Tree(Structure):
         answers = unbind(x, keys.vectors, side="left")
         if self.permute:
             answers = shift_each(answers, [-len(place) for place in places])
-        return self.labels.match(answers, noise=noise, level=self.level)
+        return self.labels.match(answers, noise=noise, confidence=self.confidence)
 
     def _nodes(self, tree: Any) -> dict[Place, str]:
         """The label of every node by its path."""
