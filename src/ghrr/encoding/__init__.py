@@ -9,7 +9,7 @@ from ghrr.encoding.multimodal import Multimodal
 from ghrr.encoding.positions import GivenPositions, OneHotPositions, PowerPositions
 from ghrr.encoding.scalars import Circular, Level, Thermometer
 from ghrr.encoding.sequences import NGrams, Sequence
-from ghrr.encoding.symbols import Codebook
+from ghrr.encoding.codebook import Codebook
 
 __all__ = [
     "AdaptiveEncoder",
