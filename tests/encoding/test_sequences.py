@@ -29,14 +29,14 @@ def text(found: Tensor) -> str:
 @pytest.mark.parametrize("word", ["a", "order", "abracadabra", "zzyzx"])
 def test_a_sequence_can_be_read(word: str) -> None:
     model = Sequence(SPACE)
-    assert text(model.read(model(LETTERS(list(word))), len(word), LETTERS.vectors)) == word
+    assert text(model.read(model(LETTERS(list(word))), len(word), LETTERS.vectors())) == word
 
 
 def test_a_swapped_sequence_reads_swapped() -> None:
     model = Sequence(SPACE)
     one, two = model(LETTERS([list("stop"), list("pots")]))
-    assert text(model.read(one, 4, LETTERS.vectors)) == "stop"
-    assert text(model.read(two, 4, LETTERS.vectors)) == "pots"
+    assert text(model.read(one, 4, LETTERS.vectors())) == "stop"
+    assert text(model.read(two, 4, LETTERS.vectors())) == "pots"
     assert ghrr.similarity(one, two) / 4 < 0.1  # no letter is at its place
     bag = LETTERS(list("stop")).sum(dim=0)
     torch.testing.assert_close(bag, LETTERS(list("pots")).sum(dim=0))  # the control: without places they are the same
@@ -53,7 +53,7 @@ def test_an_element_is_read_from_the_left_and_missed_from_the_right() -> None:
         assert ghrr.similarity(item, LETTERS(letter)) > 1 - 5 * noise
         if place:  # R^0 is the identity: at place 0 both sides are the same
             assert ghrr.similarity(ghrr.unbind(x, key, side="right"), LETTERS(letter)) < 0.5
-    assert ghrr.similarity(model.item(x, 7), LETTERS.vectors).abs().max() < 5 * math.sqrt(4) * SPACE.noise_std
+    assert ghrr.similarity(model.item(x, 7), LETTERS.vectors()).abs().max() < 5 * math.sqrt(4) * SPACE.noise_std
 
 
 def test_a_sequence_is_the_sum_of_bound_powers() -> None:
@@ -72,8 +72,8 @@ def test_shapes_of_sequences() -> None:
     assert model.item(x, 1).shape == (3, 500, 3, 3)
     assert model.item(x, torch.tensor([0, 1])).shape == (3, 2, 500, 3, 3)
     assert model.item(x, torch.zeros(2, 4)).shape == (3, 2, 4, 500, 3, 3)
-    assert torch.equal(model.read(x, 2, LETTERS.vectors), torch.tensor([[0, 1], [2, 3], [4, 5]]))
-    assert model.read(x, 0, LETTERS.vectors).shape == (3, 0)
+    assert torch.equal(model.read(x, 2, LETTERS.vectors()), torch.tensor([[0, 1], [2, 3], [4, 5]]))
+    assert model.read(x, 0, LETTERS.vectors()).shape == (3, 0)
     assert torch.equal(model(LETTERS([])), SPACE.zeros())
     assert model(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
 
@@ -126,9 +126,9 @@ def test_bad_sequences() -> None:
     with pytest.raises(TypeError, match="needs numbers, got str 'first'"):
         model.item(SPACE.zeros(), wrong("first"))
     with pytest.raises(ValueError, match=re.escape("Sequence.read: length must be a whole number of at least 0")):
-        model.read(SPACE.zeros(), -1, LETTERS.vectors)
+        model.read(SPACE.zeros(), -1, LETTERS.vectors())
     with pytest.raises(ValueError, match="there are no vectors to choose from"):
-        model.read(SPACE.zeros(), 2, LETTERS.vectors[:0])
+        model.read(SPACE.zeros(), 2, LETTERS.vectors()[:0])
 
 
 # --------------------------------------------------------------------------------------------------------------- NGrams

@@ -145,7 +145,7 @@ def assert_consistent(book: Codebook, *allowed: list[str]) -> None:
         names = book.names
         assert names in allowed
         assert len(book) == len(names)
-        assert torch.equal(book.vectors, SPACE.vectors(names))
+        assert torch.equal(book.vectors(), SPACE.vectors(names))
         assert torch.equal(book(names), SPACE.vectors(names))
         book.add(["later"])
         assert book.names == [*names, "later"]

@@ -163,5 +163,5 @@ def test_threads_grow_one_codebook(seconds: float) -> None:
 
     counts = run_threads(seconds / 3, *[encode] * 5, read, read, move)
     assert min(counts) > 0
-    assert len(set(book.names)) == len(book) == len(book.vectors)
-    assert_atoms(book.vectors, book.names)
+    assert len(set(book.names)) == len(book) == len(book.vectors())
+    assert_atoms(book.vectors(), book.names)

@@ -1,6 +1,7 @@
 """Encoders: numbers, symbols, sequences, images and positions as hypervectors. All are ``nn.Module`` s."""
 
 from ghrr.encoding.adaptive import AdaptiveEncoder
+from ghrr.encoding.codebook import Codebook
 from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fields import Image, TimeSeries
 from ghrr.encoding.fractional_power import FractionalPower, kernel_weights
@@ -9,7 +10,6 @@ from ghrr.encoding.multimodal import Multimodal
 from ghrr.encoding.positions import GivenPositions, OneHotPositions, PowerPositions
 from ghrr.encoding.scalars import Circular, Level, Thermometer
 from ghrr.encoding.sequences import NGrams, Sequence
-from ghrr.encoding.symbols import Codebook
 
 __all__ = [
     "AdaptiveEncoder",

@@ -46,7 +46,7 @@ class Sequence(Encoder):
     >>> letters = ghrr.encoding.Codebook(space, list("abc"))
     >>> model = ghrr.encoding.Sequence(space)
     >>> word = model(letters(list("cab")))
-    >>> [letters.names[i] for i in model.read(word, 3, letters.vectors)]
+    >>> [letters.names[i] for i in model.read(word, 3, letters.vectors())]
     ['c', 'a', 'b']
     """
 
@@ -196,7 +196,7 @@ class NGrams(Encoder):
         >>> letters = ghrr.encoding.Codebook(ghrr.Space(dim=100, m=3), list("abcdr"))
         >>> rows = torch.tensor(["abcdr".index(letter) for letter in "abracadabra"])
         >>> grams = ghrr.encoding.NGrams(3)
-        >>> torch.allclose(grams.from_codebook(letters.vectors, rows), grams(letters.vectors[rows]), atol=1e-5)
+        >>> torch.allclose(grams.from_codebook(letters.vectors(), rows), grams(letters(rows)), atol=1e-5)
         True
         """
         operation = "NGrams.from_codebook"
