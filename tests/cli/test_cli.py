@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +18,7 @@ from ghrr import cli, paper
 from ghrr.cli.shared import foreign, say
 from ghrr.paper.experiment import Check, Claim, Finding
 from tests.cli.common import invoke
+from tests.processes import HANG, start, wait_until
 
 
 def rows_of(table: str) -> list[list[str]]:
@@ -162,17 +162,15 @@ def test_plot_needs_results(tmp_path: Path) -> None:
 def stop_after_some_trials(out: Path, how: signal.Signals, *options: str) -> subprocess.CompletedProcess[str]:
     """Start a run, wait until it has stored three trials, and send a signal."""
     command = [sys.executable, "-m", "ghrr", "paper", "run", "quasi-orthogonality", "--out", str(out), *options]
+    journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
     with (
         open(out.with_suffix(".out"), "w+") as output,
         open(out.with_suffix(".err"), "w+") as errors,
-        subprocess.Popen(command, stdout=output, stderr=errors, text=True) as process,
+        start(command, stdout=output, stderr=errors) as process,
     ):
-        journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
-        while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
-            assert process.poll() is None
-            time.sleep(0.005)
+        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= 4, process)
         process.send_signal(how)
-        process.wait(timeout=60)
+        process.wait(timeout=HANG)
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(command, process.returncode, output.read(), errors.read())

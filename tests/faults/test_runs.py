@@ -20,6 +20,7 @@ from ghrr.lm import Progress, RunError, load_run, train
 from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
 from tests.cli.common import invoke
 from tests.lm.common import Stop, counting_text, random_text, short_training, small_config
+from tests.processes import start
 
 SMALL = ["width=16", "layers=1", "heads=2", "context=8", "feed_forward=16", "batch=64"]
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
@@ -130,13 +131,13 @@ def test_a_run_that_cannot_be_resumed_keeps_its_files(stopped: Path, monkeypatch
 # ----------------------------------------------------------------------------------------------------------------- lock
 
 WORKER = """
-import sys, time
+import sys
 from ghrr.lm import train
 from tests.lm.common import random_text, short_training, small_config
 
 def wait(progress):
     print(progress.step, flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until the test ends this process
 
 train(small_config(), short_training(), random_text(), sys.argv[1], on_progress=wait)
 """
@@ -144,7 +145,8 @@ train(small_config(), short_training(), random_text(), sys.argv[1], on_progress=
 
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with subprocess.Popen([sys.executable, "-c", WORKER, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with start([sys.executable, "-c", WORKER, str(folder)], **pipes) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "1\n"

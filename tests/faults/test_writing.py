@@ -17,6 +17,7 @@ import torch
 import ghrr
 from ghrr import Hypervector, Space, _disk
 from ghrr.files import atomic_write, lock_folder, open_to_append, write_json
+from tests.processes import start
 
 ATOM = Space(10, 2).atoms("a")[0]
 
@@ -110,13 +111,13 @@ def test_errors_of_the_system_name_the_file_and_not_the_temporary_one(tmp_path: 
 
 
 KILLED = """
-import sys, time
+import sys
 from ghrr.files import atomic_write
 with atomic_write(sys.argv[1]) as temporary:
     temporary.write_text("half")
     (temporary.parent / "another").write_text("what a library writes beside it")
     print("writing", flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until the test ends this process
 """
 
 
@@ -124,9 +125,8 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_a_living_one_sta
     (tmp_path / ".ghrr-notes.tmp").mkdir()  # not ours: no such name is ever made
     elsewhere = f".ghrr-{'0' * 12}-999999999-1-00000000.tmp"  # of a process on another machine
     (tmp_path / elsewhere).mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "x")], stdout=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with start([sys.executable, "-c", KILLED, str(tmp_path / "x")], **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "writing\n"
         _disk._cleaned.clear()
