@@ -51,7 +51,7 @@ MUTANTS = [
         "commutativity: same product twice",
         "ops.similarity(ops.bind(a, b), ops.bind(b, a))",
         "ops.similarity(ops.bind(a, b), ops.bind(a, b))",
-        _ALGEBRA,
+        ("tests/test_space.py",),
     ),
     Mutant(
         "normalize: small vectors stay",
@@ -489,31 +489,31 @@ MUTANTS = [
         "file: checksum skipped",
         'if _checksum(text, tensors) != metadata.get("sha256"):',
         "if False:",
-        ("tests/test_files.py", "tests/faults/test_reading.py"),
+        ("tests/test_files.py", "tests/faults/test_malformed_files.py"),
     ),
     Mutant(
         "file: version not checked",
         'if header.get("version") != version:',
         "if False:",
-        ("tests/test_files.py", "tests/faults/test_reading.py"),
+        ("tests/test_files.py", "tests/faults/test_malformed_files.py"),
     ),
     Mutant(
         "atomic write: old permissions lost",
         "mode = stat.S_IMODE(temporary.stat().st_mode) if mode is None else mode",
         "mode = stat.S_IMODE(temporary.stat().st_mode)",
-        ("tests/test_files.py", "tests/faults/test_writing.py"),
+        ("tests/test_files.py", "tests/faults/test_atomic_writes.py"),
     ),
     Mutant(
         "atomic write: temporary folder left behind",
         "finally:\n            _remove_temporary(folder)",
         "finally:\n            pass",
-        ("tests/test_files.py", "tests/faults/test_writing.py"),
+        ("tests/test_files.py", "tests/faults/test_atomic_writes.py"),
     ),
     Mutant(
         "tensors that share memory written once",
         "tensor.clone() if memory in seen else tensor",
         "tensor",
-        ("tests/test_files.py", "tests/faults/test_writing.py"),
+        ("tests/test_files.py", "tests/faults/test_atomic_writes.py"),
     ),
     # Attention
     Mutant(

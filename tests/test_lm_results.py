@@ -28,7 +28,7 @@ def _stored_runs(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("folder", _LM_FOLDERS.values(), ids=list(_LM_FOLDERS))
-def test_the_stored_language_models_are_those_of_the_plans(folder: Path) -> None:
+def test_stored_runs_equal_their_plans(folder: Path) -> None:
     runs = _stored_runs(folder)
     planned = [run for plan in sorted((folder / "plans").glob("*.json")) for run in read_plan(plan)]
     assert sorted(run["command"] for run in runs) == sorted(run.command for run in planned)
@@ -40,7 +40,7 @@ def test_the_stored_language_models_are_those_of_the_plans(folder: Path) -> None
 
 
 @pytest.mark.parametrize("folder", _LM_FOLDERS.values(), ids=list(_LM_FOLDERS))
-def test_the_stored_sizes_are_those_of_the_models(folder: Path) -> None:
+def test_stored_parameter_counts_equal_those_of_the_models(folder: Path) -> None:
     """Of the commands, as they make models today."""
     stored = {run["command"]: run for run in _stored_runs(folder)}
     counts: dict[str, int] = {}

@@ -97,7 +97,7 @@ def test_backends_offer_the_same_operations() -> None:
             assert callable(getattr(ops.torch_backend, name))
 
 
-def test_the_picture_of_the_layers_is_the_import_rule() -> None:
+def test_layer_picture_equals_import_rules() -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = [name for layer in rules[0]["layers"] for name in layer.split(" | ")]
     picture = re.findall(r'font-weight="600"[^>]*>([^<]+)<', (ROOT / "docs" / "layers.svg").read_text())
@@ -113,7 +113,7 @@ def test_versions_agree() -> None:
     assert f"## {ghrr.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_core_needs_neither_command_line_nor_plotting() -> None:
+def test_core_imports_without_command_line_and_plotting_packages() -> None:
     code = (
         "import sys, importlib.abc\n"
         "class Refuse(importlib.abc.MetaPathFinder):\n"

@@ -33,7 +33,7 @@ def run(trained: tuple[Path, Result]) -> Path:
     return trained[0]
 
 
-def test_a_training_ends_with_its_results_whatever_its_folder_is_called(trained: tuple[Path, Result]) -> None:
+def test_training_prints_results_and_escapes_folder_name(trained: tuple[Path, Result]) -> None:
     folder, result = trained
     assert result.exit_code == 0, result.output
     assert (folder / "result.json").exists()
@@ -48,7 +48,7 @@ def fails(*arguments: str) -> str:
     return " ".join(result.output.split())
 
 
-def test_settings_reach_the_run(run: Path) -> None:
+def test_settings_are_stored_in_the_run(run: Path) -> None:
     described = json.loads((run / "run.json").read_text())
     assert (described["model"]["width"], described["training"]["epochs"], described["training"]["seed"]) == (16, 1, 3)
 
@@ -63,7 +63,7 @@ def test_evaluation_agrees_with_training(run: Path) -> None:
     assert "perplexity" in invoke("lm", "eval", str(run)).output
 
 
-def test_text_is_generated(run: Path) -> None:
+def test_generate_is_reproducible(run: Path) -> None:
     first = invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "1").output
     assert first == invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "1").output
     assert first != invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "2").output
@@ -72,13 +72,13 @@ def test_text_is_generated(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("warmup", "said"), [(5, False), (10_000, True)])
-def test_a_rate_that_only_rises_is_said(tmp_path: Path, warmup: int, said: bool) -> None:
+def test_warmup_longer_than_training_is_reported(tmp_path: Path, warmup: int, said: bool) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "r"), "--epochs", "1", *SETTINGS]
     output = " ".join(invoke(*train, "--set", f"warmup={warmup}").output.split())
     assert ("The learning rate rises for 10000 steps, and there were" in output) == said
 
 
-def test_an_existing_run_is_kept(run: Path) -> None:
+def test_existing_run_is_not_overwritten(run: Path) -> None:
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     train = ["lm", "train", "grammar", "--out", str(run), "--epochs", "1", *SETTINGS]
     assert "holds a run already; resume it, or name another folder" in fails(*train, "--seed", "3")
@@ -87,7 +87,8 @@ def test_an_existing_run_is_kept(run: Path) -> None:
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
-def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_interrupted_training_explains_how_to_resume(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ghrr.cli", "lm", "train", "grammar", "--out", str(tmp_path / "r"), *SETTINGS]
     output = interrupted(command, tmp_path / "r")
     assert "The same command with --resume goes on" in output
@@ -119,7 +120,8 @@ def members_of_group(group: int) -> list[int]:
     return found
 
 
-def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_interrupted_comparison_stops_all_runs(tmp_path: Path) -> None:
     model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16, "attention": "rope"}
     plan = {"dataset": "grammar", "model": model, "runs": [{"label": "rope", "seeds": [0, 1, 2]}]}
     plan["training"] = {"epochs": 100_000, "batch": 256}
@@ -132,6 +134,7 @@ def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> 
     assert started == {"grammar-rope-0"}  # and none after it
 
 
+@pytest.mark.slow
 def test_compare_shows_means(tmp_path: Path) -> None:
     model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16}
     runs = [{"label": "r[/]", "model": {"attention": "rope"}, "seeds": [0, 1]}]
@@ -151,7 +154,7 @@ def test_compare_shows_means(tmp_path: Path) -> None:
     assert (tmp_path / "s.md").read_text(encoding="utf-8") == lm.markdown_table(stored)  # of all that are there
 
 
-def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
+def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "new")]
     assert "give NAME=VALUE with a name among width, layers" in fails(*train, "--set", "depth=3")
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
@@ -169,7 +172,7 @@ def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
     assert "ptb" in fails("lm", "data", "penn")
 
 
-def test_a_corpus_is_taken_from_a_folder_by_hash(tmp_path: Path) -> None:
+def test_corpus_with_wrong_hash_is_rejected(tmp_path: Path) -> None:
     source = tmp_path / "given"
     source.mkdir()
     for split in ("train", "valid", "test"):
