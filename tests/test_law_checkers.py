@@ -13,7 +13,7 @@ from ghrr import Space, testing
 from tests.helpers import gaussian, generator, unitary
 
 
-def test_laws_name_the_ones_that_fail() -> None:
+def test_check_laws_names_failing_laws() -> None:
     a, b, c = unitary(3, 5, m=2)
     assert testing.check_laws(a, b, c, explain=True) == (True, "")
     fine, reason = testing.check_laws(2 * a, b, c, explain=True)
@@ -26,7 +26,7 @@ def test_laws_name_the_ones_that_fail() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"rotation": "fixed"}, {"rotation": "shared"}, {"diagonality": 0.6}])
-def test_quasi_orthogonal(settings: dict[str, object]) -> None:
+def test_check_quasi_orthogonal_detects_violations(settings: dict[str, object]) -> None:
     space = Space(80, 3, **settings)  # type: ignore[arg-type]
     x = space.random(150, generator=generator())
     assert testing.check_quasi_orthogonal(x, std=space.noise_std)
@@ -39,12 +39,12 @@ def test_quasi_orthogonal(settings: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("rotation", ["varying", "fixed"])
-def test_quasi_orthogonal_raises_no_false_alarm(rotation: str) -> None:
+def test_check_quasi_orthogonal_accepts_random_atoms(rotation: str) -> None:
     space, source = Space(100, 2, rotation=rotation), generator()
     assert all(testing.check_quasi_orthogonal(space.random(10, generator=source)) for _ in range(300))
 
 
-def test_quasi_orthogonal_needs_items() -> None:
+def test_check_quasi_orthogonal_needs_items() -> None:
     with pytest.raises(ValueError, match="needs at least ten items"):
         testing.check_quasi_orthogonal(unitary(9, 5, m=2))
     with pytest.raises(ValueError, match="axis of items"):
@@ -66,7 +66,7 @@ ENCODERS: list[tuple[Callable[[Tensor], Tensor], bool, str]] = [
 
 
 @pytest.mark.parametrize(("encode", "unit", "reason"), ENCODERS)
-def test_encoders(encode: Callable[[Tensor], Tensor], unit: bool, reason: str) -> None:
+def test_check_encoder_explains_failures(encode: Callable[[Tensor], Tensor], unit: bool, reason: str) -> None:
     inputs = torch.arange(4, dtype=torch.float64)
     fine, why = testing.check_encoder(encode, inputs, unitary=unit, explain=True)
     assert fine == (not reason)
@@ -74,6 +74,6 @@ def test_encoders(encode: Callable[[Tensor], Tensor], unit: bool, reason: str) -
     assert isinstance(testing.check_encoder(encode, inputs, unitary=unit), bool)
 
 
-def test_encoders_need_inputs() -> None:
+def test_check_encoder_needs_inputs() -> None:
     with pytest.raises(ValueError, match="needs at least two inputs"):
         testing.check_encoder(lambda x: x, gaussian(1, 2))
