@@ -46,7 +46,7 @@ def test_hypervectors_are_unitary_in_every_regime(regime: str, dtype: torch.dtyp
     for x in (space.vectors(["a", "b"]), space.random(2, generator=generator())):
         assert x.shape == (2, 40, 3, 3)
         assert x.dtype == dtype
-        assert ghrr.unitary.check_unitary(x)
+        assert ghrr.unitary.is_unitary(x)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -347,7 +347,7 @@ def test_repr(settings: dict[str, Any], shown: str) -> None:
             "must be complex64 or complex128, of shape (3, 3) or (10, 3, 3); got a complex128",
         ),
         ({"rotation": torch.eye(3)}, ValueError, "must be complex64 or complex128, of shape (3, 3)"),
-        ({"rotation": 2 * unitary(m=3)}, ValueError, "the given rotation is not unitary: slot 0 is not unitary"),
+        ({"rotation": 2 * unitary(m=3)}, ValueError, "Space: rotation: slot 0 is not unitary"),
         ({"rotation": unitary(m=3) * math.nan}, ValueError, "holds a number that is not finite"),
         ({"rotation": unitary(m=3), "diagonality": 0.5}, ValueError, "a given rotation has its own diagonality"),
         ({"diagonality": 1.5}, ValueError, "Space: diagonality must lie in [0.0, 1.0], got 1.5"),
