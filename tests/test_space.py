@@ -371,7 +371,7 @@ def test_bad_names_and_totals() -> None:
         Space(4, 2).atoms(["a", "b"])  # type: ignore[arg-type]
     assert Space(4, 2).vectors({"a": 1, "b": 2}.keys()).shape == (2, 4, 2, 2)  # type: ignore[arg-type]
     assert Space(4, 2).vectors([]).shape == Space(4, 2).rotations([]).shape == (0, 4, 2, 2)
-    for method in ("identity", "empty"):
+    for method in ("identity", "zeros"):
         with pytest.raises(ValueError, match=rf"Space.{method}: a batch size must be a whole number of at least 0"):
             getattr(Space(4, 2), method)(-1)
     with pytest.raises(TypeError, match=r"Space.random: a batch size must be a whole number, got tuple \(2, 3\)"):
