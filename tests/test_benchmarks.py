@@ -53,7 +53,7 @@ def test_peer_operations(tmp_path: Path) -> None:
 
 
 def test_lm_step(tmp_path: Path) -> None:
-    sizes = ("--vocabulary", "500", "--width", "64", "--layers", "2", "--context", "16", "--batch", "2")
+    sizes = ("--vocab-size", "500", "--embed-dim", "64", "--num-layers", "2", "--max-len", "16", "--batch", "2")
     shown = run_script("lm_step.py", *sizes, "--rounds", "2", "--repeats", "1", "--out", str(tmp_path))
     rows = json.loads((tmp_path / "lm_step.json").read_text())["rows"]
     assert {row["attention"] for row in rows} >= {"vanilla", "rope", "ghrr-feature"}
@@ -118,7 +118,20 @@ def test_first_calls_alone_take_their_place_in_the_table(
 
 
 def test_lm_step_says_which_model_failed() -> None:
-    sizes = ("--vocabulary", "50", "--width", "36", "--layers", "1", "--context", "16", "--batch", "2", "--rounds", "1")
+    sizes = (
+        "--vocab-size",
+        "50",
+        "--embed-dim",
+        "36",
+        "--num-layers",
+        "1",
+        "--max-len",
+        "16",
+        "--batch",
+        "2",
+        "--rounds",
+        "1",
+    )
     command = [sys.executable, str(FOLDER / "lm_step.py"), *sizes, "--models", "vanilla"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

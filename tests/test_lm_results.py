@@ -148,7 +148,7 @@ def test_the_stored_sizes_are_those_of_the_models(folder: Path) -> None:
             if kind not in counts:
                 with torch.device("meta"):
                     vocabulary = run.tokens.get("limit", _VOCABULARY[run.dataset])
-                    config = lm.ModelConfig(vocabulary=vocabulary, **run.model)
+                    config = lm.ModelConfig.from_dict({"vocab_size": vocabulary, **run.model})
                     config = config if run.parameters is None else lm.match_parameters(config, run.parameters)
                     counts[kind] = lm.Model(config).parameter_count
             found = stored[run.command]

@@ -367,7 +367,10 @@ def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
     if not isinstance(exponent, Tensor):
         if isinstance(exponent, bool) or not isinstance(exponent, numbers.Real):
             raise TypeError(f"{operation}: exponent must be a real number or a real tensor, got {describe(exponent)}")
-        exponent = torch.tensor(exponent, dtype=torch.float64, device=a.device)
+        number = float(exponent)
+        if not abs(number) <= LARGEST_EXPONENT:  # also for NaN
+            raise ValueError(_bad_exponent(operation, number))
+        return torch.tensor(number, dtype=torch.float64, device=a.device)
     if exponent.dtype.is_complex or exponent.dtype == torch.bool:
         raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
     if exponent.device != a.device:
@@ -375,11 +378,14 @@ def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
     exponent = exponent.to(torch.float64)
     inside = exponent.abs() <= LARGEST_EXPONENT  # false for NaN
     if is_true(~inside.all()):
-        bad = exponent[~inside].flatten()[0].item()
-        raise ValueError(
-            _too_large(operation, bad) if math.isfinite(bad) else f"{operation}: exponent must be finite, got {bad}"
-        )
+        raise ValueError(_bad_exponent(operation, exponent[~inside].flatten()[0].item()))
     return exponent
+
+
+def _bad_exponent(operation: str, exponent: float) -> str:
+    if math.isfinite(exponent):
+        return _too_large(operation, exponent)
+    return f"{operation}: exponent must be finite, got {exponent}"
 
 
 def _too_large(operation: str, exponent: float) -> str:

@@ -18,7 +18,7 @@ from typer.testing import Result
 from ghrr import lm
 from tests.cli.common import invoke
 
-SMALL = ["width=16", "layers=1", "heads=2", "context=8", "feed_forward=16", "batch=256", "dropout=0.1"]
+SMALL = ["embed_dim=16", "num_layers=1", "num_heads=2", "max_len=8", "ffn_dim=16", "batch=256", "dropout=0.1"]
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 
@@ -50,7 +50,11 @@ def fails(*arguments: str) -> str:
 
 def test_settings_reach_the_run(run: Path) -> None:
     described = json.loads((run / "run.json").read_text())
-    assert (described["model"]["width"], described["training"]["epochs"], described["training"]["seed"]) == (16, 1, 3)
+    assert (described["model"]["embed_dim"], described["training"]["epochs"], described["training"]["seed"]) == (
+        16,
+        1,
+        3,
+    )
 
 
 def test_evaluation_agrees_with_training(run: Path) -> None:
@@ -84,7 +88,7 @@ def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     train, score, generate, data = (shlex.split(line, comments=True) for line in block.splitlines())
     assert data == ["ghrr", "lm", "data", "ptb"]  # which needs a network
     monkeypatch.chdir(tmp_path)
-    quicker = ["--epochs", "1", "--set", "batch=256", "--set", "width=16"]
+    quicker = ["--epochs", "1", "--set", "batch=256"]
     for command in ([*train, *quicker], score, generate):
         assert command[0] == "ghrr"
         result = invoke(*command[1:])
@@ -129,7 +133,7 @@ def interrupted(command: list[str], run: Path) -> str:
 
 
 def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> None:
-    model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16, "attention": "rope"}
+    model = {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "max_len": 8, "ffn_dim": 16, "attention": "rope"}
     plan = {"dataset": "grammar", "model": model, "runs": [{"label": "rope", "seeds": [0, 1, 2]}]}
     plan["training"] = {"epochs": 100_000, "batch": 256}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
@@ -146,7 +150,7 @@ def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> 
 
 
 def test_compare_shows_means(tmp_path: Path) -> None:
-    model = {"width": 16, "layers": 1, "heads": 2, "context": 8, "feed_forward": 16}
+    model = {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "max_len": 8, "ffn_dim": 16}
     runs = [{"label": "r[/]", "model": {"attention": "rope"}, "seeds": [0, 1]}]
     plan = {"dataset": "grammar", "model": model, "training": {"epochs": 1, "batch": 1024}, "runs": runs}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
@@ -166,13 +170,11 @@ def test_compare_shows_means(tmp_path: Path) -> None:
 
 def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "new")]
-    assert "give NAME=VALUE with a name among width, layers" in fails(*train, "--set", "depth=3")
+    assert "expected NAME=VALUE with a name among attention, batch" in fails(*train, "--set", "depth=3")
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
     assert "byte-pair tokens have no word limit" in fails(*train, "--bpe", "300", "--limit", "100")
     assert "without feed-forward the model has" in fails(*train, "--params", "10")
-    assert "kv_heads=3 cannot be shared equally by 4 heads; choose one of 1, 2, 4" in fails(
-        *train, "--set", "kv_heads=3"
-    )
+    assert "num_kv_heads must divide num_heads=4, got 3" in fails(*train, "--set", "num_kv_heads=3")
     assert not (tmp_path / "new").exists()
     assert "--split must be one of train, valid, test" in fails("lm", "eval", str(run), "--split", "dev")
     assert "holds no run" in fails("lm", "generate", str(tmp_path))

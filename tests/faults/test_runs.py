@@ -21,7 +21,7 @@ from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
 from tests.cli.common import invoke
 from tests.lm.common import Stop, counting_text, random_text, short_training, small_config
 
-SMALL = ["width=16", "layers=1", "heads=2", "context=8", "feed_forward=16", "batch=64"]
+SMALL = ["embed_dim=16", "num_layers=1", "num_heads=2", "max_len=8", "ffn_dim=16", "batch=64"]
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 
@@ -178,7 +178,7 @@ def test_a_checkpoint_with_a_field_of_another_type(stopped: Path, field: str, va
         assert str(stopped) in str(caught.value)
 
 
-@pytest.mark.parametrize("setting", ["width", "layers", "feed_forward", "context"])
+@pytest.mark.parametrize("setting", ["embed_dim", "num_layers", "ffn_dim", "max_len"])
 def test_a_checkpoint_whose_settings_ask_for_terabytes(run: Path, setting: str) -> None:
     info, tensors = load_checkpoint(run / "best.safetensors")
     info["model"][setting] = 1 << 42
@@ -232,9 +232,9 @@ def test_a_result_without_its_fields(run: Path, content: str) -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        *("width=1000000000000", "layers=1000000000000", "feed_forward=1000000000000", "context=1000000000000"),
-        *("batch=1000000000000", "heads=1000000000000", "width=" + "[" * 100_000, "width=" + "9" * 5000),
-        *("m=1000000000000", "kv_heads=1000000000000"),
+        *("embed_dim=1000000000000", "num_layers=1000000000000", "ffn_dim=1000000000000", "max_len=1000000000000"),
+        *("batch=1000000000000", "num_heads=1000000000000", "embed_dim=" + "[" * 100_000, "embed_dim=" + "9" * 5000),
+        *("m=1000000000000", "num_kv_heads=1000000000000"),
     ],
     ids=lambda setting: setting[:20],
 )
@@ -286,7 +286,7 @@ def test_another_text_of_the_same_name_is_not_scored_silently(tmp_path: Path, mo
     trained = folder_of_text(tmp_path / "grammar", "one two three four five")
     monkeypatch.chdir(trained.parent)
     text = lm.encode_corpus(lm.load_corpus(trained))
-    config = small_config(vocabulary=text.tokens.size)
+    config = small_config(vocab_size=text.tokens.size)
     train(config, short_training(epochs=1), text, tmp_path / "run")
     assert text.name == "grammar"
     message = fails("lm", "eval", str(tmp_path / "run"))

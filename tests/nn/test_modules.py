@@ -63,9 +63,9 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
 def test_what_is_trained_is_what_was_asked_for(variant: dict[str, Any]) -> None:
     names = {name for name, _ in make(variant).named_parameters()}
-    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("phases_trainable", False)
+    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("trainable_phases", False)
     positions = {"form.positions", "form.positions.frequencies"} & names
-    assert bool(positions) == variant["position_trainable"]
+    assert bool(positions) == variant["trainable_positions"]
     assert ("form.taps" in names) == ("window" in variant)
     assert "log_scale" in names
 
@@ -165,7 +165,7 @@ def test_single_precision_is_close_to_double(variant: dict[str, Any]) -> None:
 
 def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
     attention, x = (
-        make({"position_trainable": True}, dtype=torch.float32, max_len=2000),
+        make({"trainable_positions": True}, dtype=torch.float32, max_len=2000),
         100 * tokens(dtype=torch.float32),
     )
     assert isinstance(attention.form, Feature)

@@ -42,6 +42,23 @@ def test_powers_of_unitary_slots_are_those_of_the_nearest_unitary_matrix(
         torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, dtype, exponent))
 
 
+@pytest.mark.parametrize("exponent", [0.3, 1.5, 40.5, 1e3 + 0.5, 1e5 + 0.5, 1e7 + 0.5])
+@pytest.mark.parametrize("m", [1, 3])
+def test_single_precision_slots_at_the_edge_of_unitary_have_exact_powers(m: int, exponent: float) -> None:
+    """The larger the exponent, the more exactly such slots must be polished and diagonalised."""
+    largest = 20 * m * torch.finfo(torch.complex64).eps
+    a = unitary(70, m=m, seed=m)
+    a = (a * torch.linspace(1, 1 + 0.4 * largest, 70)[:, None, None]).to(torch.complex64)
+    number = torch.tensor(exponent, dtype=torch.float64)
+    want = reference.power(reference.polar(a.to(torch.complex128)), number)
+    with ops.backend("numba"):
+        got = ops.unitary_power(a, number)
+    assert got is not None
+    torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, a.dtype, exponent))
+    wrong = reference.power(reference.polar(a.to(torch.complex128)), number + 1e-3)  # the control
+    assert (got - wrong).abs().max() > tolerance(m, a.dtype, exponent)
+
+
 def test_the_specification_is_the_exact_power_of_known_eigenphases() -> None:
     """Phases that are fractions of a turn, some of them equal: whole powers are known without rounding."""
     for m in range(2, 9):
