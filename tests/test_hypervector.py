@@ -268,17 +268,17 @@ def test_encoders_accept_hypervectors() -> None:
     found = encoder.decode(space.wrap(encoded), low=-1, high=1)
     assert torch.equal(found.value, encoder.decode(encoded, low=-1, high=1).value)
     items = space.vectors(["a", "b", "c"])
-    sequence = ghrr.encoding.Sequence(space)
+    sequence = ghrr.encoding.SequenceEncoder(space)
     assert torch.equal(sequence(space.wrap(items)), sequence(items))
     assert sequence.read(space.wrap(sequence(items)), 3, space.wrap(items)).tolist() == [0, 1, 2]
-    assert torch.equal(ghrr.encoding.NGrams(2)(space.wrap(items)), ghrr.encoding.NGrams(2)(items))
+    assert torch.equal(ghrr.encoding.NGramEncoder(2)(space.wrap(items)), ghrr.encoding.NGramEncoder(2)(items))
     assert torch.equal(ghrr.encoding.GivenPositions(space.wrap(items))([1]), items[1:2])
     assert torch.equal(ghrr.encoding.PowerPositions(space, base=space.wrap(items[0])).base, items[0])
 
 
-def test_checks_accept_hypervectors() -> None:
-    assert ghrr.unitary.check_unitary(a)
-    assert ghrr.testing.check_laws(a, b, c)
+def test_checks_take_hypervectors() -> None:
+    assert ghrr.unitary.is_unitary(a)
+    ghrr.testing.check_laws(a, b, c)
     assert SPACE.check(a) is a.tensor
 
 

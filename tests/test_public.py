@@ -67,10 +67,10 @@ def test_public_names_are_frozen() -> None:
         "similarity",
     ]
     assert unitary.__all__ == [
-        "check_unitary",
         "diagonality",
         "exp_hermitian",
         "haar",
+        "is_unitary",
         "orthonormalize",
         "polar",
         "unitarity_error",

@@ -46,7 +46,7 @@ def test_hypervectors_are_unitary_in_every_regime(regime: str, dtype: torch.dtyp
     for x in (space.vectors(["a", "b"]), space.random(2, generator=generator())):
         assert x.shape == (2, 40, 3, 3)
         assert x.dtype == dtype
-        assert ghrr.unitary.check_unitary(x)
+        assert ghrr.unitary.is_unitary(x)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -347,7 +347,7 @@ def test_repr(settings: dict[str, Any], shown: str) -> None:
             "must be complex64 or complex128, of shape (3, 3) or (10, 3, 3); got a complex128",
         ),
         ({"rotation": torch.eye(3)}, ValueError, "must be complex64 or complex128, of shape (3, 3)"),
-        ({"rotation": 2 * unitary(m=3)}, ValueError, "the given rotation is not unitary: slot 0 is not unitary"),
+        ({"rotation": 2 * unitary(m=3)}, ValueError, "Space: rotation: slot 0 is not unitary"),
         ({"rotation": unitary(m=3) * math.nan}, ValueError, "holds a number that is not finite"),
         ({"rotation": unitary(m=3), "diagonality": 0.5}, ValueError, "a given rotation has its own diagonality"),
         ({"diagonality": 1.5}, ValueError, "Space: diagonality must lie in [0.0, 1.0], got 1.5"),
@@ -371,7 +371,7 @@ def test_bad_names_and_totals_are_rejected() -> None:
         Space(4, 2).atoms(["a", "b"])  # type: ignore[arg-type]
     assert Space(4, 2).vectors({"a": 1, "b": 2}.keys()).shape == (2, 4, 2, 2)  # type: ignore[arg-type]
     assert Space(4, 2).vectors([]).shape == Space(4, 2).rotations([]).shape == (0, 4, 2, 2)
-    for method in ("identity", "empty"):
+    for method in ("identity", "zeros"):
         with pytest.raises(ValueError, match=rf"Space.{method}: a batch size must be a whole number of at least 0"):
             getattr(Space(4, 2), method)(-1)
     with pytest.raises(TypeError, match=r"Space.random: a batch size must be a whole number, got tuple \(2, 3\)"):
