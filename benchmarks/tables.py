@@ -221,7 +221,13 @@ def _lm_gain(corpus: str) -> str:
     return lm_tables.gain(lm_tables.best(corpus, "ghrr"), lm_tables.best(corpus, "vanilla"))
 
 
+def _confident_answers(key: str) -> str:
+    return f"{sum(row[key] for row in stored('calibration')['rows'] if row['permute'] == 'default'):,}"
+
+
 VALUES: dict[str, Callable[[], str]] = {
+    "calibration-confident": lambda: _confident_answers("confident"),
+    "calibration-right": lambda: _confident_answers("right"),
     "paper-claims": lambda: str(_verdicts().total()),
     "paper-reproduced": lambda: str(_verdicts()["reproduced"]),
     "paper-errata": lambda: str(_verdicts()["erratum"]),
