@@ -322,14 +322,14 @@ class Space:
         """
         return torch.eye(self.m, dtype=self.dtype).repeat(*check_batch("Space.identity", batch), self.dim, 1, 1)
 
-    def empty(self, *batch: int) -> Tensor:
+    def zeros(self, *batch: int) -> Tensor:
         """The neutral element of bundling: zeros.
 
         Shapes
         ------
         output: ``(*batch, dim, m, m)``
         """
-        return torch.zeros((*check_batch("Space.empty", batch), *self.shape), dtype=self.dtype)
+        return torch.zeros((*check_batch("Space.zeros", batch), *self.shape), dtype=self.dtype)
 
     def wrap(self, tensor: Tensor, expression: str = "x") -> Hypervector:
         """Give a tensor of this space operators and a name."""
@@ -516,7 +516,5 @@ def _checked_rotation(rotation: str | Tensor, dim: int, m: int) -> str | Tensor:
             f"Space: a given rotation must be complex64 or complex128, of shape ({m}, {m}) or ({dim}, {m}, {m}); "
             f"got {describe(rotation)}"
         )
-    fine, reason = check_unitary(rotation.reshape(-1, m, m), explain=True)
-    if not fine:
-        raise ValueError(f"Space: the given rotation is not unitary: {reason}")
+    check_unitary("Space: rotation", rotation.reshape(-1, m, m))
     return rotation.detach().cpu().clone(memory_format=torch.contiguous_format).resolve_conj()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr import Space, ops
-from ghrr.encoding import Sequence
+from ghrr.encoding import SequenceEncoder
 from ghrr.encoding.bags import bind_rows
 from ghrr.encoding.powers import Powers
 from ghrr.unitary import unitarity_error
@@ -49,7 +49,7 @@ def test_large_powers_stay_unitary_in_single_precision() -> None:
 def test_sums_equal_their_definition(lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     table = SPACE.random(7, generator=generator())
     rows = torch.randint(0, 7, (sum(lengths),), generator=generator(1))
-    want = SPACE.empty(len(lengths))
+    want = SPACE.zeros(len(lengths))
     for row, some in enumerate(rows.split(lengths)):
         want[row] = ghrr.bind_bundle(direct(BASE, list(range(len(some)))), table[some]) if len(some) else 0
     powers = Powers()
@@ -81,14 +81,14 @@ def test_tables_follow_the_base() -> None:
 def test_tables_made_for_inference_serve_gradients() -> None:
     for m in (1, 2):
         space = Space(4, m)
-        model, items = Sequence(space), space.random(20, generator=generator())
+        model, items = SequenceEncoder(space), space.random(20, generator=generator())
         with torch.inference_mode():
             model(items)
         items.requires_grad_()
         model(items).abs().sum().backward()
         assert items.grad is not None
     with torch.inference_mode():
-        assert Sequence(SPACE)(SPACE.random(3, generator=generator())).shape == SPACE.shape
+        assert SequenceEncoder(SPACE)(SPACE.random(3, generator=generator())).shape == SPACE.shape
 
 
 def test_threads_share_tables() -> None:
@@ -112,5 +112,5 @@ def test_sums_of_rows_equal_their_definition(shifted: bool) -> None:
     keys, values = SPACE.random(2, 5, generator=generator())
     left, right, starts = (torch.tensor(at) for at in ([0, 1, 4, 4], [2, 2, 0, 3], [0, 1, 1, 4]))
     bound = ghrr.bind(keys[left], ghrr.shift(values, int(shifted))[right])
-    want = torch.stack([bound[0], SPACE.empty(), bound[1:].sum(dim=0)])
+    want = torch.stack([bound[0], SPACE.zeros(), bound[1:].sum(dim=0)])
     torch.testing.assert_close(bind_rows(keys, values, left, right, starts, shifted=shifted), want)

@@ -18,41 +18,47 @@ from tests.helpers import generator
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "vanilla": {"attention": "vanilla"},
     "rope": {"attention": "rope"},
-    "feature": {"attention": "ghrr-feature"},
-    "feature qkv trained": {"position_sharing": "qkv", "position_trainable": True, "position_values": True},
-    "feature different": {"position_sharing": "different", "window": 3, "spread": 0.5},
-    "feature own slots": {"mix_slots": False, "position_sharing": "head", "phases_trainable": True, "m": 3},
-    "feature split": {"split_inputs": True, "kv_heads": 1, "window": 2, "position_sharing": "head", "unit_rows": True},
-    "feature unitary": {"weights": "unitary", "unit_rows": True},
-    "row": {"attention": "ghrr-row"},
-    "row different trained": {"attention": "ghrr-row", "position_sharing": "different", "position_trainable": True},
-    "bundle": {"attention": "ghrr-bundle"},
-    "bundle head trained": {"attention": "ghrr-bundle", "position_sharing": "head", "position_trainable": True, "m": 3},
+    "feature": {"attention": "ghrr"},
+    "feature qkv trained": {"position_sharing": "qkv", "trainable_positions": True, "position_values": True},
+    "feature different": {"position_sharing": "different", "window": 3, "phase_std": 0.5},
+    "feature own slots": {"mix_slots": False, "position_sharing": "head", "trainable_phases": True, "m": 3},
+    "feature split": {
+        "split_inputs": True,
+        "num_kv_heads": 1,
+        "window": 2,
+        "position_sharing": "head",
+        "normalize_rows": True,
+    },
+    "feature unitary": {"weights": "unitary", "normalize_rows": True},
+    "row": {"mode": "row"},
+    "row different trained": {"mode": "row", "position_sharing": "different", "trainable_positions": True},
+    "bundle": {"mode": "bundle"},
+    "bundle head trained": {"mode": "bundle", "position_sharing": "head", "trainable_positions": True, "m": 3},
 }
 ROOT = Path(__file__).parents[2]
 STEPS = 72  # of interruptible_run
-SMALL = {"width": 16, "layers": 2, "heads": 2, "feed_forward": 12, "context": 8, "dropout": 0.0}
+SMALL = {"embed_dim": 16, "num_layers": 2, "num_heads": 2, "ffn_dim": 12, "max_len": 8, "dropout": 0.0}
 
 
 class Stop(Exception):  # noqa: N818 (not an error)
     """What interrupts a run in a test."""
 
 
-def small_config(name: str = "vanilla", *, vocabulary: int = 20, **settings: Any) -> ModelConfig:
-    return ModelConfig(**{"vocabulary": vocabulary, **SMALL, **ATTENTIONS[name], **settings})
+def small_config(name: str = "vanilla", *, vocab_size: int = 20, **settings: Any) -> ModelConfig:
+    return ModelConfig(**{"vocab_size": vocab_size, **SMALL, **ATTENTIONS[name], **settings})
 
 
-def new_model(name: str = "vanilla", *, seed: int = 0, **settings: Any) -> Model:
+def new_model(name: str = "vanilla", *, weight_seed: int = 0, **settings: Any) -> Model:
     """A model as training begins with it."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(weight_seed)
         return Model(small_config(name, **settings))
 
 
-def small_model(name: str = "vanilla", *, seed: int = 0, **settings: Any) -> Model:
+def small_model(name: str = "vanilla", *, weight_seed: int = 0, **settings: Any) -> Model:
     """A model in double precision whose weights are large enough for attention and positions to matter."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(weight_seed)
         model = Model(small_config(name, **settings)).double().eval()
         with torch.no_grad():
             for parameter in model.parameters():

@@ -18,10 +18,10 @@ from ghrr.paper.language_model_runs import read_runs
 
 PARAMETERS = 20_000
 KEYS = {"dataset", "attention", "variant", "seed", "params", "valid_ppl", "test_ppl", "tokens_per_s", "command"}
-POSITIONS = {"position_sharing": "qkv", "position_trainable": True}
+POSITIONS = {"position_sharing": "qkv", "trainable_positions": True}
 PLAN: dict[str, Any] = {
     "parameters": PARAMETERS,
-    "model": {"width": 16, "layers": 1, "heads": 2, "context": 8, "dropout": 0.1},
+    "model": {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "max_len": 8, "dropout": 0.1},
     "training": {"epochs": 1, "batch": 8, "warmup": 2},
     "runs": [
         {"label": "vanilla", "model": {"attention": "vanilla"}, "training": {"learning_rate": 0.01}, "seeds": [1]},
@@ -129,10 +129,18 @@ def test_the_command_says_all_that_is_set(tmp_path: Path) -> None:
         ({"runs": [{"label": "a", "seeds": []}]}, ValueError, "a: seeds must be a list of at least one number"),
         ({"runs": [{"label": 1, "seeds": [0]}]}, ValueError, "label and variant must be text, got 1"),
         ({"model": [1]}, ValueError, "model must be an object of settings, got [1]"),
-        ({"model": {"vocabulary": 7}}, ValueError, "the vocabulary follows from the text; limit it by tokens"),
-        ({"runs": [{"label": "a", "model": {"window": 0}, "seeds": [0]}]}, ValueError, "a: Attention: window must be"),
-        ({"model": {"layers": 0}}, ValueError, "ModelConfig: layers must be a whole number of at least 1, got 0"),
-        ({"model": {"window": 2}}, ValueError, "vanilla: ModelConfig: window=2 is a setting of GHRR's attention, not"),
+        ({"model": {"vocab_size": 7}}, ValueError, "the vocabulary follows from the text; limit it by tokens"),
+        (
+            {"runs": [{"label": "a", "model": {"window": 0}, "seeds": [0]}]},
+            ValueError,
+            "ModelConfig: window must be",
+        ),
+        (
+            {"model": {"num_layers": 0}},
+            ValueError,
+            "ModelConfig: num_layers must be a whole number of at least 1",
+        ),
+        ({"model": {"window": 2}}, ValueError, "vanilla: ModelConfig: window=2 needs attention 'ghrr', got 'vanilla'"),
         ({"model": {"depth": 3}}, ValueError, "ModelConfig: unknown settings depth; known are attention,"),
         ({"model": {"attention": "none"}}, ValueError, "ModelConfig: attention must be one of"),
         ({"training": {"epoch": 3}}, ValueError, "unexpected keyword argument 'epoch'"),
@@ -250,6 +258,6 @@ def test_parameters_are_those_of_the_model(tmp_path: Path) -> None:
 
     run = read_plan(write_plan(tmp_path, parameters=None, tokens={"limit": 100}))[1]
     done = _do(tmp_path / "runs", None, "cpu", run)
-    assert done["params"] == Model(ModelConfig(vocabulary=100, **run.model)).parameter_count
+    assert done["params"] == Model(ModelConfig(vocab_size=100, **run.model)).parameter_count
     assert done["command"] == run.command
     assert done["dataset"] == "ptb-small"

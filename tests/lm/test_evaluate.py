@@ -21,7 +21,7 @@ class Watched(Model):
     """A model that notes what it was to predict from what; the loss of each token is 1."""
 
     def __init__(self, context: int) -> None:
-        super().__init__(small_config(vocabulary=60, layers=1, context=context))
+        super().__init__(small_config(vocab_size=60, num_layers=1, max_len=context))
         self.calls: list[tuple[Tensor, Tensor]] = []
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def test_every_token_is_scored_once_and_from_enough_before_it(data: st.DataObjec
 
 def brute_force(model: Model, tokens: Tensor, stride: int) -> list[float]:
     """The loss of each token but the first, from the first window that begins at a stride and reaches it."""
-    losses, context = [], model.config.context
+    losses, context = [], model.config.max_len
     for target in range(1, len(tokens)):
         start = stride * max(0, math.ceil((target - context) / stride))
         logits = model(tokens[None, start:target])[0, -1]
@@ -89,7 +89,7 @@ def test_word_perplexity_compares_vocabularies() -> None:
     assert score.word_perplexity == pytest.approx(math.exp(3.0))
     text = "the cat saw the other cats\n" * 10
     tokens = BPETokens.train(text, 265)
-    model, ids = small_model(vocabulary=tokens.size), torch.from_numpy(tokens.encode(text))
+    model, ids = small_model(vocab_size=tokens.size), torch.from_numpy(tokens.encode(text))
     assert tokens.words(text) == 70
     found = evaluate(model, ids, words=70)
     assert (found.tokens, found.words) == (len(ids) - 1, 70)

@@ -26,10 +26,10 @@ def restless_model(name: str) -> Model:
 
 def recompute(model: Model, prompt: Tensor, count: int) -> Tensor:
     """The most likely token, again and again, from all that is there or, beyond the context, as ``generate`` says."""
-    tokens, start = prompt, max(0, prompt.shape[1] - model.config.context)
+    tokens, start = prompt, max(0, prompt.shape[1] - model.config.max_len)
     for _ in range(count):
-        if tokens.shape[1] - start > model.config.context:
-            start = tokens.shape[1] - model.config.context // 2  # the later half is read again
+        if tokens.shape[1] - start > model.config.max_len:
+            start = tokens.shape[1] - model.config.max_len // 2  # the later half is read again
         tokens = torch.cat((tokens, model(tokens[:, start:])[:, -1].argmax(-1, keepdim=True)), dim=1)
     return tokens
 
@@ -83,7 +83,7 @@ def test_tokens_are_drawn_with_their_probabilities(temperature: float, top_k: in
 def test_nothing_to_add() -> None:
     prompt = random_tokens(2, 30)
     assert torch.equal(generate(small_model(), prompt, 0, generator=generator()), prompt)
-    assert generate(small_model(context=1), prompt, 5, generator=generator()).shape == (2, 35)
+    assert generate(small_model(max_len=1), prompt, 5, generator=generator()).shape == (2, 35)
 
 
 def test_the_mode_is_restored_and_dropout_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

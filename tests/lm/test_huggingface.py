@@ -32,18 +32,25 @@ from tests.helpers import assert_mean, generator, rounding
 KINDS: dict[str, dict[str, Any]] = {
     "vanilla": {"attention": "vanilla"},
     "rope": {"attention": "rope"},
-    "feature": {"attention": "ghrr-feature", "window": 3, "phases_trainable": True},
-    "row": {"attention": "ghrr-row"},
-    "bundle": {"attention": "ghrr-bundle"},
+    "feature": {"attention": "ghrr", "window": 3, "trainable_phases": True},
+    "row": {"mode": "row"},
+    "bundle": {"mode": "bundle"},
 }
-SMALL: dict[str, Any] = {"vocabulary": 23, "width": 16, "layers": 2, "heads": 2, "feed_forward": 8, "context": 12}
+SMALL: dict[str, Any] = {
+    "vocab_size": 23,
+    "embed_dim": 16,
+    "num_layers": 2,
+    "num_heads": 2,
+    "ffn_dim": 8,
+    "max_len": 12,
+}
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def make(seed: int = 0, **settings: Any) -> Any:
+def make(weight_seed: int = 0, **settings: Any) -> Any:
     """A GHRRForCausalLM of large random weights, so that what it says depends on every token and position."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(weight_seed)
         model = GHRRForCausalLM(GHRRConfig(**SMALL | settings))
         with torch.no_grad():
             for parameter in model.parameters():
@@ -51,7 +58,7 @@ def make(seed: int = 0, **settings: Any) -> Any:
     return model.eval()
 
 
-def tokens(*shape: int, vocabulary: int = SMALL["vocabulary"], seed: int = 0) -> Tensor:
+def tokens(*shape: int, vocabulary: int = SMALL["vocab_size"], seed: int = 0) -> Tensor:
     return torch.randint(vocabulary, shape, generator=generator(seed))
 
 
@@ -68,7 +75,7 @@ def same(x: Tensor, y: Tensor) -> bool:
 
 @pytest.mark.parametrize("kind", [*KINDS, "unitary"])
 def test_saved_and_loaded_it_says_the_same_to_the_bit(tmp_path: Path, kind: str) -> None:
-    settings = KINDS.get(kind, {"attention": "ghrr-feature", "weights": "unitary"})
+    settings = KINDS.get(kind, {"attention": "ghrr", "weights": "unitary"})
     model, ids = make(**settings), tokens(3, 12)
     model.save_pretrained(tmp_path)
     for load in (GHRRForCausalLM.from_pretrained, AutoModelForCausalLM.from_pretrained):
@@ -76,7 +83,7 @@ def test_saved_and_loaded_it_says_the_same_to_the_bit(tmp_path: Path, kind: str)
         assert type(loaded) is GHRRForCausalLM
         assert not loaded.training
         assert torch.equal(logits(loaded, ids), logits(model, ids))
-    assert not same(logits(make(seed=1, **settings), ids), logits(model, ids))
+    assert not same(logits(make(weight_seed=1, **settings), ids), logits(model, ids))
 
 
 def test_files_are_safetensors_with_one_embedding_and_no_positions_that_can_be_computed(tmp_path: Path) -> None:
@@ -88,7 +95,7 @@ def test_files_are_safetensors_with_one_embedding_and_no_positions_that_can_be_c
         with safe_open(tmp_path / kind / "model.safetensors", framework="pt") as file:
             stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         assert stored == {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-        wide = (SMALL["vocabulary"], SMALL["width"])
+        wide = (SMALL["vocab_size"], SMALL["embed_dim"])
         assert [name for name, shape in stored.items() if shape == wide] == ["model.embedding.weight"]
         assert not [name for name in stored if name.endswith(("sinusoids", "turns"))]
 
@@ -132,8 +139,8 @@ def test_pieces_with_a_cache_are_the_whole(kind: str) -> None:
 
 
 def test_positions_are_those_of_the_frequencies_that_were_saved(tmp_path: Path) -> None:
-    model, ids = make(**KINDS["feature"] | {"position_sharing": "head", "phase_seed": 3}), tokens(2, 12)
-    model.config.phase_seed = 9
+    model, ids = make(**KINDS["feature"] | {"position_sharing": "head", "seed": 3}), tokens(2, 12)
+    model.config.seed = 9
     model.save_pretrained(tmp_path)
     assert same(logits(GHRRForCausalLM.from_pretrained(tmp_path), ids), logits(model, ids))
 
@@ -149,7 +156,7 @@ def test_beams_with_a_cache_are_those_without(kind: str, monkeypatch: pytest.Mon
 
 
 def test_enough_beams_find_the_best_of_all_continuations() -> None:
-    model = make(seed=2, **KINDS["feature"], vocabulary=4)
+    model = make(weight_seed=2, **KINDS["feature"], vocab_size=4)
     prompt = torch.tensor(list(itertools.product(range(4), repeat=2)))
     continuations = torch.tensor(list(itertools.product(range(4), repeat=3)))
     rows = torch.cat((prompt.repeat_interleave(4**3, dim=0), continuations.repeat(4**2, 1)), dim=1)
@@ -160,7 +167,7 @@ def test_enough_beams_find_the_best_of_all_continuations() -> None:
 
 
 def test_sampling_follows_the_probabilities() -> None:
-    model, prompt = make(**KINDS["feature"], vocabulary=5), tokens(1, 6, vocabulary=5)
+    model, prompt = make(**KINDS["feature"], vocab_size=5), tokens(1, 6, vocabulary=5)
     expected = logits(model, prompt)[0, -1].softmax(-1)
     with torch.random.fork_rng():
         set_seed(0)
@@ -259,7 +266,7 @@ def test_a_run_of_the_library_converts(tmp_path: Path) -> None:
     words = WordTokens.build("a b c d e f\n")
     ids = tokens(400, vocabulary=words.size)
     text = Text("random", words, train=ids, valid=ids[:50], test=ids[:50], words={})
-    config = ModelConfig(**SMALL | {"vocabulary": words.size, "attention": "rope"})
+    config = ModelConfig(**SMALL | {"vocab_size": words.size, "attention": "rope"})
     train(config, TrainConfig(epochs=1, batch=8, warmup=0), text, tmp_path / "run", device="cpu")
     model = GHRRForCausalLM.from_run(tmp_path / "run")
     trained, _ = load_run(tmp_path / "run")
@@ -276,7 +283,7 @@ def test_a_run_of_the_library_converts(tmp_path: Path) -> None:
 
 
 def test_the_configuration_comes_back_from_json(tmp_path: Path) -> None:
-    own = ModelConfig(**SMALL, **KINDS["feature"], m=5, dropout=0.1, phase_seed=7, qk_gain=0.5)
+    own = ModelConfig(**SMALL, **KINDS["feature"], m=5, dropout=0.1, seed=7, qk_gain=0.5)
     config = GHRRConfig(**dataclasses.asdict(own))
     config.save_pretrained(tmp_path)
     stored = json.loads((tmp_path / "config.json").read_text())
@@ -285,14 +292,25 @@ def test_the_configuration_comes_back_from_json(tmp_path: Path) -> None:
     for loaded in (GHRRConfig.from_pretrained(tmp_path), AutoConfig.from_pretrained(tmp_path)):
         assert type(loaded) is GHRRConfig
         assert loaded.model_config == own
-    assert GHRRConfig(vocabulary=5).model_config == ModelConfig(vocabulary=5)
+    assert GHRRConfig(vocab_size=5).model_config == ModelConfig(vocab_size=5)
+
+
+def test_model_saved_by_version_0_1_loads(tmp_path: Path) -> None:
+    old = Path(__file__).parent / "version_0_1"
+    ids, expected = tokens(2, 8, vocabulary=20), load_run(old / "run")[0]
+    for load in (GHRRForCausalLM.from_pretrained, AutoModelForCausalLM.from_pretrained):
+        loaded: Any = load(old / "huggingface")
+        assert loaded.config.model_config == expected.config
+        assert same(logits(loaded, ids), expected(ids).detach())
+    loaded.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["version"] == 2
 
 
 def test_the_usual_names_of_settings() -> None:
     config = GHRRConfig(vocab_size=9, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=5)
-    assert config.model_config == ModelConfig(vocabulary=9, width=24, layers=1, heads=3, feed_forward=5)
+    assert config.model_config == ModelConfig(vocab_size=9, embed_dim=24, num_layers=1, num_heads=3, ffn_dim=5)
     config.max_position_embeddings = 7
-    assert config.context == config.model_config.context == 7
+    assert config.max_len == config.model_config.max_len == 7
 
 
 def test_from_a_configuration_it_starts_as_the_model_of_the_library() -> None:
@@ -339,8 +357,8 @@ def test_generation_goes_on_from_a_cache() -> None:
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default `max_length`:UserWarning")
 def test_generation_ends_with_the_context() -> None:
     model, prompt = make(), tokens(1, 3)
-    assert model.generate(prompt, do_sample=False).shape == (1, SMALL["context"])
-    assert model.generate(prompt, max_new_tokens=9, do_sample=False).shape == (1, SMALL["context"])
+    assert model.generate(prompt, do_sample=False).shape == (1, SMALL["max_len"])
+    assert model.generate(prompt, max_new_tokens=9, do_sample=False).shape == (1, SMALL["max_len"])
     for use_cache in (True, False):
         with pytest.raises(ValueError, match=r"13 tokens, but the context is 12; .* max_new_tokens, or use ghrr\.lm"):
             model.generate(prompt, max_new_tokens=11, do_sample=False, use_cache=use_cache)
@@ -375,9 +393,9 @@ def padding(side: str) -> dict[str, Tensor]:
             TypeError,
             "must be None or what this model gave back; got",
         ),
-        (lambda m: GHRRConfig(vocabulary=0), ValueError, "vocabulary must be a whole number of at least 1, got 0"),
-        (lambda m: GHRRConfig(), TypeError, "vocabulary"),
-        (lambda m: GHRRConfig(vocabulary=9, attention="x"), ValueError, "attention must be one of 'vanilla', 'rope'"),
+        (lambda m: GHRRConfig(vocab_size=0), ValueError, "vocab_size must be a whole number of at least 1, got 0"),
+        (lambda m: GHRRConfig(), TypeError, "vocab_size"),
+        (lambda m: GHRRConfig(vocab_size=9, attention="x"), ValueError, "attention must be one of 'vanilla', 'rope'"),
         (
             lambda m: AutoModelForCausalLM.from_config(GHRRConfig(**SMALL, weights="unitary"), dtype=torch.bfloat16),
             ValueError,
@@ -393,10 +411,10 @@ def test_bad_input(call: Any, error: type[Exception], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "settings", "error", "message"),
     [
-        ({"vocabulary": 24}, {}, RuntimeError, "ignore_mismatched_sizes"),
-        ({"vocabulary": 24}, {"ignore_mismatched_sizes": True}, ValueError, "2 weights are missing, unknown or of"),
-        ({"layers": 3}, {}, ValueError, "model.layers.2.attention.form.bias for one; load them with"),
-        ({"layers": 1}, {}, ValueError, "model.layers.1.attention.form.bias for one; load them with"),
+        ({"vocab_size": 24}, {}, RuntimeError, "ignore_mismatched_sizes"),
+        ({"vocab_size": 24}, {"ignore_mismatched_sizes": True}, ValueError, "2 weights are missing, unknown or of"),
+        ({"num_layers": 3}, {}, ValueError, "model.layers.2.attention.form.bias for one; load them with"),
+        ({"num_layers": 1}, {}, ValueError, "model.layers.1.attention.form.bias for one; load them with"),
         ({"attention": "rope"}, {}, ValueError, "are missing, unknown or of another shape"),
     ],
 )

@@ -234,12 +234,17 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path, part: str, 
 @pytest.mark.parametrize(
     ("model", "training", "text", "message"),
     [
-        ({"width": 32}, {}, {}, "holds another run: its model is width 16, not 32"),
-        ({"attention": "rope", "heads": 1}, {}, {}, "its model is heads 2, not 1, attention 'vanilla', not 'rope'"),
+        ({"embed_dim": 32}, {}, {}, "holds another run: its model is embed_dim 16, not 32"),
+        (
+            {"attention": "rope", "num_heads": 1},
+            {},
+            {},
+            "num_heads 2, not 1, attention 'vanilla', not 'rope'",
+        ),
         ({}, {"learning_rate": 0.5}, {}, "its training is learning_rate 0.01, not 0.5"),
         ({}, {"betas": (0.9, 0.99)}, {}, "its training is betas [0.9, 0.98], not [0.9, 0.99]"),
         ({}, {}, {"name": "other"}, "its corpus is 'random', not 'other'"),
-        ({"vocabulary": 21}, {}, {"vocabulary": 21}, "its model is vocabulary 20, not 21"),
+        ({"vocab_size": 21}, {}, {"vocabulary": 21}, "its model is vocab_size 20, not 21"),
     ],
 )
 def test_another_run_in_the_same_folder(

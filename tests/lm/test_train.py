@@ -59,7 +59,7 @@ def token_losses(model: Model, tokens: Tensor) -> Tensor:
 def train_on_random_tokens(name: str, folder: Path) -> tuple[Tensor, Tensor, Tensor]:
     """Losses, less ln V, of a text that was learned by heart, and held-out ones of the last and of the best model."""
     vocabulary = 4
-    config = small_config(name, vocabulary=vocabulary, width=32, feed_forward=64)
+    config = small_config(name, vocab_size=vocabulary, embed_dim=32, ffn_dim=64)
     text = random_text(300, 1500, vocabulary=vocabulary)
     train(config, TrainConfig(epochs=40, batch=8, learning_rate=0.01, warmup=5, weight_decay=0.0), text, folder)
     last, (best, _) = Model(config).eval(), load_run(folder)
@@ -105,7 +105,7 @@ def test_the_grammar_is_learned(name: str, tmp_path: Path) -> None:
     sentences = {"train": 1200, "valid": 300, "test": 300}
     texts = {split: generate_grammar_text(count, seed=i) for i, (split, count) in enumerate(sentences.items())}
     text = encode_corpus(Corpus("grammar", **texts, unit="word"))
-    config = small_config(name, vocabulary=text.tokens.size, width=32, layers=1, feed_forward=64, context=16)
+    config = small_config(name, vocab_size=text.tokens.size, embed_dim=32, num_layers=1, ffn_dim=64, max_len=16)
     result = train(config, TrainConfig(epochs=4, batch=16, learning_rate=0.01, warmup=20), text, tmp_path / "run")
     counts = torch.bincount(text.train, minlength=text.tokens.size) + 1
     unigram = math.exp(-torch.log(counts[text.test[1:]] / counts.sum()).mean())
@@ -152,7 +152,7 @@ def test_each_epoch_has_the_whole_text_in_another_order(tmp_path: Path, monkeypa
         return real(self, tokens, targets)
 
     monkeypatch.setattr(Model, "loss", watched)
-    train(small_config(vocabulary=400), short_training(epochs=3), text, tmp_path / "run")
+    train(small_config(vocab_size=400), short_training(epochs=3), text, tmp_path / "run")
     assert all(torch.equal(targets, tokens + 1) for tokens, targets in batches)
     assert {tokens.shape for tokens, _ in batches} == {(4, CONTEXT)}
     epochs = [torch.cat([tokens for tokens, _ in batches[i : i + 12]]) for i in range(0, len(batches), 12)]
@@ -212,7 +212,7 @@ def test_too_little_text(tmp_path: Path) -> None:
 
 def test_a_vocabulary_that_is_not_that_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="the model has a vocabulary of 21, the text one of 20"):
-        train(small_config(vocabulary=21), short_training(), random_text(), tmp_path / "run")
+        train(small_config(vocab_size=21), short_training(), random_text(), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr import Space
-from ghrr.memory.match import LEVEL, Match, answer_noise, judge, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, judge, make_matches
 from tests.helpers import STANDARD_ERRORS, assert_mean, assert_std, generator
 
 SPACES = [Space.from_total(total, m, seed=m) for total in (72, 288, 900) for m in (1, 2, 3)]
@@ -67,7 +67,7 @@ def test_confident_answers_are_right() -> None:
     """At 99 %, and many of the answers at these loads are wrong: choosing the best without asking is no alternative."""
     *_, is_right, is_known = (part.bool() for part in cases())
     probability, _ = judged()
-    confident = probability >= LEVEL
+    confident = probability >= CONFIDENCE
     assert len(is_right) > 10_000
     assert confident.sum() > 2000
     assert share(is_right, confident) >= 0.98
@@ -78,10 +78,10 @@ def test_confident_answers_are_right() -> None:
 def test_a_wrong_figure_of_the_noise_breaks_calibration() -> None:
     *_, is_right, _ = (part.bool() for part in cases())
     too_small, _ = judged(scale=0.5)
-    assert share(is_right, too_small >= LEVEL) < 0.98
+    assert share(is_right, too_small >= CONFIDENCE) < 0.98
     too_large, _ = judged(scale=2.0)
     confident, _ = judged()
-    assert (too_large >= LEVEL).sum() < (confident >= LEVEL).sum() / 4
+    assert (too_large >= CONFIDENCE).sum() < (confident >= CONFIDENCE).sum() / 4
 
 
 def overconfident(scale: float) -> list[float]:
@@ -234,8 +234,8 @@ def test_a_number_is_shown_with_its_error() -> None:
 
 
 def test_bad_matches() -> None:
-    with pytest.raises(ValueError, match=re.escape("make_matches: level must lie in (0.5, 1.0), got 1")):
-        one(0.9, 0.1, level=1)
+    with pytest.raises(ValueError, match=re.escape("make_matches: confidence must lie in (0.5, 1.0), got 1")):
+        one(0.9, 0.1, confidence=1)
     with pytest.raises(ValueError, match="needs the 2 best of 50 candidates"):
         one(0.9)
     with pytest.raises(ValueError, match="got a float32 tensor of shape"):

@@ -121,7 +121,7 @@ def test_atoms_are_judged_by_their_similarity_alone(storage: str) -> None:
 
 def test_no_queries_have_no_matches() -> None:
     space = Space(dim=10, m=2)
-    assert ItemMemory(space, ["a", "b"]).match(space.empty(0)) == []
+    assert ItemMemory(space, ["a", "b"]).match(space.zeros(0)) == []
 
 
 def test_a_memory_of_one_record_is_searched_too() -> None:

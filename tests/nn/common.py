@@ -11,47 +11,48 @@ from torch import Tensor
 
 import ghrr
 from ghrr.nn import Attention
-from ghrr.nn.forms import SHARING, Bundles, Feature, Rows
+from ghrr.nn.config import SHARING
+from ghrr.nn.forms import Bundles, Feature, Rows
 from tests.helpers import generator
 
 EMBED, HEADS, LENGTH, BATCH = 16, 2, 6, 2
 MODES = ("feature", "row", "bundle", "dense", "representation")
 
 # Of each mode: its options one by one, and all of them together.
-COMMON: list[dict[str, Any]] = [{}, {"weights": "unitary"}, {"phases_trainable": True}, {"unit_rows": True}]
+COMMON: list[dict[str, Any]] = [{}, {"weights": "unitary"}, {"trainable_phases": True}, {"normalize_rows": True}]
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     mode: [
         *COMMON,
-        {"weights": "unitary", "phases_trainable": True, "unit_rows": True},
-        {"split_inputs": True, "phases_trainable": True},
+        {"weights": "unitary", "trainable_phases": True, "normalize_rows": True},
+        {"split_inputs": True, "trainable_phases": True},
     ]
     for mode in MODES
 }
-FEATURE: list[dict[str, Any]] = [{"window": 3}, {"mix_slots": False}, {"position_values": True}, {"kv_heads": 1}]
-TOGETHER = {"window": 3, "mix_slots": False, "position_values": True, "phases_trainable": True, "unit_rows": True}
+FEATURE: list[dict[str, Any]] = [{"window": 3}, {"mix_slots": False}, {"position_values": True}, {"num_kv_heads": 1}]
+TOGETHER = {"window": 3, "mix_slots": False, "position_values": True, "trainable_phases": True, "normalize_rows": True}
 OPTIONS["feature"] += [*FEATURE, TOGETHER, {"window": 2, "position_values": True, "weights": "unitary"}]
-OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "position_values": True}]
-OPTIONS["feature"] += [{"window": 3, "kv_heads": 1, "unit_rows": True, "split_inputs": True, "qk_gain": 0.5}]
+OPTIONS["feature"] += [{"window": 3, "num_kv_heads": 1, "normalize_rows": True, "position_values": True}]
+OPTIONS["feature"] += [{"window": 3, "num_kv_heads": 1, "normalize_rows": True, "split_inputs": True, "qk_gain": 0.5}]
 
 # The eight variants of the paper, with every option; "representation" has no positions, and so one variant alone.
 VARIANTS = [
-    {"mode": mode, "position_sharing": sharing, "position_trainable": trainable, **options}
+    {"mode": mode, "position_sharing": sharing, "trainable_positions": trainable, **options}
     for mode in MODES
     for sharing, trainable in (
         itertools.product(SHARING, (False, True)) if mode != "representation" else [("all", False)]
     )
     for options in OPTIONS[mode]
-    if not (mode == "representation" and "unit_rows" in options)
+    if not (mode == "representation" and "normalize_rows" in options)
 ]
 # Matrices that are not square: fewer or more features than tokens, or than divide what a token has.
 SIZES: list[dict[str, Any]] = [
     {"mode": "feature", "m": 3},
     {"mode": "feature", "m": 5, "mix_slots": False, "window": 2},
-    {"mode": "row", "m": LENGTH + 2, "position_trainable": True},
+    {"mode": "row", "m": LENGTH + 2, "trainable_positions": True},
     {"mode": "bundle", "m": 4},
     {"mode": "dense", "m": LENGTH + 1},
 ]
-VARIANTS += [{"position_sharing": "different", "position_trainable": False} | sizes for sizes in SIZES]
+VARIANTS += [{"position_sharing": "different", "trainable_positions": False} | sizes for sizes in SIZES]
 CAUSAL = [variant for variant in VARIANTS if variant["mode"] != "dense"]
 DIFFERENT = [v for v in VARIANTS if v["position_sharing"] == "different" or v["mode"] == "representation"]
 PLAIN: list[dict[str, Any]] = [{"mode": mode} for mode in MODES]  # one of each mode, where the variant cannot matter
@@ -84,7 +85,7 @@ def tokens(n: int = LENGTH, *, batch: int = BATCH, seed: int = 3, dtype: torch.d
 
 def literal_phases(attention: Attention, x: Tensor) -> Tensor:
     """The unit complex numbers e^{i(ω·x + b)} of one sequence, ``(n, count)``."""
-    slots = attention.slots if attention.split_inputs else 1
+    slots = attention.num_slots if attention.config.split_inputs else 1
     parts, own = x.chunk(slots, dim=-1), attention.phases.frequencies.chunk(slots)
     angles = torch.cat([part @ frequencies.T for part, frequencies in zip(parts, own, strict=True)], dim=-1)
     return torch.exp(1j * (angles if attention.phases.offsets is None else angles + attention.phases.offsets))
@@ -144,7 +145,7 @@ def literal_rows(attention: Attention, x: Tensor, part: int) -> Tensor:
         diagonal = torch.diag_embed(phases.unflatten(1, (HEADS, m)))
         encoded = ghrr.bind(w[:, 0].expand_as(diagonal), diagonal)
         return (position_matrices(attention, part, n) @ encoded).sum(dim=0)[:, :n]
-    slots = phases.unflatten(1, (attention.slots, m)) - form.mean
+    slots = phases.unflatten(1, (attention.num_slots, m)) - form.mean
     projected = torch.zeros(HEADS, n, m, dtype=torch.complex128)
     for h, j in itertools.product(range(HEADS), range(n)):
         own = slots[j] if form.mix_slots else slots[j, h : h + 1]
@@ -152,7 +153,7 @@ def literal_rows(attention: Attention, x: Tensor, part: int) -> Tensor:
         for s, values in enumerate(own):
             projected[h, j] += w[h, s] @ values
     turned = part < 2 or form.parts == 3
-    frequencies = of_heads(of_part(form.positions.frequencies.detach(), part if turned else 0, attention.kv_heads))
+    frequencies = of_heads(of_part(form.positions.frequencies.detach(), part if turned else 0, attention.num_kv_heads))
     rows = torch.zeros_like(projected)
     for h, j in itertools.product(range(HEADS), range(n)):
         taps = [torch.ones(m, dtype=torch.complex128)]
@@ -168,7 +169,7 @@ def literal_rows(attention: Attention, x: Tensor, part: int) -> Tensor:
 def literal_parts(attention: Attention, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Q, K and V of one sequence, Q with its scale and rows of equal length where that is asked for."""
     rows = [literal_rows(attention, x, part) for part, x in enumerate((q, k, v))]
-    if attention.unit_rows:
+    if attention.config.normalize_rows:
         rows[:2] = [
             r / (r.abs().square().sum(dim=-1, keepdim=True) / (2 * attention.m) + 1e-6).sqrt() for r in rows[:2]
         ]

@@ -223,21 +223,23 @@ def test_the_scale_of_each_head_is_learned_from_one_over_the_square_root() -> No
 def test_rows_of_equal_lengths_do_not_know_the_size_of_w() -> None:
     x = tokens()
     for unit_rows in (True, False):
-        attention: Any = make({"unit_rows": unit_rows})
+        attention: Any = make({"normalize_rows": unit_rows})
         before = attention(x, x, x)[1].detach()
         with torch.no_grad():
             attention.form.weights.matrix[: 2 * HEADS] *= 3  # those of queries and keys
             attention.form.bias[: 2 * HEADS] *= 3
         same = torch.allclose(attention(x, x, x)[1], before, atol=1e-5)
         assert same == unit_rows
-        plain, small = (make({"unit_rows": unit_rows}, scrambled=False, qk_gain=gain) for gain in (1.0, 0.125))
+        plain, small = (make({"normalize_rows": unit_rows}, scrambled=False, qk_gain=gain) for gain in (1.0, 0.125))
         same = torch.allclose(small(x, x, x)[1], plain(x, x, x)[1], atol=1e-3)
         assert same == unit_rows
 
 
 @pytest.mark.parametrize("kv_heads", [1, HEADS])
 def test_the_gain_scales_queries_and_keys_before_training(kv_heads: int) -> None:
-    plain, small = (make({"kv_heads": kv_heads}, scrambled=False, qk_gain=gain).state_dict() for gain in (1.0, 0.25))
+    plain, small = (
+        make({"num_kv_heads": kv_heads}, scrambled=False, qk_gain=gain).state_dict() for gain in (1.0, 0.25)
+    )
     gains = torch.ones(HEADS + 2 * kv_heads, 1, 1, 1, 1, dtype=torch.float64)
     gains[: HEADS + kv_heads] = 0.25
     assert torch.equal(small.pop("form.weights.matrix"), gains * plain.pop("form.weights.matrix"))
@@ -305,7 +307,7 @@ def test_dropout_is_for_training(variant: dict[str, Any]) -> None:
 
 def test_m_makes_any_embed_dim_fit() -> None:
     attention = Attention(15, 2, m=4, max_len=LENGTH)
-    assert attention.slots == 4  # the fewest that hold 15 phases
+    assert attention.num_slots == 4  # the fewest that hold 15 phases
     assert attention(torch.randn(2, LENGTH, 15, generator=generator())).shape == (2, LENGTH, 15)
 
 

@@ -21,9 +21,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "odd embed_dim": (
         {"embed_dim": 15},
         ValueError,
-        "embed_dim 15 cannot be split into real and imaginary parts for 2 heads; choose a multiple of 4, or give m",
+        "embed_dim must be a multiple of 2 x num_heads = 4 (real and imaginary parts for each head), got 15",
     ),
-    "embed_dim for heads": ({"embed_dim": 16, "num_heads": 3}, ValueError, "embed_dim 16 cannot be split"),
+    "embed_dim for heads": (
+        {"embed_dim": 16, "num_heads": 3},
+        ValueError,
+        "embed_dim must be a multiple of 2 x num_heads = 6",
+    ),
     "no embed_dim": ({"embed_dim": 0}, ValueError, "embed_dim must be a whole number of at least 1, got 0"),
     "embed_dim of a float": ({"embed_dim": 16.0}, TypeError, "embed_dim must be a whole number, got float 16.0"),
     "no heads": ({"num_heads": 0}, ValueError, "num_heads must be a whole number of at least 1, got 0"),
@@ -32,7 +36,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "m below max_len": (
         {"mode": "row", "m": 4, "max_len": 8},
         ValueError,
-        "in mode 'row' token j takes row j of an m x m matrix, so m=4 must be at least max_len=8",
+        "mode 'row' needs m >= max_len, since token j takes row j of an m x m matrix, got m=4 and max_len=8",
     ),
     "mode": (
         {"mode": "rope"},
@@ -46,33 +50,33 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     ),
     "weights": ({"weights": "free"}, ValueError, "weights must be one of 'relaxed', 'unitary'; got 'free'"),
     "dropout": ({"dropout": 1.5}, ValueError, "dropout must lie in [0.0, 1.0], got 1.5"),
-    "spread 0": ({"spread": 0.0}, ValueError, "spread must lie in (0.0, inf), got 0.0"),
+    "spread 0": ({"phase_std": 0.0}, ValueError, "phase_std must lie in (0.0, inf), got 0.0"),
     "window": ({"window": 0}, ValueError, "window must be a whole number of at least 1, got 0"),
-    "kv_heads": ({"kv_heads": 0}, ValueError, "kv_heads must be a whole number of at least 1, got 0"),
+    "num_kv_heads": ({"num_kv_heads": 0}, ValueError, "num_kv_heads must be a whole number of at least 1, got 0"),
     "kv_heads that cannot be shared": (
-        {"kv_heads": 3},
+        {"num_kv_heads": 3},
         ValueError,
-        "kv_heads=3 cannot be shared equally by 2 heads; choose one of 1, 2",
+        "num_kv_heads must divide num_heads=2, got 3",
     ),
     "kv_heads of rows": (
-        {"mode": "row", "kv_heads": 1},
+        {"mode": "row", "num_kv_heads": 1},
         ValueError,
-        "kv_heads=1 shared by 2 heads needs mode 'feature' and mix_slots=True, got mode 'row' and mix_slots=True",
+        "num_kv_heads=1 below num_heads=2 needs mode 'feature' and mix_slots=True, got mode 'row' and mix_slots=True",
     ),
     "kv_heads of slots of their own": (
-        {"mix_slots": False, "kv_heads": 1},
+        {"mix_slots": False, "num_kv_heads": 1},
         ValueError,
-        "needs mode 'feature' and mix_slots=True, got mode 'feature' and mix_slots=False; leave kv_heads out",
+        "needs mode 'feature' and mix_slots=True, got mode 'feature' and mix_slots=False; leave num_kv_heads out",
     ),
     "inputs that cannot be split": (
         {"m": 3, "split_inputs": True},
         ValueError,
-        "embed_dim 16 cannot be shared equally by 6 slots, as split_inputs wants; choose a multiple of 6, or another m",
+        "split_inputs needs embed_dim to be a multiple of the number of slots, got embed_dim=16 and 6 slots",
     ),
     "window of rows": (
         {"mode": "row", "window": 2},
         ValueError,
-        "window, position_values and mix_slots belong to mode 'feature', not 'row'",
+        "window, position_values and mix_slots need mode 'feature', got 'row'",
     ),
     "no gain": ({"qk_gain": 0.0}, ValueError, "qk_gain must lie in (0.0, inf)"),
     "gain of rows": (
@@ -89,13 +93,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "values of bundles": (
         {"mode": "bundle", "position_values": True},
         ValueError,
-        "belong to mode 'feature', not 'bundle'",
+        "need mode 'feature', got 'bundle'",
     ),
     "dtype": ({"dtype": torch.float16}, ValueError, "dtype must be torch.float32 or torch.float64, got torch.float16"),
     "no positions to train": (
-        {"mode": "representation", "position_trainable": True},
+        {"mode": "representation", "trainable_positions": True},
         ValueError,
-        "mode 'representation' has no positions, and no rows to scale",
+        "mode 'representation' has no positions and does not scale rows",
     ),
     "dense and causal": ({"mode": "dense", "is_causal": True}, ValueError, "mode 'dense' cannot be causal"),
 }
@@ -104,7 +108,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 @pytest.mark.parametrize("case", SETTINGS)
 def test_bad_settings(case: str) -> None:
     settings, error, message = SETTINGS[case]
-    with pytest.raises(error, match="^Attention: .*" + re.escape(message)):
+    with pytest.raises(error, match="^Attention(Config)?: .*" + re.escape(message)):
         Attention(**({"embed_dim": EMBED, "num_heads": HEADS, "max_len": LENGTH} | settings))
 
 

@@ -19,10 +19,10 @@ DENSE = [variant for variant in VARIANTS if variant["mode"] == "dense"]
 # One of each mode with much of what it has, where every variant would take too long.
 RICH: list[dict[str, Any]] = [
     {"mode": "feature"},
-    {"mode": "feature", "position_sharing": "different", "position_trainable": True, **TOGETHER},
+    {"mode": "feature", "position_sharing": "different", "trainable_positions": True, **TOGETHER},
     {"mode": "feature", "position_sharing": "qkv", "weights": "unitary", "window": 2},
-    {"mode": "row", "position_sharing": "head", "position_trainable": True, "phases_trainable": True},
-    {"mode": "bundle", "position_sharing": "different", "position_trainable": True, "unit_rows": True},
+    {"mode": "row", "position_sharing": "head", "trainable_positions": True, "trainable_phases": True},
+    {"mode": "bundle", "position_sharing": "different", "trainable_positions": True, "normalize_rows": True},
 ]
 LATER = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)  # what a mask in the sense of MultiheadAttention hides
 
@@ -138,7 +138,7 @@ def test_a_layer_that_sees_its_own_token_alone_is_found_out() -> None:
 
 
 def test_dense_refuses() -> None:
-    with pytest.raises(ValueError, match=r"^Attention: mode 'dense' cannot be causal: each row .*use 'feature', 'row'"):
+    with pytest.raises(ValueError, match=r"^AttentionConfig: mode 'dense' cannot be causal, since each row"):
         make({"mode": "dense"}, is_causal=True)
     attention, x = make({"mode": "dense"}), tokens()
     for call in (lambda: attention(x, is_causal=True), lambda: attention(x, x, x, is_causal=True)):

@@ -15,7 +15,9 @@ from tests.nn.common import EMBED, HEADS, LENGTH, label, literal_attention, make
 PADDING = torch.tensor([[False] * 4 + [True] * 2, [False] * 5 + [True]])
 
 
-@pytest.mark.parametrize("variant", [{"mode": m, "unit_rows": True} for m in ("feature", "row", "bundle")], ids=label)
+@pytest.mark.parametrize(
+    "variant", [{"mode": m, "normalize_rows": True} for m in ("feature", "row", "bundle")], ids=label
+)
 def test_unit_rows_in_double_precision(variant: dict[str, Any]) -> None:
     attention, x = make(variant), tokens()
     want = torch.stack([literal_attention(attention, s, s, s) for s in x])
@@ -73,7 +75,7 @@ def test_evaluation_of_a_layer_of_torch() -> None:
 
 
 def test_input_of_another_precision() -> None:
-    with pytest.raises((TypeError, ValueError), match=r"^Attention: "):
+    with pytest.raises((TypeError, ValueError), match=r"^Attention(Config)?: "):
         make({})(tokens(dtype=torch.float32))
 
 
@@ -109,14 +111,14 @@ def test_no_tensor(call: Any) -> None:
 @pytest.mark.parametrize(
     "variant",
     [
-        {"mode": "representation", "unit_rows": True},
+        {"mode": "representation", "normalize_rows": True},
         {"mode": "representation", "position_sharing": "qkv"},
         {"mode": "row", "mix_slots": False},
     ],
     ids=label,
 )
 def test_options_without_effect_are_refused(variant: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^Attention: "):
+    with pytest.raises(ValueError, match=r"^Attention(Config)?: "):
         make(variant)
 
 
@@ -124,8 +126,8 @@ def test_options_without_effect_are_refused(variant: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "variant",
     [
-        {"position_sharing": "qkv", "position_trainable": True},
-        {"position_sharing": "different", "position_trainable": True},
+        {"position_sharing": "qkv", "trainable_positions": True},
+        {"position_sharing": "different", "trainable_positions": True},
     ],
     ids=label,
 )

@@ -12,7 +12,8 @@ from torch import Tensor
 import ghrr
 from ghrr.encoding import OneHotPositions
 from ghrr.nn import Attention
-from ghrr.nn.forms import SHARING, Bundles, Feature, Rows, sharing_shape
+from ghrr.nn.config import SHARING
+from ghrr.nn.forms import Bundles, Feature, Rows, sharing_shape
 from ghrr.nn.phases import Phases
 from tests.helpers import STANDARD_ERRORS, assert_mean, generator
 from tests.nn.common import (
@@ -128,7 +129,7 @@ def test_representation_attention_binds_the_hypervectors_of_one_token() -> None:
         assert not torch.allclose(wrong, sigma, atol=1e-3)
 
 
-@pytest.mark.parametrize("options", [{"weights": "unitary"}, {"phases_trainable": True}], ids=label)
+@pytest.mark.parametrize("options", [{"weights": "unitary"}, {"trainable_phases": True}], ids=label)
 def test_options_of_representation_attention(options: dict[str, Any]) -> None:
     attention, x = make({"mode": "representation", **options}), tokens()[0]
     diagonal = torch.diag_embed(literal_phases(attention, x).unflatten(1, (HEADS, LENGTH)))
@@ -155,7 +156,7 @@ def test_sharing_says_which_positions_are_alike(mode: str, trained: bool, sharin
     variant = {
         "mode": mode,
         "position_sharing": sharing,
-        "position_trainable": trained,
+        "trainable_positions": trained,
         "position_values": mode == "feature",
     }
     attention: Any = make(variant, scrambled=False)
@@ -175,7 +176,7 @@ def test_positions_of_rows_start_as_one_hot() -> None:
     x = tokens()
     for sharing in SHARING:
         variant = {"mode": "row", "position_sharing": sharing}
-        fixed, trained = (make({**variant, "position_trainable": t}, scrambled=False) for t in (False, True))
+        fixed, trained = (make({**variant, "trainable_positions": t}, scrambled=False) for t in (False, True))
         torch.testing.assert_close(trained(x), fixed(x))
 
 
@@ -209,7 +210,7 @@ def test_entries_of_rows_are_of_size_one_at_first(mode: str, row: int) -> None:
 @pytest.mark.parametrize(("spread", "gain"), [(0.1, 4.0), (0.5, 2.0), (1.0, 1.0)])
 def test_weights_of_features_make_up_for_a_small_spread(spread: float, gain: float) -> None:
     """An entry has the square gain² times the mean square of what the phases of that token have beside their mean."""
-    squares = entries_of_rows("feature", 1, spread=spread).square().sum(dim=-1)
+    squares = entries_of_rows("feature", 1, phase_std=spread).square().sum(dim=-1)
     phases = Phases(EMBED, 18, spread=spread, dtype=torch.float64)(tokens(batch=1)[0, 1])
     beside = torch.view_as_complex(phases) - math.exp(-(spread**2) / 2)
     assert_mean(squares, gain**2 * float(beside.abs().square().mean()))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ghrr.nn import Attention
 from ghrr.nn.forms import Bundles, Feature
 from ghrr.nn.phases import Phases
-from ghrr.unitary import check_unitary
+from ghrr.unitary import is_unitary
 from tests.helpers import generator
 from tests.nn.common import (
     DIFFERENT,
@@ -63,9 +63,9 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
 def test_what_is_trained_is_what_was_asked_for(variant: dict[str, Any]) -> None:
     names = {name for name, _ in make(variant).named_parameters()}
-    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("phases_trainable", False)
+    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("trainable_phases", False)
     positions = {"form.positions", "form.positions.frequencies"} & names
-    assert bool(positions) == variant["position_trainable"]
+    assert bool(positions) == variant["trainable_positions"]
     assert ("form.taps" in names) == ("window" in variant)
     assert "log_scale" in names
 
@@ -82,12 +82,12 @@ def test_unitary_weights_stay_unitary(variant: dict[str, Any]) -> None:
     for part in range(3):
         w = literal_weights(attention, part)
         slots = w.shape[1]
-        assert check_unitary(w * slots**0.5)
+        assert is_unitary(w * slots**0.5)
         assert not torch.allclose(w, before[part], atol=0.01)  # and they moved
 
 
 def test_relaxed_weights_do_not_stay_so() -> None:
-    assert not check_unitary(literal_weights(make({"mode": "row"}), 0))
+    assert not is_unitary(literal_weights(make({"mode": "row"}), 0))
 
 
 # ----------------------------------------------------------------------------------------------------- saved and copied
@@ -165,7 +165,7 @@ def test_single_precision_is_close_to_double(variant: dict[str, Any]) -> None:
 
 def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
     attention, x = (
-        make({"position_trainable": True}, dtype=torch.float32, max_len=2000),
+        make({"trainable_positions": True}, dtype=torch.float32, max_len=2000),
         100 * tokens(dtype=torch.float32),
     )
     assert isinstance(attention.form, Feature)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from ghrr.nn import Attention
-from ghrr.nn.forms import SHARING, Feature, Turns
+from ghrr.nn.config import SHARING
+from ghrr.nn.forms import Feature
+from ghrr.nn.positions import PositionRotation
 from tests.helpers import generator
 from tests.nn.common import BATCH, EMBED, HEADS, LENGTH, as_complex, make, tokens
 
@@ -34,7 +36,7 @@ def rope(x: Tensor, places: Tensor, base: float = 10000.0) -> Tensor:
 @pytest.mark.parametrize("start", [0, 3])
 def test_positions_turn_pairs_as_rotary_positions_do(start: int, trainable: bool) -> None:
     rows = torch.randn(BATCH, HEADS, LENGTH, M, 2, dtype=torch.float64, generator=generator())
-    positions = Turns((1, 1), (HEADS,), M, start + LENGTH, trainable=trainable, seed=0, dtype=torch.float64)
+    positions = PositionRotation((1, 1), (HEADS,), M, start + LENGTH, trainable=trainable, seed=0, dtype=torch.float64)
     turns = as_complex(positions(start, LENGTH).detach())
     turned = torch.view_as_real(turns * torch.view_as_complex(rows)).flatten(-2)
     want = rope(rows.flatten(-2), torch.arange(start, start + LENGTH))
@@ -65,7 +67,7 @@ def linear_weights(attention: Attention, x: Tensor, spread: float, *, turned: bo
     assert isinstance(form, Feature)
     u = x @ (attention.phases.frequencies / spread).T
     w = torch.view_as_complex(form.weights.matrix.detach() * spread).unflatten(0, (3, HEADS))
-    linear = torch.einsum("phsij,bnsj->pbhni", w, 1j * u.unflatten(-1, (attention.slots, M)))
+    linear = torch.einsum("phsij,bnsj->pbhni", w, 1j * u.unflatten(-1, (attention.num_slots, M)))
     q, k = (torch.view_as_real(part.contiguous()).flatten(-2) for part in linear[:2])
     if turned:
         q, k = rope(q, torch.arange(x.shape[1])), rope(k, torch.arange(x.shape[1]))
@@ -76,7 +78,7 @@ def errors(*, turned: bool = True) -> list[float]:
     """How far the weights are from those of rotary attention, for a spread that is halved each time."""
     out, x = [], tokens()
     for spread in (0.02, 0.01, 0.005, 0.0025):
-        attention = make({}, scrambled=False, spread=spread)
+        attention = make({}, scrambled=False, phase_std=spread)
         assert isinstance(attention.form, Feature)
         with torch.no_grad():  # the same W for all, over the spread
             matrix = attention.form.weights.matrix
@@ -110,7 +112,7 @@ def depends_on_distance_alone(attention: Attention) -> bool:
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("sharing", SHARING)
 def test_scores_depend_on_distance_alone_where_query_and_key_share_positions(sharing: str, trainable: bool) -> None:
-    attention = make({"position_sharing": sharing, "position_trainable": trainable})
+    attention = make({"position_sharing": sharing, "trainable_positions": trainable})
     assert depends_on_distance_alone(attention) == (sharing in ("all", "head"))
 
 

@@ -36,7 +36,7 @@ def make_runs(gain: float = 2.75, same: float = 2.5, trained: float = 0.0, bigge
                 # Of eight configurations two are the same everywhere; the average gain is the one asked for.
                 value = 100 - gain - same / 4 + (same if sharing == "all" else 0) - trained * (trainable - 0.5)
                 run = {**GOOD, "seed": seed, "attention": "ghrr-x", "test_ppl": value + 0.1 * rng.normal()}
-                run |= {"position_sharing": sharing, "position_trainable": trainable}
+                run |= {"position_sharing": sharing, "trainable_positions": trainable}
                 runs.append({**run, "params": int(bigger * 1000) + 50 * trainable})
     return runs
 
@@ -154,8 +154,8 @@ def test_rounding_of_printed_numbers() -> None:
         ({"attention": "ghrr-x"}, "position_sharing is missing"),
         ({"attention": "ghrr-x", "position_sharing": "some"}, "position_sharing must be one of all, qkv, head, "),
         (
-            {"attention": "ghrr-x", "position_sharing": "all", "position_trainable": 1},
-            "position_trainable must be true",
+            {"attention": "ghrr-x", "position_sharing": "all", "trainable_positions": 1},
+            "trainable_positions must be true",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_value_alone_is_read_exactly_on_its_path(permuted: bool) -> None:
     space = ghrr.Space(20, 2, dtype=torch.complex128)
     keys, value = space.random(2, generator=generator()), space.random(generator=generator(1))
     for path in range(8):
-        values = space.empty(8)
+        values = space.zeros(8)
         values[path] = value
         tree = trees.encode_tree(keys, values, permuted=permuted)
         torch.testing.assert_close(trees.decode_tree(keys, tree, 3, permuted=permuted)[path], value)

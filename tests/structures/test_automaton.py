@@ -141,6 +141,6 @@ def test_bad_machines() -> None:
     with pytest.raises(TypeError, match="needs a list of strings, got str 'end'"):
         model.encode({("s", "a"): "t"}, start="s", final="end")
     with pytest.raises(ValueError, match="the vocabulary is empty"):
-        Automaton(SPACE).start(SPACE.empty())
+        Automaton(SPACE).start(SPACE.zeros())
     with pytest.raises(ValueError, match="does not fit Space"):
-        model.run(Space(4, 2).empty(), "a")
+        model.run(Space(4, 2).zeros(), "a")

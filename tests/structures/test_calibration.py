@@ -35,7 +35,7 @@ REVERSED = ("Graph", "Automaton")  # the only other order is the reversal
 
 def is_calibrated(structure: str, m: int, count: int, permute: bool | None = None) -> bool:
     found = calibration.summary(calibration.answers(structure, m, count, permute))
-    # At a level of 0.99 up to 1 % of what is absent may be confident; other orders of what is there never are.
+    # At a confidence of 0.99 up to 1 % of what is absent may be confident; other orders of what is there never are.
     absent = 0 if structure in ORDERED else max(1, 0.01 * found["absent"])
     right = found["right"] >= calibration.LEAST * found["confident"] > 0
     return bool(right and found["confident_and_absent"] <= absent)

@@ -117,7 +117,7 @@ def test_all_edges_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     assert sorted(model.decode(model.encode(EDGES))) == sorted(EDGES)
     assert model.decode(model.encode([])) == {}
-    assert Graph(SPACE).decode(SPACE.empty()) == {}
+    assert Graph(SPACE).decode(SPACE.zeros()) == {}
 
 
 def test_a_graph_without_a_vocabulary_says_so() -> None:
@@ -133,7 +133,7 @@ def test_a_graph_without_a_vocabulary_says_so() -> None:
     ):
         with pytest.raises(ValueError, match=r"graph (node|label): the vocabulary is empty"):
             read()
-    assert fresh.decode(SPACE.empty()) == {}
+    assert fresh.decode(SPACE.zeros()) == {}
 
 
 def test_networkx_in_and_out() -> None:
@@ -182,4 +182,4 @@ def test_bad_graphs() -> None:
     ):
         model.neighbours(h, wrong(None))
     with pytest.raises(ValueError, match="does not fit Space"):
-        model.decode(Space(4, 2).empty())
+        model.decode(Space(4, 2).zeros())

@@ -114,7 +114,7 @@ def test_a_file_keeps_names_and_table(space: Space, tmp_path: Path) -> None:
 
 def test_reading_without_a_vocabulary_raises() -> None:
     h, table = HashTable(SPACE).encode(CAPITALS), HashTable(SPACE)
-    assert table.decode(SPACE.empty()) == {}
+    assert table.decode(SPACE.zeros()) == {}
     for read in (table.decode, lambda x: table.get(x, "Peru"), lambda x: table.put(x, "Peru", "Lima")):
         with pytest.raises(ValueError, match="vocabulary is empty"):
             read(h)
@@ -155,7 +155,7 @@ def test_put_refuses_where_it_cannot_be_told_what_is_there() -> None:
 
 def test_entries_are_put_replaced_and_removed() -> None:
     table = HashTable(SPACE)
-    h = table.put(SPACE.empty(), "a", "x")
+    h = table.put(SPACE.zeros(), "a", "x")
     h = table.put(h, "b", "y")
     h = table.put(h, "a", "z")
     assert close(h, table.encode({"a": "z", "b": "y"}))
@@ -182,7 +182,7 @@ def test_decoding_takes_out_what_is_certain() -> None:
     assert sum(match.label == entries[key] for key, match in found.items()) >= 0.98 * len(found)
     table.encode({"another key": "value 1"})  # known, but not in the table
     assert set(table.decode(h)) <= set(entries)
-    assert HashTable(SPACE).decode(SPACE.empty()) == {}
+    assert HashTable(SPACE).decode(SPACE.zeros()) == {}
 
 
 def test_bad_tables() -> None:
@@ -194,8 +194,8 @@ def test_bad_tables() -> None:
         with pytest.raises(TypeError, match="needs a dict of strings or a list of them"):
             table.encode(wrong(other))
     with pytest.raises(ValueError, match="vocabulary is empty"):
-        table.get(SPACE.empty(), "a")
+        table.get(SPACE.zeros(), "a")
     with pytest.raises(ValueError, match="does not fit Space"):
-        table.get(Space(4, 2).empty(), "a")
+        table.get(Space(4, 2).zeros(), "a")
     with pytest.raises(TypeError, match="needs a list of strings"):
-        table.get_many(SPACE.empty(), wrong("ab"))
+        table.get_many(SPACE.zeros(), wrong("ab"))

@@ -429,7 +429,7 @@ def test_hypervectors_are_read_in_their_own_space_only() -> None:
     with pytest.raises(ValueError, match=re.escape("Record.query: a hypervector of Space")):
         codec.query(other.wrap(h), "name")
     with pytest.raises(ValueError, match="does not fit Space"):
-        codec.query(Space(300, 2).empty(), "name")
+        codec.query(Space(300, 2).zeros(), "name")
 
 
 # ----------------------------------------------------------------------------------------------- numbers on a scale
@@ -479,11 +479,11 @@ def test_a_scale_knows_missing_numbers_and_other_kinds() -> None:
 
 def test_a_codec_comes_back_from_its_state() -> None:
     for numbers in (None, Scale(0, 3000, bandwidth=2)):
-        codec = Record(SPACE, numbers=numbers, level=0.95)
+        codec = Record(SPACE, numbers=numbers, confidence=0.95)
         h = codec.encode(ADA)
         text = json.dumps(codec.state())
         later = Record.from_state(SPACE, json.loads(text))
         assert json.dumps(later.state()) == text
-        assert later.level == 0.95
+        assert later.confidence == 0.95
         assert later.decode(h).value["born"]["city"] == "London"
         assert later.encode(ADA).equal(h)

@@ -116,7 +116,7 @@ def test_nothing_known_cannot_be_read() -> None:
         Record(SPACE).query(h, "a")
     with pytest.raises(ValueError, match="the vocabulary is empty"):
         Record(SPACE).decode(h)
-    assert Record(SPACE).decode(SPACE.empty()).matches == {}
+    assert Record(SPACE).decode(SPACE.zeros()).matches == {}
 
 
 def test_lists_of_documents() -> None:
@@ -125,14 +125,14 @@ def test_lists_of_documents() -> None:
             Record(SPACE).encode_many(wrong(bad))
     assert Record(SPACE).encode_many(iter([GOOD])).shape == (1, *SPACE.shape)
     with pytest.raises(ValueError, match="needs one record or a list of them"):
-        Record(SPACE).query_many(SPACE.empty(2, 2), [["a"]])
+        Record(SPACE).query_many(SPACE.zeros(2, 2), [["a"]])
 
 
 def test_settings() -> None:
     with pytest.raises(TypeError, match="numbers must be a Scale"):
         Record(SPACE, numbers=wrong((0, 1)))
-    with pytest.raises(ValueError, match="level must lie in"):
-        Record(SPACE, level=0.2)
+    with pytest.raises(ValueError, match="confidence must lie in"):
+        Record(SPACE, confidence=0.2)
     with pytest.raises(ValueError, match="Scale: high must lie in"):
         Scale(3, 3, bandwidth=1)
     with pytest.raises(ValueError, match="Scale: bandwidth must lie in"):
@@ -217,7 +217,7 @@ def broken_states() -> list[tuple[str, Any]]:
         ("values without a kind", values(["Ada"])),
         ("values that are no names", values([3])),
         ("a number that is none", values(["number:1e"])),
-        ("a level out of range", settings(level=7)),
+        ("a confidence out of range", settings(confidence=7)),
         ("a scale of other words", settings(numbers=[[None, {"from": 1}]])),
         ("a scale that is none", settings(numbers=[[None, [1, 2]]])),
         ("a pattern that is none", settings(numbers=[[[1.5], {"low": 0, "high": 1, "bandwidth": 1}]])),
@@ -242,7 +242,7 @@ def test_a_state_of_version_0_1_reads_its_records(m: int) -> None:
 
     codec = Record.from_state(space, VERSION_0_1)
 
-    assert codec.level == 0.95
+    assert codec.confidence == 0.95
     reading = codec.decode(h)
     assert reading.value == {
         "name": "Ada",

@@ -227,7 +227,7 @@ def test_hypervectors_that_do_not_fit_are_refused_with_their_path() -> None:
 
 @pytest.mark.parametrize("m", [1, 3])
 def test_one_file_holds_records_and_how_to_read_them(tmp_path: Path, m: int) -> None:
-    codec = Record(Space.from_total(2700, m), numbers={"age": Scale(0, 100, 2)}, lists={"tags": "set"}, level=0.95)
+    codec = Record(Space.from_total(2700, m), numbers={"age": Scale(0, 100, 2)}, lists={"tags": "set"}, confidence=0.95)
     document = {"name": "Ada", "age": 36.5, "tags": ["x", "y"], "born": {"city": "London"}}
     codec.save(tmp_path / "r.safetensors", codec.encode_many([document, document]))
     later, rows = Record.load(tmp_path / "r.safetensors")

@@ -144,9 +144,9 @@ def test_a_file_of_another_structure_is_refused(tmp_path: Path) -> None:
 def test_bad_input_to_save(tmp_path: Path) -> None:
     graph = Graph(SPACE)
     with pytest.raises(ValueError, match=r"Graph\.save: .* does not fit"):
-        graph.save(tmp_path / "x", Space(4, 2).empty())
+        graph.save(tmp_path / "x", Space(4, 2).zeros())
     with pytest.raises(TypeError, match="must be a printable string"):
-        graph.save(tmp_path / "x", {"a\n": SPACE.empty()})
+        graph.save(tmp_path / "x", {"a\n": SPACE.zeros()})
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(TypeError, match=r"Structure: needs a ghrr\.Space"):
         Structure(3)  # type: ignore[arg-type]

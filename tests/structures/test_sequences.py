@@ -54,7 +54,7 @@ def test_slices_and_what_follows() -> None:
 def test_it_is_the_encoder_of_sequences() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
-    assert close(h, encoding.Sequence(SPACE)(model.names.vectors))
+    assert close(h, encoding.SequenceEncoder(SPACE)(model.names.vectors))
 
 
 def test_a_place_is_read_from_the_left() -> None:
@@ -82,7 +82,7 @@ def test_lists_of_unequal_length() -> None:
     rows = model.encode(many)
     assert close(rows, torch.stack([model.encode(one) for one in many]))
     assert [[match.label for match in model.decode(h)] for h in rows] == many
-    assert Sequence(SPACE).decode(SPACE.empty()) == []
+    assert Sequence(SPACE).decode(SPACE.zeros()) == []
 
 
 def test_few_answers_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_no_bound_element_exists(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
 def test_append_pop_and_replace(space: Space) -> None:
     model = Sequence(space)
-    h = space.empty()
+    h = space.zeros()
     for word in WORDS:
         h = model.append(h, word)
     assert close(h, model.encode(WORDS))
@@ -121,9 +121,9 @@ def test_append_pop_and_replace(space: Space) -> None:
     last, h = model.pop(h)
     assert last.label == WORDS[-1]
     assert close(h, model.encode([WORDS[0], "two", *WORDS[2:-1]]))
-    single = model.append(space.empty(), "a", at=7)
+    single = model.append(space.zeros(), "a", at=7)
     assert model.index(single, "a").label == 7
-    assert close(model.replace(single, 7, "b", old="a"), model.append(space.empty(), "b", at=7))
+    assert close(model.replace(single, 7, "b", old="a"), model.append(space.zeros(), "b", at=7))
 
 
 def test_changes_that_are_not_certain_raise() -> None:
@@ -148,7 +148,7 @@ def test_nothing_can_be_taken_from_where_nothing_is() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
     with pytest.raises(IndexError, match=r"Sequence\.pop: the sequence is empty"):
-        model.pop(SPACE.empty())
+        model.pop(SPACE.zeros())
     with pytest.raises(IndexError, match=r"Sequence\.replace: there is nothing at index 9"):
         model.replace(h, 9, "to")
 
@@ -160,7 +160,7 @@ def test_a_failed_encoding_is_not_remembered() -> None:
     assert model.longest == 0
     model.encode(["a"])
     with pytest.raises(ValueError, match="at must be a whole number"):
-        model.append(SPACE.empty(), "a", at=-1)
+        model.append(SPACE.zeros(), "a", at=-1)
     assert model.longest == 1
 
 
@@ -181,7 +181,7 @@ def test_a_file_keeps_names_and_sequences(kind: type[Chain | Sequence], space: S
 @pytest.mark.parametrize("kind", [Sequence, Chain])
 def test_reading_without_a_vocabulary_raises(kind: type[Chain | Sequence]) -> None:
     h, model = kind(SPACE).encode(WORDS), kind(SPACE)
-    assert model.decode(SPACE.empty()) == []
+    assert model.decode(SPACE.zeros()) == []
     for read in (model.decode, lambda x: model.item(x, 0)):
         with pytest.raises(ValueError, match="vocabulary is empty"):
             read(h)
@@ -376,8 +376,8 @@ def test_bad_chains() -> None:
     with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a string that is not empty")):
         model.encode(wrong(["a", 2]))
     with pytest.raises(ValueError, match="does not fit Space"):
-        model.decode(Space(4, 2).empty())
-    assert model.decode(SPACE.empty()) == []
+        model.decode(Space(4, 2).zeros())
+    assert model.decode(SPACE.zeros()) == []
 
 
 def test_elements_outside_the_vocabulary_do_not_end_a_sequence() -> None:

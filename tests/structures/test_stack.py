@@ -20,7 +20,7 @@ NAMES = ["plate", "bowl", "cup", "bowl"]
 
 def test_last_in_first_out() -> None:
     model = Stack(SPACE)
-    h = SPACE.empty()
+    h = SPACE.zeros()
     for name in NAMES:
         h = model.push(h, name)
         assert model.peek(h).label == name
@@ -30,14 +30,14 @@ def test_last_in_first_out() -> None:
         top, h = model.pop(h)
         assert top.label == name
         assert top.confident
-    assert close(h, SPACE.empty())
+    assert close(h, SPACE.zeros())
 
 
 def test_everything_from_the_top() -> None:
     model = Stack(SPACE)
     assert [match.label for match in model.decode(model.encode(NAMES))] == NAMES[::-1]
-    assert model.decode(SPACE.empty()) == []
-    assert Stack(SPACE).decode(SPACE.empty()) == []
+    assert model.decode(SPACE.zeros()) == []
+    assert Stack(SPACE).decode(SPACE.zeros()) == []
 
 
 def test_an_overloaded_stack_is_read_as_far_as_it_is_certain() -> None:
@@ -88,18 +88,18 @@ def test_an_empty_stack_cannot_be_popped() -> None:
 def test_reading_without_a_vocabulary_raises() -> None:
     h = Stack(SPACE).encode(NAMES)
     model = Stack(SPACE)
-    assert model.decode(SPACE.empty()) == []
+    assert model.decode(SPACE.zeros()) == []
     for read in (model.peek, model.pop, model.decode):
         with pytest.raises(ValueError, match="vocabulary is empty"):
             read(h)
 
 
 def test_a_file_keeps_names_and_stack(tmp_path: Path) -> None:
-    model = Stack(SPACE, level=0.95)
+    model = Stack(SPACE, confidence=0.95)
     model.save(tmp_path / "stack.safetensors", model.encode(NAMES))
     loaded, h = Stack.load(tmp_path / "stack.safetensors")
     assert [match.label for match in loaded.decode(h)] == NAMES[::-1]
-    assert loaded.level == 0.95
+    assert loaded.confidence == 0.95
 
 
 def test_given_hypervectors_are_elements() -> None:
@@ -133,13 +133,13 @@ def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None
 def test_bad_stacks() -> None:
     model = Stack(SPACE)
     with pytest.raises(TypeError, match=re.escape("Stack.push: needs a string that is not empty")):
-        model.push(SPACE.empty(), wrong(3))
+        model.push(SPACE.zeros(), wrong(3))
     with pytest.raises(TypeError, match=re.escape("Stack.encode: needs a list of strings, got str 'text'")):
         model.encode("text")
     with pytest.raises(ValueError, match="needs one hypervector"):
-        model.push(SPACE.empty(2), "a")
+        model.push(SPACE.zeros(2), "a")
     with pytest.raises(ValueError, match="vocabulary is empty"):
-        model.peek(SPACE.empty())
+        model.peek(SPACE.zeros())
 
 
 def test_an_uncertain_top_is_not_popped() -> None:

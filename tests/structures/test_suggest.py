@@ -45,7 +45,7 @@ def collection(space: Space, rng: random.Random) -> list[bool]:
     members = rng.sample(names, k=60)
     model.encode(names)
     h = model.encode(members)
-    sigma = model.atoms.members(h[None], level=model.level, bound=False)[0]
+    sigma = model.atoms.members(h[None], confidence=model.confidence, bound=False)[0]
     confident = {match.guess for match in sigma if match.confident}
     return [name in confident and confident <= set(members) for name in members]
 

@@ -143,8 +143,8 @@ def test_trees_may_be_tuples_and_single_labels() -> None:
     model = Tree(SPACE)
     assert close(model.encode(("a", ("b",), "c")), model.encode(["a", "b", "c"]))
     assert model.decode(model.encode("a")).value == "a"
-    assert model.decode(SPACE.empty()).value is MISSING
-    assert Tree(SPACE).decode(SPACE.empty()).matches == {}
+    assert model.decode(SPACE.zeros()).value is MISSING
+    assert Tree(SPACE).decode(SPACE.zeros()).matches == {}
 
 
 def test_every_node_has_a_match() -> None:
@@ -217,4 +217,4 @@ def test_bad_trees() -> None:
     with pytest.raises(ValueError, match="a path of 101 steps"):
         model.label(h, *[0] * 101)
     with pytest.raises(ValueError, match="does not fit Space"):
-        model.label(Space(4, 2).empty())
+        model.label(Space(4, 2).zeros())

@@ -79,7 +79,7 @@ def test_a_question_with_a_hypervector_adds_no_name() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (SPACE.empty(), "must be unitary"),
+        (SPACE.zeros(), "must be unitary"),
         (SPACE.identity(2), "needs one hypervector"),
         (ghrr.Space(4, 2).identity(), "does not fit Space"),
         (ghrr.Space(4, 2).atoms("a")[0], "does not belong to"),

@@ -15,7 +15,7 @@ from ghrr.ops import backends
 from ghrr.ops.cpu import sampling as sampling_loops
 from ghrr.ops.cpu import unitary as cpu_unitary
 from ghrr.ops.dispatch import OPERATIONS
-from ghrr.unitary import check_unitary, sampling
+from ghrr.unitary import is_unitary, sampling
 from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
 from tests.helpers import generator
 
@@ -120,14 +120,14 @@ def test_equal_columns_are_left_to_torch(turned: bool, monkeypatch: pytest.Monke
     with ops.backend("torch"):
         want = haar_from_uniform(u, turns)
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
-    assert check_unitary(got[9:])
+    assert is_unitary(got[9:])
 
 
 @pytest.mark.usefixtures("all_are_many")
 def test_memory_that_holds_nan_is_filled() -> None:
     torch.use_deterministic_algorithms(True)
     try:
-        assert check_unitary(Space(33, 2).random(7, generator=generator()))
+        assert is_unitary(Space(33, 2).random(7, generator=generator()))
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -155,7 +155,7 @@ def test_numba_is_imported_for_many_numbers_only() -> None:
 
 
 def test_without_numba_torch_does_it() -> None:
-    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.check_unitary(x))") == "True"
+    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.is_unitary(x))") == "True"
 
 
 def test_another_default_device_changes_nothing(base_calls: list[int]) -> None:

@@ -61,7 +61,7 @@ def lm_data(
 def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     dataset: Dataset,
     out: Annotated[Path, typer.Option(help="A new folder for the run.")],
-    attention: Annotated[str | None, typer.Option(help="vanilla, rope, ghrr-feature, ghrr-row or ghrr-bundle.")] = None,
+    attention: Annotated[str | None, typer.Option(help="vanilla, rope or ghrr.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training text.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same run.")] = None,
     settings: Annotated[
@@ -85,7 +85,7 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     try:
         model, training = _settings(settings or [], {k: v for k, v in shortcuts.items() if v is not None})
         text = lm.encode_corpus(lm.load_corpus(dataset, data), bpe=bpe, limit=limit)
-        config = lm.ModelConfig(vocabulary=text.tokens.size, **model)
+        config = lm.ModelConfig.from_dict({"vocab_size": text.tokens.size, **model})
         config = config if params is None else lm.match_parameters(config, params)
         planned = lm.TrainConfig(**training)
         with _training_progress() as progress:
@@ -214,24 +214,27 @@ def lm_compare(  # noqa: PLR0917
 
 
 def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """NAME=VALUE pairs, sorted into settings of the model and of the training."""
+    """Sort NAME=VALUE pairs into settings of the model and of the training; ``model.seed`` is not the run's seed."""
     from ghrr import lm
+    from ghrr.lm.config import setting_names
 
-    known = {field.name: "model" for field in dataclasses.fields(lm.ModelConfig) if field.name != "vocabulary"}
-    known |= {field.name: "training" for field in dataclasses.fields(lm.TrainConfig)}
-    sorted_: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
+    model, training = setting_names(), {field.name for field in dataclasses.fields(lm.TrainConfig)}
+    section = dict.fromkeys(setting_names(old=True) - {"vocab_size", "vocabulary"}, "model")
+    section |= dict.fromkeys(training, "training") | {f"model.{name}": "model" for name in model & training}
+    found: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
     values = dict(shortcuts)
     for pair in given:
         name, equals, value = pair.partition("=")
-        if not equals or name not in known:
-            raise ValueError(f"--set {pair}: give NAME=VALUE with a name among {', '.join(known)}")
+        if not equals or name not in section:
+            names = sorted(name for name in section if name.removeprefix("model.") in model | training)
+            raise ValueError(f"--set {pair}: expected NAME=VALUE with a name among {', '.join(names)}")
         try:
             values[name] = parse_json(value, "--set")
         except ValueError:
             values[name] = value
     for name, value in values.items():
-        sorted_[known[name]][name] = value
-    return sorted_["model"], sorted_["training"]
+        found[section[name]][name.removeprefix("model.")] = value
+    return found["model"], found["training"]
 
 
 def _training_progress() -> Progress:

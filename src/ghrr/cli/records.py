@@ -229,7 +229,7 @@ def _shown(match: Any) -> str:
 
 
 def _absent(match: Match) -> str:
-    return "nothing is there" if match.probability_unknown >= match.level else "cannot be told"
+    return "nothing is there" if match.probability_unknown >= match.required_confidence else "cannot be told"
 
 
 def _tick(confident: bool) -> str:

@@ -19,11 +19,9 @@ EXTRAS = {
     "fast": ("numba",),
     "gpu": ("triton",),
     "paper": ("matplotlib", "pandas", "jinja2", "joblib"),
-    "learn": ("sklearn",),
     "lm": ("tokenizers", "accelerate", "tensorboard"),
     "hf": ("transformers",),
     "index": ("faiss", "pymilvus"),
-    "web": ("gradio",),
 }
 
 # What the library raises for wrong input, and torch where a device fails or memory does not suffice.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.files import check_fields, parse_json, read_tensors, write_tensors
-from ghrr.lm.model import ModelConfig
+from ghrr.lm.config import ModelConfig
 
 FORMAT = "ghrr-lm-checkpoint"
 VERSION = 1
@@ -61,8 +61,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
 def check_shapes(config: ModelConfig, tensors: dict[str, Tensor]) -> None:
     """Raise ``ValueError`` unless the weights are of the size of this model, before a model of that size is made."""
     expected = {
-        "embedding.weight": (config.vocabulary, config.width),
-        f"layers.{config.layers - 1}.grow.weight": (config.feed_forward, config.width),
+        "embedding.weight": (config.vocab_size, config.embed_dim),
+        f"layers.{config.num_layers - 1}.grow.weight": (config.ffn_dim, config.embed_dim),
     }
     for name, shape in expected.items():
         found = tuple(tensors[_MODEL + name].shape) if _MODEL + name in tensors else "missing"

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ghrr.files import atomic_write
+from ghrr.lm.config import ModelConfig
 from ghrr.lm.corpora import load_corpus
-from ghrr.lm.model import ModelConfig, config_from, match_parameters
+from ghrr.lm.model import match_parameters
 from ghrr.lm.plan import PlannedRun, read_plan
 from ghrr.lm.summary import add_results, check_summary, markdown_table, stored_runs
 from ghrr.lm.text import Text, encode_corpus
@@ -76,7 +77,7 @@ def compare(
 
 def _do(out: Path, data: str | None, device: str | None, run: PlannedRun) -> dict[str, Any]:
     text = _text(run.dataset, data, tuple(sorted(run.tokens.items())))
-    config = config_from({"vocabulary": text.tokens.size, **run.model})
+    config = ModelConfig.from_dict({"vocab_size": text.tokens.size, **run.model})
     if run.parameters is not None:
         config = match_parameters(config, run.parameters)
     training = TrainConfig(**run.training)
@@ -85,13 +86,13 @@ def _do(out: Path, data: str | None, device: str | None, run: PlannedRun) -> dic
 
 
 def _described(run: PlannedRun, config: ModelConfig, training: TrainConfig) -> dict[str, Any]:
-    ghrr = config.attention.startswith("ghrr")
+    ghrr = config.attention == "ghrr"
     return {
         "attention": run.label,
         "variant": run.variant,
         "position_sharing": config.position_sharing if ghrr else None,
-        "position_trainable": config.position_trainable if ghrr else None,
-        "phases_trainable": config.phases_trainable if ghrr else None,
+        "trainable_positions": config.trainable_positions if ghrr else None,
+        "trainable_phases": config.trainable_phases if ghrr else None,
         "dropout": config.dropout,
         "learning_rate": training.learning_rate,
         "epochs": training.epochs,

@@ -60,11 +60,11 @@ def evaluate(
     Examples
     --------
     >>> import torch, ghrr.lm
-    >>> model = ghrr.lm.Model(ghrr.lm.ModelConfig(vocabulary=50, width=32, layers=1, feed_forward=8, context=16))
+    >>> model = ghrr.lm.Model(ghrr.lm.ModelConfig(vocab_size=50, embed_dim=32, num_layers=1, ffn_dim=8, max_len=16))
     >>> ghrr.lm.evaluate(model, torch.arange(40) % 50, stride=4).tokens
     39
     """
-    context = model.config.context
+    context = model.config.max_len
     stride = context if stride is None else check_integer("evaluate", "stride", stride, least=1)
     if stride > context:
         raise ValueError(
@@ -75,7 +75,7 @@ def evaluate(
         check_integer("evaluate", "words", words, least=1)
     if tokens.ndim != 1 or len(tokens) < 2:
         raise ValueError(f"evaluate: needs a text of at least two tokens, got shape {tuple(tokens.shape)}")
-    check_tokens("evaluate", tokens, model.config.vocabulary)
+    check_tokens("evaluate", tokens, model.config.vocab_size)
     device = model.embedding.weight.device
     tokens = tokens.to(device, torch.long)
     inputs, targets = _windows(tokens, context, stride)

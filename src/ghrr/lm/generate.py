@@ -48,7 +48,7 @@ def generate(
     --------
     >>> import torch, ghrr.lm
     >>> _ = torch.manual_seed(0)
-    >>> model = ghrr.lm.Model(ghrr.lm.ModelConfig(vocabulary=50, width=32, layers=1, feed_forward=8, context=16))
+    >>> model = ghrr.lm.Model(ghrr.lm.ModelConfig(vocab_size=50, embed_dim=32, num_layers=1, ffn_dim=8, max_len=16))
     >>> tokens = ghrr.lm.generate(model, torch.tensor([[1, 2]]), 30, generator=torch.Generator().manual_seed(0))
     >>> tokens.shape
     torch.Size([1, 32])
@@ -57,11 +57,11 @@ def generate(
     check_real("generate", "temperature", temperature, low=0.0, high=float("inf"))
     check_generator("generate", generator)
     if top_k is not None:
-        top_k = min(check_integer("generate", "top_k", top_k, least=1), model.config.vocabulary)
+        top_k = min(check_integer("generate", "top_k", top_k, least=1), model.config.vocab_size)
     if prompt.ndim != 2 or prompt.shape[0] < 1 or prompt.shape[1] < 1:
         raise ValueError(f"generate: the prompt must have shape (batch, n), both at least 1, got {tuple(prompt.shape)}")
-    check_tokens("generate", prompt, model.config.vocabulary)
-    device, context = model.embedding.weight.device, model.config.context
+    check_tokens("generate", prompt, model.config.vocab_size)
+    device, context = model.embedding.weight.device, model.config.max_len
     tokens = prompt.to(device, torch.long)
     training = model.training
     model.eval()

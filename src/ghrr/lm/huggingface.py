@@ -5,7 +5,6 @@ Only this module imports transformers; it registers the model with ``AutoConfig`
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any
 
@@ -13,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ghrr._checks import describe, install_hint, is_true
-from ghrr.lm.model import Model, ModelConfig
+from ghrr.lm.config import ModelConfig, setting_names
+from ghrr.lm.model import Model
 from ghrr.lm.train import load_run
 from ghrr.nn import AttentionCache
-from ghrr.nn.forms import Turns
+from ghrr.nn.positions import PositionRotation
 
 try:
     from transformers import AutoConfig, AutoModelForCausalLM, Cache, GenerationMixin, PreTrainedConfig, PreTrainedModel
@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError(f"ghrr.lm.huggingface needs transformers, version 5: {install_hint('hf')}") from error
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(ModelConfig))
+_READ = (*sorted(setting_names(old=True)), "version")
 _PADDING = "positions count from the first token on; put rows of equal length into a batch"
 
 
@@ -35,33 +35,34 @@ class GHRRConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     Examples
     --------
     >>> from ghrr.lm.huggingface import GHRRConfig
-    >>> config = GHRRConfig(vocabulary=100, context=16)
-    >>> config.vocab_size, config.max_position_embeddings, config.model_config.context
+    >>> config = GHRRConfig(vocab_size=100, max_len=16)
+    >>> config.vocab_size, config.max_position_embeddings, config.model_config.max_len
     (100, 16, 16)
     """
 
     model_type = "ghrr"
     has_no_defaults_at_init = True  # a vocabulary must be given
     attribute_map = {  # noqa: RUF012 (transformers' own form)
-        "vocab_size": "vocabulary",
-        "hidden_size": "width",
-        "num_hidden_layers": "layers",
-        "num_attention_heads": "heads",
-        "intermediate_size": "feed_forward",
-        "max_position_embeddings": "context",
+        "hidden_size": "embed_dim",
+        "num_hidden_layers": "num_layers",
+        "num_attention_heads": "num_heads",
+        "num_key_value_heads": "num_kv_heads",
+        "intermediate_size": "ffn_dim",
+        "max_position_embeddings": "max_len",
     }
 
     def __init__(self, **settings: Any) -> None:
         settings = {self.attribute_map.get(name, name): value for name, value in settings.items()}
-        own = ModelConfig(**{name: settings.pop(name) for name in _FIELDS if name in settings})
+        own = {name: settings.pop(name) for name in _READ if name in settings}
+        stored = ModelConfig.from_dict(own).to_dict()  # configurations of ghrr 0.1 get the names of this version
         super().__init__(**settings)
-        for name, value in dataclasses.asdict(own).items():
+        for name, value in stored.items():
             setattr(self, name, value)
 
     @property
     def model_config(self) -> ModelConfig:
         """The same settings, as :class:`ghrr.lm.Model` takes them."""
-        return ModelConfig(**{name: getattr(self, name) for name in _FIELDS})
+        return ModelConfig(**{name: getattr(self, name) for name in setting_names()})
 
 
 class GHRRCache(Cache):
@@ -104,14 +105,14 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
 
     Shapes
     ------
-    input_ids, attention_mask, labels: ``(batch, n)``; logits: ``(batch, n, vocabulary)``
+    input_ids, attention_mask, labels: ``(batch, n)``; logits: ``(batch, n, vocab_size)``
 
     Examples
     --------
     >>> import torch
     >>> from ghrr.lm.huggingface import GHRRConfig, GHRRForCausalLM
     >>> _ = torch.manual_seed(0)
-    >>> model = GHRRForCausalLM(GHRRConfig(vocabulary=50, width=32, layers=1, feed_forward=8, context=16)).eval()
+    >>> model = GHRRForCausalLM(GHRRConfig(vocab_size=50, embed_dim=32, num_layers=1, ffn_dim=8, max_len=16)).eval()
     >>> prompt = torch.tensor([[1, 2, 3]])
     >>> model.generate(prompt, max_new_tokens=5, do_sample=False).shape
     torch.Size([1, 8])
@@ -139,7 +140,7 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
     def from_run(cls, folder: str | os.PathLike[str]) -> GHRRForCausalLM:
         """The best model of a folder that :func:`ghrr.lm.train` wrote; ``load_run`` also gives its vocabulary."""
         trained, _ = load_run(folder)
-        model = cls(GHRRConfig(**dataclasses.asdict(trained.config)))
+        model = cls(GHRRConfig(**trained.config.to_dict()))
         model.model.load_state_dict(trained.state_dict())
         model.eval()  # type: ignore[no-untyped-call]
         return model
@@ -165,8 +166,8 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
             for name, buffer in self._positions.items():
                 self.get_buffer(name).copy_(buffer)
             for part in self.model.modules():
-                if isinstance(part, Turns):
-                    part.compute_again()  # from the frequencies that were loaded
+                if isinstance(part, PositionRotation):
+                    part.recompute()  # from the frequencies that were loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -207,17 +208,17 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
         name, config = type(self).__name__, self.model.config
         if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"{name}: input_ids must be whole numbers of shape (batch, n), got {describe(tokens)}")
-        if is_true(((tokens < 0) | (tokens >= config.vocabulary)).any()):
+        if is_true(((tokens < 0) | (tokens >= config.vocab_size)).any()):
             raise ValueError(
                 f"{name}: input_ids go from {int(tokens.min())} to {int(tokens.max())}, but the vocabulary has "
-                f"{config.vocabulary} tokens; encode the text with the vocabulary that the model was trained with"
+                f"{config.vocab_size} tokens; encode the text with the vocabulary that the model was trained with"
             )
         if past is not None and not isinstance(past, GHRRCache):
             raise TypeError(f"{name}: past_key_values must be None or what this model gave back; got {describe(past)}")
         length = tokens.shape[1] + (0 if past is None else past.get_seq_length())
-        if length > config.context:
+        if length > config.max_len:
             raise ValueError(
-                f"{name}: {length} tokens, but the context is {config.context}; shorten the prompt or max_new_tokens, "
+                f"{name}: {length} tokens, but the context is {config.max_len}; shorten the prompt or max_new_tokens, "
                 "or use ghrr.lm.generate, which goes on beyond the context"
             )
         if mask is None:

@@ -19,11 +19,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ghrr._checks import describe
 from ghrr.files import read_json
-from ghrr.lm.model import Layer, config_from
+from ghrr.lm.config import ModelConfig
+from ghrr.lm.model import check_memory
 from ghrr.lm.train import TrainConfig
 
 _PLAN = {"dataset", "tokens", "parameters", "model", "training", "runs"}
@@ -55,7 +54,8 @@ class PlannedRun:
         words = ["ghrr", "lm", "train", self.dataset, "--out", f"runs/{self.folder}"]
         words += [f"--{name}={size}" for name, size in self.tokens.items()]
         words += [f"--params={self.parameters}"] if self.parameters else []
-        for settings in (self.model, self.training):
+        model = {"model.seed" if name == "seed" else name: value for name, value in self.model.items()}
+        for settings in (model, self.training):
             words += [f"--set={name}={json.dumps(value)}" for name, value in settings.items()]
         return shlex.join(words)
 
@@ -87,15 +87,10 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
             )
             for seed in run["seeds"]
         ]
-    tried: set[str] = set()
     for run in runs:  # a plan with a mistake in its last run fails before the first
         try:
             TrainConfig(**run.training)
-            config = config_from({"vocabulary": 1, **run.model})
-            if str(config) not in tried:
-                with torch.random.fork_rng(devices=[]):
-                    Layer(config, 0)
-            tried.add(str(config))
+            check_memory(ModelConfig.from_dict({"vocab_size": 1, **run.model}))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {run.label}: {error}") from error
     names = [run.folder for run in runs]
@@ -122,7 +117,7 @@ def _check_settings(path: object, given: dict[str, Any]) -> None:
     for name in ("model", "training"):
         if not isinstance(given.get(name, {}), dict):
             raise ValueError(f"{path}: {name} must be an object of settings, got {given[name]!r:.100}")
-    if "vocabulary" in given.get("model", {}):
+    if {"vocab_size", "vocabulary"} & given.get("model", {}).keys():
         raise ValueError(f"{path}: the vocabulary follows from the text; limit it by tokens")
 
 

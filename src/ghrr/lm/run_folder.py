@@ -13,6 +13,7 @@ from typing import Any
 
 from ghrr._checks import short_repr
 from ghrr.files import check_fields, lock_folder, read_json, write_json
+from ghrr.lm.config import ModelConfig
 from ghrr.lm.text import Text
 
 RUN, VOCABULARY, RESULT, LOG = "run.json", "vocabulary.json", "result.json", "log.jsonl"
@@ -125,7 +126,9 @@ def check_run(folder: Path, description: dict[str, Any], *, resume: bool) -> dic
     there = read_description(folder)
     for part, value in description.items():
         given, wanted = there[part], _as_json(value)
-        if dataclasses.is_dataclass(value):
+        if isinstance(value, ModelConfig):
+            given = _model_settings(folder, given)
+        elif dataclasses.is_dataclass(value):
             given = {**_defaults(value), **given}  # settings that came later have their defaults
         if given != wanted:
             raise RunError(f"{folder} holds another run: its {part} is {_difference(given, wanted)}")
@@ -151,7 +154,17 @@ def _read(path: Path, fields: dict[str, type | tuple[type, ...]]) -> dict[str, A
 
 def _as_json(value: Any) -> Any:
     """Return settings, or another value, as they come back from a JSON file."""
+    if isinstance(value, ModelConfig):
+        value = value.to_dict()
     return json.loads(json.dumps(dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value))  # type: ignore[arg-type]
+
+
+def _model_settings(folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the model settings of a run of any version under the names of this version."""
+    try:
+        return ModelConfig.from_dict(stored).to_dict()
+    except (TypeError, ValueError) as error:
+        raise RunError(f"{folder / RUN} cannot be read: {error}") from error
 
 
 def _defaults(settings: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 import os
 import time
@@ -19,9 +18,10 @@ from ghrr._checks import check_choice, check_device, check_integer, check_real
 from ghrr._random import labelled_generator
 from ghrr.files import read_json, write_json
 from ghrr.lm.checkpoint import check_shapes, load_checkpoint, restore_model, restore_optimizer, save_checkpoint
+from ghrr.lm.config import ModelConfig
 from ghrr.lm.evaluate import evaluate
 from ghrr.lm.logs import Log
-from ghrr.lm.model import Layer, Model, ModelConfig, config_from
+from ghrr.lm.model import Model, check_memory
 from ghrr.lm.parallel import Workers
 from ghrr.lm.run_folder import BEST, CHECKPOINT, RESULT, RUN, VOCABULARY, RunError, check_run, open_run
 from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
@@ -109,8 +109,8 @@ def train(
     """
     workers = Workers()
     folder = Path(out)
-    if model_config.vocabulary != text.tokens.size:
-        raise RunError(f"the model has a vocabulary of {model_config.vocabulary}, the text one of {text.tokens.size}")
+    if model_config.vocab_size != text.tokens.size:
+        raise RunError(f"the model has a vocabulary of {model_config.vocab_size}, the text one of {text.tokens.size}")
     place = workers.device or check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
     description = {
         "model": model_config,
@@ -120,8 +120,7 @@ def train(
         "text": text.fingerprint,
     }
     steps_per_epoch(model_config, config, text, workers.count)  # raises before anything is written, as this does:
-    with torch.random.fork_rng(devices=[]):
-        Layer(model_config, 0)
+    check_memory(model_config)
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_run(folder, description, text, resume=resume)) if workers.is_main else None
         workers.wait()  # the others read the folder when the first has made it
@@ -166,7 +165,7 @@ class _Run:
         tensorboard: bool,
     ) -> None:
         self.config, self.text, self.folder, self.workers, self.command = config, text, folder, workers, command
-        self.context = model_config.context
+        self.context = model_config.max_len
         self.data = text.train.to(device, torch.long)
         self.per_epoch = steps_per_epoch(model_config, config, text, workers.count)
         self.steps = self.per_epoch * config.epochs
@@ -265,7 +264,7 @@ class _Run:
             "best_valid": self.best_valid,
             "best_step": self.best_step,
             "seconds": self.seconds,
-            "model": dataclasses.asdict(self.model.config),
+            "model": self.model.config.to_dict(),
             "vocabulary": self.text.tokens.fingerprint,
         }
 
@@ -304,11 +303,11 @@ class _Run:
 
 def steps_per_epoch(model: ModelConfig, config: TrainConfig, text: Text, processes: int = 1) -> int:
     """How many batches an epoch has; ``RunError`` where there is none, or they cannot be shared by the processes."""
-    windows = (len(text.train) - 1) // model.context - 1  # each epoch begins somewhere in the first window
+    windows = (len(text.train) - 1) // model.max_len - 1  # each epoch begins somewhere in the first window
     if windows < config.batch:
         raise RunError(
             f"the training text has {len(text.train):,} tokens, too few for one batch of {config.batch} windows of "
-            f"{model.context}; use a smaller batch or context"
+            f"{model.max_len}; use a smaller batch or max_len"
         )
     if config.batch % processes:
         raise RunError(f"a batch of {config.batch} cannot be shared equally by {processes} processes")
@@ -331,7 +330,7 @@ def load_run(folder: str | os.PathLike[str], *, device: str | torch.device = "cp
         info, tensors = load_checkpoint(path / BEST)
         if info["vocabulary"] != tokens.fingerprint:
             raise ValueError("the vocabulary is not the one that the weights were trained with")
-        config = config_from(info["model"])
+        config = ModelConfig.from_dict(info["model"])
         check_shapes(config, tensors)
         with torch.random.fork_rng(devices=[]):
             model = Model(config)

@@ -35,7 +35,7 @@ from ghrr.memory.folder import (
 )
 from ghrr.memory.inputs import as_rows, checked_labels, repeated
 from ghrr.memory.labels import LabelTable
-from ghrr.memory.match import LEVEL, Match, answer_noise, expected_score, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, expected_score, make_matches
 from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment, write_segment
 from ghrr.memory.selection import make_backend
@@ -280,7 +280,7 @@ class ItemMemory:
 
     def _vectors(self, state: _State, ids: Tensor) -> Tensor:
         if not len(ids):
-            return self.space.empty(0)
+            return self.space.zeros(0)
         ascending, places = torch.unique(ids, return_inverse=True)
         rows = unpack(state.backend.stored(ascending), self.space.dtype.to_real())
         return torch.view_as_complex(rows[places].reshape(-1, *self.space.shape, 2))
@@ -334,7 +334,7 @@ class ItemMemory:
         products, ids = state.backend.search(rows, k)
         return ids, products / (self.space.m * self.space.dim)
 
-    def match(self, queries: Tensor | Hypervector, *, level: float = LEVEL) -> Match | list[Match]:
+    def match(self, queries: Tensor | Hypervector, *, confidence: float = CONFIDENCE) -> Match | list[Match]:
         r"""The best item for each query, and how sure that is: see :class:`Match`.
 
         The load is read off the query, :math:`E = \delta(q, q)`: a bundle of n items has about n. So a query must not
@@ -377,7 +377,7 @@ class ItemMemory:
             scores.gather(1, order),
             candidates=len(state.labels),
             noise=noise,
-            level=level,
+            confidence=confidence,
             expected=expected.gather(1, order),
         )
         return matches[0] if queries.ndim == 3 else matches

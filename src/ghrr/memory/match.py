@@ -40,7 +40,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.space import Space
 
-LEVEL = 0.99  # how probable an answer must be to be called confident
+CONFIDENCE = 0.99  # how probable an answer must be to be called confident
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,8 +66,8 @@ class Match:
         That the guess is right.
     probability_unknown
         That none of the candidates is in the answer.
-    level
-        From which probability on the match is ``confident``.
+    required_confidence
+        Probability from which the match is ``confident``.
     error
         For a decoded number its standard error, otherwise None.
 
@@ -91,7 +91,7 @@ class Match:
     candidates: int
     probability: float
     probability_unknown: float
-    level: float = LEVEL
+    required_confidence: float = CONFIDENCE
     error: float | None = None
 
     @property
@@ -106,8 +106,8 @@ class Match:
 
     @property
     def confident(self) -> bool:
-        """Whether the guess is right with a probability of at least ``level``."""
-        return self.probability >= self.level
+        """Whether the guess is right with a probability of at least ``required_confidence``."""
+        return self.probability >= self.required_confidence
 
     def __repr__(self) -> str:
         guess = repr(self.guess) if self.error is None else f"{self.guess:.6g} ± {self.error:.2g}"
@@ -222,7 +222,7 @@ def make_matches(
     *,
     candidates: int,
     noise: Tensor,
-    level: float = LEVEL,
+    confidence: float = CONFIDENCE,
     odds: float = 1.0,
     errors: Sequence[float | None] | None = None,
     expected: Tensor | None = None,
@@ -239,7 +239,7 @@ def make_matches(
         Among how many they are the best.
     noise
         Standard deviation of the scores, one for all or one for each answer.
-    level
+    confidence
         From which probability on a match is confident.
     odds
         As in :func:`judge`.
@@ -256,7 +256,7 @@ def make_matches(
     --------
     See :class:`Match`.
     """
-    level = check_real("make_matches", "level", level, low=0.5, high=1.0, open_ends=True)
+    confidence = check_real("make_matches", "confidence", confidence, low=0.5, high=1.0, open_ends=True)
     if scores.ndim != 2 or scores.shape[1] < min(2, candidates) or len(labels) != len(scores):
         raise ValueError(
             f"make_matches: needs the {min(2, candidates)} best of {candidates} candidates for each answer, scores "
@@ -284,7 +284,7 @@ def make_matches(
             candidates=candidates,
             probability=probability,
             probability_unknown=missing,
-            level=level,
+            required_confidence=confidence,
             error=error,
         )
         for best, error, score, margin, deviation, probability, missing in rows

@@ -2,5 +2,6 @@
 
 from ghrr.nn import functional
 from ghrr.nn.attention import Attention, AttentionCache
+from ghrr.nn.config import AttentionConfig
 
-__all__ = ["Attention", "AttentionCache", "functional"]
+__all__ = ["Attention", "AttentionCache", "AttentionConfig", "functional"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import check_choice, check_integer, check_real, describe
-from ghrr.nn.forms import PARTS, SHARING, Bundles, Feature, Rows, pairs_product
+from ghrr._checks import describe
+from ghrr.nn.config import AttentionConfig
+from ghrr.nn.forms import PARTS, Bundles, Feature, Rows, pairs_product
 from ghrr.nn.functional import attention_weights, ghrr_attention, softmax_of_products
 from ghrr.nn.masks import check_mask, check_padding, combine
 from ghrr.nn.nested import pad
 from ghrr.nn.phases import Phases
 from ghrr.nn.rows import unit_rows
-
-MODES = ("feature", "row", "bundle", "dense", "representation")
 
 
 @dataclass
@@ -41,52 +41,14 @@ class Attention(nn.Module):
     Parameters
     ----------
     embed_dim, num_heads
-        Features of a token; heads, which are the slots of the hypervectors.
-    kv_heads
-        In mode ``"feature"``, how many heads keys and values have; neighbouring queries share them. By default each
-        has its own.
-    m
-        Features of a row: by default ``embed_dim / (2 num_heads)``, as many real numbers per head as elsewhere, and
-        in the modes other than ``"feature"`` ``max_len``, which makes the slots square as in the paper.
-    max_len
-        Longest sequence.
-    mode
-        What the positions :math:`P_j` are. ``"feature"``: row j is :math:`R^j W \lambda(x_j)`. ``"row"``: the paper's
-        :math:`E_j`, literally. ``"bundle"``: row r bundles tokens up to r. ``"dense"``: every row bundles all tokens;
-        it cannot be causal. ``"representation"``: no positions; each token attends over the rows of its own matrix.
-    position_sharing, position_trainable
-        Positions are the same for all, differ between query, key and value (``"qkv"``), between heads (``"head"``), or
-        both (``"different"``); fixed or trained. Together the eight variants of the paper.
-    position_values
-        Bind positions to the values too, in mode ``"feature"``; the other modes always do.
-    phases_trainable
-        Learn the frequencies of :math:`\Lambda`, which the paper keeps fixed.
-    spread
-        Standard deviation of the phases, in radians, for inputs of unit variance.
-    split_inputs
-        The phases of a slot come from features of its own, as many for each, and not from all ``embed_dim``.
-    mix_slots
-        In mode ``"feature"``, a head bundles its bindings with all slots of :math:`\Lambda`, of which there are as many
-        as hold ``embed_dim`` phases; otherwise it has a slot of its own alone.
-    window
-        In mode ``"feature"``, how many tokens up to its own a row bundles.
-    weights
-        W ``"relaxed"``, or ``"unitary"``.
-    qk_gain
-        In mode ``"feature"``, a factor on relaxed weights of queries and keys before training. With ``unit_rows`` it
-        leaves scores as they are while rows are far longer than 0.001; rows of small weights turn faster in training.
-    unit_rows
-        Scale the rows of Q and K to equal lengths, so that scores depend on directions alone.
-    is_causal
-        Token t sees tokens up to t alone.
-    dropout
-        Of attention weights, in training.
+        Features per token; number of heads.
     batch_first
-        Inputs are ``(batch, n, embed_dim)``, not ``(n, batch, embed_dim)``.
-    seed
-        For frequencies and fixed positions. What is trained starts from torch's own generator, as in other layers.
+        If True (default), inputs are ``(batch, n, embed_dim)``, otherwise ``(n, batch, embed_dim)``.
     dtype
-        ``torch.float32`` or ``torch.float64``.
+        ``torch.float32`` (default) or ``torch.float64``.
+    **settings
+        The other settings of :class:`ghrr.nn.AttentionConfig`, such as ``max_len`` (required), ``mode``, ``window``,
+        ``is_causal`` and ``dropout``.
 
     Shapes
     ------
@@ -110,104 +72,52 @@ class Attention(nn.Module):
         embed_dim: int,
         num_heads: int,
         *,
-        kv_heads: int | None = None,
-        m: int | None = None,
-        max_len: int,
-        mode: str = "feature",
-        position_sharing: str = "all",
-        position_trainable: bool = False,
-        position_values: bool = False,
-        phases_trainable: bool = False,
-        spread: float = 1.0,
-        split_inputs: bool = False,
-        mix_slots: bool = True,
-        window: int = 1,
-        weights: str = "relaxed",
-        qk_gain: float = 1.0,
-        unit_rows: bool = False,
-        is_causal: bool = False,
-        dropout: float = 0.0,
         batch_first: bool = True,
-        seed: int = 0,
         dtype: torch.dtype = torch.float32,
+        **settings: Any,
     ) -> None:
         super().__init__()
-        name = "Attention"
-        self.embed_dim = check_integer(name, "embed_dim", embed_dim, least=1)
-        self.num_heads = check_integer(name, "num_heads", num_heads, least=1)
-        self.max_len = check_integer(name, "max_len", max_len, least=1)
-        check_choice(name, "mode", mode, MODES)
-        check_choice(name, "position_sharing", position_sharing, SHARING)
-        check_choice(name, "weights", weights, ("relaxed", "unitary"))
-        self.dropout = check_real(name, "dropout", dropout, low=0.0, high=1.0)
-        check_real(name, "spread", spread, low=0.0, high=math.inf, open_ends=True)
-        qk_gain = check_real(name, "qk_gain", qk_gain, low=0.0, high=math.inf, open_ends=True)
-        check_integer(name, "window", window, least=1)
         if dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"{name}: dtype must be torch.float32 or torch.float64, got {dtype}")
-        if is_causal and mode == "dense":
-            raise ValueError(
-                f"{name}: mode 'dense' cannot be causal: each row of Q, K and V knows of all tokens, which no mask of "
-                "the scores can undo; use 'feature', 'row' or 'bundle'"
-            )
-        if mode != "feature" and (window > 1 or position_values or not mix_slots):
-            raise ValueError(f"{name}: window, position_values and mix_slots belong to mode 'feature', not {mode!r}")
-        if qk_gain != 1 and (mode != "feature" or weights == "unitary"):
-            raise ValueError(
-                f"{name}: qk_gain={qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and weights "
-                f"{weights!r}; leave qk_gain out"
-            )
-        if mode == "representation" and (position_sharing != "all" or position_trainable or unit_rows):
-            raise ValueError(f"{name}: mode 'representation' has no positions, and no rows to scale")
-        self.m = self._features(m, mode)
-        self.kv_heads = self._shared_heads(kv_heads, mode, mix_slots)
-        self.unit_rows = unit_rows
-        self.mode, self.is_causal, self.batch_first = mode, bool(is_causal), bool(batch_first)
-        mixed = mode == "feature" and mix_slots
-        slots = -(-self.embed_dim // self.m) if mixed else self.num_heads
-        self.slots, self.split_inputs = slots, split_inputs
-        if split_inputs and self.embed_dim % slots:
-            raise ValueError(
-                f"{name}: embed_dim {self.embed_dim} cannot be shared equally by {slots} slots, as split_inputs wants; "
-                f"choose a multiple of {slots}, or another m"
-            )
+            raise ValueError(f"Attention: dtype must be torch.float32 or torch.float64, got {dtype}")
+        config = AttentionConfig(embed_dim=embed_dim, num_heads=num_heads, **settings)
+        self.config, self.batch_first = config, bool(batch_first)
+        self.embed_dim, self.num_heads, self.dropout = config.embed_dim, config.num_heads, config.dropout
+        self.m, self.num_kv_heads, self.num_slots = config.resolved_m, config.resolved_kv_heads, config.num_slots
+        self.mode, self.is_causal, self.max_len = config.mode, config.is_causal, config.max_len
         self.phases = Phases(
             self.embed_dim,
-            slots * self.m,
-            slots=slots if split_inputs else 1,
-            spread=spread,
-            trainable=phases_trainable,
-            seed=seed,
+            self.num_slots * self.m,
+            slots=self.num_slots if config.split_inputs else 1,
+            spread=config.phase_std,
+            trainable=config.trainable_phases,
+            seed=config.seed,
             dtype=dtype,
         )
-        common: dict[str, Any] = {"weights": weights, "dtype": dtype}
-        sharing: dict[str, Any] = {"sharing": position_sharing, "trainable": position_trainable}
         self.form: Feature | Rows | Bundles
-        if mode == "feature":
-            self.form = Feature(
-                self.num_heads,
-                self.kv_heads,
-                slots,
-                self.m,
-                self.max_len,
-                mix_slots=mixed,
-                window=window,
-                position_sharing=position_sharing,
-                position_trainable=position_trainable,
-                position_values=position_values,
-                qk_gain=qk_gain,
-                spread=spread,
-                seed=seed,
-                **common,
-            )
-        elif mode in ("row", "representation"):
-            self.form = Rows(self.num_heads, self.m, self.max_len, **sharing, **common)
+        if config.mode == "feature":
+            self.form = Feature(config, dtype)
+        elif config.mode in ("row", "representation"):
+            self.form = Rows(config, dtype)
         else:
-            causal = mode == "bundle"
-            self.form = Bundles(self.num_heads, self.m, self.max_len, causal=causal, seed=seed, **sharing, **common)
+            self.form = Bundles(config, dtype)
         self.log_scale = nn.Parameter(torch.full((self.num_heads, 1, 1, 1), -0.5 * math.log(2 * self.m), dtype=dtype))
-        rows = self.m if mode == "representation" else 1
+        rows = self.m if config.mode == "representation" else 1
         self.out_proj = nn.Linear(2 * self.num_heads * self.m * rows, self.embed_dim, dtype=dtype)
+
+    @classmethod
+    def from_config(
+        cls, config: AttentionConfig, *, batch_first: bool = True, dtype: torch.dtype = torch.float32
+    ) -> Attention:
+        """Make a layer from its settings.
+
+        Examples
+        --------
+        >>> from ghrr.nn import Attention, AttentionConfig
+        >>> Attention.from_config(AttentionConfig(embed_dim=32, num_heads=4, max_len=16)).num_heads
+        4
+        """
+        settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(AttentionConfig)}
+        return cls(**settings, batch_first=batch_first, dtype=dtype)
 
     # False keeps torch's transformer layers from their shortcut for inference, which would be vanilla attention.
     _qkv_same_embed_dim = False
@@ -219,48 +129,11 @@ class Attention(nn.Module):
 
     in_proj_bias = in_proj_weight
 
-    def _features(self, m: int | None, mode: str) -> int:
-        """The size m, given or by default; raises where it does not fit."""
-        if m is not None:
-            m = check_integer("Attention", "m", m, least=1)
-        elif mode != "feature":
-            m = self.max_len
-        elif self.embed_dim % (2 * self.num_heads):
-            raise ValueError(
-                f"Attention: embed_dim {self.embed_dim} cannot be split into real and imaginary parts for "
-                f"{self.num_heads} heads; choose a multiple of {2 * self.num_heads}, or give m"
-            )
-        else:
-            m = self.embed_dim // (2 * self.num_heads)
-        if mode == "row" and m < self.max_len:
-            raise ValueError(
-                f"Attention: in mode 'row' token j takes row j of an m x m matrix, so m={m} must be at least "
-                f"max_len={self.max_len}"
-            )
-        return m
-
-    def _shared_heads(self, kv_heads: int | None, mode: str, mix_slots: bool) -> int:
-        """How many heads keys and values have."""
-        if kv_heads is None:
-            return self.num_heads
-        check_integer("Attention", "kv_heads", kv_heads, least=1)
-        if self.num_heads % kv_heads:
-            raise ValueError(
-                f"Attention: kv_heads={kv_heads} cannot be shared equally by {self.num_heads} heads; choose one of "
-                + ", ".join(str(n) for n in range(1, self.num_heads + 1) if self.num_heads % n == 0)
-            )
-        if kv_heads != self.num_heads and (mode != "feature" or not mix_slots):
-            raise ValueError(
-                f"Attention: kv_heads={kv_heads} shared by {self.num_heads} heads needs mode 'feature' and "
-                f"mix_slots=True, got mode {mode!r} and mix_slots={mix_slots}; leave kv_heads out"
-            )
-        return kv_heads
-
     def extra_repr(self) -> str:
         """What distinguishes this layer, for ``print``."""
         return (
             f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, "
-            + (f"kv_heads={self.kv_heads}, " if self.kv_heads != self.num_heads else "")
+            + (f"num_kv_heads={self.num_kv_heads}, " if self.num_kv_heads != self.num_heads else "")
             + f"m={self.m}, max_len={self.max_len}, "
             f"mode={self.mode!r}, is_causal={self.is_causal}"
         )
@@ -353,7 +226,7 @@ class Attention(nn.Module):
             # One causal flag instead of a mask lets torch choose its fastest kernel.
             # A bool, since tracers and shapes that vary make comparisons into something else.
             flag = mask is None and causal and bool(q.shape[-2] > 1 and q.shape[-2] == k.shape[-2])
-            shared = self.kv_heads != self.num_heads
+            shared = self.num_kv_heads != self.num_heads
             out = nn.functional.scaled_dot_product_attention(
                 *(q, k, v),
                 attn_mask=mask,
@@ -363,7 +236,7 @@ class Attention(nn.Module):
                 enable_gqa=shared,
             )
             if need_weights:
-                k = k.repeat_interleave(self.num_heads // self.kv_heads, dim=1) if shared else k
+                k = k.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1) if shared else k
                 weights = softmax_of_products(q, k, mask, flag)
             out = out.transpose(1, 2).flatten(2)
         if weights is not None and average_attn_weights:
@@ -425,7 +298,9 @@ class Attention(nn.Module):
             if cache is not None and cache.recent is None:
                 cache.recent = form.nothing(len(tokens[0]), dtype)
             recent = None if cache is None else cache.recent
-            q, k, v, recent = form(phases, keep, recent, start, self.log_scale.flatten(), unit=self.unit_rows)
+            q, k, v, recent = form(
+                phases, keep, recent, start, self.log_scale.flatten(), unit=self.config.normalize_rows
+            )
             if cache is not None:
                 cache.recent = recent
             return q, k, v
@@ -440,7 +315,7 @@ class Attention(nn.Module):
                 cache.recent = slotted[0]
         three = slotted * PARTS if len(slotted) == 1 else slotted
         q, k, v = (form(p, i, start).flatten(-2) for i, p in enumerate(three))
-        if self.unit_rows:
+        if self.config.normalize_rows:
             q, k = unit_rows(q), unit_rows(k)
         return q * self.log_scale[..., 0].exp().to(q.dtype), k, v
 

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from ghrr._random import labelled_generator
+from ghrr.nn.config import AttentionConfig
 from ghrr.nn.phases import FullPrecision
+from ghrr.nn.positions import PositionRotation
 from ghrr.nn.rows import in_torch, place_rows
 from ghrr.unitary import haar
 
-SHARING = ("all", "qkv", "head", "different")
 PARTS = 3  # query, key, value
 
 
@@ -79,40 +80,27 @@ class Feature(nn.Module):
     the imaginary parts: that suits compilers and kernels best.
     """
 
-    def __init__(
-        self,
-        heads: int,
-        kv_heads: int,
-        slots: int,
-        m: int,
-        max_len: int,
-        *,
-        mix_slots: bool,
-        window: int,
-        position_sharing: str,
-        position_trainable: bool,
-        position_values: bool,
-        weights: str,
-        qk_gain: float,
-        spread: float,
-        seed: int,
-        dtype: torch.dtype,
-    ) -> None:
+    def __init__(self, config: AttentionConfig, dtype: torch.dtype) -> None:
         super().__init__()
-        self.mix_slots, self.m = mix_slots, m
-        self.heads = (heads, kv_heads, kv_heads)
-        self.mean = math.exp(-(spread**2) / 2)
-        rows = sum(self.heads)
-        self.weights = Weights(weights, (rows,), slots if mix_slots else 1, m, gain=min(4.0, 1 / spread), dtype=dtype)
-        if qk_gain != 1:  # unitary weights have none, and are computed each time that they are looked at
+        m, kv_heads = config.resolved_m, config.resolved_kv_heads
+        self.mix_slots, self.m = config.mix_slots, m
+        self.heads = (config.num_heads, kv_heads, kv_heads)
+        self.mean = math.exp(-(config.phase_std**2) / 2)
+        rows, slots = sum(self.heads), config.num_slots if config.mix_slots else 1
+        self.weights = Weights(config.weights, (rows,), slots, m, gain=min(4.0, 1 / config.phase_std), dtype=dtype)
+        if config.qk_gain != 1:  # unitary weights have none, and are computed each time that they are looked at
             with torch.no_grad():
-                self.weights.matrix[: self.rows_of(PARTS - 1).start] *= qk_gain
+                self.weights.matrix[: self.rows_of(PARTS - 1).start] *= config.qk_gain
         self.bias = nn.Parameter(torch.zeros(rows, 2 * m, dtype=dtype))
-        self.parts = PARTS if position_values else PARTS - 1  # which of query, key and value are turned
-        shape = sharing_shape(position_sharing, kv_heads, self.parts)
+        self.parts = PARTS if config.position_values else PARTS - 1  # which of query, key and value are turned
+        shape = sharing_shape(config.position_sharing, kv_heads, self.parts)
         turned = self.heads[: self.parts]
-        self.positions = Turns(shape, turned, m, max_len, trainable=position_trainable, seed=seed, dtype=dtype)
-        self.taps = nn.Parameter(torch.zeros(window - 1, rows, 2 * m, dtype=dtype)) if window > 1 else None
+        self.positions = PositionRotation(
+            shape, turned, m, config.max_len, trainable=config.trainable_positions, seed=config.seed, dtype=dtype
+        )
+        self.taps = (
+            nn.Parameter(torch.zeros(config.window - 1, rows, 2 * m, dtype=dtype)) if config.window > 1 else None
+        )
 
     def forward(
         self,
@@ -199,76 +187,6 @@ def _no_turns(turns: Tensor) -> Tensor:
     return torch.cat((torch.ones_like(half), torch.zeros_like(half)), dim=-1)
 
 
-class Turns(FullPrecision):
-    r"""Positions :math:`R^j`: feature k of token j is turned by the angle :math:`j f_k`.
-
-    Frequencies f fall geometrically from 1 to 1/10,000; where there are several sets, each is scaled by a random factor
-    around 1, or else they would be alike. Fixed positions are computed once.
-
-    Parameters
-    ----------
-    shape
-        How many sets there are: for parts (queries, keys and, if they are turned, values) and for heads, 1 if shared.
-    heads
-        How many heads each part has; neighbours share where there are more heads than sets.
-    """
-
-    table: Tensor
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        heads: tuple[int, ...],
-        m: int,
-        max_len: int,
-        *,
-        trainable: bool,
-        seed: int,
-        dtype: torch.dtype,
-    ) -> None:
-        super().__init__()
-        self.heads, self.max_len, self.trainable = heads, max_len, trainable
-        f = 10000 ** (-torch.arange(m, dtype=torch.float64) / m)
-        factors = torch.randn(*shape, 1, dtype=torch.float64, generator=labelled_generator(seed, "positions"))
-        frequencies = (f * torch.exp(0.3 * factors) if math.prod(shape) > 1 else f.expand(1, 1, m)).to(dtype).clone()
-        if trainable:
-            self.frequencies = nn.Parameter(frequencies)
-        else:
-            self.register_buffer("frequencies", frequencies)
-            self.register_buffer("table", self._computed(0, max_len), persistent=False)
-            self.register_load_state_dict_post_hook(_compute_again)  # type: ignore[no-untyped-call]
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Turns:
-        super()._apply(fn, *arguments, **settings)
-        if not self.trainable and self.table.dtype == torch.float64:  # it may have been of single precision
-            self.compute_again()
-        return self
-
-    def compute_again(self) -> None:
-        """The table of the frequencies as they are now, say when they were loaded."""
-        if not self.trainable:
-            self.table = self._computed(0, self.max_len)
-
-    def forward(self, start: int, n: int) -> Tensor:
-        """Cosines, then sines, of the angles of n tokens from ``start`` on: ``(heads of all parts, n, 2 m)``."""
-        turns = self._computed(start, n) if self.trainable else self.table[:, start : start + n]
-        return turns.expand(sum(self.heads), -1, -1)
-
-    def _computed(self, start: int, n: int) -> Tensor:
-        """The same, but once where it is the same for all."""
-        f = self.frequencies
-        angles = torch.arange(start, start + n, device=f.device, dtype=f.dtype)[:, None] * f[:, :, None]
-        sets = torch.cat((angles.cos(), angles.sin()), dim=-1)
-        if sets.shape[:2] == (1, 1):
-            return sets[0]
-        own = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
-        return torch.cat([x.repeat_interleave(h // len(x), dim=0) for x, h in zip(own, self.heads, strict=True)])
-
-
-def _compute_again(turns: Turns, _: object) -> None:
-    turns.compute_again()
-
-
 class Rows(FullPrecision):
     r"""Row j is :math:`r_j^\top W \Lambda(x_j)`: the form with :math:`P_j = e_j r_j^\top`, the paper's :math:`E_j`.
 
@@ -277,14 +195,13 @@ class Rows(FullPrecision):
     makes a difference once positions are trained. Row t knows of token t alone.
     """
 
-    def __init__(
-        self, heads: int, m: int, max_len: int, *, sharing: str, trainable: bool, weights: str, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, config: AttentionConfig, dtype: torch.dtype) -> None:
         super().__init__()
-        self.weights = Weights(weights, (PARTS, heads), 1, m, gain=math.sqrt(m), dtype=dtype)
-        start = torch.eye(max_len, m, dtype=dtype).expand(*sharing_shape(sharing, heads), -1, -1)
+        heads, m = config.num_heads, config.resolved_m
+        self.weights = Weights(config.weights, (PARTS, heads), 1, m, gain=math.sqrt(m), dtype=dtype)
+        start = torch.eye(config.max_len, m, dtype=dtype).expand(*sharing_shape(config.position_sharing, heads), -1, -1)
         start = torch.stack((start, torch.zeros_like(start)), dim=-1)
-        self.positions = nn.Parameter(start) if trainable else None
+        self.positions = nn.Parameter(start) if config.trainable_positions else None
 
     def forward(self, phases: Tensor, part: int, start: int) -> Tensor:
         """Rows ``(batch, heads, n, m, 2)`` from phases ``(batch, n, heads, m, 2)`` of tokens from ``start`` on."""
@@ -310,27 +227,16 @@ class Bundles(FullPrecision):
 
     positions: Tensor
 
-    def __init__(
-        self,
-        heads: int,
-        m: int,
-        max_len: int,
-        *,
-        causal: bool,
-        sharing: str,
-        trainable: bool,
-        weights: str,
-        seed: int,
-        dtype: torch.dtype,
-    ) -> None:
+    def __init__(self, config: AttentionConfig, dtype: torch.dtype) -> None:
         super().__init__()
-        self.weights = Weights(weights, (PARTS, heads), 1, m, gain=1.0, dtype=dtype)
-        self.causal = causal
-        shape = (*sharing_shape(sharing, heads), max_len, max_len, m, 2)
-        drawn = torch.randn(shape, dtype=torch.float64, generator=labelled_generator(seed, "positions"))
-        tokens = torch.arange(1.0, max_len + 1) if causal else torch.full((max_len,), float(max_len))
+        heads, m, max_len = config.num_heads, config.resolved_m, config.max_len
+        self.weights = Weights(config.weights, (PARTS, heads), 1, m, gain=1.0, dtype=dtype)
+        self.causal = config.mode == "bundle"
+        shape = (*sharing_shape(config.position_sharing, heads), max_len, max_len, m, 2)
+        drawn = torch.randn(shape, dtype=torch.float64, generator=labelled_generator(config.seed, "positions"))
+        tokens = torch.arange(1.0, max_len + 1) if self.causal else torch.full((max_len,), float(max_len))
         drawn = (drawn / torch.sqrt(2 * tokens)[:, None, None, None]).to(dtype)
-        if trainable:
+        if config.trainable_positions:
             self.positions = nn.Parameter(drawn)
         else:
             self.register_buffer("positions", drawn)

@@ -2,11 +2,12 @@
 
 The file is JSON::
 
-    {"runs": [{"dataset": "ptb", "attention": "ghrr-feature", "position_sharing": "qkv", "position_trainable": true,
+    {"runs": [{"dataset": "ptb", "attention": "ghrr-feature", "position_sharing": "qkv", "trainable_positions": true,
                "seed": 0, "test_ppl": 91.5, "params": 5390000}, ...]}
 
 ``tokens_per_s`` and ``command`` may be there too and go into the table. Models without the positions of GHRR
-("vanilla", "rope") leave out the two ``position_`` keys, or have null there.
+("vanilla", "rope") leave out ``position_sharing`` and ``trainable_positions``, or have null there. Files of ghrr 0.1
+say ``position_trainable``.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def _read_run(where: str, run: object) -> dict[str, Any]:
         raise ValueError(f"{where}: params is at least 1, got {row['parameters']}")
     if row["model"].startswith("ghrr"):
         row["sharing"] = _get(where, run, "position_sharing", str, one_of=SHARING)
-        row["positions"] = TRAINED if _get(where, run, "position_trainable", bool) else FIXED
+        trainable = "position_trainable" if "position_trainable" in run else "trainable_positions"
+        row["positions"] = TRAINED if _get(where, run, trainable, bool) else FIXED
     return row
 
 

@@ -2,9 +2,10 @@ r"""Automaton: a finite automaton, deterministic or not, run on words:
 :math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
 
 A step unbinds S * A from the left and cleans up the next states, so that noise does not add up over a word. With n
-transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and
-(t, a) to s, have a similarity of about :math:`1/m^2`; one is read without the contribution of the other, if that was
-encoded (:mod:`ghrr.memory.orders`). For m = 1, where binding commutes, the factors are shifted by 0, 1 and 2 slots.
+transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and (t,
+a) to s, have a similarity of about :math:`1/m^2`; one is read without the contribution of the other, if that was
+encoded (:mod:`ghrr.memory.decorrelation`). For m = 1, where binding commutes, the factors are shifted by 0, 1 and 2
+slots.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind, bind_bundle, bundle, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
@@ -58,7 +59,7 @@ class Automaton(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift symbol and target by 1 and 2 slots before binding; by default only for m = 1
@@ -81,8 +82,8 @@ class Automaton(Structure):
     (True, False)
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.states = Vocabulary(space, "automaton state")
         self.symbols = Vocabulary(space, "automaton symbol")
         self.orders = Orders(space, self._products, independent=self.permute)
@@ -145,7 +146,7 @@ class Automaton(Structure):
                     f"{', '.join(map(repr, sorted(known)[:10]))}"
                 )
         [begin] = self.states.encode([first])
-        marks = bind(self._end, bundle(self.states.encode(ends))) if ends else self.space.empty()
+        marks = bind(self._end, bundle(self.states.encode(ends))) if ends else self.space.zeros()
         h = self._bundle(triples) + bind(self._start, begin) + marks
         self.orders.add(triples)
         return h
@@ -167,7 +168,11 @@ class Automaton(Structure):
         triples = self._triples("Automaton.add", transitions)
         counts, noise, _ = self.orders.counts(x, triples, answer_noise(self.space, similarity(x, x)))
         names = [[after] for _, _, after in triples]
-        there = make_matches(names, counts[:, None], candidates=1, noise=noise, level=self.level) if triples else []
+        there = (
+            make_matches(names, counts[:, None], candidates=1, noise=noise, confidence=self.confidence)
+            if triples
+            else []
+        )
         for (before, symbol, after), match in zip(triples, there, strict=True):
             if match.confident:
                 raise ValueError(
@@ -199,12 +204,12 @@ class Automaton(Structure):
     def start(self, h: Tensor | Hypervector) -> Match:
         """Return the state in which the automaton starts."""
         x = one_of("Automaton.start", h, self.space)
-        return self.states.match(unbind(x, self._start, side="left")[None], level=self.level)[0]
+        return self.states.match(unbind(x, self._start, side="left")[None], confidence=self.confidence)[0]
 
     def final(self, h: Tensor | Hypervector) -> list[Match]:
         """Return the states in which it may end."""
         x = one_of("Automaton.final", h, self.space)
-        return self.states.members(unbind(x, self._end, side="left")[None], level=self.level)[0]
+        return self.states.members(unbind(x, self._end, side="left")[None], confidence=self.confidence)[0]
 
     def run(self, h: Tensor | Hypervector, word: Iterable[Name]) -> Run:
         """Read a word, a list of symbols or a string of letters, from the start on."""
@@ -258,7 +263,7 @@ class Automaton(Structure):
 
     def _bundle(self, triples: Sequence[Transition]) -> Tensor:
         if not triples:
-            return self.space.empty()
+            return self.space.zeros()
         before, read, after = zip(*triples, strict=True)
         states = self.states.encode([*before, *after])
         keys = bind(states[: len(triples)], self._shift(self.symbols.encode(read), 1))
@@ -275,7 +280,7 @@ class Automaton(Structure):
         """The best next state of each pair."""
         energy, found = similarity(x, x), list[Match]()
         for answers in self._answers(x, pairs):
-            found += self.states.match(answers, energy=energy, level=self.level)
+            found += self.states.match(answers, energy=energy, confidence=self.confidence)
         words = [(*pair, match.guess) for pair, match in zip(pairs, found, strict=True)]
         return self.orders.rejudge(x, words, found, odds=1.0)
 
@@ -283,7 +288,7 @@ class Automaton(Structure):
         """All next states of each pair."""
         energy, found = similarity(x, x), list[list[Match]]()
         for answers in self._answers(x, pairs):
-            found += self.states.members(answers, energy=energy, level=self.level)
+            found += self.states.members(answers, energy=energy, confidence=self.confidence)
         return self.orders.sift(x, found, lambda row, name: (*pairs[row], name), odds=len(self.states))
 
     def _products(self, transitions: Sequence[Sequence[str]]) -> Tensor:

@@ -1,4 +1,4 @@
-"""What all structures have in common: a space, a confidence level, shifts that keep the order, and files."""
+"""What all structures have in common: a space, a confidence threshold, shifts that keep the order, and files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ghrr._checks import check_real, describe
 from ghrr.algebra import shift
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL
+from ghrr.memory.match import CONFIDENCE
 from ghrr.space import Space, check_space
 from ghrr.structures.vocabulary import Vocabulary, as_tensor
 
@@ -30,7 +30,7 @@ class Structure:
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift the factor at position j of a product by j slots before binding, so that orders differ. By default only
@@ -39,11 +39,11 @@ class Structure:
         certain answers at small m.
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
         if permute is not None and not isinstance(permute, bool):
             raise TypeError(f"{type(self).__name__}: permute must be True, False or None, got {describe(permute)}")
         self.space = check_space(type(self).__name__, space)
-        self.level = check_real(type(self).__name__, "level", level, low=0.5, high=1.0, open_ends=True)
+        self.confidence = check_real(type(self).__name__, "confidence", confidence, low=0.5, high=1.0, open_ends=True)
         self.permute = space.m == 1 if permute is None else permute
 
     def _shift(self, x: Tensor, position: int) -> Tensor:
@@ -173,7 +173,7 @@ class Structure:
 
     def _settings(self) -> dict[str, Any]:
         """Arguments of the constructor, as JSON."""
-        return {"level": self.level, "permute": self.permute}
+        return {"confidence": self.confidence, "permute": self.permute}
 
     def _seen(self) -> Any:
         """What the structure remembers besides its vocabulary, as JSON."""

@@ -4,13 +4,13 @@ No positions are needed: each element is bound to all before it, in order. Unbin
 what follows it. Two chains with the same beginning share it. A chain of n elements answers with noise of about
 :math:`\sqrt{n/(2Dm^2)}`.
 
-With shifts, which are the default for m = 1, element t is shifted by t slots before binding,
-:math:`x_1 + x_1 * \rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: then beginnings of the same elements in another
-order are independent. Without shifts they share a part of each other. Two of them have parts of the same length that do
-not consist of the same elements, so a beginning is there when all its parts are. In a bundle of chains the parts may be
+With shifts, which are the default for m = 1, element t is shifted by t slots before binding, :math:`x_1 + x_1 *
+\rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: then beginnings of the same elements in another order are
+independent. Without shifts they share a part of each other. Two of them have parts of the same length that do not
+consist of the same elements, so a beginning is there when all its parts are. In a bundle of chains the parts may be
 those of different ones; there a short beginning is judged by itself, among its other orders that were encoded
-(:mod:`ghrr.memory.orders`), and a long one is never confident. For m = 1 without shifts all orders of the same elements
-are one product, and :meth:`Chain.next` is never confident where another order is possible.
+(:mod:`ghrr.memory.decorrelation`), and a long one is never confident. For m = 1 without shifts all orders of the same
+elements are one product, and :meth:`Chain.next` is never confident where another order is possible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch import Tensor
 from ghrr._checks import check_integer
 from ghrr.algebra import bind, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match, answer_noise
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
@@ -48,7 +48,7 @@ class Chain(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift element t by t slots before binding; by default only for m = 1
@@ -72,8 +72,8 @@ class Chain(Structure):
     ['to', 'be', 'or', 'not']
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.names = Vocabulary(space, "chain element")
         self.orders = Orders(space, self._products, independent=self.permute)
 
@@ -125,7 +125,7 @@ class Chain(Structure):
 
     def _encode_rows(self, table: Tensor, many: list[list[int]], longest: int) -> Tensor:
         """From the last element to the first: a chain is its first element, and this bound to the rest."""
-        total = self.space.empty(len(many))
+        total = self.space.zeros(len(many))
         for place in range(longest - 1, -1, -1):
             at = [row for row, one in enumerate(many) if place < len(one)]
             first = table[torch.tensor([many[row][place] for row in at])]
@@ -165,7 +165,7 @@ class Chain(Structure):
         """
         x = one_of("Chain.next", h, self.space)
         energy, names = similarity(x, x), self.names.resolve_all("Chain.next", beginning)
-        [match] = self.names.match(self._after(x, names)[None], energy=energy, level=self.level)
+        [match] = self.names.match(self._after(x, names)[None], energy=energy, confidence=self.confidence)
         if self.permute or not names:
             return match
         most = 1.0
@@ -182,7 +182,7 @@ class Chain(Structure):
 
     def _is_several(self, x: Tensor) -> bool:
         """Whether more than one chain is in x, by the first elements."""
-        return sum(match.score for match in self.names.members(x[None], level=self.level)[0]) >= _SEVERAL
+        return sum(match.score for match in self.names.members(x[None], confidence=self.confidence)[0]) >= _SEVERAL
 
     def _products(self, words: Items[Items[str]]) -> Tensor:
         return torch.stack([multibind(self._factors(word)) for word in words])
@@ -204,7 +204,7 @@ class Chain(Structure):
         most = check_integer("Chain.decode", "most", most, least=0)
         found: list[Match] = []
         while len(found) < most and x.any():
-            match = self.names.match(x[None], level=self.level)[0]
+            match = self.names.match(x[None], confidence=self.confidence)[0]
             if match.unknown:
                 break
             found.append(match)
@@ -225,7 +225,7 @@ def _rate_of_beginnings(space: Space, length: int) -> float:
     One of k parts is enough to doubt a beginning if it makes the mean of :func:`_odds_against` too large by itself.
     """
     parts = torch.arange(1, max(2, length)).double()
-    enough = 1 / 2 + answer_noise(space, length).square() * torch.log(LEVEL / (1 - LEVEL) / parts)
+    enough = 1 / 2 + answer_noise(space, length).square() * torch.log(CONFIDENCE / (1 - CONFIDENCE) / parts)
     sigma = max(1e-150, math.sqrt(length - 1) * space.crosstalk_std)
     return float((torch.special.ndtr((1 - enough) / sigma) ** parts).mean())
 

@@ -3,8 +3,8 @@ r"""Graph: directed edges with labels, :math:`\sum_{(u, l, v)} U * L * V`.
 The source is bound on the left, the target on the right: neighbours are read by unbinding U * L from the left,
 predecessors by unbinding L * V from the right, the label of an edge by both. A graph of n edges answers with noise of
 about :math:`\sqrt{n/(2Dm^2)}`. An edge and its reversal have a similarity of about :math:`1/m^2`; an edge is read
-without the contribution of its reversal, if that was encoded (:mod:`ghrr.memory.orders`). For m = 1, where binding
-commutes, the factors are shifted by 0, 1 and 2 slots, so that an edge is not its reversal.
+without the contribution of its reversal, if that was encoded (:mod:`ghrr.memory.decorrelation`). For m = 1, where
+binding commutes, the factors are shifted by 0, 1 and 2 slots, so that an edge is not its reversal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind, bind_bundle, multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
@@ -41,7 +41,7 @@ class Graph(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift label and target by 1 and 2 slots before binding; by default only for m = 1
@@ -65,8 +65,8 @@ class Graph(Structure):
     ['Ralph']
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.nodes = Vocabulary(space, "graph node")
         self.labels = Vocabulary(space, "graph label")
         self.orders = Orders(space, self._products, independent=self.permute)
@@ -106,7 +106,7 @@ class Graph(Structure):
             raise TypeError(f"Graph.encode: needs a list of edges (source, label, target), got {describe(edges)}")
         checked = dict.fromkeys(self._checked_edge(edge) for edge in edges)
         if not checked:
-            return self.space.empty()
+            return self.space.zeros()
         sources, labels, targets = zip(*checked, strict=True)
         u, v = self.nodes.encode(sources), self.nodes.encode(targets)
         h = bind_bundle(bind(u, self._shift(self.labels.encode(labels), 1)), self._shift(v, 2))
@@ -125,7 +125,9 @@ class Graph(Structure):
         target, name = self.nodes.resolve("Graph.predecessors", node), self.labels.resolve("Graph.predecessors", label)
         [label_vector], [target_vector] = self.labels.lookup([name]), self.nodes.lookup([target])
         end = bind(self._shift(label_vector, 1), self._shift(target_vector, 2))
-        found = self.nodes.members(unbind(x, end, side="right")[None], energy=similarity(x, x), level=self.level)
+        found = self.nodes.members(
+            unbind(x, end, side="right")[None], energy=similarity(x, x), confidence=self.confidence
+        )
         return self.orders.sift(x, found, lambda _, source: (source, name, target), odds=len(self.nodes))[0]
 
     def edge_labels(self, h: Tensor | Hypervector, source: Name, target: Name) -> list[Match]:
@@ -134,7 +136,7 @@ class Graph(Structure):
         ends = [self.nodes.resolve("Graph.edge_labels", node) for node in (source, target)]
         first, last = self.nodes.lookup(ends)
         answer = self._shift(unbind(unbind(x, first, side="left"), self._shift(last, 2), side="right"), -1)
-        found = self.labels.members(answer[None], energy=similarity(x, x), level=self.level)
+        found = self.labels.members(answer[None], energy=similarity(x, x), confidence=self.confidence)
         return self.orders.sift(x, found, lambda _, name: (ends[0], name, ends[1]), odds=len(self.labels))[0]
 
     def walk(self, h: Tensor | Hypervector, start: Name, labels: Sequence[Name]) -> list[str]:
@@ -194,7 +196,7 @@ class Graph(Structure):
             nodes, labels = zip(*starts[chunk], strict=True)
             keys = bind(self.nodes.lookup(nodes), self._shift(self.labels.lookup(labels), 1))
             answers = self._shift(unbind(x, keys, side="left"), -2)
-            found += self.nodes.members(answers, energy=similarity(x, x), level=self.level)
+            found += self.nodes.members(answers, energy=similarity(x, x), confidence=self.confidence)
         return self.orders.sift(x, found, lambda row, name: (*starts[row], name), odds=len(self.nodes))
 
     def _products(self, edges: Sequence[Sequence[str]]) -> Tensor:

@@ -20,7 +20,7 @@ from ghrr._checks import check_integer, describe
 from ghrr.algebra import similarity, unbind
 from ghrr.encoding.bags import bind_rows
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.planning import answer_rate, smallest_space
@@ -36,7 +36,7 @@ class HashTable(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift values by one slot before binding; by default only for m = 1
@@ -60,8 +60,8 @@ class HashTable(Structure):
     True
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.keys = Vocabulary(space, "table key")
         self.values = Vocabulary(space, "table value")
 
@@ -131,7 +131,7 @@ class HashTable(Structure):
         for chunk in chunks(len(names), self.space):
             answers = self._shift(unbind(tables[chunk], self.keys.lookup(names[chunk]), side="left"), -1)
             energy = similarity(tables[chunk], tables[chunk])
-            found += self.values.match(answers, energy=energy, level=self.level)
+            found += self.values.match(answers, energy=energy, confidence=self.confidence)
         return found
 
     def key(self, h: Tensor | Hypervector, value: Name) -> Match:
@@ -139,7 +139,7 @@ class HashTable(Structure):
         x = one_of("HashTable.key", h, self.space)
         vector = self.values.lookup([self.values.resolve("HashTable.key", value)])
         answer = unbind(x, self._shift(vector, 1), side="right")
-        return self.keys.match(answer, energy=similarity(x, x), level=self.level)[0]
+        return self.keys.match(answer, energy=similarity(x, x), confidence=self.confidence)[0]
 
     def put(self, h: Tensor | Hypervector, key: Name, value: Name) -> Tensor:
         """Return the table with an entry; what the key had before is taken out.

@@ -227,7 +227,7 @@ class Layout:
                 ready, room = self._rows
                 count = len(self._nodes)
                 if count > len(room):
-                    larger = self.space.empty(max(count, 2 * len(room)))
+                    larger = self.space.zeros(max(count, 2 * len(room)))
                     larger[:ready] = room[:ready]
                     room = larger
                 by_depth: dict[int, list[int]] = {}

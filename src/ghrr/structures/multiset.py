@@ -1,12 +1,12 @@
 r"""Set: which names are in a collection, and how often, :math:`\sum_x n_x X`.
 
-Nothing is bound, so there is no side to read on. A member may be a tuple of names, encoded as their product; then
-("a", "b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is
-the sum of the squared counts. :math:`\delta` of two sets counts the members in common. Tuples of the same names in
-another order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted
-without the contribution of such tuples that were encoded (:mod:`ghrr.memory.orders`). For m = 2 many tuples of the same
-four or more names cannot be distinguished, and are then not certain; with ``permute``, and by default for m = 1, they
-are independent.
+Nothing is bound, so there is no side to read on. A member may be a tuple of names, encoded as their product; then ("a",
+"b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the
+sum of the squared counts. :math:`\delta` of two sets counts the members in common. Tuples of the same names in another
+order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted without the
+contribution of such tuples that were encoded (:mod:`ghrr.memory.decorrelation`). For m = 2 many tuples of the same four
+or more names cannot be distinguished, and are then not certain; with ``permute``, and by default for m = 1, they are
+independent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import multibind, similarity
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match, answer_noise, judge, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, judge, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
@@ -42,7 +42,7 @@ class Set(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a member counts as certain.
     permute
         Shift element j of a tuple by j slots before binding; by default only for m = 1
@@ -66,8 +66,8 @@ class Set(Structure):
     {'apple': 2, 'plum': 1}
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
         self.atoms = Vocabulary(space, "set member")
         self.known: dict[Member, None] = {}
         self.orders = Orders(space, self._vectors, independent=self.permute)
@@ -146,7 +146,7 @@ class Set(Structure):
         x = one_of("Set.contains", h, self.space)
         name = self._checked("Set.contains", member)
         counts, noise, _ = self._read(x, [name])
-        return make_matches([[name]], counts[:, None], candidates=1, noise=noise, level=self.level)[0]
+        return make_matches([[name]], counts[:, None], candidates=1, noise=noise, confidence=self.confidence)[0]
 
     def common(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> float:
         """Return how many members two sets have in common, not rounded; for multisets the sum of products of counts."""
@@ -171,7 +171,7 @@ class Set(Structure):
             right, _ = judge(scores, scores, candidates=1, noise=noise, odds=odds)
             # A count that was found may still be corrected; a new one must be certain. The error that other orders may
             # add must not reach the next whole number.
-            certain = (right >= self.level) | (counts > 0)
+            certain = (right >= self.confidence) | (counts > 0)
             more = torch.where(certain & (bias < _MOST_BIAS), scores.round().long(), 0)
             if not more.any():
                 break
@@ -189,7 +189,7 @@ class Set(Structure):
         names = sorted({name for member in members for name in _names(member)})
         place = {name: at for at, name in enumerate(names)}
         table = self.atoms.lookup(names)
-        out = self.space.empty(len(members))
+        out = self.space.zeros(len(members))
         for length in {len(_names(member)) for member in members}:
             rows = [row for row, member in enumerate(members) if len(_names(member)) == length]
             at = torch.tensor([[place[name] for name in _names(members[row])] for row in rows])

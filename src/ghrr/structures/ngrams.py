@@ -4,8 +4,8 @@ An n-gram is read whole, or by its parts: unbinding the first n - 1 elements fro
 the last n - 1 from the right leaves the first. Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is
 the sum of the squared counts. N-grams of the same elements in another order share a part of each other (ab and ba
 :math:`1/m^2`, aab and baa :math:`2/m^2`); an n-gram is counted without the contribution of such n-grams that were
-encoded (:mod:`ghrr.memory.orders`). With ``permute``, and by default for m = 1, element j is shifted by j slots, and
-different orders are independent.
+encoded (:mod:`ghrr.memory.decorrelation`). With ``permute``, and by default for m = 1, element j is shifted by j slots,
+and different orders are independent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ghrr import encoding
 from ghrr._checks import check_integer
 from ghrr.algebra import multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.orders import Orders
@@ -36,7 +36,7 @@ Gram = tuple[str, ...]
 class NGrams(Structure):
     """A sequence of names as the bundle of its n-grams, with questions about them.
 
-    Built on :class:`ghrr.encoding.NGrams`. Elements are names or hypervectors of your own.
+    Built on :class:`ghrr.encoding.NGramEncoder`. Elements are names or hypervectors of your own.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class NGrams(Structure):
         Space of the hypervectors.
     n
         Length of the n-grams.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift element j of an n-gram by j slots before binding; by default only for m = 1. It is the better choice for
@@ -66,9 +66,9 @@ class NGrams(Structure):
     ['b', 'd', 'c']
     """
 
-    def __init__(self, space: Space, n: int, *, level: float = LEVEL, permute: bool | None = None) -> None:
-        super().__init__(space, level=level, permute=permute)
-        self.encoder = encoding.NGrams(n, permute=self.permute)
+    def __init__(self, space: Space, n: int, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+        super().__init__(space, confidence=confidence, permute=permute)
+        self.encoder = encoding.NGramEncoder(n, permute=self.permute)
         self.n = self.encoder.n
         self.names = Vocabulary(space, "n-gram element")
         self.orders = Orders(space, self._products, independent=self.permute)
@@ -130,7 +130,7 @@ class NGrams(Structure):
         """Return all names that precede an ending of n - 1 names, the most frequent first; a score is a count."""
         x = one_of("NGrams.before", h, self.space)
         end = self._checked("NGrams.before", ending, self.n - 1)
-        found = self.names.members(unbind(x, self._products([end], first=1), side="right"), level=self.level)
+        found = self.names.members(unbind(x, self._products([end], first=1), side="right"), confidence=self.confidence)
         return self.orders.sift(x, found, lambda _, name: (name, *end), odds=len(self.names))[0]
 
     def decode(self, h: Tensor | Hypervector) -> dict[Gram, Match]:
@@ -158,7 +158,7 @@ class NGrams(Structure):
     def _after(self, x: Tensor, beginnings: Sequence[Gram]) -> list[list[Match]]:
         """The names that follow each of some beginnings."""
         answers = self._shift(unbind(x, self._products(beginnings), side="left"), 1 - self.n)
-        found = self.names.members(answers, energy=similarity(x, x), level=self.level)
+        found = self.names.members(answers, energy=similarity(x, x), confidence=self.confidence)
         return self.orders.sift(x, found, lambda row, name: (*beginnings[row], name), odds=len(self.names))
 
     def _products(self, words: Sequence[Gram], first: int = 0) -> Tensor:

@@ -3,7 +3,7 @@ r"""How often a structure answers with certainty and right, by theory, and the s
 Unbinding a key from n bundled products leaves the right value with a score :math:`S = 1 + \sigma z`, where
 :math:`\sigma^2 = (n - 1) c^2` is the crosstalk of the others, and noise of deviation :math:`\tau` for every wrong
 candidate (:func:`ghrr.capacity.recall_error`). An answer counts if it is right and confident:
-:func:`ghrr.memory.match.judge` must find it at least as probable as the confidence level.
+:func:`ghrr.memory.match.judge` must find it at least as probable as the required confidence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.capacity import first_true
-from ghrr.memory.match import LEVEL, answer_noise, judge
+from ghrr.memory.match import CONFIDENCE, answer_noise, judge
 from ghrr.space import Space
 
 _POINTS = 401  # of the score of the right candidate, between -8 and 8 standard deviations
@@ -24,7 +24,13 @@ _LEVELS = 64  # quantiles of the score of the best wrong candidate, denser towar
 
 
 def answer_rate(
-    space: Space, *, items: int, candidates: int, level: float = LEVEL, several: bool = False, odds: float = 1.0
+    space: Space,
+    *,
+    items: int,
+    candidates: int,
+    confidence: float = CONFIDENCE,
+    several: bool = False,
+    odds: float = 1.0,
 ) -> float:
     """Share of questions that are answered with confidence and right.
 
@@ -36,7 +42,7 @@ def answer_rate(
         Number of products in the bundle.
     candidates
         Number of values to choose from.
-    level
+    confidence
         Probability from which on an answer is confident.
     several
         Whether a question may have several answers: then each candidate is judged by itself, and an answer is right if
@@ -61,12 +67,12 @@ def answer_rate(
     if several:
         prior = odds * candidates
         right, _ = judge(score, score, candidates=1, noise=noise, odds=prior)
-        needed = 0.5 + float(noise) ** 2 * (math.log(prior) + math.log(level / (1 - level)))
+        needed = 0.5 + float(noise) ** 2 * (math.log(prior) + math.log(confidence / (1 - confidence)))
         none_wrong = torch.exp((candidates - 1) * torch.special.log_ndtr(needed / tau))
-        return float(weight @ ((right >= level) * none_wrong))
+        return float(weight @ ((right >= confidence) * none_wrong))
     if candidates == 1:
         right, _ = judge(score, score, candidates=1, noise=noise, odds=odds)
-        return float(weight @ (right >= level).double())
+        return float(weight @ (right >= confidence).double())
     # The best of N - 1 wrong candidates: its quantile at u is that of a normal variable at the (N - 1)-th root of u.
     levels = torch.sigmoid(torch.linspace(-12, 12, _LEVELS, dtype=torch.float64))
     share = levels * (1 - levels)
@@ -74,7 +80,7 @@ def answer_rate(
     tail = -torch.expm1(torch.log(levels) / (candidates - 1))
     wrong = -torch.special.ndtri(tail.clamp(min=1e-300))[:, None] * tau
     right, _ = judge(score.expand_as(wrong), wrong, candidates=candidates, noise=noise, odds=odds)
-    return float(share @ ((right >= level) & (score > wrong)).double() @ weight)
+    return float(share @ ((right >= confidence) & (score > wrong)).double() @ weight)
 
 
 def smallest_space(

@@ -21,7 +21,7 @@ from ghrr._locks import Lock
 from ghrr.algebra import bind, pairwise_similarity, similarity, unbind
 from ghrr.encoding import sequences
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.planning import answer_rate, smallest_space
@@ -31,14 +31,14 @@ from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, chunks, is_s
 class Sequence(Structure):
     r"""A list of names as one hypervector, :math:`\sum_t R^t * x_t`.
 
-    Elements are names or hypervectors of your own. The R is that of :class:`ghrr.encoding.Sequence`, the layer that
-    encodes tensors. The structure remembers names, and the length of the longest sequence.
+    Elements are names or hypervectors of your own. R is the base of :class:`ghrr.encoding.SequenceEncoder`, the layer
+    that encodes tensors. The structure remembers names, and the length of the longest sequence.
 
     Parameters
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
 
     Shapes
@@ -62,10 +62,10 @@ class Sequence(Structure):
     ('?', 'To')
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL) -> None:
-        super().__init__(space, level=level, permute=False)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE) -> None:
+        super().__init__(space, confidence=confidence, permute=False)
         self.names = Vocabulary(space, "sequence element")
-        self.encoder = sequences.Sequence(space)
+        self.encoder = sequences.SequenceEncoder(space)
         self.longest = 0
         self._lock = Lock()
 
@@ -126,7 +126,7 @@ class Sequence(Structure):
         found: list[Match] = []
         for chunk in chunks(stop - start, self.space):
             answers = unbind(x, self._keys(start + chunk.start, start + chunk.stop), side="left")
-            found += self.names.match(answers, energy=similarity(x, x), level=self.level)
+            found += self.names.match(answers, energy=similarity(x, x), confidence=self.confidence)
         return found
 
     def _keys(self, start: int, stop: int) -> Tensor:
@@ -150,7 +150,9 @@ class Sequence(Structure):
         )
         top = scores.topk(min(2, count))
         noise = answer_noise(self.space, similarity(x, x))
-        return make_matches(top.indices.tolist(), top.values, candidates=count, noise=noise, level=self.level)[0]
+        return make_matches(
+            top.indices.tolist(), top.values, candidates=count, noise=noise, confidence=self.confidence
+        )[0]
 
     def _indices_in_use(self, x: Tensor) -> int:
         """The length of the longest sequence; at least the energy of x, to which each element adds one."""
@@ -275,10 +277,10 @@ class Sequence(Structure):
         if not x.any():
             return 0
         for index, match in enumerate(self.read(x, 0, self._indices_in_use(x) + 1)):
-            if match.probability_unknown >= self.level:
+            if match.probability_unknown >= self.confidence:
                 self._check_explained(operation, x, index)
                 return index
-            if match.probability_unknown > 1 - self.level:
+            if match.probability_unknown > 1 - self.confidence:
                 raise ValueError(
                     f"{operation}: the length is not certain, got {match} at index {index}; give the index as at=, or "
                     f"use a larger space"
@@ -298,7 +300,7 @@ class Sequence(Structure):
     # Files
 
     def _settings(self) -> dict[str, Any]:
-        return {"level": self.level}
+        return {"confidence": self.confidence}
 
     def _seen(self) -> int:
         return self.longest

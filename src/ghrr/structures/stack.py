@@ -18,7 +18,7 @@ from ghrr.algebra import bind, unbind
 from ghrr.encoding import PowerPositions
 from ghrr.encoding.powers import Powers
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.planning import answer_rate, smallest_space
@@ -34,7 +34,7 @@ class Stack(Structure):
     ----------
     space
         Space of the hypervectors.
-    level
+    confidence
         Probability from which on a match is confident.
 
     Shapes
@@ -54,8 +54,8 @@ class Stack(Structure):
     ('plate', 'bowl')
     """
 
-    def __init__(self, space: Space, *, level: float = LEVEL) -> None:
-        super().__init__(space, level=level, permute=False)
+    def __init__(self, space: Space, *, confidence: float = CONFIDENCE) -> None:
+        super().__init__(space, confidence=confidence, permute=False)
         self.names = Vocabulary(space, "stack element")
         self.step = PowerPositions(space, name="stack").base
         self._powers = Powers()
@@ -104,7 +104,7 @@ class Stack(Structure):
 
     def peek(self, h: Tensor | Hypervector) -> Match:
         """Return the top; unknown if the stack is empty."""
-        return self.names.match(one_of("Stack.peek", h, self.space)[None], level=self.level)[0]
+        return self.names.match(one_of("Stack.peek", h, self.space)[None], confidence=self.confidence)[0]
 
     def pop(self, h: Tensor | Hypervector) -> tuple[Match, Tensor]:
         """Return the top, and the stack without it."""
@@ -129,4 +129,4 @@ class Stack(Structure):
         return found
 
     def _settings(self) -> dict[str, Any]:
-        return {"level": self.level}
+        return {"confidence": self.confidence}

@@ -14,7 +14,7 @@ from ghrr._checks import check_finite, describe
 from ghrr._locks import Lock
 from ghrr.algebra import pairwise_similarity, similarity
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import LEVEL, Match, answer_noise, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.unitary import unitarity_error
 
@@ -64,7 +64,7 @@ class Vocabulary:
         self._given: dict[str, Tensor] = {}  # hypervectors by name, in the table or only asked for
         self._labels: dict[str, str] = {}  # a name of each of them, by digest
         # Names and index are extended first; setting this pair makes the new rows visible in one step.
-        self._rows: tuple[int, Tensor] = 0, space.empty(0)
+        self._rows: tuple[int, Tensor] = 0, space.zeros(0)
         self.indices(names)
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Vocabulary:
         del self._names[count:]
         total = count + len(new)
         if total > len(room):
-            larger = self.space.empty(max(total, 2 * len(room)))
+            larger = self.space.zeros(max(total, 2 * len(room)))
             larger[:count] = room[:count]
             room = larger
         room[count:total] = vectors
@@ -216,7 +216,7 @@ class Vocabulary:
         known = at >= 0
         if bool(known.all()):
             return table[at]
-        vectors = self.space.empty(len(names))
+        vectors = self.space.zeros(len(names))
         vectors[known] = table[at[known]]
         vectors[~known] = self._make([name for name, there in zip(names, known.tolist(), strict=True) if not there])
         return vectors
@@ -239,7 +239,7 @@ class Vocabulary:
         *,
         energy: Tensor | None = None,
         noise: Tensor | None = None,
-        level: float = LEVEL,
+        confidence: float = CONFIDENCE,
     ) -> list[Match]:
         """Return the best match of each answer ``(n, dim, m, m)``.
 
@@ -250,10 +250,10 @@ class Vocabulary:
         if noise is None:
             noise = answer_noise(self.space, similarity(answers, answers) if energy is None else energy)
         scores, names = self.best(answers)
-        return make_matches(names, scores, candidates=len(self), noise=noise, level=level)
+        return make_matches(names, scores, candidates=len(self), noise=noise, confidence=confidence)
 
     def members(
-        self, answers: Tensor, *, energy: Tensor | None = None, level: float = LEVEL, bound: bool = True
+        self, answers: Tensor, *, energy: Tensor | None = None, confidence: float = CONFIDENCE, bound: bool = True
     ) -> list[list[Match]]:
         """Return every name that is more likely than not to be in each answer, best first.
 
@@ -274,7 +274,12 @@ class Vocabulary:
                 labels = [[names[at]] for at in order.tolist()]
                 found.append(
                     make_matches(
-                        labels, row[order, None], candidates=1, noise=sigma, level=level, odds=float(len(table))
+                        labels,
+                        row[order, None],
+                        candidates=1,
+                        noise=sigma,
+                        confidence=confidence,
+                        odds=float(len(table)),
                     )
                 )
         return found
@@ -328,7 +333,7 @@ def sparse_odds(count: int, x: Tensor) -> float:
 
 def is_settled(match: Match) -> bool:
     """Whether an answer is certain, or it is certain that there is none: only then may something be changed."""
-    return match.confident or match.probability_unknown >= match.level
+    return match.confident or match.probability_unknown >= match.required_confidence
 
 
 def one_of(operation: str, x: Tensor | Hypervector, space: Space) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ def polar(x: Tensor) -> Tensor:
     skipped: list[int] = []
 
     def work(rows: slice) -> None:
-        skipped.append(loop(lanes.SLOTS, rows.start, rows.stop, source, target, is_skipped))
+        skipped.append(loop(rows.start, rows.stop, source, target, is_skipped))
 
     _run(work, len(source), out.numel())
     if any(skipped):
@@ -43,28 +44,25 @@ def polar(x: Tensor) -> Tensor:
 def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
     """Raise unitary slots to real powers. Returns None if a slot is not unitary."""
     dim, m = a.shape[-3], a.shape[-1]
-    batch: torch.Size = torch.broadcast_shapes(a.shape[:-3], exponents.shape)  # type: ignore[no-untyped-call]
-    source = _as_rows(a.resolve_conj().to(torch.complex128).contiguous())
-    angles, vectors = np.empty((len(source), m)), np.empty((len(source), 2 * m * m))
-    tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
+    base_shape = tuple(a.shape[:-3])
+    batch, bases = np.broadcast_shapes(base_shape, exponents.shape), math.prod(base_shape)
+    out = empty((*batch, dim, m, m), a)
+    # Powers sorted by their base: exponents, indices in the result, and the offset of each base.
+    base_of_power = np.broadcast_to(np.arange(bases).reshape(base_shape), batch).ravel()
+    targets = np.argsort(base_of_power, kind="stable")
+    offsets = np.searchsorted(base_of_power[targets], np.arange(bases + 1))
+    numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
+    loop, tolerance = power.power_kernel(m), torch_polar.unitarity_tolerance(m, a.dtype)
+    source, target = _as_rows(a.resolve_conj().contiguous()), _as_rows(out)
     failed: list[int] = []
     _run(
-        lambda rows: failed.append(power.eigen(m, rows.start, rows.stop, source, tolerance, angles, vectors)),
-        len(source),
-        m * a.numel(),
+        lambda chunks: failed.append(
+            loop(chunks.start, chunks.stop, dim, source, tolerance, numbers, targets, offsets, target)
+        ),
+        bases * -(-dim // lanes.SLOTS),
+        m * max(a.numel(), out.numel()),
     )
-    if any(failed):
-        return None
-    out = empty((*batch, *a.shape[-3:]), a)
-    target = _as_rows(out)
-    indices = torch.arange(a.shape[:-3].numel()).reshape(a.shape[:-3]).expand(batch).flatten().numpy()
-    numbers = exponents.to(torch.float64).expand(batch).flatten().numpy()
-    _run(
-        lambda rows: power.combine(m, rows.start, rows.stop, dim, indices, numbers, angles, vectors, target),
-        len(numbers),
-        m * out.numel(),
-    )
-    return out
+    return None if any(failed) else out
 
 
 def haar(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -41,7 +41,13 @@ class Cancelled:
 
 
 def cancel(
-    book: Codebook, x: Tensor, paths: Sequence[Path], *, level: float, odds: float = 1.0, taken: Iterable[Path] = ()
+    book: Codebook,
+    x: Tensor,
+    paths: Sequence[Path],
+    *,
+    confidence: float,
+    odds: float = 1.0,
+    taken: Iterable[Path] = (),
 ) -> Cancelled:
     """Read paths of a record ``(dim, m, m)``, and subtract what is certain. ``taken`` was subtracted from x before."""
     gone, sets = set(taken), dict[Path, list[Match]]()
@@ -51,7 +57,7 @@ def cancel(
     while waiting:
         found = list[tuple[Path, Found]]()
         for run in chunks(len(waiting), book.space):
-            found += _round(book, result, waiting[run], gone, level=level, odds=odds)
+            found += _round(book, result, waiting[run], gone, confidence=confidence, odds=odds)
         if not found:
             break
         result.residual = result.residual - bind_items(
@@ -72,7 +78,7 @@ def cancel(
 
 
 def _round(
-    book: Codebook, result: Cancelled, paths: list[Path], gone: set[Path], *, level: float, odds: float
+    book: Codebook, result: Cancelled, paths: list[Path], gone: set[Path], *, confidence: float, odds: float
 ) -> list[tuple[Path, Found]]:
     """What is certain at some paths; the other matches go to ``result.doubtful``."""
     keys = book.keys(paths, together=True, without=gone)
@@ -80,7 +86,7 @@ def _round(
     single = [at for at, path in enumerate(paths) if not is_set(path)]
     chosen = torch.tensor(single, dtype=torch.long)
     here = [paths[at] for at in single]
-    matched = match_paths(book, result.residual[None], here, keys[chosen], level=level, odds=odds)
+    matched = match_paths(book, result.residual[None], here, keys[chosen], confidence=confidence, odds=odds)
     for path, [one] in zip(here, matched, strict=True):
         result.doubtful[path] = one.match
         if one.match.confident:
@@ -88,7 +94,9 @@ def _round(
             found.append((path, one))
     for at, path in enumerate(paths):
         if is_set(path):
-            sure, rest = match_set(book, result.residual, path, keys[torch.tensor([at])], level=level, odds=odds)
+            sure, rest = match_set(
+                book, result.residual, path, keys[torch.tensor([at])], confidence=confidence, odds=odds
+            )
             found += [(path, one) for one in sure]
             result.doubtful.pop(path, None)
             if rest is not None:
@@ -102,11 +110,11 @@ def is_set(path: Path) -> bool:
 
 
 def read_leaves(
-    book: Codebook, x: Tensor, paths: Sequence[Path], *, level: float, sparse: bool, taken: Iterable[Path] = ()
+    book: Codebook, x: Tensor, paths: Sequence[Path], *, confidence: float, sparse: bool, taken: Iterable[Path] = ()
 ) -> Reading:
     """Read paths; with ``sparse`` most of them may hold nothing, and only what is certain is kept."""
     odds = sparse_odds(len(paths), x) if sparse else 1.0
-    found = cancel(book, x, paths, level=level, odds=odds, taken=taken)
+    found = cancel(book, x, paths, confidence=confidence, odds=odds, taken=taken)
     matches = dict(found.sure)
     if not sparse:
         matches |= {path: match for path, match in found.doubtful.items() if not is_set(path)}
@@ -121,22 +129,22 @@ def _in_order(paths: Sequence[Path], found: Iterable[Path]) -> list[Path]:
     return sorted(found, key=lambda path: rank[path] if path in rank else rank[*path[:-1], None])
 
 
-def read_all(book: Codebook, x: Tensor, *, level: float) -> Reading:
+def read_all(book: Codebook, x: Tensor, *, confidence: float) -> Reading:
     """Read all that is certain at known paths and, if more than half a leaf is left over, at new ones."""
-    reading = read_leaves(book, x, book.layout.leaves(), level=level, sparse=True)
+    reading = read_leaves(book, x, book.layout.leaves(), confidence=confidence, sparse=True)
     for paths in book.layout.new_paths(_MOST_PATHS):
         if reading.unexplained < 0.5:
             break
-        more = read_leaves(book, reading.residual, paths, level=level, sparse=True, taken=reading.matches)
+        more = read_leaves(book, reading.residual, paths, confidence=confidence, sparse=True, taken=reading.matches)
         found = reading.matches | more.matches
         reading = Reading(build({path: found[path].guess for path in found}), found, x, more.residual)
     return reading
 
 
-def read_below(book: Codebook, x: Tensor, top: Path, *, level: float) -> Reading:
+def read_below(book: Codebook, x: Tensor, top: Path, *, confidence: float) -> Reading:
     """Read what is certain under a path, by whole paths, which x consists of; the result is a record of its own."""
     below = [leaf for leaf in book.layout.leaves(top) if leaf != top]
-    whole = read_leaves(book, x, below, level=level, sparse=True)
+    whole = read_leaves(book, x, below, confidence=confidence, sparse=True)
     matches = {path[len(top) :]: match for path, match in whole.matches.items()}
     [key] = book.layout.path_vectors([top])
     both = unbind(torch.stack([x, whole.residual]), key, side="left")

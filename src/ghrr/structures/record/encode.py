@@ -39,7 +39,7 @@ def encode_documents(book: Codebook, documents: Sequence[Any], path: Path = ()) 
                 total = part if total is None else total.add_(part)
         if index is not None:
             _remember(book, batch, index)
-    return book.space.empty(len(documents)) if total is None else total
+    return book.space.zeros(len(documents)) if total is None else total
 
 
 def _bags(keys: PathTable, values: Tensor, rows: Numbers, nodes: Numbers, starts: Numbers) -> Tensor:
@@ -66,7 +66,7 @@ def _remember(book: Codebook, batch: Batch, index: Numbers) -> None:
 
 def bind_items(book: Codebook, paths: Sequence[Path], items: Sequence[Item]) -> Tensor:
     """Return the sum of items bound to paths, ``(dim, m, m)``."""
-    total = book.space.empty()
+    total = book.space.zeros()
     for run in chunks(len(paths), book.space):
         some = paths[run]
         vectors = book.table.vectors(items[run])

@@ -67,7 +67,7 @@ def best_matches(
     which: Sequence[int],
     *,
     noise: Tensor,
-    level: float,
+    confidence: float,
     odds: float,
 ) -> list[Found]:
     """Return the best match of each answer ``(n, dim, m, m)``, where answer a has the candidates ``choices[which[a]]``.
@@ -85,7 +85,7 @@ def best_matches(
             numbers[places] = torch.stack([decoded.value[:, 0], decoded.std[:, 0]], dim=1)
             top = torch.cat([decoded.score[:, None], scores[places]], dim=1).topk(2)
             scores[places], order[places] = top.values.nan_to_num(neginf=0.0), top.indices
-    return _judged(table, choices, which, (scores, rows, order, numbers), noise=noise, level=level, odds=odds)
+    return _judged(table, choices, which, (scores, rows, order, numbers), noise=noise, confidence=confidence, odds=odds)
 
 
 def _judged(
@@ -95,7 +95,7 @@ def _judged(
     best: tuple[Tensor, Tensor, Tensor, Tensor],
     *,
     noise: Tensor,
-    level: float,
+    confidence: float,
     odds: float,
 ) -> list[Found]:
     """Matches from the two best candidates of each answer."""
@@ -117,7 +117,7 @@ def _judged(
             scores[places][:, : min(2, count)],
             candidates=count,
             noise=noise[places],
-            level=level,
+            confidence=confidence,
             odds=odds,
             errors=[None if isinstance(items[at][0], str | None) else listed[2][at][1] for at in places],
         )
@@ -224,7 +224,7 @@ def _grouped_by(key: Any, count: int) -> list[tuple[Any, list[int]]]:
 
 
 def members(
-    table: ValueTable, answer: Tensor, choice: Choice, *, noise: Tensor, level: float, odds: float
+    table: ValueTable, answer: Tensor, choice: Choice, *, noise: Tensor, confidence: float, odds: float
 ) -> tuple[list[Found], Match | None]:
     """Return all candidates that are surely in an answer ``(dim, m, m)``, with repeats, and the best of the rest.
 
@@ -250,7 +250,7 @@ def members(
         torch.tensor([[score] for score, _, _ in copies], dtype=torch.float64),
         candidates=1,
         noise=noise,
-        level=level,
+        confidence=confidence,
         odds=odds * count,
         errors=[error for _, _, error in copies],
     )

@@ -23,7 +23,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory import ItemMemory
-from ghrr.memory.match import LEVEL, Match
+from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.layout import Layout, Part, Path, check_path, show
@@ -59,7 +59,7 @@ class Record(Structure):
         ``"positions"``: an element is bound to its index. ``"set"``: all elements of a list are bound to one key, so
         that their order does not matter and the similarity of two lists counts common elements; they must be single
         values. Or a mapping of paths to these, as for numbers.
-    level
+    confidence
         Probability from which on a match is confident.
     permute
         Shift factor j of a product by j slots before binding; by default only for m = 1
@@ -89,10 +89,10 @@ class Record(Structure):
         *,
         numbers: Scale | Mapping[Any, Scale] | None = None,
         lists: Lists | Mapping[Any, Lists] = "positions",
-        level: float = LEVEL,
+        confidence: float = CONFIDENCE,
         permute: bool | None = None,
     ) -> None:
-        super().__init__(space, level=level, permute=permute)
+        super().__init__(space, confidence=confidence, permute=permute)
         self._book = Codebook(space, numbers=numbers, lists=lists, permute=self.permute)
         self.values: Vocabulary = self._book.table.names
 
@@ -199,13 +199,13 @@ class Record(Structure):
         where = self._checked_path("Record.query", path)
         node = self.layout.node(where)
         inner = node is not None and not self.layout.is_leaf(node)  # seen, but never as a leaf: this is tried last
-        reading = read_below(self._book, x, where, level=self.level) if inner else None
+        reading = read_below(self._book, x, where, confidence=self.confidence) if inner else None
         if reading is not None and reading.matches:
             return reading
         [match] = self._matches(x[None], [where])[0]
         if not match.unknown or inner:
             return match
-        reading = read_below(self._book, x, where, level=self.level)
+        reading = read_below(self._book, x, where, confidence=self.confidence)
         return reading if reading.matches else match
 
     def query_many(self, h: Tensor | Hypervector, paths: Sequence[Sequence[Part]]) -> list[Any]:
@@ -236,7 +236,7 @@ class Record(Structure):
         return where
 
     def _matches(self, rows: Tensor, paths: Sequence[Path]) -> list[list[Match]]:
-        found = match_paths(self._book, rows, paths, self._book.keys(paths), level=self.level)
+        found = match_paths(self._book, rows, paths, self._book.keys(paths), confidence=self.confidence)
         return [[column[row].match for column in found] for row in range(len(rows))]
 
     def decode(self, h: Tensor | Hypervector, like: Any = MISSING) -> Reading:
@@ -268,10 +268,10 @@ class Record(Structure):
         if like is MISSING:
             if x.any() and not self.layout.leaves():
                 self.values.check_not_empty()
-            return read_all(self._book, x, level=self.level)
+            return read_all(self._book, x, confidence=self.confidence)
         asked = self._book.batch([like], add=False)
         paths = [asked.layout.path(node) for node in asked.nodes]
-        return read_leaves(self._book, x, paths, level=self.level, sparse=False)
+        return read_leaves(self._book, x, paths, confidence=self.confidence, sparse=False)
 
     # Changing
 
@@ -355,9 +355,9 @@ class Record(Structure):
         so that the probabilities of all of them count together.
         """
         asked = sorted(paths, key=str)
-        found = cancel(self._book, x, asked, level=self.level, odds=sparse_odds(len(paths), x))
+        found = cancel(self._book, x, asked, confidence=self.confidence, odds=sparse_odds(len(paths), x))
         doubts = {path: 1 - match.probability_unknown for path, match in found.doubtful.items()}
-        if sum(doubts.values()) > 1 - self.level:
+        if sum(doubts.values()) > 1 - self.confidence:
             path = max(doubts, key=lambda path: doubts[path])
             hint = "use a larger space" if operation == "Record.merge" else "give it as old=, or use a larger space"
             raise ValueError(
@@ -438,7 +438,7 @@ def _from_version_0_1(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "structure": "Record",
         "settings": {
-            "level": state["level"],
+            "confidence": state["level"],
             "permute": False,
             "numbers": [[None, state["numbers"]]],
             "lists": [[None, "positions"]],

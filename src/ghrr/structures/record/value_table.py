@@ -71,7 +71,7 @@ class ValueTable:
 
     def vectors(self, items: Sequence[Item]) -> Tensor:
         """Return the hypervectors of items, ``(len(items), dim, m, m)``; new names are added."""
-        vectors = self.space.empty(len(items))
+        vectors = self.space.zeros(len(items))
         for row_of, table in self.tables(items):
             here = row_of >= 0
             vectors[here] = table[row_of[here]]

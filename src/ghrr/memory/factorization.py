@@ -14,6 +14,7 @@ times as long.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,10 +34,11 @@ from ghrr._checks import (
     has_finite_sum,
 )
 from ghrr.hypervector import Hypervector
-from ghrr.memory.orders import SAME, other_orders
+from ghrr.memory.decorrelation import IDENTICAL
 from ghrr.memory.storage import CHUNK_NUMBERS, steps
 
-LEVEL = 0.99
+CONFIDENCE = 0.99
+_ALL_PERMUTATIONS = 5  # up to this number of factors, all permutations are compared
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def resonator(
     *,
     iterations: int = 100,
     restarts: int = 3,
-    level: float = LEVEL,
+    confidence: float = CONFIDENCE,
     noise: float | None = None,
     projection: str = "norm",
     jitter: float = 1.0,
@@ -102,7 +104,7 @@ def resonator(
         At most so many before a restart.
     restarts
         How often to start: the first time from all entries alike, then from random weights.
-    level
+    confidence
         The probability p from which on a product counts as found.
     noise
         :math:`\sigma`, the deviation of the similarity of independent hypervectors: ``Space.noise_std``. The default is
@@ -135,7 +137,7 @@ def resonator(
     product, books = _check_codebooks(operation, product, codebooks)
     iterations = check_integer(operation, "iterations", iterations, least=1)
     restarts = check_integer(operation, "restarts", restarts, least=1)
-    level = check_real(operation, "level", level, low=0.0, high=1.0, open_ends=True)
+    confidence = check_real(operation, "confidence", confidence, low=0.0, high=1.0, open_ends=True)
     check_choice(operation, "projection", projection, tuple(_PROJECTIONS))
     shape, batch = product.shape[-3:], product.shape[:-3]
     if noise is None:
@@ -147,10 +149,10 @@ def resonator(
     check_generator(operation, generator)
 
     x = product.detach().reshape(-1, *shape)
-    odds = math.log(level / (1 - level))
+    odds = math.log(confidence / (1 - confidence))
     variance = noise**2 * ops.similarity(x, x)
     products = math.prod(len(book) for book in books)
-    rivals = other_orders(len(books)) if shape[-1] > 1 else []  # for m = 1 all orders are one product
+    rivals = correlated_permutations(len(books)) if shape[-1] > 1 else []  # for m = 1 all orders are one product
     search = _Search(
         x=x,
         books=[book.detach() for book in books],
@@ -204,6 +206,27 @@ def _to_phase(x: Tensor) -> Tensor:
 
 # Each may overwrite what it is given.
 _PROJECTIONS: dict[str, Callable[[Tensor], Tensor]] = {"norm": _to_norm, "phase": _to_phase, "polar": unitary.polar}
+
+
+def correlated_permutations(count: int) -> list[tuple[int, ...]]:
+    """Return the permutations of ``count`` factors whose products are most similar to the original one.
+
+    These are all permutations but the identity for ``count <= 5``, otherwise swaps of two adjacent blocks. Swapping two
+    blocks x and y leaves a similarity of about 1/m² for any x and y; other permutations of many factors leave less.
+
+    Examples
+    --------
+    >>> from ghrr.memory.factorization import correlated_permutations
+    >>> correlated_permutations(3)
+    [(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    >>> len(correlated_permutations(5)), len(correlated_permutations(6))
+    (119, 35)
+    """
+    identity = tuple(range(count))
+    if count <= _ALL_PERMUTATIONS:
+        return list(itertools.permutations(identity))[1:]
+    bounds = itertools.combinations(range(count + 1), 3)
+    return [(*identity[:i], *identity[j:k], *identity[i:j], *identity[k:]) for i, j, k in bounds]
 
 
 class _Search:
@@ -306,7 +329,7 @@ class _Search:
         for order in self.rivals:
             rival = functools.reduce(ops.bind, [factors[i] for i in order])
             overlap = ops.similarity(rival, product)
-            ahead = (score - overlap - 0.5 >= lead) | (overlap > SAME)
+            ahead = (score - overlap - 0.5 >= lead) | (overlap > IDENTICAL)
             if not ahead.all():
                 ahead |= score - ops.similarity(rival, x) >= lead
             leads &= ahead
