@@ -197,7 +197,6 @@ def test_every_case_sees_a_wrong_number_in_the_middle(benchmark_modules: Callabl
         products.multibind(space, 5, 4, "cpu"),
         products.unbind_similarity(space, 5, "cpu"),
         products.power(space, 5, 13, "cpu"),
-        products.bind_pairs(space, 5, "cpu", {}),
     ]
     for case in cases:
         got = case.ours()

@@ -25,7 +25,7 @@ from ghrr._checks import (
 )
 from ghrr._random import Keys, drawn_keys, labelled_generator, labelled_keys, labelled_uniform, philox_uniform
 from ghrr.hypervector import Hypervector
-from ghrr.ops import choice
+from ghrr.ops.tensor_state import is_plain
 from ghrr.unitary.diagonal import check_diagonality, diagonality_from_uniform
 from ghrr.unitary.projection import check_unitary
 from ghrr.unitary.sampling import base_slots, draw_uniform, haar_from_uniform, to_roots
@@ -298,7 +298,7 @@ class Space:
         if generator is None:
             generator = torch.default_generator
         check_generator("Space.random", generator)
-        if self._is_haar and generator.device.type == "cpu" and choice.is_plain():
+        if self._is_haar and generator.device.type == "cpu" and is_plain():
             # A Haar matrix times uniform phases is a Haar matrix.
             has_phases = self.m == 1 or isinstance(self.phases, int)
             keys = drawn_keys(2 if has_phases else 1, generator)

@@ -43,7 +43,7 @@ def test_info_names_what_there_is() -> None:
     for word in ("ghrr", ghrr.__version__, "Python", "torch", "NumPy", "device", "BLAS", "extras", "paper yes"):
         assert word in output
     with ghrr.backend("torch"):
-        assert "kernels  cpu torch: asked for" in invoke("info").output
+        assert "kernels  cpu torch: selected" in invoke("info").output
 
 
 def test_info_prints_installation_hints_in_full(monkeypatch: pytest.MonkeyPatch) -> None:

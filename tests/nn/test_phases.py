@@ -11,6 +11,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr.nn.phases import Phases
+from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import generator, rounding
 from tests.nn.offering import offer_failing_kernels
 
@@ -52,7 +53,7 @@ def test_the_operator_has_no_gradient_of_frequencies() -> None:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return offer_failing_kernels("phases_kernels", monkeypatch)
+    return offer_failing_kernels("phases", monkeypatch)
 
 
 WARNING = "triton backend failed .RuntimeError"
@@ -75,7 +76,7 @@ def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monke
     weights = drawn(3, 64)
     with ghrr.backend("torch"):
         want = torch.autograd.grad(phases(x), x, weights)[0]
-    monkeypatch.setattr(sys.modules["ghrr.nn.phases_kernels"], "forward", sys.modules["ghrr.nn.phases"]._forward)
+    monkeypatch.setattr(OPERATIONS["phases"].kernels[0], "function", OPERATIONS["phases"].torch)
     with ghrr.backend("auto"):
         out = phases(x)
         with pytest.warns(RuntimeWarning, match=WARNING):
@@ -98,14 +99,16 @@ def test_what_torch_cannot_compute_either_is_no_fault_of_a_kernel(
     assert offered == ["forward", "forward"]
 
 
-def test_a_lack_of_memory_is_no_fault_of_a_kernel(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_raised_and_the_backend_stays(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(*_: Any) -> Tensor:
         offered.append("no memory")
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(sys.modules["ghrr.nn.phases_kernels"], "forward", no_memory)
+    monkeypatch.setattr(OPERATIONS["phases"].kernels[0], "function", no_memory)
     with ghrr.backend("auto"):
-        assert torch.equal(Phases(32, 32)(drawn(3, 32)), Phases(32, 32)(drawn(3, 32)))
+        for _ in range(2):
+            with pytest.raises(torch.OutOfMemoryError, match="no memory"):
+                Phases(32, 32)(drawn(3, 32))
     assert offered == ["no memory", "no memory"]
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import kernels as kernels_module
 from ghrr.nn.phases import Phases
+from ghrr.ops import tensor_state
 from tests.helpers import generator, rounding
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
 
@@ -54,7 +54,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
@@ -66,7 +66,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(phases_kernels, "_launch", noted)
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: empty(shape, like.to(dtype)))
-    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
         yield names
     assert_untouched(buffers)
@@ -146,7 +146,7 @@ def test_every_layout(layout: Callable[[Tensor], Tensor], dtype: torch.dtype) ->
 @DTYPES
 def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: kernels get one frequency with the other sign, or another mean."""
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     launch = phases_kernels._launch
 
@@ -189,7 +189,7 @@ def test_cosines_and_sines_are_within_units_of_the_last_place(largest: float) ->
 
 
 def test_products_are_exact_unless_torch_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     told: list[str] = []
 
@@ -225,7 +225,7 @@ def test_there_are_no_second_derivatives() -> None:
     case = Case(32, 32, 2)
     x = drawn(case, torch.float32)[0].requires_grad_()
     first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
-    with pytest.raises(NotImplementedError, match=r"first derivatives alone; use ghrr\.backend\('torch'\)"):
+    with pytest.raises(NotImplementedError, match=r"first derivatives only; use ghrr\.backend\('torch'\)"):
         first.sum().backward()
     with ghrr.backend("torch"):
         first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
@@ -242,7 +242,7 @@ def test_what_is_learned_does_not_come_here(started: list[str]) -> None:
 
 
 def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: like.new_empty(shape, dtype=dtype))
     f = layer(Case()).frequencies

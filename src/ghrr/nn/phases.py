@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from ghrr._checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
 from ghrr.nn.precision import FullPrecision
+from ghrr.ops import tensor_state
+from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative
 
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _MULTIPLE = 16  # of what tensor cores multiply
 
 
@@ -87,11 +89,13 @@ class Phases(FullPrecision):
         dtype = x.dtype if dtype is None else dtype
         with torch.autocast(x.device.type, enabled=False):
             given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
-            if needs_torch(*given):
+            if not tensor_state.allows_operators(*[x for x in given if x is not None], vmap=False):
                 return _side_by_side(*given, self.slots, mean, dtype)
-            if self.offsets is None and not self.frequencies.requires_grad and _fits(*given[:2], self.slots, dtype):
-                flat: Tensor = _phases(given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype)
-                return flat.view(*x.shape[:-1], flat.shape[-1])
+            if self.offsets is None and not self.frequencies.requires_grad:
+                arguments = given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype
+                if _phases.has_kernel(*arguments):
+                    flat: Tensor = _phases(*arguments)
+                    return flat.view(*x.shape[:-1], flat.shape[-1])
             out: Tensor = _SideBySide.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
             return out
 
@@ -156,30 +160,19 @@ def _by_input(by_angle: Tensor, frequencies: Tensor, slots: int, dtype: torch.dt
     return _apart(rounded[0], slots, matrices).to(frequencies.dtype).contiguous()
 
 
-def _fits(x: Tensor, frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
-    """Whether there are kernels for these, and they may be used."""
-    if not may_start(x) or not x.dtype == frequencies.dtype == torch.float32 or dtype not in DTYPES:
+def _forward_supports(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> bool:
+    return x.dtype == torch.float32 and _kernel_supports(frequencies, slots, dtype)
+
+
+def _backward_supports(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> bool:
+    return _kernel_supports(frequencies, slots, out.dtype)
+
+
+def _kernel_supports(frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
+    if not tensor_state.is_on_gpu(frequencies) or frequencies.dtype != torch.float32 or dtype not in _DTYPES:
         return False
     sizes = (len(frequencies) // slots, frequencies.shape[1])
     return all(size > 0 and size % _MULTIPLE == 0 for size in sizes)
-
-
-@torch.library.custom_op("ghrr::phases", mutates_args=())
-def _phases(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
-    _check("ghrr::phases", x, frequencies, slots)
-    given = (x, frequencies, slots, mean, dtype)
-    return computed("phases_kernels", "forward", _forward, *given) if _fits(*given[:3], dtype) else _forward(*given)
-
-
-@torch.library.custom_op("ghrr::phases_backward", mutates_args=())
-def _phases_backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
-    operation = "ghrr::phases_backward"
-    _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
-    if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
-        raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
-    given = (grad, out, frequencies, slots, mean)
-    fits = _fits(frequencies, frequencies, slots, out.dtype)
-    return computed("phases_kernels", "backward", _backward, *given) if fits else _backward(*given)
 
 
 def _forward(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
@@ -190,12 +183,10 @@ def _backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: 
     return _by_input(_by_angle(grad, out, mean, frequencies.dtype), frequencies, slots, out.dtype)
 
 
-@_phases.register_fake
 def _shape(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
     return x.new_empty(len(x), 2 * len(frequencies), dtype=dtype)
 
 
-@_phases_backward.register_fake
 def _shape_of_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
     return frequencies.new_empty(len(out), slots * frequencies.shape[1])
 
@@ -213,10 +204,6 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
 
 
-_phases.register_autograd(_differentiate, setup_context=_remember)
-_phases_backward.register_autograd(refuse("ghrr::phases"))
-
-
 def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: int | None = None) -> None:
     if frequencies.ndim != 2 or slots < 1 or len(frequencies) % slots:
         raise ValueError(
@@ -229,3 +216,34 @@ def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: 
             f"{operation}: expected shape (n, {columns}) on {frequencies.device} for frequencies "
             f"{describe(frequencies)} and slots={slots}, got {describe(x)} on {x.device}"
         )
+
+
+def _check_arguments(x: Tensor, frequencies: Tensor, slots: int, *_: Any) -> None:
+    _check("ghrr::phases", x, frequencies, slots)
+
+
+def _check_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> None:
+    operation = "ghrr::phases_backward"
+    _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
+    if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
+        raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
+
+
+_phases = Operation(
+    "phases",
+    torch=_forward,
+    kernels=(Kernel("triton", "ghrr.ops.gpu.phases:forward", _forward_supports),),
+    schema="(Tensor x, Tensor frequencies, int slots, float mean, ScalarType dtype) -> Tensor",
+    check=_check_arguments,
+    fake=_shape,
+    gradient=(_remember, _differentiate),
+)
+_phases_backward = Operation(
+    "phases_backward",
+    torch=_backward,
+    kernels=(Kernel("triton", "ghrr.ops.gpu.phases:backward", _backward_supports),),
+    schema="(Tensor grad, Tensor out, Tensor frequencies, int slots, float mean) -> Tensor",
+    check=_check_gradient,
+    fake=_shape_of_gradient,
+    gradient=refuse_second_derivative("ghrr::phases"),
+)

@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 
 from ghrr import ops
-from ghrr.ops import choice, library
+from ghrr.ops import backends, gradients
+from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import gaussian
 
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
@@ -52,7 +53,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    monkeypatch.setattr(library, "_OPERATORS", {name: spy(name, op) for name, op in library._OPERATORS.items()})
+    for name in SHAPES:
+        monkeypatch.setattr(OPERATIONS[name], "operator", spy(name, OPERATIONS[name].operator))
     return seen
 
 
@@ -66,8 +68,8 @@ def test_first_and_second_derivatives(name: str, shapes: tuple[tuple[int, ...], 
 
 def test_a_wrong_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: with the factors of the gradient swapped nothing passes."""
-    right = library._product_like
-    monkeypatch.setattr(library, "_product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
+    right = gradients.product_like
+    monkeypatch.setattr(gradients, "product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
     inputs = [x.requires_grad_() for x in factors(((), ()), m=2)]
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         torch.autograd.gradcheck(product("bind"), inputs, fast_mode=True)
@@ -84,13 +86,13 @@ def test_the_gradient_of_a_broadcast_factor_is_bundled(adjoint: tuple[bool, bool
 
 def test_only_the_gradients_that_are_needed_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = gaussian(2, 4, 3, 3)
-    right, computed = library._product_like, list[Tensor]()
+    right, computed = gradients.product_like, list[Tensor]()
 
     def spy(x: Tensor, *rest: Any) -> Tensor:
         computed.append(x)
         return right(x, *rest)
 
-    monkeypatch.setattr(library, "_product_like", spy)
+    monkeypatch.setattr(gradients, "product_like", spy)
     out = ops.bind(a, b.requires_grad_())
     (grad,) = torch.autograd.grad(out, b, out.detach())
     assert [x.data_ptr() for x in computed] == [b.data_ptr()]
@@ -177,26 +179,25 @@ def test_compiles_to_one_graph_with_the_operator_inside() -> None:
 
 def test_compiled_for_a_gpu_the_operators_are_in_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """By tensors without memory: nothing is computed, and no driver is asked."""
-    monkeypatch.setattr(choice, "_TRITON_INSTALLED", True)
-    monkeypatch.setattr(choice, "_triton", lambda: pytest.fail("asked for triton while compiling"))
+    monkeypatch.setitem(backends._installed, "triton", True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: pytest.fail("asked the driver while compiling"))
     seen: list[str] = []
 
     def collect(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
         seen.extend(str(node.target) for node in graph.graph.nodes if str(node.target).startswith("ghrr"))
         return graph.forward
 
-    def loss(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def loss(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         bound = ops.bind(a, b, adjoint_a=True)
-        return ops.bind_similarity(bound, b, a), ops.bind_bundle_pairs(ops.bind_pairs(x, y), y)
+        return ops.bind_similarity(bound, b, a), ops.bind_bundle(a, b)
 
     with ops.backend("auto"), FakeTensorMode():
         torch.compiler.reset()
         a, b = (torch.empty(rows, 4, 3, 3, dtype=torch.complex64, device="cuda") for rows in (5, 1))
-        x, y = (torch.empty(rows, 4, 3, 3, 2, dtype=torch.bfloat16, device="cuda") for rows in (5, 1))
-        similarity, bundled = torch.compile(loss, fullgraph=True, backend=collect)(a, b, x, y)
-    assert seen == [f"ghrr.{name}.default" for name in ("bind", "bind_similarity", "bind_pairs", "bind_bundle_pairs")]
+        similarity, bundled = torch.compile(loss, fullgraph=True, backend=collect)(a, b)
+    assert seen == [f"ghrr.{name}.default" for name in ("bind", "bind_similarity", "bind_bundle")]
     assert (similarity.device.type, similarity.dtype, similarity.shape) == ("cuda", torch.float32, (5,))
-    assert (bundled.device.type, bundled.dtype, bundled.shape) == ("cuda", torch.bfloat16, (4, 3, 3, 2))
+    assert (bundled.device.type, bundled.dtype, bundled.shape) == ("cuda", torch.complex64, (4, 3, 3))
 
 
 def test_compiled_derivatives_and_sizes_that_change() -> None:

@@ -16,7 +16,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ghrr.ops import numba_backend, numba_loops, numba_products, reference, strides, torch_backend
+from ghrr.ops import reference, strides, torch_implementation
+from ghrr.ops.cpu import loops, multiply
+from ghrr.ops.cpu import products as cpu_products
 from tests.helpers import gaussian, rounding
 from tests.ops.test_parity import LargestAllocation
 
@@ -46,11 +48,11 @@ def test_runs_of_every_length(m: int, dtype: torch.dtype) -> None:
         a, b = gaussian(2, 3, dim, m, m)
         want = a @ b
         x, y = a.to(dtype), b.to(dtype)
-        assert_equal(numba_backend.bind(x, y), want, terms=m)
-        assert_equal(numba_backend.bind_bundle(x, y), want.sum(0), terms=3 * m)
-        assert_equal(numba_backend.multibind(torch.stack([x, y, y], dim=-4)), a @ b @ b, terms=m * m)
-        assert_equal(numba_backend.whole_power(x, 3), a @ a @ a, terms=m * m)
-        assert_equal(numba_backend.bind_similarity(x, y, x), torch_backend.similarity(want, a), terms=m * m * dim)
+        assert_equal(cpu_products.bind(x, y), want, terms=m)
+        assert_equal(cpu_products.bind_bundle(x, y), want.sum(0), terms=3 * m)
+        assert_equal(cpu_products.multibind(torch.stack([x, y, y], dim=-4)), a @ b @ b, terms=m * m)
+        assert_equal(cpu_products.whole_power(x, 3), a @ a @ a, terms=m * m)
+        assert_equal(cpu_products.bind_similarity(x, y, x), torch_implementation.similarity(want, a), terms=m * m * dim)
 
 
 # The same numbers in other places of memory: a view of a larger tensor whose other numbers are NaN.
@@ -90,12 +92,12 @@ def test_memory_of_any_kind(layout: str, adjoint: tuple[bool, bool]) -> None:
         for x, y in ((change(a), b), (a, change(b)), (change(a), change(b))):
             left, right = (z.resolve_conj().resolve_neg().contiguous() for z in (x, y))
             want = reference.bind(left, right, *adjoint)
-            assert_equal(numba_backend.bind(x, y, *adjoint), want, terms=m)
-            assert_equal(numba_backend.bind_bundle(x, y, *adjoint), want.sum(0), terms=4 * m)
-            delta = torch_backend.similarity(want, left)
-            assert_equal(numba_backend.bind_similarity(x, y, x, *adjoint), delta, terms=6 * m**2)
-            assert_equal(numba_backend.multibind(x), reference.multibind(left), terms=m**4)
-            assert_equal(numba_backend.whole_power(y, 5), reference.power(right, 5), terms=m**5)
+            assert_equal(cpu_products.bind(x, y, *adjoint), want, terms=m)
+            assert_equal(cpu_products.bind_bundle(x, y, *adjoint), want.sum(0), terms=4 * m)
+            delta = torch_implementation.similarity(want, left)
+            assert_equal(cpu_products.bind_similarity(x, y, x, *adjoint), delta, terms=6 * m**2)
+            assert_equal(cpu_products.multibind(x), reference.multibind(left), terms=m**4)
+            assert_equal(cpu_products.whole_power(y, 5), reference.power(right, 5), terms=m**5)
 
 
 SHAPES = [
@@ -113,16 +115,16 @@ def test_broadcast_factors_are_not_written_out(left: tuple[int, ...], right: tup
     a, b = gaussian(*left, 6, m, m), gaussian(*right, 6, m, m, seed=1)
     for x, y in ((a, b), (b, a)):
         with LargestAllocation() as memory:
-            got = numba_backend.bind(x, y)
+            got = cpu_products.bind(x, y)
         torch.testing.assert_close(got, x @ y)
         assert memory.numbers <= got.numel()
         torch.testing.assert_close(
-            numba_backend.bind_similarity(x, y, y), torch_backend.similarity(x @ y, y), equal_nan=True
+            cpu_products.bind_similarity(x, y, y), torch_implementation.similarity(x @ y, y), equal_nan=True
         )
 
 
 def test_axes_that_follow_each_other_are_one() -> None:
-    whole = strides.table_of_axes((4, 5, 6), 1, ((4, 5, 6, 2, 2), (120, 24, 4, 2, 1)))
+    whole = strides.broadcast_strides((4, 5, 6), 1, ((4, 5, 6, 2, 2), (120, 24, 4, 2, 1)))
     assert whole.tolist() == [[120], [4]]
 
 
@@ -133,10 +135,10 @@ def test_a_bad_number_poisons_its_own_slot_only(m: int) -> None:
         x = a.clone()
         x[1, 4, 0, 0] = bad
         results = (
-            numba_backend.bind(x, b),
-            numba_backend.bind(b, x, adjoint_b=True),
-            numba_backend.whole_power(x, 2),
-            numba_backend.bind_bundle(x[:, None], b[:, None]),
+            cpu_products.bind(x, b),
+            cpu_products.bind(b, x, adjoint_b=True),
+            cpu_products.whole_power(x, 2),
+            cpu_products.bind_bundle(x[:, None], b[:, None]),
         )
         for got in results:
             touched = (~torch.isfinite(got)).any(dim=-1).any(dim=-1)
@@ -147,7 +149,7 @@ def test_a_bad_number_poisons_its_own_slot_only(m: int) -> None:
 def test_bind_bundle_takes_no_memory_for_items(m: int) -> None:
     keys, values = gaussian(400, 50, m, m), gaussian(400, 50, m, m, seed=1)
     with LargestAllocation() as fused:
-        fast = numba_backend.bind_bundle(keys, values)
+        fast = cpu_products.bind_bundle(keys, values)
     torch.testing.assert_close(fast, (keys @ values).sum(0))
     assert fused.numbers == fast.numel()
 
@@ -156,7 +158,7 @@ def test_many_items_are_summed_without_drift() -> None:
     """One by one the rounding of a long sum of equal terms would grow with their number."""
     items = 20_000
     keys = torch.full((items, 1, 2, 2), 0.1, dtype=torch.complex64)
-    got = numba_backend.bind_bundle(keys, keys[:1])
+    got = cpu_products.bind_bundle(keys, keys[:1])
     exact = items * 2 * float(keys[0, 0, 0, 0].real) ** 2
     eps = torch.finfo(torch.float32).eps
     assert abs(float(got[0, 0, 0].real) / exact - 1) < 32 * eps
@@ -167,7 +169,7 @@ def test_many_items_are_summed_without_drift() -> None:
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads for every product."""
-    monkeypatch.setattr(numba_backend, "_SHARED", 1)
+    monkeypatch.setattr(cpu_products, "LEAST_THREADED", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
 
 
@@ -175,31 +177,31 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("batch", [(), (1,), (2,), (5,), (0,)], ids=str)
 def test_threads_share_the_slots(batch: tuple[int, ...]) -> None:
     a, b = gaussian(2, *batch, 7, 3, 3)
-    torch.testing.assert_close(numba_backend.bind(a, b), a @ b)
-    torch.testing.assert_close(numba_backend.bind_similarity(a, b, a), torch_backend.similarity(a @ b, a))
-    torch.testing.assert_close(numba_backend.whole_power(a, 4), torch.linalg.matrix_power(a, 4))
+    torch.testing.assert_close(cpu_products.bind(a, b), a @ b)
+    torch.testing.assert_close(cpu_products.bind_similarity(a, b, a), torch_implementation.similarity(a @ b, a))
+    torch.testing.assert_close(cpu_products.whole_power(a, 4), torch.linalg.matrix_power(a, 4))
     stack = torch.stack([a, b, a], dim=-4)
-    torch.testing.assert_close(numba_backend.multibind(stack), a @ b @ a)
-    torch.testing.assert_close(numba_backend.bind_bundle(stack, stack), 2 * a @ a + b @ b)
+    torch.testing.assert_close(cpu_products.multibind(stack), a @ b @ a)
+    torch.testing.assert_close(cpu_products.bind_bundle(stack, stack), 2 * a @ a + b @ b)
 
 
 @pytest.mark.usefixtures("shared")
 def test_several_threads_may_bind_at_once() -> None:
     a, b = gaussian(2, 50, 3, 3)
-    want = numba_backend.bind(a, b)
+    want = cpu_products.bind(a, b)
     with ThreadPoolExecutor(4) as pool:
-        assert all(torch.equal(got, want) for got in pool.map(lambda _: numba_backend.bind(a, b), range(40)))
+        assert all(torch.equal(got, want) for got in pool.map(lambda _: cpu_products.bind(a, b), range(40)))
 
 
 def _bind_in_child(a: Tensor, b: Tensor, queue: multiprocessing.Queue[list[float]]) -> None:
-    queue.put(torch.view_as_real(numba_backend.bind(a, b)).flatten().tolist())
+    queue.put(torch.view_as_real(cpu_products.bind(a, b)).flatten().tolist())
 
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_a_forked_process_may_bind() -> None:
     a, b = gaussian(2, 50, 3, 3)
-    want = torch.view_as_real(numba_backend.bind(a, b)).flatten().tolist()
+    want = torch.view_as_real(cpu_products.bind(a, b)).flatten().tolist()
     context = multiprocessing.get_context("fork")
     queue: multiprocessing.Queue[list[float]] = context.Queue()
     child = context.Process(target=_bind_in_child, args=(a, b, queue))
@@ -210,15 +212,15 @@ def test_a_forked_process_may_bind() -> None:
 
 def test_large_results_come_on_fresh_memory_and_are_written_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.use_deterministic_algorithms(False)
-    monkeypatch.setattr(numba_backend, "_LARGE", 1)
+    monkeypatch.setattr(cpu_products, "_LEAST_HUGE", 1)
     a, b = gaussian(2, 50, 3, 3)
-    torch.testing.assert_close(numba_backend.bind(a, b), a @ b)
+    torch.testing.assert_close(cpu_products.bind(a, b), a @ b)
 
 
 @pytest.mark.parametrize("m", [2, 3])
 def test_a_loop_is_compiled_where_none_is_on_disk(m: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
-    compiled = numba_products.products.__wrapped__(64, m, False, True, True)
+    compiled = multiply.multiply_loop.__wrapped__(64, m, False, True, True)
     assert compiled.cache_hits == 0
     a, b = gaussian(2, 7, m, m)
     out = torch.ones_like(a)
@@ -229,21 +231,21 @@ def test_a_loop_is_compiled_where_none_is_on_disk(m: int, tmp_path: Path, monkey
 
 def test_loops_over_slots_are_compiled_where_none_is_on_disk() -> None:
     a, b = gaussian(2, 7, 3, 3)
-    product = numba_products.products(64, 3, False, False, False)
-    table = strides.table_of_axes((7,), 16, *[((7, 3, 3), (9, 3, 1))] * 3)
+    product = multiply.multiply_loop(64, 3, False, False, False)
+    table = strides.broadcast_strides((7,), 16, *[((7, 3, 3), (9, 3, 1))] * 3)
     sums = np.zeros(1)
-    loop = numba.njit(numba_loops.bind_similarity.py_func)
+    loop = numba.njit(loops.bind_similarity.py_func)
     places = a.data_ptr(), b.data_ptr(), a.data_ptr()
     loop(0, 7, product.address, 144, table, 7, sums, np.empty(0), *places)
-    torch.testing.assert_close(torch.from_numpy(sums / 21)[0], torch_backend.similarity(a @ b, a))
+    torch.testing.assert_close(torch.from_numpy(sums / 21)[0], torch_implementation.similarity(a @ b, a))
 
 
 FOUND = """
 import numpy as np
-from ghrr.ops import numba_kernels, numba_products
-rotate = numba_kernels.rotate_kernel(2)
+from ghrr.ops.cpu import multiply, phasors
+rotate = phasors.rotate_kernel(2)
 rotate(*[np.zeros(shape, dtype=np.float32) for shape in ((1, 4), 16, 16, (1, 16))])
-print(numba_products.products(32, 3, False, False, False).cache_hits, sum(rotate.stats.cache_hits.values()))
+print(multiply.multiply_loop(32, 3, False, False, False).cache_hits, sum(rotate.stats.cache_hits.values()))
 """
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.numba_lanes import SLOTS, Doubles, compiled, inlined, load, store
+from ghrr.ops.cpu.lanes import SLOTS, Doubles, compiled, inlined, load, store
 
 Places = NDArray[np.int64]
 

@@ -1,63 +1,48 @@
-"""Kernels that triton compiles for a GPU. Importing this module imports triton.
+"""Triton kernels of the products.
 
-Binding is bound by memory, so all is about how numbers move. A complex number is one word of 64 bits, or of 32 where
-its parts have 16 (``PART``), and neighbouring threads take neighbouring numbers of the result: each computes ``ROWS``
-rows of one column of a slot, in single precision, and what threads of a slot share they find in the first cache. m is
-known to the compiler, and the loops over it are unrolled.
+Binding is limited by memory bandwidth, so the kernels are designed around memory access. A complex64 number is loaded
+and stored as one word of 64 bits, and neighbouring threads compute neighbouring numbers of the result: each computes
+``ROWS`` rows of one column of a slot. Threads of one slot load the same numbers, which come from the first-level cache.
+m is a compile-time constant, and the loops over it are unrolled.
 
-``sizes`` are the axes of the result, and ``steps`` say how far apart slots lie along them in an operand, ``item`` how
-far apart items, in units of ``UNIT`` numbers. Offsets have 64 bits only if they are ``WIDE``. Coverage cannot see into
-compiled code, hence the marks; ``tests/ops`` compares what it computes with the specification.
+``sizes`` are the axes of the result, ``steps`` the strides of an operand along them and ``item`` the stride between its
+items, in units of ``UNIT`` numbers. Offsets have 64 bits only if ``WIDE``. Coverage tools cannot trace compiled code,
+hence the ``no cover`` marks; ``tests/ops`` compares the kernels with the reference.
 """
 
-# The language of kernels has no types, and no star to join tuples.
+# Kernels have no types, and cannot join tuples by a star.
 # mypy: ignore-errors
-# ruff: noqa: PLR0917, RUF005, SIM300
+# ruff: noqa: PLR0917, RUF005
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-# So many items are summed before they are added to the result: rounding grows with their number and that of groups.
+# Items summed before they are added to the result: rounding errors grow with the size of groups and their number.
 GROUP = tl.constexpr(128)
 
 
 @triton.jit
-def _real(word, PART: tl.constexpr = tl.float32):  # pragma: no cover
-    if PART == tl.float32:
-        return word.to(tl.int32).to(tl.float32, bitcast=True)
-    elif PART == tl.bfloat16:  # the upper half of a float32
-        return (word << 16).to(tl.float32, bitcast=True)
-    else:
-        return word.to(tl.int16).to(PART, bitcast=True).to(tl.float32)
+def _real(word):  # pragma: no cover
+    return word.to(tl.int32).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _imag(word, PART: tl.constexpr = tl.float32):  # pragma: no cover
-    if PART == tl.float32:
-        return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-    elif PART == tl.bfloat16:
-        return (word & -65536).to(tl.float32, bitcast=True)
-    else:
-        return (word >> 16).to(tl.int16).to(PART, bitcast=True).to(tl.float32)
+def _imag(word):  # pragma: no cover
+    return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _word(re, im, PART: tl.constexpr = tl.float32):  # pragma: no cover
-    if PART == tl.float32:
-        low = re.to(tl.uint32, bitcast=True).to(tl.uint64)
-        high = im.to(tl.uint32, bitcast=True).to(tl.uint64)
-        return ((high << 32) | low).to(tl.int64, bitcast=True)
-    else:
-        low = re.to(PART).to(tl.uint16, bitcast=True).to(tl.uint32)
-        high = im.to(PART).to(tl.uint16, bitcast=True).to(tl.uint32)
-        return ((high << 16) | low).to(tl.int32, bitcast=True)
+def _word(re, im):  # pragma: no cover
+    low = re.to(tl.uint32, bitcast=True).to(tl.uint64)
+    high = im.to(tl.uint32, bitcast=True).to(tl.uint64)
+    return ((high << 32) | low).to(tl.int64, bitcast=True)
 
 
 @triton.jit
 def _add_product(re, im, ar, ai, br, bi, CONJ_A: tl.constexpr, CONJ_B: tl.constexpr):  # pragma: no cover
-    """A number plus a b, of conjugates where they are asked for."""
+    """Add a b to a number, with the conjugates of either."""
     re += ar * br
     if CONJ_A == CONJ_B:
         re -= ai * bi
@@ -83,7 +68,7 @@ def _zeros(COUNT: tl.constexpr, BLOCK: tl.constexpr):  # pragma: no cover
 
 
 @triton.jit
-def _added(x, y):  # pragma: no cover
+def _add(x, y):  # pragma: no cover
     total = ()
     for r in tl.static_range(len(x)):
         total = total + (x[r] + y[r],)
@@ -96,14 +81,14 @@ def _index(program, WIDE: tl.constexpr):  # pragma: no cover
 
 
 @triton.jit
-def _place(slot, sizes, steps, UNIT: tl.constexpr):  # pragma: no cover
-    """Numbers from the start of an operand to its slots, for slots of the result."""
-    place = tl.zeros_like(slot)
+def _offset(slot, sizes, steps, UNIT: tl.constexpr):  # pragma: no cover
+    """Compute the offsets of slots in an operand."""
+    offset = tl.zeros_like(slot)
     for axis in tl.static_range(len(sizes) - 1, 0, -1):
-        further = slot // sizes[axis]
-        place += (slot - further * sizes[axis]) * steps[axis]
-        slot = further
-    return (place + slot * steps[0]) * UNIT
+        outer = slot // sizes[axis]
+        offset += (slot - outer * sizes[axis]) * steps[axis]
+        slot = outer
+    return (offset + slot * steps[0]) * UNIT
 
 
 @triton.jit
@@ -117,19 +102,18 @@ def _add_rows(
     ROWS: tl.constexpr,
     ADJOINT_A: tl.constexpr,
     ADJOINT_B: tl.constexpr,
-    PART: tl.constexpr = tl.float32,
 ):  # pragma: no cover
-    """Rows of one column plus those of A B; ``a`` points to the first of the rows of A, ``b`` to the column of B."""
+    """Add A B to rows of one column; ``a`` points to the first row of A, ``b`` to the column of B."""
     a_row: tl.constexpr = 1 if ADJOINT_A else M
     a_column: tl.constexpr = M if ADJOINT_A else 1
     b_row: tl.constexpr = 1 if ADJOINT_B else M
     for n in tl.static_range(M):
         b_word = tl.load(b + n * b_row, inside)
-        b_re, b_im = _real(b_word, PART), _imag(b_word, PART)
+        b_re, b_im = _real(b_word), _imag(b_word)
         new_re, new_im = (), ()
         for r in tl.static_range(ROWS):
             a_word = tl.load(a + r * a_row + n * a_column, inside)
-            a_re, a_im = _real(a_word, PART), _imag(a_word, PART)
+            a_re, a_im = _real(a_word), _imag(a_word)
             x, y = _add_product(re[r], im[r], a_re, a_im, b_re, b_im, ADJOINT_A, ADJOINT_B)
             new_re, new_im = new_re + (x,), new_im + (y,)
         re, im = new_re, new_im
@@ -138,7 +122,7 @@ def _add_rows(
 
 @triton.jit
 def _slot(a, inside, M: tl.constexpr):  # pragma: no cover
-    """All words of a slot, two at a time where they are even in number."""
+    """Load all words of a slot, two at a time if their number is even."""
     words = ()
     if M % 2 == 0:
         pair = tl.arange(0, 2)[None, :]
@@ -152,13 +136,11 @@ def _slot(a, inside, M: tl.constexpr):  # pragma: no cover
 
 
 @triton.jit
-def _store_rows(
-    out, re, im, f, slot, row, column, inside, M: tl.constexpr, ROWS: tl.constexpr, PART: tl.constexpr = tl.float32
-):  # pragma: no cover
+def _store_rows(out, re, im, f, slot, row, column, inside, M: tl.constexpr, ROWS: tl.constexpr):  # pragma: no cover
     for r in tl.static_range(ROWS):
-        # One row for each thread: the compiler must see that they lie side by side.
-        place = f if ROWS == 1 else slot * (M * M) + (row + r) * M + column
-        tl.store(out + place, _word(re[r], im[r], PART), inside)
+        # With one row per thread the compiler must see that the stores are contiguous.
+        offset = f if ROWS == 1 else slot * (M * M) + (row + r) * M + column
+        tl.store(out + offset, _word(re[r], im[r]), inside)
 
 
 @triton.jit
@@ -175,21 +157,20 @@ def bind(
     ROWS: tl.constexpr,
     ADJOINT_A: tl.constexpr,
     ADJOINT_B: tl.constexpr,
-    PART: tl.constexpr,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # pragma: no cover
-    """A B of each slot."""
+    """Compute A B for each slot."""
     f = _index(tl.program_id(0), WIDE) * BLOCK + tl.arange(0, BLOCK)
     inside = f < threads
     column = f % M
     row = f // M % (M // ROWS) * ROWS
     slot = f // (M * (M // ROWS))
-    a += _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
-    b += _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
+    a += _offset(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
+    b += _offset(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
     re, im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
-    re, im = _add_rows(re, im, a, b, inside, M, ROWS, ADJOINT_A, ADJOINT_B, PART)
-    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS, PART)
+    re, im = _add_rows(re, im, a, b, inside, M, ROWS, ADJOINT_A, ADJOINT_B)
+    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS)
 
 
 @triton.jit
@@ -210,19 +191,17 @@ def bind_bundle(
     ROWS: tl.constexpr,
     ADJOINT_A: tl.constexpr,
     ADJOINT_B: tl.constexpr,
-    PART: tl.constexpr,
-    OUT_PART: tl.constexpr,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # pragma: no cover
-    """The sum of A B over items: ``share`` of them in this program, the next in that of the next part of ``out``."""
+    """Sum A B over items. Each program sums ``share`` items and writes to its own part of ``out``."""
     f = _index(tl.program_id(0), WIDE) * BLOCK + tl.arange(0, BLOCK)
     inside = f < threads
     column = f % M
     row = f // M % (M // ROWS) * ROWS
     slot = f // (M * (M // ROWS))
-    a_place = _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
-    b_place = _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
+    a_offset = _offset(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
+    b_offset = _offset(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
     part = tl.program_id(1)
     first = part * share
     last = tl.minimum(first + share, items)
@@ -233,13 +212,13 @@ def bind_bundle(
         group_re, group_im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
         for _ in range(group, tl.minimum(group + GROUP, last)):
             group_re, group_im = _add_rows(
-                group_re, group_im, a + a_place, b + b_place, inside, M, ROWS, ADJOINT_A, ADJOINT_B, PART
+                group_re, group_im, a + a_offset, b + b_offset, inside, M, ROWS, ADJOINT_A, ADJOINT_B
             )
             a += a_item * UNIT
             b += b_item * UNIT
-        re, im = _added(re, group_re), _added(im, group_im)
+        re, im = _add(re, group_re), _add(im, group_im)
     out += part.to(tl.int64) * threads * ROWS
-    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS, OUT_PART)
+    _store_rows(out, re, im, f, slot, row, column, inside, M, ROWS)
 
 
 @triton.jit
@@ -257,22 +236,22 @@ def multibind(
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # pragma: no cover
-    """The product of items: a thread keeps one column and multiplies it by the items, from the last to the first."""
+    """Multiply items in order. A thread keeps one column and multiplies it by the items, from the last to the first."""
     f = _index(tl.program_id(0), WIDE) * BLOCK + tl.arange(0, BLOCK)
     inside = f < threads
     column = f % M
     slot = f // M
-    place = _place(slot, sizes, a_steps, UNIT)
+    offset = _offset(slot, sizes, a_steps, UNIT)
     a_row: tl.constexpr = 1 if ADJOINT else M
     a_column: tl.constexpr = M if ADJOINT else 1
     a += (items - 1).to(tl.int64) * a_item * UNIT
     re, im = (), ()
     for n in tl.static_range(M):
-        word = tl.load(a + place + n * a_row + column * a_column, inside)
+        word = tl.load(a + offset + n * a_row + column * a_column, inside)
         re, im = re + (_real(word),), im + (-_imag(word) if ADJOINT else _imag(word),)
     for _ in range(1, items):
         a -= a_item * UNIT
-        words = _slot(a + place, inside, M)
+        words = _slot(a + offset, inside, M)
         new_re, new_im = (), ()
         for r in tl.static_range(M):
             x, y = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
@@ -305,7 +284,7 @@ def bind_similarity(
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # pragma: no cover
-    """Re tr(A B C†) summed over the ``dim`` slots of a hypervector, in ``parts`` sums of which each program has one."""
+    """Sum Re tr(A B C†) over the ``dim`` slots of a hypervector. ``parts`` programs compute one partial sum each."""
     program = _index(tl.program_id(0), WIDE)
     first_slot = program // parts * dim
     threads = dim * (M * (M // ROWS))
@@ -318,9 +297,9 @@ def bind_similarity(
         column = f % M
         row = f // M % (M // ROWS) * ROWS
         slot = first_slot + f // (M * (M // ROWS))
-        a_at = a + _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
-        b_at = b + _place(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
-        c_at = c + _place(slot, sizes, c_steps, UNIT) + row * c_row + column * c_column
+        a_at = a + _offset(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)
+        b_at = b + _offset(slot, sizes, b_steps, UNIT) + column * (M if ADJOINT_B else 1)
+        c_at = c + _offset(slot, sizes, c_steps, UNIT) + row * c_row + column * c_column
         re, im = _zeros(ROWS, BLOCK), _zeros(ROWS, BLOCK)
         re, im = _add_rows(re, im, a_at, b_at, inside, M, ROWS, ADJOINT_A, ADJOINT_B)
         for r in tl.static_range(ROWS):

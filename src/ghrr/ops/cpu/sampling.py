@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops import numba_philox
+from ghrr.ops.cpu import philox
 
 Doubles = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -187,21 +187,21 @@ def base_kernel(m: int) -> Callable[..., int]:
         """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
 
         Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without phase keys the rotations stand
-        alone; with ``roots`` phases are roots of unity. ``halves`` is that of :func:`ghrr.ops.numba_philox.fill`.
+        alone; with ``roots`` phases are roots of unity. ``halves`` is that of :func:`ghrr.ops.philox.fill`.
         Gives 0 if all columns are known, and not if those before leave nothing of one.
         """
         x, more, turns = np.empty((m, m, 2, SLOTS)), np.zeros((m, SLOTS)), np.empty((m, SLOTS))
         rows, entries = x.reshape(2 * m * m, SLOTS), np.empty((m * m, SLOTS), dtype=out.dtype)
         c, d = np.empty(SLOTS), np.empty(SLOTS)
-        columns = numba_philox.columns(2 * m * m, halves, SLOTS)
-        turned = numba_philox.columns(m, halves, SLOTS)
+        columns = philox.columns(2 * m * m, halves, SLOTS)
+        turned = philox.columns(m, halves, SLOTS)
         chunks = (slots + SLOTS - 1) // SLOTS
         unknown = 0
         for chunk in range(start, stop):
             row, first = chunk // chunks, chunk % chunks * SLOTS
-            numba_philox.fill(rotation_keys[row], first, halves, rows)
+            philox.fill(rotation_keys[row], first, halves, rows)
             if len(phase_keys):
-                numba_philox.fill(phase_keys[row], first, halves, turns)
+                philox.fill(phase_keys[row], first, halves, turns)
                 for n in range(m):
                     for i in range(SLOTS):
                         more[n, columns[i]] = turns[n, turned[i]]
@@ -230,11 +230,11 @@ def base_kernel(m: int) -> Callable[..., int]:
 def phasors(start, stop, slots, _, keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
     """Base hypervectors for m = 1, where the rotation is 1: as :func:`base_kernel`, in chunks of ``PHASES`` slots."""
     turns, radius, none = np.empty((1, PHASES)), np.empty(PHASES), np.zeros(PHASES)
-    angle, columns = turns[0], numba_philox.columns(1, halves, PHASES)
+    angle, columns = turns[0], philox.columns(1, halves, PHASES)
     chunks = (slots + PHASES - 1) // PHASES
     for chunk in range(start, stop):
         row, first = chunk // chunks, chunk % chunks * PHASES
-        numba_philox.fill(keys[row], first, halves, turns)
+        philox.fill(keys[row], first, halves, turns)
         if roots:
             to_roots(angle, roots)
         radius[:] = 1.0

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.numba_lanes import Doubles, compiled, gram, inlined, load, multiply, polish, store
+from ghrr.ops.cpu.lanes import Doubles, compiled, gram, inlined, load, multiply, polish, store
 
 Reals = NDArray[Any]
 Flags = NDArray[np.bool_]

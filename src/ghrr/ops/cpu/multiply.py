@@ -29,7 +29,7 @@ _FUSED = ("contract",)  # a product and a sum may be one instruction, which only
 
 
 @functools.cache
-def products(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool) -> Any:
+def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool) -> Any:
     """The compiled ``loop(out, a, b, count, step_out, step_a, step_b)`` for reals of so many bits and one m.
 
     It has an ``address``, which is valid as long as it is kept, as the cache does. It takes

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from ghrr._random import labelled_keys, philox_uniform
-from ghrr.ops import numba_philox, numba_sampling
+from ghrr.ops.cpu import philox
+from ghrr.ops.cpu import sampling as sampling_loops
 from ghrr.unitary import orthonormalize
 from tests.helpers import generator
 
@@ -27,7 +28,7 @@ def test_radii_are_exact_to_rounding_over_their_whole_range() -> None:
     u = torch.cat([uniform(1 << 18), powers, 1 - powers, others])
     exact = np.sqrt(-2 * np.log1p(-u.numpy().astype(np.longdouble)))
     got = u.numpy().copy()
-    numba_sampling.radii(got)
+    sampling_loops.radii(got)
     assert (np.abs(got - exact) <= 4 * EPS * exact).all()
 
 
@@ -36,7 +37,7 @@ def test_turns_are_exact_to_rounding_for_all_that_two_uniform_numbers_add_up_to(
     angles = torch.cat([2 * uniform(1 << 18), eighths, eighths + 2.0**-52, eighths - 2.0**-52])
     exact = 8 * np.arctan(np.longdouble(1)) * angles.numpy().astype(np.longdouble)
     cos, sin = np.ones(len(angles)), angles.numpy() / 2
-    numba_sampling.turn(cos, sin, angles.numpy() / 2)
+    sampling_loops.turn(cos, sin, angles.numpy() / 2)
     for got, want in ((cos, np.cos(exact)), (sin, np.sin(exact))):
         assert np.abs(got - want).max() < 2 * EPS
 
@@ -52,7 +53,7 @@ def test_every_slot_from_start_to_stop_is_filled_and_no_other(m: int, slots: int
     u, turns = uniform(slots + 5, m, m, 2), uniform(slots + 5, m, seed=1)
     out = torch.full((slots + 5, m, m), torch.nan, dtype=torch.complex128)
     numbers, to = u.flatten(1).numpy(), torch.view_as_real(out).flatten(1).numpy()
-    numba_sampling.haar_kernel(m)(3, 3 + slots, numbers, turns.numpy(), to)
+    sampling_loops.haar_kernel(m)(3, 3 + slots, numbers, turns.numpy(), to)
     inside = slice(3, 3 + slots)
     torch.testing.assert_close(out[inside], want(u, turns)[inside], rtol=0, atol=1e-11)
     assert out[:3].isnan().all()
@@ -65,14 +66,14 @@ def test_columns_of_which_nothing_is_left_are_counted() -> None:
     u = uniform(40, 3, 3, 2)
     u[[4, 37], :, 1, 0] = 0
     out = np.empty((40, 18), dtype=np.float32)
-    kernel = numba_sampling.haar_kernel(3)
+    kernel = sampling_loops.haar_kernel(3)
     assert kernel(0, 37, u.flatten(1).numpy(), np.zeros((1, 3)), out) == 1
     assert kernel(5, 37, u.flatten(1).numpy(), np.zeros((1, 3)), out) == 0
 
 
 def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
-    kernel = numba_sampling.haar_kernel.__wrapped__(1)
+    kernel = sampling_loops.haar_kernel.__wrapped__(1)
     out = np.empty((1, 2))
     kernel(0, 1, np.array([[0.5, 0.25]]), np.array([[0.25]]), out)
     np.testing.assert_allclose(out, [[-1, 0]], atol=1e-15)
@@ -83,8 +84,8 @@ def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: p
 def test_philox_gives_the_numbers_of_numpy_in_the_columns_of_their_slots(numbers: int, halves: bool) -> None:
     keys, slots, first = labelled_keys(["a"], 3, "x"), 64, 128
     out = np.empty((numbers, slots))
-    numba_philox.fill(keys[0], first, halves, out)
-    got = out[:, numba_philox.columns(numbers, halves, slots)].T
+    philox.fill(keys[0], first, halves, out)
+    got = out[:, philox.columns(numbers, halves, slots)].T
     stream = philox_uniform(keys, (first + slots) * numbers, halves=halves).reshape(-1, numbers)
     np.testing.assert_array_equal(got, stream[first:])
     assert not np.array_equal(got, stream[:slots])  # the control: other slots
