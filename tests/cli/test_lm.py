@@ -163,7 +163,7 @@ def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
     assert "expected NAME=VALUE with a name among attention, batch" in fails(*train, "--set", "depth=3")
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
     assert "byte-pair tokens have no word limit" in fails(*train, "--bpe", "300", "--limit", "100")
-    assert "without feed-forward the model has" in fails(*train, "--params", "10")
+    assert "match_parameters: count must be at least" in fails(*train, "--params", "10")
     assert "num_kv_heads must divide num_heads=4, got 3" in fails(*train, "--set", "num_kv_heads=3")
     assert not (tmp_path / "new").exists()
     assert "--split must be one of train, valid, test" in fails("lm", "eval", str(run), "--split", "dev")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ghrr.cli.lm import _settings
-from ghrr.lm import Model, ModelConfig, TrainConfig, load_run, train
+from ghrr.lm import ModelConfig, TrainConfig, load_run, train
 from ghrr.lm.config import setting_names
 from ghrr.lm.plan import PlannedRun, read_plan
 from tests.lm.common import ATTENTIONS, ROOT, assert_same_tensors, random_text, small_config
@@ -112,11 +111,12 @@ def text() -> Any:
 
 
 @pytest.mark.parametrize("plan", sorted((ROOT / "results" / "lm").glob("**/plans/*.json")), ids=lambda p: p.stem)
-def test_plans_of_version_0_1_make_models(plan: Path) -> None:
-    for run in read_plan(plan)[:20]:
+def test_plans_of_version_0_1_are_read(plan: Path) -> None:
+    for run in read_plan(plan):
         config = ModelConfig.from_dict({"vocab_size": 100, **run.model})
-        with torch.device("meta"):
-            assert Model(config).parameter_count > 0
+        assert config.window == run.model.get("window", 1)
+        assert config.normalize_rows == run.model.get("unit_rows", False)
+        assert config.trainable_phases == run.model.get("phases_trainable", False)
 
 
 def test_command_of_a_plan_keeps_the_seed_of_the_model_apart() -> None:

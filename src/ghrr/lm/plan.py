@@ -1,14 +1,16 @@
-"""Plans of many runs, read and checked before the first of them begins.
+"""Plans of several runs, checked before the first run starts.
 
 A plan is a JSON object::
 
     {"dataset": "ptb", "tokens": {}, "parameters": 5740000,
-     "model": {"layers": 6}, "training": {"epochs": 30},
+     "model": {"num_layers": 6}, "training": {"epochs": 30},
      "runs": [{"label": "vanilla", "model": {"attention": "vanilla"}, "seeds": [0, 1]},
               {"label": "ghrr-feature", "variant": "all fixed", "model": {"window": 3}, "seeds": [0, 1]}]}
 
-What ``model`` and ``training`` hold at the top is common to all runs. With ``parameters`` the feed-forward width of
-each model is chosen so that all have that many. ``tokens`` may hold ``limit`` (words) or ``bpe`` (size).
+``model`` and ``training`` at the top apply to all runs; those of a run override them. They hold settings of
+:class:`ghrr.lm.ModelConfig`, also under their names of ghrr 0.1, and of :class:`ghrr.lm.TrainConfig`. With
+``parameters`` the ``ffn_dim`` of each model is chosen so that all models have that many parameters. ``tokens`` can hold
+``limit`` (number of words) or ``bpe`` (number of byte-pair tokens).
 """
 
 from __future__ import annotations
@@ -43,14 +45,14 @@ class PlannedRun:
 
     @property
     def folder(self) -> str:
-        """Its name on disk."""
+        """Name of its folder."""
         tokens = " ".join(f"{name} {size}" for name, size in self.tokens.items())
         words = f"{self.dataset} {tokens} {self.label} {self.variant} {self.training['seed']}"
         return "-".join("".join(c if c.isalnum() else " " for c in words).split())
 
     @property
     def command(self) -> str:
-        """The command that does this run alone."""
+        """The command that does this run."""
         words = ["ghrr", "lm", "train", self.dataset, "--out", f"runs/{self.folder}"]
         words += [f"--{name}={size}" for name, size in self.tokens.items()]
         words += [f"--params={self.parameters}"] if self.parameters else []
@@ -61,12 +63,18 @@ class PlannedRun:
 
 
 def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
-    """The runs of a plan, one seed after the other, so that what is compiled for one serves the next."""
+    """Read a plan, and return its runs ordered by seed.
+
+    Raises
+    ------
+    ValueError
+        Any of the runs is invalid; the message names the run and the setting.
+    """
     plan = read_json(path, "read_plan")
     _check_keys(path, plan, _PLAN, needed={"dataset", "runs"})
     _check_keys(path, plan.get("tokens", {}), {"bpe", "limit"}, needed=set())
     if not isinstance(plan["dataset"], str):
-        raise ValueError(f"{path}: dataset must be text, got {describe(plan['dataset'])}")
+        raise ValueError(f"{path}: dataset must be a string, got {describe(plan['dataset'])}")
     if not isinstance(plan["runs"], list) or not plan["runs"]:
         raise ValueError(f"{path}: runs must be a list of at least one run")
     _check_settings(path, plan)
@@ -87,7 +95,7 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
             )
             for seed in run["seeds"]
         ]
-    for run in runs:  # a plan with a mistake in its last run fails before the first
+    for run in runs:
         try:
             TrainConfig(**run.training)
             check_memory(ModelConfig.from_dict({"vocab_size": 1, **run.model}))
@@ -96,7 +104,7 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
     names = [run.folder for run in runs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"{path}: {twice[0]} is planned twice; give the runs different labels or variants")
+        raise ValueError(f"{path}: two runs are called {twice[0]}; give them different labels or variants")
     order: dict[str, int] = {}
     for run in runs:
         order.setdefault(f"{run.label} {run.variant}", len(order))
@@ -104,21 +112,21 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
 
 
 def _check_run(path: object, run: dict[str, Any]) -> None:
-    """Raise unless what names a run of a plan, and its seeds, are of the right kind."""
+    """Raise unless label, variant and seeds of a run have the right types."""
     label, variant, seeds = run["label"], run.get("variant", ""), run["seeds"]
     if not isinstance(label, str) or not isinstance(variant, str):
-        raise ValueError(f"{path}: label and variant must be text, got {label!r:.100} and {variant!r:.100}")
+        raise ValueError(f"{path}: label and variant must be strings, got {label!r:.100} and {variant!r:.100}")
     if not isinstance(seeds, list) or not seeds:
         raise ValueError(f"{path}: {label}: seeds must be a list of at least one number, got {seeds!r:.100}")
 
 
 def _check_settings(path: object, given: dict[str, Any]) -> None:
-    """Raise unless settings, of a plan or of a run, are objects that may stand there."""
+    """Raise unless the settings of a plan or of a run are objects without a vocabulary size."""
     for name in ("model", "training"):
         if not isinstance(given.get(name, {}), dict):
             raise ValueError(f"{path}: {name} must be an object of settings, got {given[name]!r:.100}")
     if {"vocab_size", "vocabulary"} & given.get("model", {}).keys():
-        raise ValueError(f"{path}: the vocabulary follows from the text; limit it by tokens")
+        raise ValueError(f"{path}: vocab_size follows from the text; use tokens to limit it")
 
 
 def _check_keys(path: object, given: Any, known: set[str], *, needed: set[str]) -> None:
