@@ -16,8 +16,8 @@ import torch
 
 import ghrr
 from ghrr import paper
-from ghrr._json import MAX_DEPTH
 from ghrr.files import check_regular, parse_json, read_json
+from ghrr.files.json_files import MAX_DEPTH
 from ghrr.lm.checkpoint import load_checkpoint
 from ghrr.lm.corpora import load_corpus
 from ghrr.lm.logs import read_log
@@ -109,7 +109,7 @@ def test_json_beyond_limits_is_rejected(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ValueError, match="not valid JSON"):
         parse_json("1" * 5000, "x")
     (tmp_path / "x.json").write_text("[1, 2, 3]")
-    monkeypatch.setattr("ghrr._json.MAX_BYTES", 8)
+    monkeypatch.setattr("ghrr.files.json_files.MAX_BYTES", 8)
     with pytest.raises(ValueError, match=r"it has 9 bytes, expected at most 8"):
         read_json(tmp_path / "x.json", "read")
 
@@ -204,14 +204,15 @@ def test_sparse_file_of_four_tebibytes_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x"
     numbers = 1 << 40
     entry = {"dtype": "F32", "shape": [numbers], "data_offsets": [0, 4 * numbers]}
-    header = json.dumps({"__metadata__": {"ghrr": "{}"}, "x": entry}).encode()
+    about = json.dumps({"format": "ghrr-hypervectors", "version": 2})
+    header = json.dumps({"__metadata__": {"ghrr": about}, "x": entry}).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         try:
             file.truncate(8 + len(header) + 4 * numbers)
         except OSError:
             pytest.skip("this file system has no files of that size")
-    with pytest.raises(ValueError, match="not a readable safetensors file"):
+    with pytest.raises(ValueError, match="4,398,046,511,104 bytes, which do not fit into memory"):
         ghrr.load(path)
 
 

@@ -1,4 +1,4 @@
-"""Kills, memory limits and readers beside a writer: in processes of their own, as it happens."""
+"""Killed writers, memory limits and concurrent readers, in separate processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from ghrr import Space
 from ghrr.memory import ItemMemory
 
-# One process imports torch, then forks a writer fifty times and kills it some reports and a random time later. The
-# writer reports an item after the call that saved it has returned. Whatever was reported must be there, whole.
+# One process imports torch, then forks a writer fifty times and kills it after some reports and a random time. The
+# writer reports an item after the call that saved it has returned. All reported items must be in the files.
 KILLS = """
 import os, random, shutil, signal, sys, time
 import torch
@@ -71,7 +71,7 @@ for number in range(50):
 print(last["folder"], last["single"], interrupted)
 """
 
-# A memory is built, searched and checked in a process that may not have it in memory at once.
+# A memory is built, searched and verified in a process whose memory limit is smaller than the items.
 LIMIT = """
 import os, pathlib, resource, sys
 import torch
@@ -79,7 +79,7 @@ torch.set_num_threads(1)
 from ghrr import Space
 from ghrr.memory import ItemMemory, search
 
-search.CHUNK_NUMBERS = 1 << 21  # windows of 8 MiB: a smaller limit and a smaller file will do
+search.CHUNK_NUMBERS = 1 << 21  # chunks of 8 MiB, so that a small file and a small limit are enough
 space = Space(200, 2)
 generator = space.generator("items")
 memory = ItemMemory(space, ["first"])
@@ -119,7 +119,7 @@ print("ready", flush=True)
 while True:
     memory.add(str(len(memory)))
     if len(memory) > 60:
-        memory.remove(memory.labels[1:])  # a rewrite now and then: files go away under the readers
+        memory.remove(memory.labels[1:])  # rewrites everything, so that files of the readers are removed
     memory.commit()
     memory.save(sys.argv[1] + "/single.safetensors")
 """
@@ -127,7 +127,7 @@ while True:
 READER = """
 import sys, torch
 torch.set_num_threads(1)
-from tests.memory.test_faults import read_often
+from tests.memory.test_kills_and_concurrent_readers import read_often
 print(read_often(sys.argv[1]))
 """
 
@@ -142,21 +142,21 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_fifty_kills_lose_nothing_that_was_reported_as_saved(tmp_path: Path) -> None:
+def test_fifty_kills_lose_no_saved_items(tmp_path: Path) -> None:
     in_folder, in_file, interrupted = map(int, run(KILLS, tmp_path).split())
-    assert in_folder > 50  # the controls: items were saved, and kills met writes half done
+    assert in_folder > 50  # the controls: items were saved, and some writes were interrupted
     assert in_file > 50
     assert interrupted > 0
 
 
-def test_a_memory_larger_than_the_memory_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Freed arrays go back at once: what glibc keeps of them for later counts too, and is now 40 MB, now 70.
+def test_a_memory_larger_than_ram_is_built_and_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # glibc returns freed arrays at once; otherwise 40 to 70 MB that it keeps would count against the limit.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(1 << 20))
-    assert run(LIMIT, tmp_path).startswith("too large to load: ")  # the control: the limit does bite
+    assert run(LIMIT, tmp_path).startswith("too large to load: ")  # the control: the limit is effective
 
 
 def read_often(folder: str) -> int:
-    """Open and search forty times; gives the number of different states that were seen."""
+    """Open and search forty times; return the number of different states that were seen."""
     seen = set()
     for _ in range(20):
         for path in (f"{folder}/folder", f"{folder}/single.safetensors"):
@@ -169,8 +169,8 @@ def read_often(folder: str) -> int:
     return len(seen)
 
 
-def test_readers_beside_a_writer(tmp_path: Path) -> None:
-    """Two processes and three threads read while a writer commits and replaces: each sees whole states only."""
+def test_concurrent_readers_see_complete_states(tmp_path: Path) -> None:
+    """Two processes and three threads read while a writer commits and replaces files."""
     memory = ItemMemory(SPACE, ["0"])
     memory.commit(tmp_path / "folder")
     memory.save(tmp_path / "single.safetensors")
@@ -186,7 +186,7 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
         states.extend(int(reader.communicate()[0] or 0) for reader in readers)
-        assert writer.poll() is None  # the writer is at work until the end
+        assert writer.poll() is None  # the writer was running until the end
         writer.kill()
     assert len(states) == 5
     assert min(states) > 2  # the control: the files did change while they were read
@@ -208,8 +208,7 @@ def test_threads_share_one_open_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_mapping_of_a_file_goes_with_its_memory(tmp_path: Path, count: int) -> None:
-    """No file stays open, and no window stays mapped, when memories are let go."""
+def test_files_are_closed_and_unmapped_with_their_memory(tmp_path: Path, count: int) -> None:
     ItemMemory(SPACE, [str(i) for i in range(50)]).save(tmp_path / "x")
     for _ in range(count):
         memory = ItemMemory.open(tmp_path / "x")

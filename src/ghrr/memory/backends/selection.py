@@ -1,15 +1,15 @@
-"""Which backend: a word or an object."""
+"""Selection: make the backend that the arguments of :class:`ghrr.memory.ItemMemory` describe."""
 
 from __future__ import annotations
 
 import torch
 
 from ghrr._checks import check_choice, describe
-from ghrr.memory.backend import Backend
-from ghrr.memory.backend_faiss import FaissBackend
-from ghrr.memory.backend_milvus import TIMEOUT, MilvusBackend
-from ghrr.memory.backend_torch import TorchBackend
-from ghrr.memory.milvus_connection import hide_credentials
+from ghrr.memory.backends.faiss_backend import FaissBackend
+from ghrr.memory.backends.milvus_backend import TIMEOUT, MilvusBackend
+from ghrr.memory.backends.milvus_connection import hide_credentials
+from ghrr.memory.backends.protocol import Backend
+from ghrr.memory.backends.torch_backend import TorchBackend
 from ghrr.memory.storage import DTYPES
 from ghrr.space import Space
 
@@ -23,11 +23,11 @@ def make_backend(
     uri: str | None,
     timeout: float | None,
 ) -> Backend:
-    """The backend that was asked for, which must fit the space and the storage."""
+    """Return a backend that fits the space and the storage type; parameters as in :class:`ItemMemory`."""
     for name, value in (("uri", uri), ("timeout", timeout)):
         if value is not None and backend != "milvus":
             shown = repr(hide_credentials(value, value)) if isinstance(value, str) else type(value).__name__
-            raise ValueError(f'ItemMemory: {name} is for backend="milvus", got {shown} with backend={backend!r}')
+            raise ValueError(f'ItemMemory: {name} needs backend="milvus", got {name} {shown} with backend={backend!r}')
     if storage is not None and not isinstance(storage, str):
         raise TypeError(f"ItemMemory: storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
     width = 2 * space.total_dim
@@ -35,13 +35,13 @@ def make_backend(
     if not isinstance(backend, str):
         made = backend
         if getattr(made, "width", None) != width:
-            raise ValueError(f"ItemMemory: backend must keep rows of {width} numbers for {space}, got {describe(made)}")
+            raise ValueError(f"ItemMemory: backend must have width {width} for {space}, got {describe(made)}")
     else:
         check_choice("ItemMemory", "backend (or an object)", backend, ("torch", "faiss", "milvus"))
         if backend == "torch":
-            kept = storage or str(space.dtype.to_real()).removeprefix("torch.")
-            check_choice("ItemMemory", "storage", kept, tuple(DTYPES))
-            return TorchBackend(width, storage=kept, device=device)
+            given = storage or str(space.dtype.to_real()).removeprefix("torch.")
+            check_choice("ItemMemory", "storage", given, tuple(DTYPES))
+            return TorchBackend(width, storage=given, device=device)
         if backend == "faiss":
             made = FaissBackend(width)
         else:

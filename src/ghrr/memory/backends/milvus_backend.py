@@ -1,4 +1,4 @@
-"""Milvus as a backend: an embedded file, a server or a cluster, by the URI alone. Its flat index is exact."""
+"""Milvus backend: exact search in an embedded file, on a server or on a cluster, depending on the URI."""
 
 from __future__ import annotations
 
@@ -15,41 +15,55 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import describe
-from ghrr.files import _describe_space
-from ghrr.memory.milvus_connection import Connection
-from ghrr.memory.milvus_journal import Journal, Ranges, Record, as_ranges, in_ranges, merge
-from ghrr.memory.search import settle_ties
-from ghrr.memory.storage import Stored, steps
+from ghrr.files import space_header
+from ghrr.memory.backends.milvus_connection import Connection
+from ghrr.memory.backends.milvus_journal import Journal, Ranges, Record, as_ranges, in_ranges, merge
+from ghrr.memory.search import break_ties
+from ghrr.memory.storage import Stored, chunks
 from ghrr.space import Space
 
-_MOST_ANSWERS = 16_384  # Milvus gives no more rows at a time
+_MAX_RESULTS = 16_384  # rows that Milvus returns at most per request
 TIMEOUT = 60.0  # seconds
-_WIDEST = 32_768
-_LONGEST_LABEL = 65_535
-_NUMBERS_AT_A_TIME = 1 << 22  # 16 MiB: servers refuse messages that are much larger
-_NUMBERS_IN_LOG = 1 << 20  # numbers in the log of the embedded form before a flush; every search converts the log again
+_MAX_WIDTH = 32_768
+_MAX_LABEL_BYTES = 65_535
+_NUMBERS_PER_REQUEST = 1 << 22  # 16 MiB: servers refuse much larger messages
+_NUMBERS_IN_LOG = 1 << 20  # flush the embedded form after this many numbers, since every search converts its log
 
 
 class MilvusBackend:
-    """A collection of Milvus with a flat index of inner products.
+    """Milvus collection with a flat index of inner products, which compares a query with every row.
 
-    What is in the collection stays there when the program ends; a memory made with the same space, URI and name finds
-    it again. Several programs may read a collection while one writes; a program that finds it changed by another says
-    so. An add or a remove that fails, even because the server goes away in the middle, changes nothing: a second
-    collection, with ``_journal`` behind its name, records which rows are items (see
-    :mod:`ghrr.memory.milvus_journal`). A collection without a journal, made by version 0.1, gets one when it is opened.
+    The collection stays when the program ends; a memory with the same space, URI and collection name finds its items
+    again. Several programs may read a collection while one writes. A program that finds a change by another program
+    raises RuntimeError. An add or remove that fails, for example because the server stops, changes nothing: a second
+    collection, named with the suffix ``_journal``, records which rows are items (see
+    :mod:`ghrr.memory.backends.milvus_journal`). A collection of version 0.1 has no journal and gets one when it is
+    opened.
+
+    Rows are float32. Queries from a GPU are copied to the CPU. Use it as
+    ``ItemMemory(space, backend="milvus", uri=...)``; it needs the extra ``index``.
 
     Parameters
     ----------
     uri
-        A path such as ``"items.db"`` for the embedded form (milvus-lite), ``"http://host:19530"`` for a server.
+        A path such as ``"items.db"`` for the embedded form (milvus-lite), or ``"http://host:19530"`` for a server.
     space
-        Of which hypervectors are kept. A collection of one name is of one space.
+        Space of the items. A collection holds items of one space.
     collection
-        Its name.
+        Name of the collection.
     timeout
-        Seconds to wait for the answer to a request, and 10 at most for a connection. The embedded form answers late
-        now and then: about every 128 MB it writes its rows to a file.
+        Seconds to wait for the response to a request; at most 10 for a connection. Do not set it too low: the embedded
+        form pauses about every 128 MB to write its rows to a file.
+
+    Examples
+    --------
+    >>> import ghrr, pathlib, tempfile
+    >>> from ghrr.memory import MilvusBackend
+    >>> space = ghrr.Space(dim=20, m=2, seed=0)
+    >>> uri = str(pathlib.Path(tempfile.mkdtemp()) / "items.db")
+    >>> memory = ghrr.ItemMemory(space, ["a", "b"], backend=MilvusBackend(uri, space, collection="letters"))
+    >>> memory.cleanup(space.vectors(["b"])).labels
+    [['b']]
     """
 
     storage = "float32"
@@ -57,33 +71,31 @@ class MilvusBackend:
     def __init__(self, uri: str, space: Space, *, collection: str = "items", timeout: float = TIMEOUT) -> None:
         if not isinstance(collection, str) or not re.fullmatch(r"[A-Za-z_]\w{0,199}", collection, re.ASCII):
             raise ValueError(
-                f"MilvusBackend: collection must be a name of letters, digits and _, got {describe(collection)}"
+                f"MilvusBackend: collection must consist of letters, digits and _, got {describe(collection)}"
             )
         self.width = 2 * space.total_dim
-        if self.width > _WIDEST:
+        if self.width > _MAX_WIDTH:
             raise ValueError(
-                f"MilvusBackend: Milvus keeps rows of at most {_WIDEST} numbers, but {space} has total_dim "
-                f'{space.total_dim}, which makes {self.width}; choose a smaller space, or backend="torch"'
+                f"MilvusBackend: Milvus stores at most {_MAX_WIDTH} numbers per row, got {self.width} for {space}; "
+                f'use a smaller space or backend="torch"'
             )
         self._connection = Connection(uri, timeout)
         self._name = f"{collection}_{_digest(space)}"
         self._journal = Journal(self._connection, f"{self._name}_journal")
-        self._deleted: set[tuple[int, int]] = (
-            set()
-        )  # ranges of ids that are not items, whose rows were deleted from here
+        self._deleted: set[tuple[int, int]] = set()  # ranges of ids whose rows this object deleted
         self._rows_in_log = 0
         self._record = self._open(collection, space)
         self.first_id = self._record.next_id
 
     def _open(self, collection: str, space: Space) -> Record:
-        """Find or create the collection and its journal."""
+        """Find or create the collection and its journal; return its record."""
         operation = "ItemMemory"
         names = self._connection.request(operation, "list_collections")
         others = [n for n in names if re.fullmatch(rf"{collection}_[0-9a-f]{{16}}", n) and n != self._name]
         if others:
             raise ValueError(
-                f"ItemMemory: the collection {collection!r} in Milvus at {self._connection.address!r} holds items of "
-                f"another space than {space}; choose another name for the collection"
+                f"ItemMemory: the collection {collection!r} in Milvus at {self._connection.address!r} must hold items "
+                f"of {space}, got another space; use another collection name"
             )
         if self._name not in names:
             self._create()
@@ -92,7 +104,7 @@ class MilvusBackend:
         for name in (self._name, self._journal.name):
             self._connection.request(operation, "load_collection", name)
         record = self._journal.read(operation)
-        if record is None:  # a new collection, or one that version 0.1 made
+        if record is None:  # a new collection, or one of version 0.1
             found = self._read_labels(self._all_pages()) if self._name in names else {}
             record = Record(count=len(found), next_id=max(found, default=-1) + 1)
             self._journal.write(operation, record)
@@ -102,7 +114,7 @@ class MilvusBackend:
         kinds, client = self._connection.milvus.DataType, self._connection.client
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", kinds.INT64, is_primary=True)
-        schema.add_field("label", kinds.VARCHAR, max_length=_LONGEST_LABEL)
+        schema.add_field("label", kinds.VARCHAR, max_length=_MAX_LABEL_BYTES)
         schema.add_field("row", kinds.FLOAT_VECTOR, dim=self.width)
         index = client.prepare_index_params()
         index.add_index("row", index_type="FLAT", metric_type="IP")
@@ -112,20 +124,19 @@ class MilvusBackend:
             self._name,
             schema=schema,
             index_params=index,
-            consistency_level="Strong",  # what was added is found
+            consistency_level="Strong",  # searches find items immediately after an add
         )
 
     def __len__(self) -> int:
         return self._record.count
 
     def _current(self, operation: str) -> Record:
-        """The record as it is now, after deleting the rows of removed items; raises if another program changed it."""
+        """Return the current record after deleting rows of removed items; raise if another program changed it."""
         record = self._journal.read(operation)
         if record is None or record.version != self._record.version:
             raise RuntimeError(
-                f"{operation}: the collection in Milvus at {self._connection.address!r} is not the one this memory "
-                f"knows: another program changed it, or the server did not confirm the last change of this memory. "
-                f"Make the ItemMemory again"
+                f"{operation}: the collection in Milvus at {self._connection.address!r} changed: another program "
+                f"wrote to it, or the server did not confirm the last change; create the ItemMemory again"
             )
         self._delete(operation, record.removed)
         return replace(record, removed=())
@@ -133,25 +144,25 @@ class MilvusBackend:
     def _delete(self, operation: str, ranges: Ranges) -> None:
         """Delete the rows in these ranges, once."""
         ids = [number for first, end in set(ranges) - self._deleted for number in range(first, end)]
-        for some in steps(len(ids), _MOST_ANSWERS):
-            self._connection.request(operation, "delete", self._name, ids=ids[some])
+        for chunk in chunks(len(ids), _MAX_RESULTS):
+            self._connection.request(operation, "delete", self._name, ids=ids[chunk])
         self._deleted.update(ranges)
 
     def existing(self) -> dict[str, int]:
         operation = "ItemMemory"
         record = self._current(operation)
-        dense = record.next_id <= 4 * record.count + _MOST_ANSWERS
-        found = self._read_labels(self._pages_by_id(record.next_id) if dense else self._all_pages())
+        is_dense = record.next_id <= 4 * record.count + _MAX_RESULTS
+        found = self._read_labels(self._pages_by_id(record.next_id) if is_dense else self._all_pages())
         ids = torch.tensor(sorted(found), dtype=torch.int64)
         items = ids[(ids < record.next_id) & ~in_ranges(ids, record.unfinished)]
         labels = {found[number]: number for number in items.tolist()}
         if len(labels) != record.count:
-            self._current(operation)  # says so if another program changed the items while they were read
-            self._refuse(f"it has {len(labels)} different labels for {record.count} items")
+            self._current(operation)  # raises if another program changed the items while they were read
+            self._refuse(f"{len(labels)} different labels for {record.count} items")
         return labels
 
     def _read_labels(self, pages: Iterable[list[dict[str, Any]]]) -> dict[int, str]:
-        """Labels by id, after checking what the rows say."""
+        """Return labels by id; raise ValueError for rows that are not valid."""
         found: dict[int, str] = {}
         for page in pages:
             for row in page:
@@ -164,18 +175,18 @@ class MilvusBackend:
     def _refuse(self, reason: str) -> None:
         raise ValueError(
             f"ItemMemory: the collection {self._name!r} in Milvus at {self._connection.address!r} was not written by "
-            f"this library, or was changed by another program ({reason}); choose another collection"
+            f"ghrr, or another program changed it ({reason}); use another collection"
         )
 
     def _pages_by_id(self, end: int) -> Iterator[list[dict[str, Any]]]:
-        """Ids and labels of the rows up to an id, found by primary key, which does not read the other rows."""
-        for some in steps(end, _MOST_ANSWERS):
-            yield self._query("ItemMemory", list(range(some.start, some.stop)), "label")
+        """Yield ids and labels of the rows below an id, by primary key, which does not read the other rows."""
+        for chunk in chunks(end, _MAX_RESULTS):
+            yield self._query("ItemMemory", list(range(chunk.start, chunk.stop)), "label")
 
     def _all_pages(self) -> Iterator[list[dict[str, Any]]]:
-        """Ids and labels of all rows, for ids that are far apart or unknown."""
+        """Yield ids and labels of all rows, for ids that are sparse or unknown."""
         pages = self._connection.request(
-            "ItemMemory", "query_iterator", self._name, batch_size=_MOST_ANSWERS, output_fields=["id", "label"]
+            "ItemMemory", "query_iterator", self._name, batch_size=_MAX_RESULTS, output_fields=["id", "label"]
         )
         try:
             while page := self._connection.attempt("ItemMemory", pages.next):
@@ -192,26 +203,26 @@ class MilvusBackend:
     def add(self, ids: Tensor, labels: Sequence[str], stored: Stored) -> None:
         operation = "ItemMemory.add"
         for label in labels:
-            if len(label.encode()) > _LONGEST_LABEL:
+            if len(label.encode()) > _MAX_LABEL_BYTES:
                 raise ValueError(
-                    f"{operation}: Milvus keeps labels of {_LONGEST_LABEL} bytes at most, got {label!r:.40}"
+                    f"{operation}: labels in Milvus must have at most {_MAX_LABEL_BYTES} bytes, got {label!r:.40}"
                 )
         before = self._current(operation)
         first, end = int(ids[0]), int(ids[-1]) + 1
         if first < before.next_id:
             raise RuntimeError(
-                f"{operation}: the ids from {first} to {before.next_id - 1} were used meanwhile: another program adds "
-                f"items to this collection, or was interrupted while it did. Make the ItemMemory again"
+                f"{operation}: another program added items to this collection, or was interrupted while it did; "
+                f"create the ItemMemory again"
             )
-        self._delete(operation, before.unfinished)  # what earlier adds left behind
+        self._delete(operation, before.unfinished)  # rows of adds that failed
         reserved = replace(before, next_id=end, unfinished=merge([*before.unfinished, (first, end)]))
         self._journal.write(operation, reserved)
         try:
             self._insert(operation, ids, labels, stored.numbers.cpu().numpy())
             if self._journal.read(operation) != reserved:
                 raise RuntimeError(
-                    f"{operation}: another program changed the collection while items were added, and one at a time "
-                    f"may; nothing was added. Make the ItemMemory again"
+                    f"{operation}: another program changed the collection at the same time; nothing was added. Create "
+                    f"the ItemMemory again"
                 )
         except BaseException:
             self._discard(operation, (first, end))
@@ -220,8 +231,8 @@ class MilvusBackend:
         self._commit(operation, reserved, after)
 
     def _insert(self, operation: str, ids: Tensor, labels: Sequence[str], rows: Any) -> None:
-        for some in self._steps(len(ids)):
-            columns = zip(ids[some].tolist(), labels[some], rows[some], strict=True)
+        for chunk in self._chunks(len(ids)):
+            columns = zip(ids[chunk].tolist(), labels[chunk], rows[chunk], strict=True)
             data = [{"id": number, "label": label, "row": row} for number, label, row in columns]
             self._connection.request(operation, "insert", self._name, data)
         self._rows_in_log += len(ids)
@@ -230,18 +241,18 @@ class MilvusBackend:
             self._rows_in_log = 0
 
     def _discard(self, operation: str, reserved: tuple[int, int]) -> None:
-        """Delete the rows of an add that failed. If that fails too they are not items either: the next add tries it."""
+        """Delete the rows of an add that failed. If this fails too, the next add deletes them; they are no items."""
         with suppress(ConnectionError):
             self._delete(operation, (reserved,))
 
     def _commit(self, operation: str, before: Record, after: Record) -> None:
-        """Write the record with which a change takes effect; on an error find out whether it did."""
+        """Write the record that makes a change effective; after an error, find out whether it was written."""
         try:
             self._journal.write(operation, after)
         except ConnectionError:
             if self._journal.read(operation) != after:
                 raise
-        except BaseException:  # an interrupt, after which nothing may have changed
+        except BaseException:  # after an interrupt, undo the change
             with suppress(ConnectionError):
                 if self._journal.read(operation) == after:
                     undone = replace(before, version=after.version + 1)
@@ -250,8 +261,8 @@ class MilvusBackend:
             raise
         self._record = after
 
-    def _steps(self, count: int) -> Iterator[slice]:
-        return steps(count, min(_MOST_ANSWERS, max(1, _NUMBERS_AT_A_TIME // self.width)))
+    def _chunks(self, count: int) -> Iterator[slice]:
+        return chunks(count, min(_MAX_RESULTS, max(1, _NUMBERS_PER_REQUEST // self.width)))
 
     def remove(self, ids: Tensor) -> None:
         operation = "ItemMemory.remove"
@@ -265,76 +276,76 @@ class MilvusBackend:
         except ConnectionError:
             pass  # the items are removed; the next operation deletes their rows
         except BaseException:
-            self._record = before  # the caller does not know that they are: the next operation will say so
+            self._record = before  # the caller does not know that they are removed; the next operation raises
             raise
 
     def stored(self, ids: Tensor) -> Stored:
         operation = "ItemMemory.vectors"
         rows = np.full((len(ids), self.width), np.nan, dtype=np.float32)
-        for some in self._steps(len(ids)):
-            wanted = ids[some].tolist()
-            places = dict(zip(wanted, range(some.start, some.stop), strict=True))
+        for chunk in self._chunks(len(ids)):
+            wanted = ids[chunk].tolist()
+            indices = dict(zip(wanted, range(chunk.start, chunk.stop), strict=True))
             for row in self._query(operation, wanted, "row"):
-                rows[places[row["id"]]] = row["row"]
+                rows[indices[row["id"]]] = row["row"]
         numbers = torch.from_numpy(rows)
         bad = (~torch.isfinite(numbers).all(dim=1)).nonzero()[:, 0]
         if len(bad):
             raise ValueError(
-                f"{operation}: the rows of {len(bad)} items in Milvus at {self._connection.address!r} are missing or "
-                f"hold NaN or infinity, the first has the id {int(ids[bad[0]])}: another program changed the "
-                f"collection. Make the ItemMemory again, without these items"
+                f"{operation}: another program changed the collection in Milvus at {self._connection.address!r}: the "
+                f"rows of {len(bad)} items are missing or not finite, the first has the id {int(ids[bad[0]])}; create "
+                f"the ItemMemory again, without these items"
             )
         return Stored(numbers)
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         operation = "ItemMemory.cleanup"
-        if k > _MOST_ANSWERS:
-            raise ValueError(f"{operation}: Milvus gives {_MOST_ANSWERS} answers to a query at most, got k = {k}")
+        if k > _MAX_RESULTS:
+            raise ValueError(f"{operation}: k must be at most {_MAX_RESULTS} with Milvus, got {k}")
         record = self._current(operation)
 
         def search(queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
             scores, ids = self._search(operation, queries, width)
             if ((ids >= record.next_id) | in_ranges(ids, record.unfinished)).any():
-                # Rows of an add that failed or is under way are among the best: search without them, which is slower.
-                outside = "".join(f" and (id < {first} or id >= {end})" for first, end in record.unfinished)
-                scores, ids = self._search(operation, queries, width, filter=f"id < {record.next_id}{outside}")
+                # Rows of an unfinished add are among the results: search again with a filter, which is slower.
+                excluded = "".join(f" and (id < {first} or id >= {end})" for first, end in record.unfinished)
+                scores, ids = self._search(operation, queries, width, filter=f"id < {record.next_id}{excluded}")
             return scores, ids
 
-        return settle_ties(search, queries.float().cpu(), k, min(record.count, _MOST_ANSWERS))
+        return break_ties(search, queries.float().cpu(), k, min(record.count, _MAX_RESULTS))
 
     def _search(self, operation: str, queries: Tensor, width: int, filter: str = "") -> tuple[Tensor, Tensor]:
         scores = np.empty((len(queries), width), dtype=np.float32)
         ids = np.empty((len(queries), width), dtype=np.int64)
-        for some in self._steps(len(queries)):
+        for chunk in self._chunks(len(queries)):
             hits = self._connection.request(
                 operation,
                 "search",
                 self._name,
-                data=list(queries[some].numpy()),
+                data=list(queries[chunk].numpy()),
                 filter=filter,
                 limit=width,
                 output_fields=["id"],
                 anns_field="row",
             )
-            for place, row in zip(range(some.start, some.stop), hits, strict=True):
+            for index, row in zip(range(chunk.start, chunk.stop), hits, strict=True):
                 if len(row) != width:
                     raise RuntimeError(
-                        f"{operation}: Milvus at {self._connection.address!r} gave {len(row)} answers of {width}: "
-                        f"another program changes the collection. Make the ItemMemory again"
+                        f"{operation}: expected {width} results from Milvus at {self._connection.address!r}, got "
+                        f"{len(row)}: another program changed the collection; create the ItemMemory again"
                     )
-                scores[place] = [hit["distance"] for hit in row]
-                ids[place] = [hit["id"] for hit in row]
+                scores[index] = [hit["distance"] for hit in row]
+                ids[index] = [hit["id"] for hit in row]
         if not np.isfinite(scores).all():
             raise ValueError(
-                f"{operation}: the row of id {ids[~np.isfinite(scores)][0]} in Milvus at {self._connection.address!r} "
-                f"gives a score that is not finite: it holds NaN or infinity. Remove that item"
+                f"{operation}: scores must be finite, got NaN or infinity for the row of id "
+                f"{ids[~np.isfinite(scores)][0]} in Milvus at {self._connection.address!r}; remove that item"
             )
         return torch.from_numpy(scores), torch.from_numpy(ids)
 
 
 def _digest(space: Space) -> str:
-    """What tells one space from another, short enough for a name."""
-    stored = _describe_space(space)
+    """Return a short digest that identifies a space."""
+    stored, _ = space_header(space)
     if isinstance(space.rotation, Tensor):
         stored["rotation"] = hashlib.sha256(torch.view_as_real(space.rotation).numpy().tobytes()).hexdigest()
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,21 +1,20 @@
-"""Journal of a Milvus collection: one record that says which rows are items, so that changes are all or none.
+"""Journal of a Milvus collection: a record of which rows are items, which makes changes atomic.
 
-Milvus has no transactions: a request is atomic, a sequence of requests is not. So the record of a collection is a row
-of its own, in a small collection beside it, and every change of the items takes effect with one write of that row:
+Milvus has no transactions: a single request is atomic, a sequence of requests is not. The record is therefore one row
+in a small collection of its own, and every change of the items takes effect with one write of that row:
 
-- **add** reserves ids (they become ``unfinished``), inserts the rows, and then takes the ids off that list. An add that
-  stops in between leaves rows that are not items: every reader ignores them, and the next add deletes them.
+- **add** reserves ids (they become ``unfinished``), inserts the rows, and then takes the ids off that list. If it stops
+  in between, the inserted rows are not items: readers ignore them, and the next add deletes them.
 - **remove** writes the ids as ``removed`` and then deletes the rows. If it stops in between, the next operation deletes
   the rest.
 
-Ids are never used twice. A request that timed out may still arrive at the server later; its rows stay unfinished.
-``version`` grows with every change, so one read by primary key (2 ms) tells a program whether another has changed the
-items. The number of rows does not: an add and a remove leave it as it was, counting with a filter reads every row, and
-``get_collection_stats`` of a server ignores deletions and rows that are not flushed yet. (That of the embedded form is
-right, but goes through all primary keys.)
+Ids are never reused. A request that timed out may still reach the server later; its rows stay unfinished. ``version``
+grows with every change, so one read by primary key (2 ms) tells whether another program changed the items. The number
+of rows cannot tell this: an add and a remove leave it unchanged, counting with a filter reads every row, and
+``get_collection_stats`` of a server ignores deletions and rows that are not flushed yet.
 
-Writes of the record are not compared with what was there before, which Milvus cannot do; so one program may write at a
-time. A second one is noticed, except in the moment between the last check and the write.
+Milvus cannot compare a record with its previous value when writing it, so only one program may write at a time. A
+second writer is detected, except in the moment between the last check and the write.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.memory.milvus_connection import Connection
+from ghrr.memory.backends.milvus_connection import Connection
 
 Ranges = tuple[tuple[int, int], ...]
 
 _HEAD = 0  # primary key of the record
-_RANGES_PER_ROW = 1_500  # 63,000 characters at most, of the 65,535 that a text of Milvus may have
+_RANGES_PER_ROW = 1_500  # at most 63,000 characters; Milvus allows 65,535
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,11 @@ class Record:
     count
         Number of items.
     next_id
-        No row has had this id or a larger one.
+        Next free id. No row ever had this id or a larger one.
     unfinished
-        Ranges of ids ``(first, end)`` that were reserved by an add which did not finish, or has not yet.
+        Ranges of ids ``(first, end)`` that an add reserved but did not finish.
     removed
-        Ranges of ids that were removed and whose rows may not be deleted yet.
+        Ranges of ids that were removed, but whose rows may still exist.
     """
 
     version: int = 0
@@ -63,7 +62,7 @@ class Record:
 
 
 def as_ranges(ids: Tensor) -> Ranges:
-    """Ascending ids as ranges ``(first, end)``."""
+    """Return ascending ids as ranges ``(first, end)``."""
     starts = torch.ones(len(ids), dtype=torch.bool)
     starts[1:] = ids.diff() != 1
     first = starts.nonzero()[:, 0]
@@ -72,7 +71,7 @@ def as_ranges(ids: Tensor) -> Ranges:
 
 
 def merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The same ids in as few ranges as possible."""
+    """Return the same ids in as few ranges as possible."""
     merged: list[tuple[int, int]] = []
     for first, end in sorted(ranges):
         if merged and first <= merged[-1][1]:
@@ -83,7 +82,7 @@ def merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def in_ranges(ids: Tensor, ranges: Ranges) -> Tensor:
-    """Which ids lie in one of the ranges."""
+    """Return a mask of the ids that are in one of the ranges."""
     inside = torch.zeros(ids.shape, dtype=torch.bool)
     for first, end in ranges:
         inside |= (ids >= first) & (ids < end)
@@ -91,21 +90,21 @@ def in_ranges(ids: Tensor, ranges: Ranges) -> Tensor:
 
 
 class Journal:
-    """Reads and writes the :class:`Record` of a collection.
+    """Reader and writer of the :class:`Record` of a collection.
 
     Parameters
     ----------
     connection
-        To the server.
+        Connection to the server.
     name
-        Of the journal's own collection.
+        Name of the journal's own collection.
     """
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection, self.name = connection, name
 
     def create(self) -> None:
-        """Create the collection of the journal, without a record. Milvus demands a vector; it has no meaning."""
+        """Create the collection of the journal, without a record. Milvus requires a vector field; it is unused."""
         kinds, client = self._connection.milvus.DataType, self._connection.client
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", kinds.INT64, is_primary=True)
@@ -123,7 +122,7 @@ class Journal:
         )
 
     def read(self, operation: str) -> Record | None:
-        """The record as it is now; None if there is none."""
+        """Return the current record, or None if there is none."""
         found = self._texts(operation, [_HEAD])
         if not found:
             return None
@@ -146,10 +145,10 @@ class Journal:
         return [row["text"] for row in rows]
 
     def write(self, operation: str, record: Record) -> None:
-        """Replace the record: completely, or with an error not at all."""
+        """Replace the record. If this raises, the old record stays."""
         inline, rest = record.removed[:_RANGES_PER_ROW], record.removed[_RANGES_PER_ROW:]
         pieces = [rest[i : i + _RANGES_PER_ROW] for i in range(0, len(rest), _RANGES_PER_ROW)]
-        keys = [1 + secrets.randbits(61) for _ in pieces]  # new ones: the old record may still need its pieces
+        keys = [1 + secrets.randbits(61) for _ in pieces]  # new keys, since the old record may still need its pieces
         if pieces:
             self._put(operation, "insert", {key: json.dumps(piece) for key, piece in zip(keys, pieces, strict=True)})
         head = asdict(record) | {"removed": inline, "more_removed": keys}
@@ -161,7 +160,7 @@ class Journal:
 
 
 def _checked(fields: dict[str, Any]) -> Record:
-    """The record that was read, if it makes sense."""
+    """Return the stored record; raise ValueError for impossible values."""
     lists = {name: tuple((first, end) for first, end in fields[name]) for name in ("unfinished", "removed")}
     record = Record(**fields | lists)
     numbers = [record.version, record.count, record.next_id]

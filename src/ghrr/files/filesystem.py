@@ -1,4 +1,4 @@
-"""Access to files that is safe to repeat and to interrupt: regular files only, atomic writes, one writer per folder."""
+"""File system: access regular files only, replace files atomically, and let one process at a time write to a folder."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _KINDS = {
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a FIFO without a reader must not block
 _TEMPORARY = re.compile(r"\.ghrr-([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{8}\.tmp")
 _LOCK = ".lock"
-_cleaned: set[tuple[int, Path]] = set()  # processes, since a fork copies this, and folders searched for leftovers
+_cleaned: set[tuple[int, Path]] = set()  # (process id, folder) pairs that were searched; a fork copies this set
 
 
 def check_regular(path: PathLike, operation: str) -> None:
-    """Raise unless ``path`` is a regular file or a link to one; opening a FIFO or a device can block forever.
+    """Raise unless ``path`` is a regular file or a link to one. Opening a FIFO or a device can block forever.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def check_regular(path: PathLike, operation: str) -> None:
 def _check_mode(path: PathLike, mode: int, operation: str) -> None:
     if stat.S_ISREG(mode):
         return
-    kind = _KINDS.get(stat.S_IFMT(mode), "no file")
+    kind = _KINDS.get(stat.S_IFMT(mode), "an unknown kind of file")
     message = f"{operation}({str(path)!r}): it is {kind}, expected a regular file"
     raise IsADirectoryError(message) if stat.S_ISDIR(mode) else OSError(message)
 
@@ -59,23 +59,35 @@ def read_bytes(path: PathLike, operation: str, *, limit: int | None = None) -> b
     """Return the content of a regular file; raise ValueError if it has more than ``limit`` bytes."""
     check_regular(path, operation)
     with open(path, "rb") as file:
-        content = file.read() if limit is None else file.read(limit + 1)
-    if limit is not None and len(content) > limit:
-        raise ValueError(
-            f"{operation}({str(path)!r}): it has {os.stat(path).st_size:,} bytes, expected at most {limit:,}"
-        )
+        size = os.fstat(file.fileno()).st_size
+        if limit is None:
+            return file.read()
+        # Not read(limit + 1), which would allocate that many bytes for a small file too.
+        content = file.read(min(size, limit) + 1)
+    if len(content) > limit:
+        raise ValueError(f"{operation}({str(path)!r}): it has {size:,} bytes, expected at most {limit:,}")
     return content
+
+
+def check_inside(path: Path, operation: str) -> None:
+    """Raise ValueError if a path is a symbolic link to a file outside its folder."""
+    target = os.path.realpath(path)
+    if os.path.dirname(target) != os.path.realpath(path.parent):
+        raise ValueError(
+            f"{operation}({str(path)!r}): the file must be inside its folder, got a link to {target!r}; "
+            f"replace the link by the file"
+        )
 
 
 @contextmanager
 def open_to_append(path: PathLike, operation: str) -> Iterator[BinaryIO]:
-    """Open a regular file, not a link to one, to add to its end; errors of writing name the file."""
+    """Open a regular file, not a link to one, to append bytes. Write errors name the file."""
     with _named_errors(path), open(_open_regular(path, os.O_WRONLY | os.O_APPEND, operation), "ab") as file:
         yield file
 
 
 def _open_regular(path: PathLike, flags: int, operation: str) -> int:
-    """Open or create a regular file that is not a link, without waiting for the other end of a FIFO."""
+    """Open or create a regular file that is not a link. A FIFO does not block."""
     with contextlib.suppress(FileNotFoundError):
         _check_mode(path, os.lstat(path).st_mode, operation)
     handle = os.open(path, flags | os.O_CREAT | _NO_LINKS, 0o666)
@@ -92,12 +104,12 @@ def _open_regular(path: PathLike, flags: int, operation: str) -> int:
 
 @contextmanager
 def atomic_write(path: PathLike, *, follow_links: bool = True) -> Iterator[Path]:
-    """Give a temporary file to write to; on success it takes the place of ``path`` in one step.
+    """Write to a temporary file that replaces ``path`` in one step when the ``with`` block succeeds.
 
-    If anything fails, a keyboard interrupt included, the temporary file is removed and the old file stays as it was.
-    The temporary file is in a folder of its own that only this user can read, so nobody reads the new content before
-    it has the permissions of the old file. The folder is beside ``path``, and its name holds the process id: the next
-    process that writes there removes the temporary folders of processes that were killed.
+    If the block fails, for example by a keyboard interrupt, the temporary file is removed and the old file stays
+    unchanged. The temporary file is in a separate folder that only this user can read, so nobody can read the new
+    content before it has the permissions of the old file. The folder is next to ``path`` and its name contains the
+    process id: the next process that writes there removes the temporary folders of killed processes.
 
     Parameters
     ----------
@@ -109,7 +121,7 @@ def atomic_write(path: PathLike, *, follow_links: bool = True) -> Iterator[Path]
     Raises
     ------
     OSError
-        ``path`` is a folder, a FIFO, a socket, a device, or a link that is not followed; or writing failed.
+        ``path`` is a folder, a FIFO, a socket, a device, or a link that is not followed. Or writing failed.
     """
     target = Path(os.path.realpath(path) if follow_links else path)
     mode = _mode_to_keep(path, target)
@@ -145,7 +157,7 @@ def _mode_to_keep(path: PathLike, target: Path) -> int | None:
 
 @contextmanager
 def _named_errors(path: PathLike) -> Iterator[None]:
-    """Errors of the system name ``path``, not a temporary file or nothing."""
+    """Make system errors name ``path`` instead of a temporary file or no file."""
     try:
         yield
     except OSError as error:
@@ -161,7 +173,7 @@ def _temporary_name() -> str:
 
 
 def _machine() -> str:
-    """Identify the table of processes that a process id is looked up in: the host, and its namespace in a container."""
+    """Return an id of the host and process namespace, in which process ids are unique."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -170,7 +182,7 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> int | None:
-    """Return when a process started, in ticks since the system did: ids are used again. None where it is unknown."""
+    """Return the start time of a process in clock ticks, because ids are reused; None if it is unknown."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -183,16 +195,16 @@ def _is_running(pid: int, start: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True  # it belongs to someone else
+        return True  # it belongs to another user
     return not start or _start_time(pid) in (start, None)
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary folders of processes of this machine that no longer run, once per process and folder."""
+    """Remove temporary folders of processes on this machine that have ended, once per process and folder."""
     if (os.getpid(), folder) in _cleaned:
         return
     _cleaned.add((os.getpid(), folder))
-    with contextlib.suppress(OSError):  # a folder that cannot be listed, or is not there
+    with contextlib.suppress(OSError):  # the folder does not exist or cannot be listed
         for name in os.listdir(folder):
             match = _TEMPORARY.fullmatch(name)
             if match and match[1] == _machine() and not _is_running(int(match[2]), int(match[3])):
@@ -200,7 +212,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _remove_temporary(folder: Path) -> None:
-    """Remove a folder of temporary files; what cannot be removed stays."""
+    """Remove a folder of temporary files, as far as possible."""
     with contextlib.suppress(OSError):
         if not folder.is_symlink():
             for path in folder.iterdir():
@@ -208,19 +220,28 @@ def _remove_temporary(folder: Path) -> None:
             folder.rmdir()
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the file names in a folder are on disk, as ``fsync`` does for the content of a file."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 # -------------------------------------------------------------------------------------------------------------- locking
 
 
 @contextmanager
 def lock_folder(folder: Path, operation: str) -> Iterator[None]:
-    """Be the only process that works in a folder inside a ``with`` block.
+    """Hold an exclusive lock on a folder inside a ``with`` block.
 
-    The system releases the lock when the process ends, however it ends. Systems without ``fcntl`` have no lock.
+    The system releases the lock when the process ends or is killed. Systems without ``fcntl`` have no lock.
 
     Raises
     ------
     BlockingIOError
-        Another process has the lock; the message has its id.
+        Another process or thread has the lock. The message contains the process id.
     """
     try:
         import fcntl  # noqa: PLC0415 (not on all systems)
@@ -243,7 +264,7 @@ def lock_folder(folder: Path, operation: str) -> Iterator[None]:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # the process that had the lock has removed the file meanwhile
+        os.close(handle)  # the previous holder removed the file after it was opened here
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}".encode(), 0)

@@ -1,4 +1,4 @@
-"""Connection to Milvus: every request has a timeout, and every failure becomes one kind of error without passwords."""
+"""Connection to Milvus: every request has a timeout and fails with a ConnectionError that contains no password."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import Any
 from urllib.parse import unquote
 
 from ghrr._checks import check_real
-from ghrr.memory.backend import import_extra
+from ghrr.memory.backends.protocol import import_extra
 
-CONNECT_SECONDS = 10.0  # a server that is up accepts a connection long before
+CONNECT_SECONDS = 10.0  # a running server accepts connections much faster
 
 
 def hide_credentials(text: str, uri: str) -> str:
-    """Replace the user name, the password and the token of a URI by ``***`` wherever they occur in a text."""
+    """Replace the user name, password and token of a URI by ``***`` everywhere in a text."""
     userinfo = re.match(r"(?:\w+://|(?=.*:))(.*)@", uri, re.DOTALL)
     secrets = re.findall(r"(?:token|password|api_key)=([^&\s]+)", uri)
     if userinfo:
         secrets += [userinfo[1], userinfo[1].partition(":")[2]]
     for secret in sorted({*secrets, *map(unquote, secrets)}, key=len, reverse=True):
-        if len(secret) > 2:  # shorter ones would blot out ordinary words; the pattern below finds them in addresses
+        if len(secret) > 2:  # shorter ones would match ordinary words; the pattern below hides them in addresses
             text = text.replace(secret, "***")
     return re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
 
 
 class Connection:
-    """A client of Milvus whose requests raise ``ConnectionError``, naming the operation, when they fail.
+    """Milvus client whose requests raise ``ConnectionError`` with the name of the operation if they fail.
 
     Parameters
     ----------
     uri
         A path such as ``"items.db"`` or an address such as ``"http://user:password@host:19530"``.
     timeout
-        Seconds to wait for the answer to a request.
+        Seconds to wait for the response to a request.
     """
 
     def __init__(self, uri: str, timeout: float) -> None:
         if not isinstance(uri, str) or not uri:
             raise TypeError(
                 f'ItemMemory: backend="milvus" needs uri, a path such as "items.db" or an address such as '
-                f'"http://localhost:19530"; got {type(uri).__name__ if uri else "nothing"}'
+                f'"http://localhost:19530", got {type(uri).__name__ if uri else "nothing"}'
             )
         self.timeout = check_real("ItemMemory", "timeout", timeout, low=0, high=float("inf"), open_ends=True)
         self.milvus = import_extra("pymilvus")
@@ -52,28 +52,28 @@ class Connection:
 
     def _connect(self, wait: float) -> Any:
         try:
-            return self._ask("ItemMemory", wait, lambda: self.milvus.MilvusClient(self._uri, timeout=wait))
+            return self._call("ItemMemory", wait, lambda: self.milvus.MilvusClient(self._uri, timeout=wait))
         except ValueError:
-            pass  # its text may quote a part of the password
+            pass  # its message may contain a part of the password
         raise ValueError(
-            f"ItemMemory: uri {self.address!r} cannot be read; expected http://user:password@host:port, with %2F for / "
-            f"and %40 for @ in a password"
+            f"ItemMemory: uri must be a path or have the form http://user:password@host:port, got {self.address!r}; "
+            f"write %2F for / and %40 for @ in a password"
         )
 
     def request(self, operation: str, method: str, *given: Any, **more: Any) -> Any:
-        """Call a method of the client; ``operation`` is what the user asked for."""
+        """Call a method of the client; errors name ``operation``."""
         return self.attempt(operation, lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
 
     def attempt(self, operation: str, request: Callable[[], Any]) -> Any:
-        """Do a request that has its timeout already."""
-        return self._ask(operation, self.timeout, request)
+        """Call ``request``, which sets its own timeout."""
+        return self._call(operation, self.timeout, request)
 
-    def _ask(self, operation: str, wait: float, request: Callable[[], Any]) -> Any:
+    def _call(self, operation: str, wait: float, request: Callable[[], Any]) -> Any:
         try:
             return request()
         except (self.milvus.MilvusException, self._grpc.RpcError) as error:
             message = self._explain(operation, wait, error)
-        # Raised outside of the except block: the original error, whose text may hold a password, is not chained.
+        # Raised outside the except block, so that the original error, which may contain a password, is not chained.
         raise ConnectionError(message)
 
     def _explain(self, operation: str, wait: float, error: Any) -> str:
@@ -84,10 +84,10 @@ class Connection:
         late = self._grpc.StatusCode.DEADLINE_EXCEEDED
         if code == late or late.name in str(details):
             return (
-                f"{operation}: the Milvus server at {self.address!r} did not answer within {wait:g} s; raise timeout=, "
-                f"or check that the server is running and not overloaded"
+                f"{operation}: the Milvus server at {self.address!r} did not respond within {wait:g} s; increase "
+                f"timeout=, or check that the server is running and not overloaded"
             )
         return (
             f"{operation}: the Milvus server at {self.address!r} failed "
-            f"({hide_credentials(str(details), self._uri):.300}); is it running, and is the address right?"
+            f"({hide_credentials(str(details), self._uri):.300}); check that it is running and the address is right"
         )

@@ -1,4 +1,4 @@
-"""The benchmarks of the memory run and write what they measured; how fast it was is not tested."""
+"""The benchmark scripts of the memory run and write their results. The times are not tested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_script(*arguments: str, script: str = "memory.py") -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_every_number_is_written(tmp_path: Path) -> None:
+def test_all_results_are_written(tmp_path: Path) -> None:
     done = run_script(*SIZES, "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "memory.json").read_text())
@@ -37,7 +37,7 @@ def test_every_number_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [("--repeats", "0"), ("--items", "10")])
-def test_sizes_that_measure_nothing(wrong: tuple[str, str]) -> None:
+def test_sizes_that_are_too_small_raise(wrong: tuple[str, str]) -> None:
     done = run_script(*wrong)
     assert done.returncode == 2
     assert "--repeats must be at least 1, --items 1000, --queries 10" in done.stderr

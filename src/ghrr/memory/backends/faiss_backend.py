@@ -1,4 +1,4 @@
-"""faiss as a backend: exact inner products in single precision, on all cores of one machine."""
+"""faiss backend: exact search on all CPU cores of one machine, in single precision."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.memory.backend import import_extra
-from ghrr.memory.search import settle_ties
+from ghrr.memory.backends.protocol import import_extra
+from ghrr.memory.search import break_ties
 from ghrr.memory.storage import Stored
 
 
 class FaissBackend:
-    """A flat index of faiss, which compares a query with every row; nothing is approximated.
+    """Flat faiss index of inner products. It compares a query with every row, without approximation.
+
+    Rows are on the CPU in float32. Queries from another device are copied to the CPU. Use it as
+    ``ItemMemory(space, backend="faiss")``; it needs the extra ``index``.
 
     Parameters
     ----------
     width
         Real numbers per row.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> space = ghrr.Space(dim=100, m=2, seed=0)
+    >>> ghrr.ItemMemory(space, ["a", "b"], backend="faiss").cleanup(space.vectors(["b"])).labels
+    [['b']]
     """
 
     storage = "float32"
@@ -54,7 +64,7 @@ class FaissBackend:
         return Stored(torch.from_numpy(self._index.reconstruct_batch(ids.numpy())))
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        return settle_ties(self._search, queries.float().cpu().contiguous(), k, len(self))
+        return break_ties(self._search, queries.float().cpu().contiguous(), k, len(self))
 
     def _search(self, queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
         scores, ids = self._index.search(queries.numpy(), width)

@@ -1,4 +1,4 @@
-"""JSON files with bounds on size and depth, and a check of their fields that says what is wrong."""
+"""JSON files with limits on size and depth, and checks of their fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ghrr._checks import describe
-from ghrr._disk import PathLike, atomic_write, read_bytes
+from ghrr.files.filesystem import PathLike, atomic_write, read_bytes
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 200
@@ -31,7 +31,7 @@ def read_json(path: PathLike, operation: str) -> Any:
     OSError
         There is no such file, or it is not a regular file.
     ValueError
-        It is too large, or not JSON in UTF-8, or an object in it has a key twice.
+        It is too large, not JSON in UTF-8, or an object in it has a key twice.
     """
     return parse_json(read_bytes(path, operation, limit=MAX_BYTES), f"{operation}({str(path)!r})")
 
@@ -103,6 +103,12 @@ def check_fields(where: str, value: Any, fields: Mapping[str, type | tuple[type,
             expected = " or ".join(_NAMES[kind] for kind in kinds)
             raise ValueError(f"{where}: {name} must be {expected}, got {describe(value[name])}")
     return value
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise ValueError unless a value is a whole number from 0 to below 2**62."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_INTEGER:
+        raise ValueError(f"{name} must be a whole number from 0 to below 2**62, got {describe(value)}")
 
 
 def _is_of(value: Any, kind: type) -> bool:
