@@ -227,7 +227,7 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path, part: str, 
     interruptible_run(tmp_path / "run", lambda _: None)
     stored[part][name] = "other"  # the control: a value is what it is
     path.write_text(json.dumps(stored))
-    with pytest.raises(RunError, match=f"holds another run: its {part} is {name} 'other', not"):
+    with pytest.raises(RunError, match=f"{name}.* 'other'"):
         interruptible_run(tmp_path / "run", lambda _: None)
 
 
