@@ -21,7 +21,7 @@ from ghrr.unitary import (
     unitarity_error,
     with_diagonality,
 )
-from ghrr.unitary.projection import is_unitary
+from ghrr.unitary.projection import check_unitary
 from tests.helpers import gaussian, generator
 
 A = gaussian(10, 3, 3)
@@ -191,4 +191,4 @@ def test_nonfinite_numbers_are_rejected(bad: float) -> None:
         ghrr.power(x, 0.5)
     assert not is_unitary(x)
     with pytest.raises(ValueError, match=r"slot 3 of item \(1,\) holds a number that is not finite"):
-        is_unitary("test", x)
+        check_unitary("test", x)

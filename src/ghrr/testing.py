@@ -16,7 +16,7 @@ from torch import Tensor
 from ghrr import algebra
 from ghrr._checks import check_hypervectors, check_items, describe, first_nonfinite_slot
 from ghrr.hypervector import Hypervector
-from ghrr.unitary.projection import is_unitary
+from ghrr.unitary.projection import check_unitary
 
 __all__ = ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
 
@@ -259,7 +259,7 @@ def check_encoder(encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary
     try:
         (out,) = check_hypervectors("encode(inputs)", output=encode(inputs))
         if unitary:
-            is_unitary("encode(inputs)", out)
+            check_unitary("encode(inputs)", out)
     except (TypeError, ValueError) as error:
         raise AssertionError(str(error)) from None
     if out.ndim != 4 or len(out) != n:

@@ -147,7 +147,7 @@ def test_truncated_log_line_is_skipped(tmp_path: Path) -> None:
 )
 def test_journal_with_other_header_is_renamed(tmp_path: Path, record: Any) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_bytes(journals._sealed(record))
+    path.write_bytes(journals._format_line(record))
     journal = journals.Journal(path, paper.EXPERIMENTS["fixed-vs-varying"], {"m": 2}, 0)
     assert "x.aside-1.jsonl" in journal.open()
     assert journal.trials() == {}
@@ -166,7 +166,7 @@ def test_trial_without_required_fields_is_skipped(tmp_path: Path, record: Any) -
     journal.open()
     whole = {"trial": 3, "seconds": 0.5, "columns": {"a": [1, 2]}}
     with open(path, "ab") as file:
-        file.write(journals._sealed(record) + journals._sealed(whole))
+        file.write(journals._format_line(record) + journals._format_line(whole))
         deep = DEEP.encode()
         file.write(f"{zlib.crc32(deep):08x} ".encode() + deep + b"\n")
     assert list(journal.trials()) == [3]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ghrr.unitary import is_unitary, polar, unitarity_error
-from ghrr.unitary.projection import is_unitary
+from ghrr.unitary.projection import check_unitary
 from tests.helpers import gaussian, unitary
 
 
@@ -47,13 +47,13 @@ def test_polar_gradcheck() -> None:
         assert torch.autograd.gradgradcheck(polar, x.clone().requires_grad_())
 
 
-def test_is_unitary_returns_a_unitary_tensor_and_names_the_worst_slot_of_another() -> None:
+def test_check_unitary_returns_a_unitary_tensor_and_names_the_worst_slot_of_another() -> None:
     x = unitary(2, 6, m=3, dtype=torch.complex64)
-    assert is_unitary("test", x) is x
+    assert check_unitary("test", x) is x
     x[1, 4] *= 1.5
     x[0, 2] *= 1.2
     with pytest.raises(ValueError, match=r"test: slot 4 of item \(1,\) is not unitary, got .* up to 1.25, expected"):
-        is_unitary("test", x)
+        check_unitary("test", x)
     assert is_unitary(x) is False
     assert unitarity_error(x).argmax() == 10
 

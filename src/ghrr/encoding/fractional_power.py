@@ -26,7 +26,7 @@ from ghrr.encoding.kernels import SAMPLING, Kernel, Spectrum, draw_frequencies, 
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space, check_space
-from ghrr.unitary.projection import is_unitary
+from ghrr.unitary.projection import check_unitary
 
 
 class FractionalPower(Encoder):
@@ -315,7 +315,7 @@ def _check_rotation(rotation: Tensor, space: Space) -> Tensor:
             f"FractionalPower: rotation must be {space.dtype} of shape ({space.m}, {space.m}) or {space.shape}, "
             f"got {describe(rotation)}"
         )
-    return is_unitary("FractionalPower: rotation", rotation.detach().expand(space.shape).clone())
+    return check_unitary("FractionalPower: rotation", rotation.detach().expand(space.shape).clone())
 
 
 def _register_rotation(module: nn.Module, rotation: Tensor, trainable: bool, keep_unitary: bool) -> None:

@@ -27,7 +27,7 @@ from ghrr._random import labelled_generator
 from ghrr.hypervector import Hypervector
 from ghrr.space import noise, sampling
 from ghrr.unitary.diagonal import check_diagonality
-from ghrr.unitary.projection import is_unitary
+from ghrr.unitary.projection import check_unitary
 
 _ROTATIONS = ("varying", "fixed", "shared")
 Device = torch.device | str | None
@@ -441,5 +441,5 @@ def _check_rotation(rotation: str | Tensor, dim: int, m: int) -> str | Tensor:
             f"Space: rotation must be a complex64 or complex128 tensor of shape ({m}, {m}) or ({dim}, {m}, {m}); got "
             f"{describe(rotation)}"
         )
-    is_unitary("Space: rotation", rotation.reshape(-1, m, m))
+    check_unitary("Space: rotation", rotation.reshape(-1, m, m))
     return rotation.detach().cpu().clone(memory_format=torch.contiguous_format).resolve_conj()

@@ -87,7 +87,7 @@ def is_unitary(x: Tensor | Hypervector) -> bool:
     return not _why_not_unitary("is_unitary(x)", x)
 
 
-def is_unitary(operation: str, x: Tensor) -> Tensor:
+def check_unitary(operation: str, x: Tensor) -> Tensor:
     """Return ``x``; raise ValueError, with the worst slot, unless every slot is unitary to rounding."""
     reason = _why_not_unitary(operation, x)
     if reason:
