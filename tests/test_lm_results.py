@@ -65,7 +65,9 @@ def below(ours: dict[str, Any], base: dict[str, Any]) -> tuple[float, float]:
 
 
 def _averages(folder: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
-    return {(row["dataset"], row["attention"], row["variant"]): row for row in lm.average(_stored_runs(folder))}
+    return {
+        (row["dataset"], row["attention"], row["variant"]): row for row in lm.average_over_seeds(_stored_runs(folder))
+    }
 
 
 def _words_of_readme() -> str:

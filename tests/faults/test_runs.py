@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from ghrr import lm
-from ghrr.lm import Progress, RunError, load_run, train
+from ghrr.lm import RunError, TrainProgress, load_run, train
 from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
 from tests.cli.common import invoke
 from tests.lm.common import Stop, counting_text, random_text, short_training, small_config
@@ -81,14 +81,14 @@ def test_a_run_folder_that_is_a_link_itself_works(stopped: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the device failed"), MemoryError(), KeyboardInterrupt()])
-@pytest.mark.parametrize("where", ["ghrr.lm.train.Model", "ghrr.lm.train.make_step", "ghrr.lm.train.Log"])
+@pytest.mark.parametrize("where", ["ghrr.lm.training.Model", "ghrr.lm.training.make_step", "ghrr.lm.training.TrainLog"])
 def test_a_run_that_fails_before_its_first_step_leaves_nothing(
     tmp_path: Path, error: BaseException, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["ghrr.lm.train"], where.rpartition(".")[2], refuse)
+    monkeypatch.setattr(sys.modules["ghrr.lm.training"], where.rpartition(".")[2], refuse)
     with pytest.raises(type(error)):
         train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")
     assert not list(tmp_path.iterdir())
@@ -100,7 +100,7 @@ def test_a_folder_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError("the device failed")
 
-    monkeypatch.setattr(sys.modules["ghrr.lm.train"], "make_step", refuse)
+    monkeypatch.setattr(sys.modules["ghrr.lm.training"], "make_step", refuse)
     with pytest.raises(RuntimeError, match="the device failed"):
         train(small_config(), short_training(), random_text(), tmp_path)
     assert tmp_path.exists()
@@ -108,7 +108,7 @@ def test_a_folder_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_run_that_stops_after_its_first_step_stays(tmp_path: Path) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: TrainProgress) -> None:
         raise Stop
 
     with pytest.raises(Stop):
@@ -121,7 +121,7 @@ def test_a_run_that_cannot_be_resumed_keeps_its_files(stopped: Path, monkeypatch
         raise RuntimeError("the device failed")
 
     before = sorted(os.listdir(stopped))
-    monkeypatch.setattr(sys.modules["ghrr.lm.train"], "Model", refuse)
+    monkeypatch.setattr(sys.modules["ghrr.lm.training"], "Model", refuse)
     with pytest.raises(RuntimeError, match="the device failed"):
         resume(stopped)
     assert sorted(os.listdir(stopped)) == before
@@ -286,7 +286,7 @@ def test_another_text_of_the_same_name_is_not_scored_silently(tmp_path: Path, mo
     trained = folder_of_text(tmp_path / "grammar", "one two three four five")
     monkeypatch.chdir(trained.parent)
     text = lm.encode_corpus(lm.load_corpus(trained))
-    config = small_config(vocab_size=text.tokens.size)
+    config = small_config(vocab_size=text.tokenizer.vocab_size)
     train(config, short_training(epochs=1), text, tmp_path / "run")
     assert text.name == "grammar"
     message = fails("lm", "eval", str(tmp_path / "run"))
