@@ -310,7 +310,7 @@ def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     unitary A :math:`A^x` is unitary with :math:`(A^x)^\dagger = A^{-x}`. It jumps where an eigenvalue
     crosses -1. It needs slots that can be inverted and diagonalised, as unitary ones always can.
 
-    A slot that :func:`ghrr.unitary.check_unitary` accepts stands for the unitary matrix nearest to it, and its power
+    A slot that :func:`ghrr.unitary.is_unitary` accepts stands for the unitary matrix nearest to it, and its power
     is computed in double precision and rounded once: it is unitary for every exponent up to 10¹² in size. The exponent
     multiplies errors of the eigenphases :math:`\varphi`: those of the stored numbers, about :math:`\varepsilon` of
     their dtype, so that :math:`A^x` and the power of the matrix that was meant differ by about :math:`|x|
@@ -438,7 +438,7 @@ def normalize(a: Tensor | Hypervector, *, to: str = "norm") -> Tensor:
     >>> y = ghrr.normalize(x)
     >>> f"{ghrr.similarity(y, y):.3f}"
     '1.000'
-    >>> ghrr.unitary.check_unitary(ghrr.normalize(x, to="unitary"))
+    >>> ghrr.unitary.is_unitary(ghrr.normalize(x, to="unitary"))
     True
     """
     operation = "normalize(a)"

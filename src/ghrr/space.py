@@ -516,7 +516,5 @@ def _checked_rotation(rotation: str | Tensor, dim: int, m: int) -> str | Tensor:
             f"Space: a given rotation must be complex64 or complex128, of shape ({m}, {m}) or ({dim}, {m}, {m}); "
             f"got {describe(rotation)}"
         )
-    fine, reason = check_unitary(rotation.reshape(-1, m, m), explain=True)
-    if not fine:
-        raise ValueError(f"Space: the given rotation is not unitary: {reason}")
+    check_unitary("Space: rotation", rotation.reshape(-1, m, m))
     return rotation.detach().cpu().clone(memory_format=torch.contiguous_format).resolve_conj()

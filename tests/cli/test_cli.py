@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +18,7 @@ from ghrr import cli, paper
 from ghrr.cli.shared import foreign, say
 from ghrr.paper.experiment import Check, Claim, Finding
 from tests.cli.common import invoke
+from tests.processes import HANG, start, wait_until
 
 
 def rows_of(table: str) -> list[list[str]]:
@@ -27,7 +27,7 @@ def rows_of(table: str) -> list[list[str]]:
     ]
 
 
-def test_demo_tells_the_story() -> None:
+def test_demo_shows_right_and_confused_answers() -> None:
     result = invoke("demo")
     assert result.exit_code == 0
     left, fhrr, wrong = re.split(r"FHRR, m = 1:|GHRR, m = 3, read from the wrong side", result.output)
@@ -38,7 +38,7 @@ def test_demo_tells_the_story() -> None:
     assert [row[-1] for row in rows_of(wrong)] == ["✗ nothing near 1"] * 4
 
 
-def test_info_names_what_there_is() -> None:
+def test_info_lists_versions_devices_and_extras() -> None:
     output = invoke("info").output
     for word in ("ghrr", ghrr.__version__, "Python", "torch", "NumPy", "device", "BLAS", "extras", "paper yes"):
         assert word in output
@@ -54,7 +54,7 @@ def test_info_prints_installation_hints_in_full(monkeypatch: pytest.MonkeyPatch)
     assert "pip install -e '.[fast]'" in output
 
 
-def test_info_prints_what_a_device_is_called_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_escapes_device_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ghrr.ops, "in_use", lambda: {"cpu": "[/x] \x1b[31m :warning:"})
     result = invoke("info")
     assert result.exit_code == 0
@@ -74,16 +74,16 @@ def test_info_prints_what_a_device_is_called_as_text(monkeypatch: pytest.MonkeyP
         ("Zürich 東京 👩\u200d🚀", "Zürich 東京 👩\u200d🚀"),
     ],
 )
-def test_foreign_text_is_shown_and_not_obeyed(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_untrusted_text_is_escaped(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     say(foreign(text))
     assert capsys.readouterr().out == f"{shown}\n"
 
 
-def test_foreign_text_keeps_its_lines_where_there_are_lines() -> None:
+def test_untrusted_text_keeps_newlines_on_request() -> None:
     assert foreign("a\n\tb\r", lines=True).plain == "a\n\tb\\x0d"
 
 
-def test_cite_and_version() -> None:
+def test_cite_and_version_print() -> None:
     assert "arXiv:2405.09689" in invoke("cite").output
     assert invoke("--version").output == f"{ghrr.__version__}\n"
     assert "Usage" in invoke().output
@@ -98,7 +98,7 @@ def test_paper_list_and_unknown_experiment(tmp_path: Path) -> None:
     assert "no experiment is called '[/x]'" in invoke("paper", "run", "[/x]").output
 
 
-def test_paper_run_needs_a_place_to_write(tmp_path: Path) -> None:
+def test_paper_run_explains_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = invoke("paper", "run", "fixed-vs-varying", "--out", str(tmp_path / "file"))
     assert result.exit_code == 2
@@ -108,16 +108,18 @@ def test_paper_run_needs_a_place_to_write(tmp_path: Path) -> None:
     assert "[/y]" in result.output
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else object())
     result = invoke("paper", "list")
     assert result.exit_code == 2
     assert "this needs pandas: pip install 'ghrr[paper]'" in result.output
 
 
+@pytest.mark.slow
 def test_paper_run_as_a_command(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    done = run_command("paper", "run", "fixed-vs-varying", "--seed", "3", "--out", str(out))
+    command = [sys.executable, "-m", "ghrr", "paper", "run", "fixed-vs-varying", "--seed", "3", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert str(out / "index.html") in done.stdout.replace("\n", "")
     names = ["figures", "fixed-vs-varying.csv", "index.html", "manifest.json", "trials"]
     assert sorted(path.name for path in out.iterdir()) == names
@@ -125,15 +127,16 @@ def test_paper_run_as_a_command(tmp_path: Path) -> None:
     assert manifest["seed"] == 3
     assert manifest["command"] == "ghrr paper run fixed-vs-varying --quick --seed 3"
     (out / "index.html").unlink()
-    assert "reproduced" in run_command("paper", "plot", "--out", str(out)).stdout
+    assert "reproduced" in invoke("paper", "plot", "--out", str(out)).output
     assert (out / "index.html").exists()
 
 
-def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ghrr", *arguments], capture_output=True, text=True, check=True)
+def run_quasi_orthogonality(out: Path, jobs: str) -> None:
+    result = invoke("paper", "run", "quasi-orthogonality", "--out", str(out), "-j", jobs)
+    assert result.exit_code == 0, result.output
 
 
-def test_a_cluster_that_is_away_is_named(tmp_path: Path) -> None:
+def test_unreachable_cluster_is_named(tmp_path: Path) -> None:
     arguments = ("paper", "run", "fixed-vs-varying", "--out", str(tmp_path / "r"), "--dask", "tcp://127.0.0.1:9")
     result = invoke(*arguments)
     assert result.exit_code == 2
@@ -141,7 +144,7 @@ def test_a_cluster_that_is_away_is_named(tmp_path: Path) -> None:
     assert "Nothing was computed yet." in result.output.replace("\n", " ")
 
 
-def test_many_experiments_are_shown_as_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verdicts_of_many_experiments_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     claim = Claim("x", "here", "something", lambda data, settings: [])
     findings = [Finding(claim, [Check("x", 1.0, 0.1, "1", holds)]) for holds in (True, True, False)]
     experiments = list(paper.EXPERIMENTS.values())[:4]
@@ -162,24 +165,23 @@ def test_plot_needs_results(tmp_path: Path) -> None:
 def stop_after_some_trials(out: Path, how: signal.Signals, *options: str) -> subprocess.CompletedProcess[str]:
     """Start a run, wait until it has stored three trials, and send a signal."""
     command = [sys.executable, "-m", "ghrr", "paper", "run", "quasi-orthogonality", "--out", str(out), *options]
+    journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
     with (
         open(out.with_suffix(".out"), "w+") as output,
         open(out.with_suffix(".err"), "w+") as errors,
-        subprocess.Popen(command, stdout=output, stderr=errors, text=True) as process,
+        start(command, stdout=output, stderr=errors) as process,
     ):
-        journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
-        while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
-            assert process.poll() is None
-            time.sleep(0.005)
+        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= 4, process)
         process.send_signal(how)
-        process.wait(timeout=60)
+        process.wait(timeout=HANG)
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(command, process.returncode, output.read(), errors.read())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interrupt_loses_nothing(tmp_path: Path, jobs: str) -> None:
+def test_interrupted_run_keeps_finished_trials(tmp_path: Path, jobs: str) -> None:
     out = tmp_path / "report[bold]"
     stopped = stop_after_some_trials(out, signal.SIGINT, "-j", jobs)
     assert stopped.returncode == 130
@@ -190,16 +192,17 @@ def test_an_interrupt_loses_nothing(tmp_path: Path, jobs: str) -> None:
     journal = out / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
     stored = journal.read_bytes()
     assert 4 <= stored.count(b"\n") < 21
-    run_command("paper", "run", "quasi-orthogonality", "--out", str(out), "-j", "2")
+    run_quasi_orthogonality(out, "1")
     assert journal.read_bytes().startswith(stored)  # nothing was computed twice
     assert journal.read_bytes().count(b"\n") == 21
 
 
-def test_a_kill_loses_nothing_and_changes_no_number(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_killed_run_continues_with_identical_results(tmp_path: Path) -> None:
     killed = stop_after_some_trials(tmp_path / "killed", signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "killed" / "index.html").exists()
-    for folder, jobs in (("killed", "2"), ("whole", "1")):
-        run_command("paper", "run", "quasi-orthogonality", "--out", str(tmp_path / folder), "-j", jobs)
+    run_quasi_orthogonality(tmp_path / "killed", "2")
+    run_quasi_orthogonality(tmp_path / "whole", "1")
     tables = [(tmp_path / folder / "quasi-orthogonality.csv").read_bytes() for folder in ("killed", "whole")]
     assert tables[0] == tables[1]

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 import ghrr
+from tests.processes import HANG
 
 _SOURCES = str(Path(ghrr.__file__).parent)
 
@@ -53,7 +54,7 @@ def interrupt_every_line(
 
 
 def in_another_thread(work: Callable[[], object]) -> None:
-    """Run work in a thread: it would wait for ever for a lock that was not released."""
+    """Run work in a thread, and fail if it waits forever for a lock that was not released."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -64,7 +65,7 @@ def in_another_thread(work: Callable[[], object]) -> None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(HANG)
     assert not thread.is_alive(), "a lock is still held"
     if errors:
         raise errors[0]

@@ -35,7 +35,7 @@ from ghrr.lm.train_log import read_log
 from ghrr.lm.train_step import make_optimizer
 from ghrr.paper.journal import Journal, Trial
 from ghrr.structures import Graph
-from tests.faults.mutations import BYTES, sealed_change
+from tests.faults.damage import BYTES, sealed_change
 from tests.lm.common import new_model, random_text, short_training, small_config
 
 SPACE = Space(20, 2, seed=3)

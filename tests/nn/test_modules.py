@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ghrr.nn import Attention
 from ghrr.nn.forms import Bundles, Feature
 from ghrr.nn.phases import Phases
-from ghrr.unitary import check_unitary
+from ghrr.unitary import is_unitary
 from tests.helpers import generator
 from tests.nn.common import (
     DIFFERENT,
@@ -82,12 +82,12 @@ def test_unitary_weights_stay_unitary(variant: dict[str, Any]) -> None:
     for part in range(3):
         w = literal_weights(attention, part)
         slots = w.shape[1]
-        assert check_unitary(w * slots**0.5)
+        assert is_unitary(w * slots**0.5)
         assert not torch.allclose(w, before[part], atol=0.01)  # and they moved
 
 
 def test_relaxed_weights_do_not_stay_so() -> None:
-    assert not check_unitary(literal_weights(make({"mode": "row"}), 0))
+    assert not is_unitary(literal_weights(make({"mode": "row"}), 0))
 
 
 # ----------------------------------------------------------------------------------------------------- saved and copied

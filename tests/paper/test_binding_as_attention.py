@@ -83,7 +83,7 @@ def test_no_unitary_product_is_sharper(m: int) -> None:
     row[0] = math.sqrt((m - 1) / m)
     basis = torch.linalg.qr(torch.cat([row[:, None], torch.eye(m, dtype=torch.float64)[:, 1:]], dim=1)).Q.mT
     basis[0] = row
-    assert ghrr.unitary.check_unitary(basis.to(torch.complex128)[None])
+    assert ghrr.unitary.is_unitary(basis.to(torch.complex128)[None])
     assert float(basis.softmax(dim=-1)[0, 0]) == pytest.approx(bound)
 
 

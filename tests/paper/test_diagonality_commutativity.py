@@ -93,7 +93,7 @@ def test_small_sizes_in_closed_form() -> None:
 def test_descent_arrives() -> None:
     targets = torch.linspace(0.05, 0.95, 10, dtype=torch.float64)
     q = diagonality.descend(targets, 3, generator(), 300)
-    assert ghrr.unitary.check_unitary(q)
+    assert ghrr.unitary.is_unitary(q)
     assert (ghrr.unitary.diagonality(q) - targets).abs().max() < 0.01
 
 

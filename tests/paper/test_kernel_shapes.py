@@ -86,7 +86,7 @@ def test_mixture_is_the_kernel_of_its_encoder() -> None:
 
 def test_relative_rotations_of_the_pair() -> None:
     one, two = cases.pair_rotations(40_000, generator())
-    assert ghrr.unitary.check_unitary(one)
+    assert ghrr.unitary.is_unitary(one)
     entries = torch.diagonal(two.mH @ one, dim1=-2, dim2=-1)
     for k, sign in enumerate(cases.PAIR_SIGNS):
         assert_mean(entries[:, k].real, sign / 2)

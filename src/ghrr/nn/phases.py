@@ -91,7 +91,7 @@ class Phases(FullPrecision):
         if slots < 1 or inputs % slots or count % slots:
             raise ValueError(f"Phases: {inputs} inputs and {count} phases cannot be shared equally by {slots} slots")
         self.slots, own = slots, inputs // slots
-        drawn = draw_frequencies(SPECTRA["rbf"], count, own, features="orthogonal", seed=seed, label="attention")
+        drawn = draw_frequencies(SPECTRA["rbf"], count, own, sampling="orthogonal", seed=seed, label="attention")
         frequencies = (drawn * spread / own**0.5).to(dtype)
         if trainable:
             self.frequencies = nn.Parameter(frequencies)

@@ -20,6 +20,7 @@ from ghrr.lm import RunError, TrainProgress, load_run, train
 from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
 from tests.cli.common import invoke
 from tests.lm.common import Stop, counting_text, random_text, short_training, small_config
+from tests.processes import start
 
 SMALL = ["embed_dim=16", "num_layers=1", "num_heads=2", "max_len=8", "ffn_dim=16", "batch=64"]
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
@@ -58,7 +59,7 @@ def fails(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "checkpoint.safetensors", "run.json", "tensorboard"])
-def test_a_link_in_a_run_folder_is_not_written_through(stopped: Path, name: str) -> None:
+def test_link_in_run_folder_is_rejected(stopped: Path, name: str) -> None:
     target = stopped.parent / "mine"
     if (stopped / name).exists():
         (stopped / name).rename(target)
@@ -71,7 +72,7 @@ def test_a_link_in_a_run_folder_is_not_written_through(stopped: Path, name: str)
     assert (target.read_bytes() if target.is_file() else b"") == before
 
 
-def test_a_run_folder_that_is_a_link_itself_works(stopped: Path) -> None:
+def test_run_folder_may_be_a_link(stopped: Path) -> None:
     link = stopped.parent / "link"
     link.symlink_to(stopped)
     assert resume(link)["dataset"] == "random"
@@ -82,7 +83,7 @@ def test_a_run_folder_that_is_a_link_itself_works(stopped: Path) -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("the device failed"), MemoryError(), KeyboardInterrupt()])
 @pytest.mark.parametrize("where", ["ghrr.lm.training.Model", "ghrr.lm.training.make_step", "ghrr.lm.training.TrainLog"])
-def test_a_run_that_fails_before_its_first_step_leaves_nothing(
+def test_run_that_fails_before_first_step_leaves_no_files(
     tmp_path: Path, error: BaseException, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
@@ -96,7 +97,7 @@ def test_a_run_that_fails_before_its_first_step_leaves_nothing(
     train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")  # the control: without resume
 
 
-def test_a_folder_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_folder_is_kept_after_failed_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError("the device failed")
 
@@ -107,7 +108,7 @@ def test_a_folder_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.Monke
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_that_stops_after_its_first_step_stays(tmp_path: Path) -> None:
+def test_run_stopped_after_first_step_is_kept(tmp_path: Path) -> None:
     def stop(progress: TrainProgress) -> None:
         raise Stop
 
@@ -116,7 +117,7 @@ def test_a_run_that_stops_after_its_first_step_stays(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "run.json").exists()
 
 
-def test_a_run_that_cannot_be_resumed_keeps_its_files(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_resume_keeps_all_files(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError("the device failed")
 
@@ -130,21 +131,22 @@ def test_a_run_that_cannot_be_resumed_keeps_its_files(stopped: Path, monkeypatch
 # ----------------------------------------------------------------------------------------------------------------- lock
 
 WORKER = """
-import sys, time
+import sys
 from ghrr.lm import train
 from tests.lm.common import random_text, short_training, small_config
 
 def wait(progress):
     print(progress.step, flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until the test ends this process
 
 train(small_config(), short_training(), random_text(), sys.argv[1], on_progress=wait)
 """
 
 
-def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
+def test_second_process_cannot_write_to_run_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with subprocess.Popen([sys.executable, "-c", WORKER, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with start([sys.executable, "-c", WORKER, str(folder)], **pipes) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "1\n"
@@ -164,7 +166,7 @@ def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["step", "best_valid", "best_step", "seconds", "model", "vocabulary"])
 @pytest.mark.parametrize("value", [None, "x", [1]])
-def test_a_checkpoint_with_a_field_of_another_type(stopped: Path, field: str, value: Any) -> None:
+def test_checkpoint_with_wrong_field_type_is_rejected(stopped: Path, field: str, value: Any) -> None:
     if (field, value) == ("vocabulary", "x"):
         value = 7
     for name in ("checkpoint.safetensors", "best.safetensors"):
@@ -179,7 +181,7 @@ def test_a_checkpoint_with_a_field_of_another_type(stopped: Path, field: str, va
 
 
 @pytest.mark.parametrize("setting", ["embed_dim", "num_layers", "ffn_dim", "max_len"])
-def test_a_checkpoint_whose_settings_ask_for_terabytes(run: Path, setting: str) -> None:
+def test_checkpoint_with_huge_settings_is_rejected(run: Path, setting: str) -> None:
     info, tensors = load_checkpoint(run / "best.safetensors")
     info["model"][setting] = 1 << 42
 
@@ -194,7 +196,7 @@ def test_a_checkpoint_whose_settings_ask_for_terabytes(run: Path, setting: str) 
 
 
 @pytest.mark.parametrize("name", ["optimizer.0.exp_avg", "optimizer.99.step", "optimizer.x.step", "optimizer.0.other"])
-def test_a_checkpoint_whose_optimiser_does_not_fit(stopped: Path, name: str) -> None:
+def test_checkpoint_with_wrong_optimizer_state_is_rejected(stopped: Path, name: str) -> None:
     info, tensors = load_checkpoint(stopped / "checkpoint.safetensors")
     tensors[name] = torch.zeros(3, 3, 3)
 
@@ -220,7 +222,7 @@ def test_a_checkpoint_whose_optimiser_does_not_fit(stopped: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("content", ["{}", "7", "[" * 100_000, '{"dataset": "x"}'], ids=["{}", "7", "deep", "part"])
-def test_a_result_without_its_fields(run: Path, content: str) -> None:
+def test_result_without_required_fields_is_rejected(run: Path, content: str) -> None:
     (run / "result.json").write_text(content)
     with pytest.raises(RunError, match=r"result\.json cannot be read"):
         resume(run)
@@ -238,20 +240,20 @@ def test_a_result_without_its_fields(run: Path, content: str) -> None:
     ],
     ids=lambda setting: setting[:20],
 )
-def test_settings_beyond_any_machine(tmp_path: Path, setting: str) -> None:
+def test_huge_settings_are_rejected(tmp_path: Path, setting: str) -> None:
     fails("lm", "train", "grammar", "--out", str(tmp_path / "run"), *SETTINGS, "--set", setting)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("sizes", [["--dim", "1000000000000"], ["--dim", "1000000000000000000"], ["--m", "1000000"]])
-def test_records_beyond_any_machine(tmp_path: Path, sizes: list[str]) -> None:
+def test_huge_records_are_rejected(tmp_path: Path, sizes: list[str]) -> None:
     (tmp_path / "r.json").write_text('{"a": 1}')
     fails("encode", str(tmp_path / "r.json"), "--out", str(tmp_path / "x.safetensors"), *sizes)
     assert os.listdir(tmp_path) == ["r.json"]
 
 
 @pytest.mark.parametrize("device", ["nope", "meta", "cuda:99"])
-def test_devices_that_are_not_there(tmp_path: Path, run: Path, device: str) -> None:
+def test_missing_devices_are_rejected(tmp_path: Path, run: Path, device: str) -> None:
     command = ["lm", "train", "grammar", "--out", str(tmp_path / "other"), *SETTINGS, "--device", device]
     assert f"device '{device}'" in fails(*command)
     assert not (tmp_path / "other").exists()
@@ -266,7 +268,7 @@ def folder_of_text(path: Path, sentence: str) -> Path:
     return path
 
 
-def test_a_full_disk_is_named_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_run_can_be_resumed(tmp_path: Path) -> None:
     """The process may write no file beyond a size, as on a full disk; then it may."""
     corpus, folder = folder_of_text(tmp_path / "corpus", "one two three four five"), tmp_path / "run"
     command = ["lm", "train", str(corpus), "--out", str(folder), "--epochs", "1", *SETTINGS, "--device", "cpu"]
@@ -282,7 +284,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on(tmp_path: Path) -> None:
     assert invoke(*command, "--resume").exit_code == 0
 
 
-def test_another_text_of_the_same_name_is_not_scored_silently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_rejects_another_text_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = folder_of_text(tmp_path / "grammar", "one two three four five")
     monkeypatch.chdir(trained.parent)
     text = lm.encode_corpus(lm.load_corpus(trained))
@@ -296,7 +298,7 @@ def test_another_text_of_the_same_name_is_not_scored_silently(tmp_path: Path, mo
     assert right["perplexity"] > 1
 
 
-def test_the_text_of_a_run_is_compared_with_its_fingerprint(tmp_path: Path) -> None:
+def test_run_stores_fingerprint_of_its_text(tmp_path: Path) -> None:
     text = counting_text()
     train(small_config(), short_training(epochs=1), text, tmp_path / "run")
     stored = json.loads((tmp_path / "run" / "run.json").read_text())

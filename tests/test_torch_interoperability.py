@@ -33,7 +33,7 @@ def test_deepcopy_and_pickle_free_saving() -> None:
     assert torch.equal(torch.load(buffer, weights_only=True)["x"], X)
 
 
-def test_state_dict() -> None:
+def test_hypervectors_in_state_dict_are_restored() -> None:
     class Memory(torch.nn.Module):
         def __init__(self, items: Tensor) -> None:
             super().__init__()
@@ -49,7 +49,7 @@ def test_state_dict() -> None:
     assert torch.equal(copy.deepcopy(target).items, X)
 
 
-def test_dataloader_workers() -> None:
+def test_dataloader_workers_load_hypervectors() -> None:
     loader = DataLoader(TensorDataset(X), batch_size=2, num_workers=2, multiprocessing_context="spawn")
     assert torch.equal(torch.cat([batch for (batch,) in loader]), X)
 
@@ -73,7 +73,7 @@ def test_spaces_travel_to_dataloader_workers() -> None:
     assert torch.equal(torch.cat(list(loader)), space.vectors(["0", "1", "2", "3"]))
 
 
-def test_einops() -> None:
+def test_einops_rearranges_hypervectors() -> None:
     flat = einops.rearrange(X, "n d i j -> n (d i j)")
     assert torch.equal(einops.rearrange(flat, "n (d i j) -> n d i j", i=2, j=2), X)
     torch.testing.assert_close(einops.einsum(X, X, "n d i k, n d k j -> n d i j"), ghrr.bind(X, X))
@@ -103,7 +103,7 @@ def test_inductor_compiles_a_whole_computation() -> None:
     torch.testing.assert_close(torch.compile(read, fullgraph=True)(X, X.flip(0)), read(X, X.flip(0)))
 
 
-def test_other_devices() -> None:
+def test_operations_work_on_other_devices() -> None:
     """Shapes and types go through on a device without memory, so nothing falls back to the CPU in silence."""
     x = X.to("meta")
     for out in (ghrr.bind(x, x), ghrr.adjoint(x), ghrr.shift(x), ghrr.bind_bundle(x, x), ghrr.similarity(x, x)):

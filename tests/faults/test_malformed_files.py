@@ -65,7 +65,7 @@ def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_fifo_is_refused_and_does_not_block(tmp_path: Path, name: str) -> None:
+def test_fifo_is_rejected_without_blocking(tmp_path: Path, name: str) -> None:
     file, read = READERS[name]
     os.mkfifo(tmp_path / file)
     error = within_a_minute(lambda: read(tmp_path / file))
@@ -74,7 +74,7 @@ def test_a_fifo_is_refused_and_does_not_block(tmp_path: Path, name: str) -> None
     assert str(tmp_path) in str(error)
 
 
-def test_what_check_regular_accepts(tmp_path: Path) -> None:
+def test_check_regular_accepts_files_and_links(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("file")
     for name in ("file", "link"):
@@ -91,7 +91,7 @@ def test_what_check_regular_accepts(tmp_path: Path) -> None:
     "content", [DEEP, '{"runs": ' + DEEP, "null", "7", "[]", '"x"', "{}", "{", "\ufeff", "NaN"], ids=range(10)
 )
 @pytest.mark.parametrize("name", [name for name in JSON_READERS if name != "read_json"])
-def test_json_of_another_structure_is_named(tmp_path: Path, name: str, content: str) -> None:
+def test_json_of_wrong_structure_is_rejected(tmp_path: Path, name: str, content: str) -> None:
     file, read = READERS[name]
     (tmp_path / file).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r".+") as caught:
@@ -99,7 +99,7 @@ def test_json_of_another_structure_is_named(tmp_path: Path, name: str, content: 
     assert str(tmp_path / file) in str(caught.value)
 
 
-def test_bounds_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_beyond_limits_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH, "x")
     for depth in (MAX_DEPTH + 1, 900, 100_000):
         with pytest.raises(ValueError, match="nested too deeply"):
@@ -128,13 +128,13 @@ def test_bounds_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (f'{{"step": {10**30}}}', "step must be a whole number"),
     ],
 )
-def test_lines_of_a_log_without_their_fields(tmp_path: Path, line: str, message: str) -> None:
+def test_log_lines_without_required_fields_are_rejected(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 2}\n' + line + "\n")
     with pytest.raises(ValueError, match=rf"log\.jsonl, line 2: {message}"):
         read_log(tmp_path)
 
 
-def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+def test_truncated_log_line_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 2}\n{"step": 2, "lo')
     assert read_log(tmp_path) == [{"step": 1, "loss": 2}]
 
@@ -145,7 +145,7 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "record", [{}, 7, [], None, {"format": 1}, {"format": "1"}, {"format": 1, "settings": []}, {"a": {"b": 3}}]
 )
-def test_a_journal_with_another_header_is_set_aside(tmp_path: Path, record: Any) -> None:
+def test_journal_with_other_header_is_renamed(tmp_path: Path, record: Any) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(journals._sealed(record))
     journal = journals.Journal(path, paper.EXPERIMENTS["fixed-vs-varying"], {"m": 2}, 0)
@@ -160,7 +160,7 @@ def test_a_journal_with_another_header_is_set_aside(tmp_path: Path, record: Any)
         *({"trial": 1, "seconds": 1, "columns": {"a": 3}}, {"trial": 1, "seconds": 1, "columns": {"a": [1], "b": []}}),
     ],
 )
-def test_a_trial_without_its_fields_is_left_out(tmp_path: Path, record: Any) -> None:
+def test_trial_without_required_fields_is_skipped(tmp_path: Path, record: Any) -> None:
     path = tmp_path / "x.jsonl"
     journal = journals.Journal(path, paper.EXPERIMENTS["fixed-vs-varying"], {"m": 2}, 0)
     journal.open()
@@ -172,7 +172,7 @@ def test_a_trial_without_its_fields_is_left_out(tmp_path: Path, record: Any) -> 
     assert list(journal.trials()) == [3]
 
 
-def test_a_journal_is_never_written_through_a_link(tmp_path: Path) -> None:
+def test_journal_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine, without an end of line")
     (tmp_path / "x.jsonl").symlink_to(tmp_path / "mine")
     journal = journals.Journal(tmp_path / "x.jsonl", paper.EXPERIMENTS["fixed-vs-varying"], {"m": 2}, 0)
@@ -185,7 +185,7 @@ def test_a_journal_is_never_written_through_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [ghrr.load, Graph.load, load_checkpoint])
-def test_a_header_that_claims_more_than_the_file_holds(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+def test_header_larger_than_file_is_rejected(tmp_path: Path, read: Callable[[Path], Any]) -> None:
     path = tmp_path / "x"
     for claimed, dtype in ((1 << 40, "F32"), (1 << 60, "F64"), (10**30, "F32"), (-8, "F32")):
         size = {"F32": 4, "F64": 8}[dtype]
@@ -200,7 +200,7 @@ def test_a_header_that_claims_more_than_the_file_holds(tmp_path: Path, read: Cal
         read(path)
 
 
-def test_a_sparse_file_of_four_tebibytes_is_refused(tmp_path: Path) -> None:
+def test_sparse_file_of_four_tebibytes_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x"
     numbers = 1 << 40
     entry = {"dtype": "F32", "shape": [numbers], "data_offsets": [0, 4 * numbers]}
@@ -215,7 +215,7 @@ def test_a_sparse_file_of_four_tebibytes_is_refused(tmp_path: Path) -> None:
         ghrr.load(path)
 
 
-def test_a_nan_is_no_token() -> None:
+def test_nan_token_is_rejected() -> None:
     from ghrr.lm import generate
     from tests.lm.common import new_model
 

@@ -29,7 +29,7 @@ def nested(kind: type, depth: int = 100_000) -> Any:
     return value
 
 
-def test_sparse_tensors_are_refused_by_name() -> None:
+def test_sparse_tensors_are_rejected() -> None:
     dense = ghrr.Space(10, 2).vectors(["a"])[0]
     sparse = dense.to_sparse()
     for operation in (ghrr.bind, ghrr.similarity):
@@ -59,7 +59,7 @@ def test_large_containers_are_described_by_their_beginning() -> None:
 
 
 @pytest.mark.parametrize("value", [HUGE, -HUGE], ids=["huge", "negative"])
-def test_numbers_with_too_many_digits(value: int) -> None:
+def test_numbers_with_too_many_digits_are_described(value: int) -> None:
     with pytest.raises(ValueError, match=r"f: x must be below 2\*\*62 in size, got one of \d+ bits"):
         check_integer("f", "x", value, least=1)
     with pytest.raises(ValueError, match=r"f: x must lie in \[0, 1\], got <int of \d+ bits>"):
@@ -68,7 +68,7 @@ def test_numbers_with_too_many_digits(value: int) -> None:
         check_choice("f", "x", value, ("a",))
 
 
-def test_devices_that_are_not_there() -> None:
+def test_missing_devices_are_rejected() -> None:
     assert check_device("f", "cpu") == torch.device("cpu")
     missing = ["nope", "meta", "cuda:99", *([] if torch.cuda.is_available() else ["cuda"])]
     for device in missing:

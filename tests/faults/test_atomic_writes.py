@@ -17,6 +17,7 @@ import torch
 import ghrr
 from ghrr import Hypervector, Space, _disk
 from ghrr.files import atomic_write, lock_folder, open_to_append, write_json
+from tests.processes import start
 
 ATOM = Space(10, 2).atoms("a")[0]
 
@@ -26,7 +27,7 @@ def write(path: Path) -> None:
         temporary.write_text("new")
 
 
-def test_a_fifo_is_not_replaced(tmp_path: Path) -> None:
+def test_fifo_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match="it is a FIFO; name a regular file"):
         ghrr.save(tmp_path / "fifo", ATOM)
@@ -34,13 +35,13 @@ def test_a_fifo_is_not_replaced(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["fifo"]
 
 
-def test_a_device_is_not_replaced() -> None:
+def test_device_is_not_replaced() -> None:
     with pytest.raises(OSError, match="it is a character device; name a regular file"):
         write(Path("/dev/null"))
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_a_socket_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the path of a socket is short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
@@ -48,13 +49,13 @@ def test_a_socket_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             write(tmp_path / "socket")
 
 
-def test_a_link_to_a_device_is_not_followed_to_it(tmp_path: Path) -> None:
+def test_link_to_device_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/null")
     with pytest.raises(OSError, match="it is a character device"):
         write(tmp_path / "link")
 
 
-def test_a_link_is_refused_where_it_is_not_followed(tmp_path: Path) -> None:
+def test_link_is_rejected_without_follow_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     with pytest.raises(OSError, match="it is a symbolic link"):
@@ -66,7 +67,7 @@ def test_a_link_is_refused_where_it_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == "new"
 
 
-def test_private_content_is_never_readable_by_others(tmp_path: Path) -> None:
+def test_temporary_file_of_private_file_is_private(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("old")
     path.chmod(0o600)
@@ -76,7 +77,7 @@ def test_private_content_is_never_readable_by_others(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_read_only_file_keeps_its_permissions(tmp_path: Path) -> None:
+def test_read_only_file_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("old")
     path.chmod(0o440)
@@ -84,13 +85,13 @@ def test_a_read_only_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o440)
 
 
-def test_the_longest_file_name_can_be_written(tmp_path: Path) -> None:
+def test_longest_file_name_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 255)
     ghrr.save(path, ATOM)
     assert isinstance(ghrr.load(path), Hypervector)
 
 
-def test_two_names_for_one_tensor_can_be_saved(tmp_path: Path) -> None:
+def test_tensors_that_share_memory_can_be_saved(tmp_path: Path) -> None:
     pair = Space(10, 2).wrap(Space(10, 2).vectors(["p", "q"]), "pair")
     first = Space(10, 2).wrap(pair.tensor[0], "p")
     ghrr.save(tmp_path / "x", {"one": pair, "same": pair, "part": first})
@@ -100,7 +101,7 @@ def test_two_names_for_one_tensor_can_be_saved(tmp_path: Path) -> None:
     assert torch.equal(loaded["part"].tensor, first.tensor)
 
 
-def test_errors_of_the_system_name_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
+def test_system_errors_name_the_target_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write(tmp_path / "no" / "x")
     assert caught.value.filename == str(tmp_path / "no" / "x")
@@ -110,23 +111,22 @@ def test_errors_of_the_system_name_the_file_and_not_the_temporary_one(tmp_path: 
 
 
 KILLED = """
-import sys, time
+import sys
 from ghrr.files import atomic_write
 with atomic_write(sys.argv[1]) as temporary:
     temporary.write_text("half")
     (temporary.parent / "another").write_text("what a library writes beside it")
     print("writing", flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until the test ends this process
 """
 
 
-def test_leftovers_of_a_killed_process_are_removed_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
+def test_temporary_folders_of_dead_processes_only_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".ghrr-notes.tmp").mkdir()  # not ours: no such name is ever made
     elsewhere = f".ghrr-{'0' * 12}-999999999-1-00000000.tmp"  # of a process on another machine
     (tmp_path / elsewhere).mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "x")], stdout=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with start([sys.executable, "-c", KILLED, str(tmp_path / "x")], **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "writing\n"
         _disk._cleaned.clear()
@@ -139,7 +139,7 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_a_living_one_sta
     assert set(os.listdir(tmp_path)) == {".ghrr-notes.tmp", elsewhere, "y"}
 
 
-def test_a_process_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
+def test_reused_process_id_is_another_process(tmp_path: Path) -> None:
     start = _disk._start_time(os.getpid())
     if start is None:
         pytest.skip("this system does not say when a process started")
@@ -151,7 +151,7 @@ def test_a_process_id_that_is_used_again_is_another_process(tmp_path: Path) -> N
     assert set(os.listdir(tmp_path)) == {ours, "x"}
 
 
-def test_a_link_with_the_name_of_a_leftover_is_not_followed(tmp_path: Path) -> None:
+def test_link_named_like_temporary_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("mine")
     link = tmp_path / f".ghrr-{_disk._machine()}-999999999-1-00000000.tmp"
@@ -164,7 +164,7 @@ def test_a_link_with_the_name_of_a_leftover_is_not_followed(tmp_path: Path) -> N
 # ----------------------------------------------------------------------------------------------------------------- lock
 
 
-def test_a_lock_keeps_others_out_and_says_who_has_it(tmp_path: Path) -> None:
+def test_lock_excludes_others_and_names_its_owner(tmp_path: Path) -> None:
     with (
         lock_folder(tmp_path, "train"),
         pytest.raises(BlockingIOError, match=f"train: process {os.getpid()} on .* is at work"),
@@ -176,13 +176,13 @@ def test_a_lock_keeps_others_out_and_says_who_has_it(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_file_of_a_dead_process_is_no_lock(tmp_path: Path) -> None:
+def test_lock_file_of_dead_process_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("12345 on a machine")
     with lock_folder(tmp_path, "train"):
         assert (tmp_path / ".lock").read_text().startswith(f"{os.getpid()} on ")
 
 
-def test_a_lock_is_never_written_through_a_link(tmp_path: Path) -> None:
+def test_lock_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".lock").symlink_to(tmp_path / "mine")
     with pytest.raises(OSError, match="symbolic link"), lock_folder(tmp_path, "train"):
