@@ -29,10 +29,10 @@ import ghrr
 from ghrr import ItemMemory, Space, paper
 from ghrr.lm import load_run, train
 from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer
-from ghrr.lm.logs import read_log
 from ghrr.lm.run_folder import read_description, read_result
-from ghrr.lm.steps import make_optimizer
 from ghrr.lm.summary import add_results, stored_runs
+from ghrr.lm.train_log import read_log
+from ghrr.lm.train_step import make_optimizer
 from ghrr.paper.journal import Journal, Trial
 from ghrr.structures import Graph
 from tests.faults.damage import BYTES, sealed_change

@@ -20,10 +20,10 @@ from ghrr.files import check_regular, parse_json, read_json
 from ghrr.files.json_files import MAX_DEPTH
 from ghrr.lm.checkpoint import load_checkpoint
 from ghrr.lm.corpora import load_corpus
-from ghrr.lm.logs import read_log
 from ghrr.lm.plan import read_plan
 from ghrr.lm.run_folder import read_description, read_result
 from ghrr.lm.summary import stored_runs
+from ghrr.lm.train_log import read_log
 from ghrr.paper import journal as journals
 from ghrr.paper.language_model_runs import read_runs
 from ghrr.structures import Graph

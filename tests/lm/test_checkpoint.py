@@ -15,7 +15,7 @@ from ghrr.files import container
 from ghrr.lm import Model
 from ghrr.lm import checkpoint as module
 from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer, save_checkpoint
-from ghrr.lm.steps import make_optimizer
+from ghrr.lm.train_step import make_optimizer
 from tests.lm.common import new_model, random_tokens, small_config
 
 INFO = {"step": 7, "best_valid": 1.5, "best_step": 7, "seconds": 2, "model": {"embed_dim": 4}, "vocabulary": "abc"}

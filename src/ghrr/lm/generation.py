@@ -1,4 +1,4 @@
-"""Text from a model, token by token."""
+"""Generate tokens with a model, one at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_generator, check_integer, check_real
-from ghrr.lm.evaluate import check_tokens
+from ghrr.lm.evaluation import check_tokens
 from ghrr.lm.model import Model
 
 
@@ -20,25 +20,25 @@ def generate(
     top_k: int | None = None,
     generator: torch.Generator,
 ) -> Tensor:
-    """Continue a prompt by ``count`` tokens.
+    """Continue prompts by ``count`` tokens.
 
-    Earlier tokens are remembered by a cache, so each new one costs one step. Where the context is full, the later half
-    of the tokens is read again and the earlier half forgotten.
+    A cache of keys and values makes each new token cost one step. When the context is full, generation starts again
+    from the most recent half of the context.
 
     Parameters
     ----------
     model
-        Used in evaluation mode; its mode is restored.
+        Model to sample from. It runs in evaluation mode; its mode is restored.
     prompt
-        At least one token per row.
+        Token ids, at least one per row.
     count
-        How many to add.
+        Number of tokens to add to each row.
     temperature
-        Divides the logits; 0 takes the most likely token.
+        Divisor of the logits. 0 always takes the most likely token.
     top_k
-        Draw from the k most likely tokens alone.
+        Sample from the k most likely tokens only. Default: from all tokens.
     generator
-        Source of randomness, on the CPU.
+        Random number generator on the CPU.
 
     Shapes
     ------
@@ -46,11 +46,11 @@ def generate(
 
     Examples
     --------
-    >>> import torch, ghrr.lm
+    >>> import torch
+    >>> from ghrr import lm
     >>> _ = torch.manual_seed(0)
-    >>> model = ghrr.lm.Model(ghrr.lm.ModelConfig(vocab_size=50, embed_dim=32, num_layers=1, ffn_dim=8, max_len=16))
-    >>> tokens = ghrr.lm.generate(model, torch.tensor([[1, 2]]), 30, generator=torch.Generator().manual_seed(0))
-    >>> tokens.shape
+    >>> model = lm.Model(lm.ModelConfig(vocab_size=50, embed_dim=32, num_layers=1, ffn_dim=8, max_len=16))
+    >>> lm.generate(model, torch.tensor([[1, 2]]), 30, generator=torch.Generator().manual_seed(0)).shape
     torch.Size([1, 32])
     """
     check_integer("generate", "count", count, least=0)
@@ -59,7 +59,7 @@ def generate(
     if top_k is not None:
         top_k = min(check_integer("generate", "top_k", top_k, least=1), model.config.vocab_size)
     if prompt.ndim != 2 or prompt.shape[0] < 1 or prompt.shape[1] < 1:
-        raise ValueError(f"generate: the prompt must have shape (batch, n), both at least 1, got {tuple(prompt.shape)}")
+        raise ValueError(f"generate: prompt must have shape (batch, n), both at least 1, got {tuple(prompt.shape)}")
     check_tokens("generate", prompt, model.config.vocab_size)
     device, context = model.embedding.weight.device, model.config.max_len
     tokens = prompt.to(device, torch.long)
@@ -72,7 +72,9 @@ def generate(
                 cache, unread = model.new_cache(), tokens[:, -max(1, context // 2) :]
             logits = model(unread, cache)[:, -1].float().cpu()
             if not torch.isfinite(logits).all():
-                raise ValueError("generate: the model's logits are not finite; its weights are damaged or diverged")
+                raise ValueError(
+                    "generate: the logits of the model are not finite; its weights are damaged or its training diverged"
+                )
             unread = _draw(logits, temperature, top_k, generator).to(device)
             tokens = torch.cat((tokens, unread), dim=1)
     finally:
@@ -81,7 +83,7 @@ def generate(
 
 
 def _draw(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator) -> Tensor:
-    if temperature < 1e-6:  # from here on, the likeliest token is all that is left
+    if temperature < 1e-6:  # division would overflow; the most likely token has all the probability
         return logits.argmax(dim=-1, keepdim=True)
     scaled = logits / temperature
     if top_k is not None:
