@@ -118,7 +118,8 @@ def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_paper_run_as_a_command(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    command = [sys.executable, "-m", "ghrr", "paper", "run", "fixed-vs-varying", "--seed", "3", "--out", str(out)]
+    command = [sys.executable, "-m", "ghrr", "paper", "run", "fixed-vs-varying", "--seed", "3"]
+    command += ["--out", str(out), "-j", "1"]  # worker processes take seconds to start
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert str(out / "index.html") in done.stdout.replace("\n", "")
     names = ["figures", "fixed-vs-varying.csv", "index.html", "manifest.json", "trials"]
