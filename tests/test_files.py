@@ -1,4 +1,4 @@
-"""Saved hypervectors come back as they were; damaged, foreign and interrupted files are told apart."""
+"""Saved hypervectors are loaded unchanged; damaged and foreign files raise clear errors."""
 
 from __future__ import annotations
 

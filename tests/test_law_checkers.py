@@ -1,4 +1,4 @@
-"""The checkers that users get: they accept what is right and name what is wrong."""
+"""ghrr.testing: the checkers accept correct operations and encoders, and name what is wrong."""
 
 from __future__ import annotations
 

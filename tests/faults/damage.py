@@ -1,4 +1,4 @@
-"""Ways to damage files: bytes at random, sizes that lie, and changed values with a checksum that fits them."""
+"""Ways to damage files: random bytes, wrong sizes, and changed values with a valid checksum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupt an action at every line, as Ctrl-C may, and check what it left behind."""
+"""Interrupt an action at every line, as Ctrl-C can, and check the state afterwards."""
 
 from __future__ import annotations
 

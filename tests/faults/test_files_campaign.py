@@ -1,4 +1,4 @@
-"""Damaged files of every writer: each is read as it was, or refused by a clear error that names it.
+"""Damaged files of every writer: readers return what was written, or raise an error that names the file.
 
 A sample runs with the other tests, thousands of files by ``make fuzz``. A file is damaged in one of two ways: bytes are
 changed, and then what is read must be what was written; or values are changed by someone who knows the format and

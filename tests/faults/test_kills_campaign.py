@@ -1,4 +1,4 @@
-"""Writers that are killed: what was acknowledged is there, and every file is whole.
+"""Killed writers: all acknowledged versions are there, and every file is complete.
 
 A forked process writes version after version and acknowledges each through a pipe; it is killed at a random moment. Two
 kills per writer in the normal run, fifty in ``make fuzz``.

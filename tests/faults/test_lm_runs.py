@@ -1,4 +1,4 @@
-"""Runs of language models: one process per folder, nothing left after a failed start, clear errors for the rest."""
+"""Runs of language models: one process per folder, no files after a failed start, clear errors."""
 
 from __future__ import annotations
 
