@@ -105,7 +105,7 @@ BYTES: tuple[Mutation, ...] = (
 
 
 def change_value(rng: random.Random, value: Any) -> Any:
-    """A JSON value with one node of it replaced, removed, repeated or renamed."""
+    """Return a JSON value with one node replaced, removed, repeated or renamed."""
     if not isinstance(value, (dict, list)) or not value or rng.random() < 0.15:
         return rng.choice(VALUES)
     if isinstance(value, list):
@@ -129,7 +129,7 @@ def change_value(rng: random.Random, value: Any) -> Any:
 
 
 def change_safetensors(rng: random.Random, content: bytes) -> bytes:
-    """Another header, other names, shapes or tensors, with a checksum that fits wherever one can be computed."""
+    """Change header, names, shapes or tensors of a safetensors file, with a valid checksum where there is one."""
     (length,) = struct.unpack("<Q", content[:8])
     header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
     metadata = header.pop("__metadata__")
@@ -179,13 +179,13 @@ def change_json(rng: random.Random, content: bytes) -> bytes:
 
 
 def change_sealed_json(rng: random.Random, content: bytes) -> bytes:
-    """As a folder of items has it: a checksum in the first line, JSON in the second."""
+    """Change a manifest of items: a checksum in the first line, JSON in the second."""
     text = change_json(rng, content.partition(b"\n")[2])
     return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
 
 
 def change_line(rng: random.Random, content: bytes) -> bytes:
-    """As a log has it: JSON in each line."""
+    """Change a log: JSON in each line."""
     lines = content.splitlines()
     place = rng.randrange(len(lines))
     lines[place] = change_json(rng, lines[place])
@@ -193,7 +193,7 @@ def change_line(rng: random.Random, content: bytes) -> bytes:
 
 
 def change_sealed_line(rng: random.Random, content: bytes) -> bytes:
-    """As a journal has it: a checksum and JSON in each line."""
+    """Change a journal: a checksum and JSON in each line."""
     lines = content.splitlines()
     place = rng.randrange(len(lines))
     text = change_json(rng, lines[place][9:])
@@ -202,7 +202,7 @@ def change_sealed_line(rng: random.Random, content: bytes) -> bytes:
 
 
 def sealed_change(path: Path) -> Mutation:
-    """The mutation that keeps the checksum of a file, by its name."""
+    """Return the change that keeps the checksum of a file of this name valid."""
     if path.suffix == ".safetensors":
         return change_safetensors
     if path.name == "manifest.json":
