@@ -1,4 +1,4 @@
-"""Space: regimes, atoms, sampling, and statistics that equal theory."""
+"""Space: rotation regimes, atoms, sampling; noise and crosstalk equal theory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a person meets it."""
+"""Commands of general use, ``ghrr paper``, and how untrusted text is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to damage files: bytes at random, sizes that lie, and changed values with a checksum that fits them."""
+"""Ways to damage files: random bytes, wrong sizes, and changed values with a valid checksum."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ BYTES: tuple[Mutation, ...] = (
 
 
 def change_value(rng: random.Random, value: Any) -> Any:
-    """A JSON value with one node of it replaced, removed, repeated or renamed."""
+    """Return a JSON value with one node replaced, removed, repeated or renamed."""
     if not isinstance(value, (dict, list)) or not value or rng.random() < 0.15:
         return rng.choice(VALUES)
     if isinstance(value, list):
@@ -157,13 +157,13 @@ def change_json(rng: random.Random, content: bytes) -> bytes:
 
 
 def change_sealed_json(rng: random.Random, content: bytes) -> bytes:
-    """As a folder of items has it: a checksum in the first line, JSON in the second."""
+    """Change a manifest of items: a checksum in the first line, JSON in the second."""
     text = change_json(rng, content.partition(b"\n")[2])
     return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
 
 
 def change_line(rng: random.Random, content: bytes) -> bytes:
-    """As a log has it: JSON in each line."""
+    """Change a log: JSON in each line."""
     lines = content.splitlines()
     place = rng.randrange(len(lines))
     lines[place] = change_json(rng, lines[place])
@@ -171,7 +171,7 @@ def change_line(rng: random.Random, content: bytes) -> bytes:
 
 
 def change_sealed_line(rng: random.Random, content: bytes) -> bytes:
-    """As a journal has it: a checksum and JSON in each line."""
+    """Change a journal: a checksum and JSON in each line."""
     lines = content.splitlines()
     place = rng.randrange(len(lines))
     text = change_json(rng, lines[place][9:])
@@ -180,7 +180,7 @@ def change_sealed_line(rng: random.Random, content: bytes) -> bytes:
 
 
 def sealed_change(path: Path) -> Mutation:
-    """The mutation that keeps the checksum of a file, by its name."""
+    """Return the change that keeps the checksum of a file of this name valid."""
     if path.suffix == ".safetensors":
         return change_safetensors
     if path.name == "manifest.json":

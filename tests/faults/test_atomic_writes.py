@@ -1,4 +1,4 @@
-"""Writers replace regular files only, keep permissions, and clean up after processes that were killed."""
+"""Writers replace regular files only, keep permissions, and remove temporary files of killed processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers refuse what is not a regular file at once, and files that are malformed with a message that names them."""
+"""Readers reject FIFOs, devices and malformed files at once, with an error that names the file."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from ghrr.lm.train_log import read_log
 from ghrr.paper import journal as journals
 from ghrr.paper.language_model_runs import read_runs
 from ghrr.structures import Graph
+from tests.processes import HANG
 
 DEEP = "[" * 100_000
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -46,8 +47,8 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 JSON_READERS = [name for name in READERS if READERS[name][0].endswith("json")]
 
 
-def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
-    """What the work raises; fails where it does not end, as a reader that waits for a FIFO."""
+def error_of(work: Callable[[], Any]) -> BaseException | None:
+    """Return what the work raises; fail if it never ends, like a reader that waits for a FIFO."""
     raised: list[BaseException | None] = []
 
     def run() -> None:
@@ -59,8 +60,8 @@ def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(60)
-    assert raised, "it waits for something that never comes"
+    thread.join(HANG)
+    assert raised, "the reader blocks"
     return raised[0]
 
 
@@ -68,7 +69,7 @@ def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
 def test_fifo_is_rejected_without_blocking(tmp_path: Path, name: str) -> None:
     file, read = READERS[name]
     os.mkfifo(tmp_path / file)
-    error = within_a_minute(lambda: read(tmp_path / file))
+    error = error_of(lambda: read(tmp_path / file))
     assert isinstance(error, (OSError, ValueError))
     assert "it is a FIFO, expected a regular file" in str(error)
     assert str(tmp_path) in str(error)

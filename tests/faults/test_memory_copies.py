@@ -1,4 +1,4 @@
-"""Copies and pickles of a memory are memories of their own, and never read a file that is not theirs."""
+"""Copies and pickles of an item memory are independent, and notice a replaced file."""
 
 from __future__ import annotations
 
