@@ -1,4 +1,4 @@
-"""The benchmarks run and write what they measured; how fast it was is not tested."""
+"""The benchmarks run and store their measurements; speed itself is not tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input gets one clear error that names the operation, what was given and what fits."""
+"""Bad input raises an error that names the operation, the given value and the expected one."""
 
 from __future__ import annotations
 

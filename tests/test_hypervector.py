@@ -1,4 +1,4 @@
-"""The wrapper for people: operators, expressions, repr, HTML."""
+"""Hypervector: operators, expressions, repr, HTML."""
 
 from __future__ import annotations
 

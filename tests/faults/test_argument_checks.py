@@ -1,4 +1,4 @@
-"""Checks of arguments hold for every layout of a tensor, and describe any value without failing or taking long."""
+"""Argument checks handle every tensor layout, and error messages can describe any value quickly."""
 
 from __future__ import annotations
 

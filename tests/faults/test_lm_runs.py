@@ -1,4 +1,4 @@
-"""Runs of language models: one process per folder, nothing left after a failed start, clear errors for the rest."""
+"""Runs of language models: one process per folder, no files after a failed start, clear errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from ghrr import lm
-from ghrr.lm import Progress, RunError, load_run, train
+from ghrr.lm import RunError, TrainProgress, load_run, train
 from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
 from tests.cli.common import invoke
 from tests.lm.common import Stop, counting_text, random_text, short_training, small_config
@@ -82,14 +82,14 @@ def test_run_folder_may_be_a_link(stopped: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the device failed"), MemoryError(), KeyboardInterrupt()])
-@pytest.mark.parametrize("where", ["ghrr.lm.train.Model", "ghrr.lm.train.make_step", "ghrr.lm.train.Log"])
+@pytest.mark.parametrize("where", ["ghrr.lm.training.Model", "ghrr.lm.training.make_step", "ghrr.lm.training.TrainLog"])
 def test_run_that_fails_before_first_step_leaves_no_files(
     tmp_path: Path, error: BaseException, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["ghrr.lm.train"], where.rpartition(".")[2], refuse)
+    monkeypatch.setattr(sys.modules["ghrr.lm.training"], where.rpartition(".")[2], refuse)
     with pytest.raises(type(error)):
         train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")
     assert not list(tmp_path.iterdir())
@@ -101,7 +101,7 @@ def test_existing_folder_is_kept_after_failed_start(tmp_path: Path, monkeypatch:
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError("the device failed")
 
-    monkeypatch.setattr(sys.modules["ghrr.lm.train"], "make_step", refuse)
+    monkeypatch.setattr(sys.modules["ghrr.lm.training"], "make_step", refuse)
     with pytest.raises(RuntimeError, match="the device failed"):
         train(small_config(), short_training(), random_text(), tmp_path)
     assert tmp_path.exists()
@@ -109,7 +109,7 @@ def test_existing_folder_is_kept_after_failed_start(tmp_path: Path, monkeypatch:
 
 
 def test_run_stopped_after_first_step_is_kept(tmp_path: Path) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: TrainProgress) -> None:
         raise Stop
 
     with pytest.raises(Stop):
@@ -122,7 +122,7 @@ def test_failed_resume_keeps_all_files(stopped: Path, monkeypatch: pytest.Monkey
         raise RuntimeError("the device failed")
 
     before = sorted(os.listdir(stopped))
-    monkeypatch.setattr(sys.modules["ghrr.lm.train"], "Model", refuse)
+    monkeypatch.setattr(sys.modules["ghrr.lm.training"], "Model", refuse)
     with pytest.raises(RuntimeError, match="the device failed"):
         resume(stopped)
     assert sorted(os.listdir(stopped)) == before
@@ -269,7 +269,7 @@ def folder_of_text(path: Path, sentence: str) -> Path:
 
 
 def test_full_disk_is_reported_and_run_can_be_resumed(tmp_path: Path) -> None:
-    """The process may write no file beyond a size, as on a full disk; then it may."""
+    """A limit on file sizes acts like a full disk; then it is lifted."""
     corpus, folder = folder_of_text(tmp_path / "corpus", "one two three four five"), tmp_path / "run"
     command = ["lm", "train", str(corpus), "--out", str(folder), "--epochs", "1", *SETTINGS, "--device", "cpu"]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -288,7 +288,7 @@ def test_evaluation_rejects_another_text_of_the_same_name(tmp_path: Path, monkey
     trained = folder_of_text(tmp_path / "grammar", "one two three four five")
     monkeypatch.chdir(trained.parent)
     text = lm.encode_corpus(lm.load_corpus(trained))
-    config = small_config(vocab_size=text.tokens.size)
+    config = small_config(vocab_size=text.tokenizer.vocab_size)
     train(config, short_training(epochs=1), text, tmp_path / "run")
     assert text.name == "grammar"
     message = fails("lm", "eval", str(tmp_path / "run"))
