@@ -91,7 +91,13 @@ def _cpu_supports_flat(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -
 
 
 def _gpu_supports_flat(a: Tensor, *_: object) -> bool:
-    return a.is_cuda and a.numel() >= _LEAST_NUMBERS_GPU and _gpu_supports(a)
+    return (
+        a.is_cuda
+        and a.numel() >= _LEAST_NUMBERS_GPU
+        and a.dtype == torch.complex64
+        and a.shape[-1] <= LARGEST_M
+        and _is_recent(a.get_device())
+    )
 
 
 def _bind_pays_off_on_cpu(a: Tensor, *arguments: object) -> bool:
