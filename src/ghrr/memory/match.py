@@ -20,7 +20,7 @@ Candidates may be bundles, for example records that are searched by some of thei
 
 The nearest wrong candidate lacks one part of the query and scores about :math:`e_i - 1`. The formulas above are applied
 to :math:`s_i - e_i + 1`, which is 1 if all parts are present and 0 if one is missing. For candidates of energy 1, such
-as atoms, this is the score itself. A :class:`Match` reports :math:`s_i / e_i`, the fraction of the query that was found.
+as atoms, this is the score itself. A :class:`Match` reports :math:`s_i / e_i`, the fraction of the query found.
 
 Limitations: noise in a query counts as content, which lowers the probability of a match with larger records. Queries
 and candidates must not be normalized, because the energy counts their parts.
