@@ -310,7 +310,7 @@ def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     unitary A :math:`A^x` is unitary with :math:`(A^x)^\dagger = A^{-x}`. It jumps where an eigenvalue
     crosses -1. It needs slots that can be inverted and diagonalised, as unitary ones always can.
 
-    A slot that :func:`ghrr.unitary.check_unitary` accepts stands for the unitary matrix nearest to it, and its power
+    A slot that :func:`ghrr.unitary.is_unitary` accepts stands for the unitary matrix nearest to it, and its power
     is computed in double precision and rounded once: it is unitary for every exponent up to 10¹² in size. The exponent
     multiplies errors of the eigenphases :math:`\varphi`: those of the stored numbers, about :math:`\varepsilon` of
     their dtype, so that :math:`A^x` and the power of the matrix that was meant differ by about :math:`|x|
@@ -367,7 +367,10 @@ def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
     if not isinstance(exponent, Tensor):
         if isinstance(exponent, bool) or not isinstance(exponent, numbers.Real):
             raise TypeError(f"{operation}: exponent must be a real number or a real tensor, got {describe(exponent)}")
-        exponent = torch.tensor(exponent, dtype=torch.float64, device=a.device)
+        number = float(exponent)
+        if not abs(number) <= LARGEST_EXPONENT:  # also for NaN
+            raise ValueError(_bad_exponent(operation, number))
+        return torch.tensor(number, dtype=torch.float64, device=a.device)
     if exponent.dtype.is_complex or exponent.dtype == torch.bool:
         raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
     if exponent.device != a.device:
@@ -375,11 +378,14 @@ def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
     exponent = exponent.to(torch.float64)
     inside = exponent.abs() <= LARGEST_EXPONENT  # false for NaN
     if is_true(~inside.all()):
-        bad = exponent[~inside].flatten()[0].item()
-        raise ValueError(
-            _too_large(operation, bad) if math.isfinite(bad) else f"{operation}: exponent must be finite, got {bad}"
-        )
+        raise ValueError(_bad_exponent(operation, exponent[~inside].flatten()[0].item()))
     return exponent
+
+
+def _bad_exponent(operation: str, exponent: float) -> str:
+    if math.isfinite(exponent):
+        return _too_large(operation, exponent)
+    return f"{operation}: exponent must be finite, got {exponent}"
 
 
 def _too_large(operation: str, exponent: float) -> str:
@@ -432,7 +438,7 @@ def normalize(a: Tensor | Hypervector, *, to: str = "norm") -> Tensor:
     >>> y = ghrr.normalize(x)
     >>> f"{ghrr.similarity(y, y):.3f}"
     '1.000'
-    >>> ghrr.unitary.check_unitary(ghrr.normalize(x, to="unitary"))
+    >>> ghrr.unitary.is_unitary(ghrr.normalize(x, to="unitary"))
     True
     """
     operation = "normalize(a)"

@@ -1,4 +1,4 @@
-"""Copies and pickles of a memory are memories of their own, and never read a file that is not theirs."""
+"""Copies and pickles of an item memory are independent, and notice a replaced file."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_file_that_changes_under_an_opened_memory_is_noticed(
             read()
 
 
-def test_memory_in_a_forked_process(tmp_path: Path) -> None:
+def test_memory_works_in_a_forked_process(tmp_path: Path) -> None:
     ItemMemory(SPACE, NAMES).save(tmp_path / "x")
     memory = ItemMemory.open(tmp_path / "x")
     child = os.fork()
@@ -177,7 +177,7 @@ class Labels(Dataset[str]):
         return label
 
 
-def test_memory_in_workers_that_are_spawned(tmp_path: Path) -> None:
+def test_memory_works_in_spawned_workers(tmp_path: Path) -> None:
     ItemMemory(SPACE, NAMES).save(tmp_path / "x")
     memory = ItemMemory.open(tmp_path / "x")
     memory.add("new")

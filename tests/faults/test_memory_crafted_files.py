@@ -1,4 +1,4 @@
-"""Files with checksums that fit and content that no memory writes: refused, by name, before anything large is made."""
+"""Files with valid checksums but invalid content raise an error that names them, before a large allocation."""
 
 from __future__ import annotations
 

@@ -15,15 +15,15 @@ from ghrr.files import container
 from ghrr.lm import Model
 from ghrr.lm import checkpoint as module
 from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer, save_checkpoint
-from ghrr.lm.steps import make_optimizer
+from ghrr.lm.train_step import make_optimizer
 from tests.lm.common import new_model, random_tokens, small_config
 
-INFO = {"step": 7, "best_valid": 1.5, "best_step": 7, "seconds": 2, "model": {"width": 4}, "vocabulary": "abc"}
+INFO = {"step": 7, "best_valid": 1.5, "best_step": 7, "seconds": 2, "model": {"embed_dim": 4}, "vocabulary": "abc"}
 
 
 def trained(name: str = "feature", seed: int = 0, **settings: Any) -> tuple[Model, torch.optim.Optimizer]:
     """A model after two steps, so that its optimiser has a state."""
-    model = new_model(name, seed=seed, **settings)
+    model = new_model(name, weight_seed=seed, **settings)
     optimizer = make_optimizer(model, learning_rate=0.01, weight_decay=0.1, betas=(0.9, 0.98))
     for _ in range(2):
         step(model, optimizer)
@@ -130,9 +130,9 @@ def test_the_message_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vocabulary": 21}, r"embedding.weight is (20, 16) in the checkpoint and (21, 16) in the model (2 such"),
-        ({"layers": 1}, "layers.1.attention.form.bias is (6, 8) in the checkpoint and missing in the model"),
-        ({"layers": 3}, "layers.2.attention.form.bias is missing in the checkpoint and (6, 8) in the model"),
+        ({"vocab_size": 21}, r"embedding.weight is (20, 16) in the checkpoint and (21, 16) in the model (2 such"),
+        ({"num_layers": 1}, "layers.1.attention.form.bias is (6, 8) in the checkpoint and missing in the model"),
+        ({"num_layers": 3}, "layers.2.attention.form.bias is missing in the checkpoint and (6, 8) in the model"),
     ],
 )
 def test_another_model(tmp_path: Path, settings: dict[str, Any], message: str) -> None:

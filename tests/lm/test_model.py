@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-import ghrr.lm.model as module
 from ghrr.lm import Model, ModelConfig, match_parameters
-from ghrr.lm.model import DotProduct, config_from
+from ghrr.lm.model import DotProduct, Layer
+from ghrr.nn import Attention, AttentionConfig
 from tests.helpers import generator, rounding
 from tests.lm.common import ATTENTIONS, SMALL, new_model, random_tokens, small_config, small_model
 
@@ -23,7 +23,7 @@ EACH = pytest.mark.parametrize("name", ATTENTIONS)
 
 def gradients(model: Model) -> Tensor:
     """Norm of the derivative of some combination of the logits at t with respect to the embedding at s: ``(t, s)``."""
-    length = model.config.context
+    length = model.config.max_len
     held: list[Tensor] = []
 
     def hold(_: Any, __: Any, output: Tensor) -> Tensor:
@@ -165,7 +165,7 @@ def test_output_is_tied_and_losses_are_summed() -> None:
 def test_parameters_are_as_many_as_the_formulas_say() -> None:
     v, w, layers, h, f, context = 50, 24, 3, 2, 10, 7
     settings: dict[str, Any] = {
-        **{"vocabulary": v, "width": w, "layers": layers, "heads": h, "feed_forward": f, "context": context}
+        **{"vocab_size": v, "embed_dim": w, "num_layers": layers, "num_heads": h, "ffn_dim": f, "max_len": context}
     }
     norm, feed_forward = 2 * w, 2 * w * f + f + w
     around = v * w + v + norm + layers * (2 * norm + feed_forward)
@@ -177,11 +177,11 @@ def test_parameters_are_as_many_as_the_formulas_say() -> None:
     trained = 3 * h * context * context * 2  # e_j r_j for query, key and value of each head
     expected: dict[int, dict[str, Any]] = {
         around + layers * dot_product: {"attention": "vanilla"},
-        around + layers * feature: {"attention": "ghrr-feature"},
-        around + layers * (feature + m): {"attention": "ghrr-feature", "position_trainable": True},
-        around + layers * row: {"attention": "ghrr-row"},
+        around + layers * feature: {"attention": "ghrr"},
+        around + layers * (feature + m): {"attention": "ghrr", "trainable_positions": True},
+        around + layers * row: {"mode": "row"},
         around + layers * (row + trained): {
-            **{"attention": "ghrr-row", "position_sharing": "different", "position_trainable": True}
+            **{"mode": "row", "position_sharing": "different", "trainable_positions": True}
         },
     }
     for count, options in expected.items():
@@ -194,14 +194,14 @@ def test_parameters_are_as_many_as_the_formulas_say() -> None:
 def test_parameters_can_be_matched(name: str, count: int) -> None:
     config = small_config(name)
     matched = match_parameters(config, count)
-    unit = config.layers * (2 * config.width + 1)
+    unit = config.num_layers * (2 * config.embed_dim + 1)
     assert abs(Model(matched).parameter_count - count) <= unit / 2
-    assert dataclasses.replace(matched, feed_forward=config.feed_forward) == config
+    assert dataclasses.replace(matched, ffn_dim=config.ffn_dim) == config
 
 
 def test_too_few_parameters_to_match() -> None:
-    least = Model(small_config(feed_forward=1)).parameter_count
-    assert match_parameters(small_config(), least).feed_forward == 1
+    least = Model(small_config(ffn_dim=1)).parameter_count
+    assert match_parameters(small_config(), least).ffn_dim == 1
     with pytest.raises(ValueError, match=f"match_parameters: without feed-forward .* {least:,} parameters .* not 100$"):
         match_parameters(small_config(), 100)
 
@@ -211,8 +211,8 @@ def test_phases_differ_between_layers_and_seeds() -> None:
         state = small_model("feature", **settings).state_dict()
         return [state[f"layers.{i}.attention.phases.frequencies"] for i in range(2)]
 
-    assert len({tuple(f.flatten().tolist()) for f in (*drawn(), *drawn(phase_seed=1))}) == 4
-    assert all(map(torch.equal, drawn(), drawn(seed=5)))  # whatever the weights start from
+    assert len({tuple(f.flatten().tolist()) for f in (*drawn(), *drawn(seed=1))}) == 4
+    assert all(map(torch.equal, drawn(), drawn(weight_seed=5)))  # whatever the weights start from
 
 
 @pytest.mark.parametrize(("name", "weight"), [("rope", "in_proj.weight"), ("feature", "form.weights.matrix")])
@@ -222,20 +222,30 @@ def test_the_gain_scales_queries_and_keys_before_training(name: str, weight: str
         parts = value.chunk(3) if key.endswith(weight) else (value,)
         gains = (2.0, 2.0, 1.0) if key.endswith(weight) else (1.0,)
         assert torch.equal(small[key], torch.cat([gain * part for gain, part in zip(gains, parts, strict=True)]))
-    assert sum(key.endswith(weight) for key in plain) == SMALL["layers"]
+    assert sum(key.endswith(weight) for key in plain) == SMALL["num_layers"]
 
 
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"width": 18, "heads": 2}, ValueError, "ModelConfig: width 18 must be a multiple of 2 x heads = 4"),
-        ({"vocabulary": 0}, ValueError, "ModelConfig: vocabulary must be a whole number of at least 1, got 0"),
-        ({"layers": 1.5}, TypeError, "ModelConfig: layers must be a whole number, got float 1.5"),
-        ({"heads": True}, TypeError, "ModelConfig: heads must be a whole number, got bool True"),
-        ({"feed_forward": 0}, ValueError, "ModelConfig: feed_forward must be"),
-        ({"context": 0}, ValueError, "ModelConfig: context must be"),
+        (
+            {"embed_dim": 18, "num_heads": 2},
+            ValueError,
+            "embed_dim must be a multiple of 2 x num_heads = 4",
+        ),
+        ({"vocab_size": 0}, ValueError, "ModelConfig: vocab_size must be a whole number of at least 1, got 0"),
+        ({"num_layers": 1.5}, TypeError, "ModelConfig: num_layers must be a whole number, got float 1.5"),
+        ({"num_heads": True}, TypeError, "ModelConfig: num_heads must be a whole number, got bool True"),
+        ({"ffn_dim": 0}, ValueError, "ModelConfig: ffn_dim must be"),
+        ({"max_len": 0}, ValueError, "ModelConfig: max_len must be"),
         ({"dropout": 1.5}, ValueError, "ModelConfig: dropout must lie in [0.0, 1.0], got 1.5"),
-        ({"attention": "ghrr-dense"}, ValueError, "ModelConfig: attention must be one of 'vanilla', 'rope', 'ghrr-"),
+        (
+            {"mode": "representation", "attention": "ghrr"},
+            ValueError,
+            "ModelConfig: mode must be one of 'feature'",
+        ),
+        ({"mode": "dense", "attention": "ghrr"}, ValueError, "ModelConfig: mode 'dense' cannot be causal"),
+        ({"is_causal": False}, ValueError, "ModelConfig: is_causal must be True, got False"),
         ({"attention": "linear"}, ValueError, "got 'linear'"),
         ({"qk_gain": -1.0}, ValueError, "ModelConfig: qk_gain must lie in (0.0, inf), got -1.0"),
     ],
@@ -248,57 +258,42 @@ def test_bad_configurations(settings: dict[str, Any], error: type[Exception], me
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"position_sharing": "none"}, "Attention: position_sharing must be one of 'all', 'qkv', 'head', 'different'"),
-        ({"weights": "free"}, "Attention: weights must be one of 'relaxed', 'unitary'"),
-        ({"window": 0}, "Attention: window must be a whole number of at least 1"),
-        ({"spread": 0.0}, "Attention: spread must lie in (0.0, inf)"),
-        ({"attention": "ghrr-row", "m": 3}, "Attention: in mode 'row' token j takes row j of an m x m matrix, so m=3"),
+        (
+            {"position_sharing": "none"},
+            "ModelConfig: position_sharing must be one of 'all', 'qkv', 'head'",
+        ),
+        ({"weights": "free"}, "ModelConfig: weights must be one of 'relaxed', 'unitary'"),
+        ({"window": 0}, "ModelConfig: window must be a whole number of at least 1"),
+        ({"phase_std": 0.0}, "ModelConfig: phase_std must lie in (0.0, inf)"),
+        ({"mode": "row", "m": 3}, "ModelConfig: mode 'row' needs m >= max_len"),
     ],
 )
 def test_bad_settings_of_the_attention(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        Model(small_config("feature", **settings))
+        small_config("feature", **settings)
 
 
-def test_a_configuration_from_json() -> None:
-    config = small_config("feature different")
-    assert config_from(dataclasses.asdict(config)) == config
-    with pytest.raises(ValueError, match="ModelConfig: unknown settings depth, haeds; known are attention, context,"):
-        config_from({"vocabulary": 5, "haeds": 2, "depth": 3})
-    assert set(module.ATTENTION) == {settings.get("attention", "ghrr-feature") for settings in ATTENTIONS.values()}
-
-
-OTHER_SETTINGS: dict[str, Any] = {
-    "kv_heads": 1,
-    "m": 4,
-    "position_sharing": "different",
-    "position_trainable": True,
-    "position_values": True,
-    "phases_trainable": True,
-    "spread": 0.3,
-    "split_inputs": True,
-    "mix_slots": False,
-    "window": 2,
-    "weights": "unitary",
-    "unit_rows": True,
-}
-
-
-def test_every_setting_of_attention_reaches_the_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[dict[str, Any]] = []
-
-    def record(*_: Any, **settings: Any) -> torch.nn.Module:
-        given.append(settings)
-        return torch.nn.Identity()
-
-    monkeypatch.setattr(module, "Attention", record)
-    names = [field.name for field in dataclasses.fields(ModelConfig)]
-    fields = names[names.index("kv_heads") : names.index("phase_seed")]
-    assert set(fields) == set(OTHER_SETTINGS)
-    plain = small_config("feature")
-    for name, value in OTHER_SETTINGS.items():
-        assert getattr(plain, name) != value
-        module._attention(dataclasses.replace(plain, **{name: value}), 0)
-        assert given[-1][name] == value
-        with pytest.raises(ValueError, match=f"ModelConfig: {name}={value!r} is a setting of GHRR's attention, not of"):
+def test_every_ghrr_setting_reaches_the_layer_and_is_refused_for_rope() -> None:
+    other: dict[str, Any] = {
+        "num_kv_heads": 1,
+        "m": 4,
+        "position_sharing": "different",
+        "trainable_positions": True,
+        "position_values": True,
+        "trainable_phases": True,
+        "phase_std": 0.3,
+        "split_inputs": True,
+        "mix_slots": False,
+        "window": 2,
+        "weights": "unitary",
+        "normalize_rows": True,
+        "mode": "bundle",
+    }
+    common = {"embed_dim", "num_heads", "max_len", "dropout", "is_causal", "qk_gain", "seed"}
+    assert other.keys() == {field.name for field in dataclasses.fields(AttentionConfig)} - common
+    for name, value in other.items():
+        layer = Layer(small_config("feature", **{name: value}), 0).attention
+        assert isinstance(layer, Attention)
+        assert getattr(layer.config, name) == value != getattr(small_config("feature"), name)
+        with pytest.raises(ValueError, match=f"ModelConfig: {name}={value!r} needs attention 'ghrr', got 'rope'"):
             small_config("rope", **{name: value})

@@ -44,7 +44,7 @@ def test_equals_the_specification(backend: str, dtype: torch.dtype) -> None:
                     assert got.dtype == dtype
                     assert got.shape == layout.shape
                     if x.numel():
-                        assert ghrr.unitary.check_unitary(got)
+                        assert ghrr.unitary.is_unitary(got)
                         assert error(got, layout).max() <= rounding(dtype, terms=m)
     finally:
         torch.use_deterministic_algorithms(False)
@@ -78,7 +78,7 @@ def test_singular_and_extreme_slots_have_a_nearest_unitary_matrix(m: int, backen
             x = (u * sizes @ v).to(dtype).expand(40, m, m)
             with ops.backend(backend):
                 got = ghrr.unitary.polar(x)
-            assert ghrr.unitary.check_unitary(got)
+            assert ghrr.unitary.is_unitary(got)
             positive = got.to(u.dtype).mH @ x.to(u.dtype)  # P = W^H X has the same singular values, as eigenvalues
             shortfall = (
                 torch.linalg.svdvals(x.to(u.dtype)).sum(-1) - positive.diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -54,7 +54,7 @@ def test_slices_and_what_follows() -> None:
 def test_it_is_the_encoder_of_sequences() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
-    assert close(h, encoding.Sequence(SPACE)(model.names.vectors))
+    assert close(h, encoding.SequenceEncoder(SPACE)(model.names.vectors))
 
 
 def test_a_place_is_read_from_the_left() -> None:

@@ -13,7 +13,7 @@ import torch
 
 from ghrr import Space, ops
 from ghrr.ops import choice, numba_sampling
-from ghrr.unitary import check_unitary, sampling
+from ghrr.unitary import is_unitary, sampling
 from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
 from tests.helpers import generator
 
@@ -85,7 +85,7 @@ def test_broken_base_loop_falls_back_with_one_warning(monkeypatch: pytest.Monkey
     with pytest.warns(RuntimeWarning, match="OSError: no compiler") as caught:
         first = Space(1000, 3).random(3, generator=generator())
     assert len(caught) == 1
-    assert check_unitary(first)
+    assert is_unitary(first)
 
 
 def test_few_numbers_large_matrices_and_other_backends_are_left_to_torch(calls: list[int]) -> None:
@@ -130,14 +130,14 @@ def test_equal_columns_are_left_to_torch(turned: bool, monkeypatch: pytest.Monke
     with ops.backend("torch"):
         want = haar_from_uniform(u, turns)
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
-    assert check_unitary(got[9:])
+    assert is_unitary(got[9:])
 
 
 @pytest.mark.usefixtures("all_are_many")
 def test_memory_that_holds_nan_is_filled() -> None:
     torch.use_deterministic_algorithms(True)
     try:
-        assert check_unitary(Space(33, 2).random(7, generator=generator()))
+        assert is_unitary(Space(33, 2).random(7, generator=generator()))
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -166,7 +166,7 @@ def test_a_loop_that_fails_is_replaced_with_one_warning(monkeypatch: pytest.Monk
         warnings.simplefilter("error")
         second = haar_from_uniform(u)
     assert torch.equal(first, second)
-    assert check_unitary(first)
+    assert is_unitary(first)
 
 
 def run(code: str) -> str:
@@ -184,7 +184,7 @@ def test_numba_is_imported_for_many_numbers_only() -> None:
 
 
 def test_without_numba_torch_does_it() -> None:
-    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.check_unitary(x))") == "True"
+    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.is_unitary(x))") == "True"
 
 
 def test_another_default_device_changes_nothing(base_calls: list[int]) -> None:

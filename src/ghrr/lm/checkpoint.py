@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.files import check_fields, read_tensors, write_tensors
-from ghrr.lm.model import ModelConfig
+from ghrr.lm.config import ModelConfig
 
 FORMAT = "ghrr-lm-checkpoint"
 VERSION = 2
@@ -47,8 +47,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
 def check_shapes(config: ModelConfig, tensors: dict[str, Tensor]) -> None:
     """Raise ``ValueError`` unless the weights have the shapes of this model; call it before building the model."""
     expected = {
-        "embedding.weight": (config.vocabulary, config.width),
-        f"layers.{config.layers - 1}.grow.weight": (config.feed_forward, config.width),
+        "embedding.weight": (config.vocab_size, config.embed_dim),
+        f"layers.{config.num_layers - 1}.grow.weight": (config.ffn_dim, config.embed_dim),
     }
     for name, shape in expected.items():
         found = tuple(tensors[_MODEL + name].shape) if _MODEL + name in tensors else "missing"

@@ -172,7 +172,7 @@ def whole_power(a: Tensor, exponent: int) -> Tensor:
 
 def polar(x: Tensor) -> Tensor:
     """As the specification; slots that are singular or nearly so are left to torch."""
-    from ghrr.ops import numba_lanes, numba_polar  # noqa: PLC0415 (numba takes long to import)
+    from ghrr.ops import numba_polar  # noqa: PLC0415 (numba takes long to import)
 
     m = x.shape[-1]
     x = x.resolve_conj().contiguous()
@@ -183,7 +183,7 @@ def polar(x: Tensor) -> Tensor:
     unknown: list[int] = []
 
     def work(part: slice) -> None:
-        unknown.append(kernel(numba_lanes.SLOTS, part.start, part.stop, source, to, left))
+        unknown.append(kernel(part.start, part.stop, source, to, left))
 
     _share(work, len(source), out.numel())
     if any(unknown):
@@ -194,31 +194,28 @@ def polar(x: Tensor) -> Tensor:
 
 def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
     """Real powers of unitary slots; None where a slot is not unitary."""
-    from ghrr.ops import numba_power  # noqa: PLC0415 (numba takes long to import)
+    from ghrr.ops import numba_lanes, numba_power  # noqa: PLC0415 (numba takes long to import)
 
     dim, m = a.shape[-3], a.shape[-1]
-    batch: torch.Size = torch.broadcast_shapes(a.shape[:-3], exponents.shape)  # type: ignore[no-untyped-call]
-    source = _as_rows(a.resolve_conj().to(torch.complex128).contiguous())
-    turns, vectors = np.empty((len(source), m)), np.empty((len(source), 2 * m * m))
-    tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
+    own = tuple(a.shape[:-3])
+    batch, bases = np.broadcast_shapes(own, exponents.shape), math.prod(own)
+    out = _empty((*batch, dim, m, m), a)
+    # Powers in the order of their bases: to which exponent, where they go, and where those of each base start.
+    base_of = np.broadcast_to(np.arange(bases).reshape(own), batch).ravel()
+    targets = np.argsort(base_of, kind="stable")
+    starts = np.searchsorted(base_of[targets], np.arange(bases + 1))
+    numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
+    kernel, tolerance = numba_power.power_kernel(m), torch_polar.unitarity_tolerance(m, a.dtype)
+    source, to = _as_rows(a.resolve_conj().contiguous()), _as_rows(out)
     unknown: list[int] = []
     _share(
-        lambda part: unknown.append(numba_power.eigen(m, part.start, part.stop, source, tolerance, turns, vectors)),
-        len(source),
-        m * a.numel(),
+        lambda part: unknown.append(
+            kernel(part.start, part.stop, dim, source, tolerance, numbers, targets, starts, to)
+        ),
+        bases * -(-dim // numba_lanes.SLOTS),
+        m * max(a.numel(), out.numel()),
     )
-    if any(unknown):
-        return None
-    out = _empty((*batch, *a.shape[-3:]), a)
-    to = _as_rows(out)
-    places = torch.arange(a.shape[:-3].numel()).reshape(a.shape[:-3]).expand(batch).flatten().numpy()
-    numbers = exponents.to(torch.float64).expand(batch).flatten().numpy()
-    _share(
-        lambda part: numba_power.combine(m, part.start, part.stop, dim, places, numbers, turns, vectors, to),
-        len(numbers),
-        m * out.numel(),
-    )
-    return out
+    return None if any(unknown) else out
 
 
 def _as_rows(x: Tensor) -> NDArray[Any]:

@@ -9,9 +9,8 @@ closed forms need the elementary symmetric polynomials :math:`p_1 = \sum_i s_i`,
 where those beyond m are zero, leave one unknown, which Newton's method finds. The rest follows from the equation
 :math:`P^m - p_1 P^{m-1} + p_2 P^{m-2} - \dots = 0`.
 
-Each loop fills the slots from start to stop of reals ``(slots, 2 m m)``, ``lanes`` at a time, and gives the number of
-slots that are marked in ``left``: those that are zero, singular or nearly so, or not finite, which are left to LAPACK.
-Were ``lanes`` known to the compiler, it would spell out short loops instead of using vector instructions.
+Each loop fills the slots from start to stop of reals ``(slots, 2 m m)`` and gives the number of slots that are marked
+in ``left``: those that are zero, singular or nearly so, or not finite, which are left to LAPACK.
 
 Coverage cannot see into compiled code, hence the marks; ``tests/ops/test_polar.py`` compares with the specification.
 """
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.numba_lanes import Doubles, compiled, gram, inlined, load, multiply, polish, store
+from ghrr.ops.numba_lanes import SLOTS, Doubles, compiled, gram, inlined, load, multiply, polish, store
 
 Reals = NDArray[Any]
 Flags = NDArray[np.bool_]
@@ -266,14 +265,12 @@ def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags, mos
 
 
 @compiled
-def polar_1(  # noqa: PLR0917
-    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
-) -> int:  # pragma: no cover
-    x = np.empty((1, 1, 2, lanes))
-    size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
+def polar_1(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
+    x = np.empty((1, 1, 2, SLOTS))
+    size, lost, unknown = np.empty(SLOTS), np.zeros(SLOTS), 0
     most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, lanes):
-        count = min(lanes, stop - first)
+    for first in range(start, stop, SLOTS):
+        count = min(SLOTS, stop - first)
         _load_scaled(1, first, count, source, x, size)
         _polar_1(x)
         unknown += _mark(first, count, size, lost, left, most)
@@ -282,14 +279,12 @@ def polar_1(  # noqa: PLR0917
 
 
 @compiled
-def polar_2(  # noqa: PLR0917
-    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
-) -> int:  # pragma: no cover
-    x = np.empty((2, 2, 2, lanes))
-    size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
+def polar_2(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
+    x = np.empty((2, 2, 2, SLOTS))
+    size, lost, unknown = np.empty(SLOTS), np.zeros(SLOTS), 0
     most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, lanes):
-        count = min(lanes, stop - first)
+    for first in range(start, stop, SLOTS):
+        count = min(SLOTS, stop - first)
         _load_scaled(2, first, count, source, x, size)
         _polar_2(x)
         unknown += _mark(first, count, size, lost, left, most)
@@ -298,19 +293,17 @@ def polar_2(  # noqa: PLR0917
 
 
 @compiled
-def polar_3(  # noqa: PLR0917
-    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
-) -> int:  # pragma: no cover
+def polar_3(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
     x, g, c, y = (
-        np.empty((3, 3, 2, lanes)),
-        np.empty((3, 3, 2, lanes)),
-        np.empty((3, 3, 2, lanes)),
-        np.empty((3, 3, 2, lanes)),
+        np.empty((3, 3, 2, SLOTS)),
+        np.empty((3, 3, 2, SLOTS)),
+        np.empty((3, 3, 2, SLOTS)),
+        np.empty((3, 3, 2, SLOTS)),
     )
-    size, lost, unknown = np.empty(lanes), np.zeros(lanes), 0
+    size, lost, unknown = np.empty(SLOTS), np.zeros(SLOTS), 0
     most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, lanes):
-        count = min(lanes, stop - first)
+    for first in range(start, stop, SLOTS):
+        count = min(SLOTS, stop - first)
         _load_scaled(3, first, count, source, x, size)
         _polar_3(x, g, y, c, lost)
         if out.itemsize == 8:
@@ -321,19 +314,17 @@ def polar_3(  # noqa: PLR0917
 
 
 @compiled
-def polar_4(  # noqa: PLR0917
-    lanes: int, start: int, stop: int, source: Reals, out: Reals, left: Flags
-) -> int:  # pragma: no cover
+def polar_4(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
     x, g, h, y = (
-        np.empty((4, 4, 2, lanes)),
-        np.empty((4, 4, 2, lanes)),
-        np.empty((4, 4, 2, lanes)),
-        np.empty((4, 4, 2, lanes)),
+        np.empty((4, 4, 2, SLOTS)),
+        np.empty((4, 4, 2, SLOTS)),
+        np.empty((4, 4, 2, SLOTS)),
+        np.empty((4, 4, 2, SLOTS)),
     )
-    t, size, lost, unknown = np.empty((4, lanes)), np.empty(lanes), np.empty(lanes), 0
+    t, size, lost, unknown = np.empty((4, SLOTS)), np.empty(SLOTS), np.empty(SLOTS), 0
     most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, lanes):
-        count = min(lanes, stop - first)
+    for first in range(start, stop, SLOTS):
+        count = min(SLOTS, stop - first)
         _load_scaled(4, first, count, source, x, size)
         _polar_4(x, g, h, y, t, lost)
         unknown += _mark(first, count, size, lost, left, most)

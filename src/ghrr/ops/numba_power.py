@@ -1,24 +1,29 @@
 r"""Loops that numba compiles for the CPU: real powers of unitary slots.
 
-Importing this module imports numba. :func:`eigen` diagonalises each slot by rotations in planes, which need no gap
-between eigenvalues: each rotation makes the 2 x 2 block of its plane as diagonal as it can, and what is left off the
-diagonal shrinks quadratically. :func:`combine` puts powers together, :math:`V \mathrm{diag}(e^{ix\theta_k})
-V^\dagger`. Angles are in turns, of which whole numbers can be dropped exactly. Both are compiled once, not for each m.
+Importing this module imports numba. Each slot is diagonalised by rotations in planes, which need no gap between
+eigenvalues: each rotation makes the 2 x 2 block of its plane as diagonal as it can, and what is left off the diagonal
+shrinks quadratically. Its powers are :math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns, of which
+whole numbers can be dropped exactly.
+
+All work is in double precision. What is left when it ends, an error e of the slot, changes the power by up to |x| e:
+results in single precision need less work for small exponents than for large ones.
 
 Coverage cannot see into compiled code, hence the marks; ``tests/ops/test_power.py`` compares with the specification.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.numba_lanes import SLOTS, Doubles, compiled, inlined, load, store
+from ghrr.ops.numba_lanes import SLOTS, Doubles, compiled, gram, inlined, load, polish, store
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 # Taylor's series, ended where the next term is below the last digit: of sin(2πx) / x and cos(2πx) in x² for x up to an
 # eighth, and of atan(x) / (2πx) in x² for x up to tan(π/16).
@@ -29,6 +34,8 @@ _FIRST, _SECOND = math.tan(math.pi / 16), math.tan(3 * math.pi / 16)
 _TAN = math.tan(math.pi / 8)
 _SWEEPS = 20  # through all planes, at most; quadratic convergence needs five or so
 _NOTHING = 1e-31  # the square of what rounding leaves
+# The square of an error that single precision does not show, 1/60 of its rounding.
+_NOTHING_SINGLE = 1e-18
 
 
 @inlined
@@ -58,7 +65,7 @@ def _plane(x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no
     captures most of h: the real part of :math:`e^{-i\varphi} h`, where :math:`2\varphi` is the angle of
     :math:`h_1^2 + h_2^2 + h_3^2`.
     """
-    for i in range(SLOTS):
+    for i in range(x.shape[-1]):
         a, b = x[p, p, 0, i] - x[q, q, 0, i], x[p, p, 1, i] - x[q, q, 1, i]
         c, d = x[p, q, 0, i] + x[q, p, 0, i], x[p, q, 1, i] + x[q, p, 1, i]
         e, f = x[p, q, 1, i] - x[q, p, 1, i], x[q, p, 0, i] - x[p, q, 0, i]
@@ -85,7 +92,7 @@ def _rotate_columns(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> No
     """Columns p and q become c p + s q and c q - conj(s) p."""
     for n in range(m):
         first, second = x[n, p], x[n, q]
-        for i in range(SLOTS):
+        for i in range(x.shape[-1]):
             c, s, t = rotation[0, i], rotation[1, i], rotation[2, i]
             a, b, d, e = first[0, i], first[1, i], second[0, i], second[1, i]
             first[0, i] = c * a + s * d - t * e
@@ -99,7 +106,7 @@ def _rotate_rows(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:
     """Rows p and q become c p + conj(s) q and c q - s p."""
     for n in range(m):
         first, second = x[p, n], x[q, n]
-        for i in range(SLOTS):
+        for i in range(x.shape[-1]):
             c, s, t = rotation[0, i], rotation[1, i], rotation[2, i]
             a, b, d, e = first[0, i], first[1, i], second[0, i], second[1, i]
             first[0, i] = c * a + s * d + t * e
@@ -109,71 +116,41 @@ def _rotate_rows(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:
 
 
 @inlined
-def _off_diagonal(m: int, x: Doubles) -> float:  # pragma: no cover
-    """The largest square of an entry that is not on the diagonal, of all slots."""
-    largest = 0.0
+def _off_diagonal(m: int, x: Doubles, limit: float) -> int:  # pragma: no cover
+    """How many entries that are not on the diagonal have a square above the limit."""
+    count = 0
     for j in range(m):
         for k in range(m):
-            for i in range(SLOTS):
-                square = x[j, k, 0, i] * x[j, k, 0, i] + x[j, k, 1, i] * x[j, k, 1, i]
-                largest = square if j != k and square > largest else largest
-    return largest
+            if j != k:
+                for i in range(x.shape[-1]):
+                    square = x[j, k, 0, i] * x[j, k, 0, i] + x[j, k, 1, i] * x[j, k, 1, i]
+                    count += 0 if square <= limit else 1
+    return count
 
 
 @inlined
-def _multiply(m: int, x: Doubles, y: Doubles, sign: float, out: Doubles) -> None:  # pragma: no cover
-    """X Y, or with a sign of -1 X Y^H, where y holds Y with rows and columns swapped."""
-    for j in range(m):
-        for k in range(m):
-            for i in range(SLOTS):
-                out[j, k, 0, i], out[j, k, 1, i] = 0.0, 0.0
-            for n in range(m):
-                a, b = (n, k) if sign > 0 else (k, n)
-                for i in range(SLOTS):
-                    real, imag = y[a, b, 0, i], sign * y[a, b, 1, i]
-                    out[j, k, 0, i] += x[j, n, 0, i] * real - x[j, n, 1, i] * imag
-                    out[j, k, 1, i] += x[j, n, 0, i] * imag + x[j, n, 1, i] * real
-
-
-@inlined
-def _polish(m: int, x: Doubles, g: Doubles, y: Doubles) -> None:  # pragma: no cover
-    """One step of Newton and Schulz, (3 - X X^H) X / 2, for which g holds X X^H; g and y are overwritten."""
-    for j in range(m):
-        for k in range(m):
-            one = 1.5 if j == k else 0.0
-            for i in range(SLOTS):
-                g[j, k, 0, i] = one - 0.5 * g[j, k, 0, i]
-                g[j, k, 1, i] *= -0.5
-    _multiply(m, g, x, 1.0, y)
-    for j in range(m):
-        for k in range(m):
-            for i in range(SLOTS):
-                x[j, k, 0, i], x[j, k, 1, i] = y[j, k, 0, i], y[j, k, 1, i]
-
-
-@inlined
-def _count_wrong(m: int, g: Doubles, tolerance: float) -> int:  # pragma: no cover
-    """The number of entries that differ from those of the identity by more than the tolerance."""
-    wrong = 0
+def _off_identity(m: int, g: Doubles, limit: float) -> int:  # pragma: no cover
+    """How many entries differ from those of the identity by more than the limit."""
+    count = 0
     for j in range(m):
         for k in range(m):
             one = 1.0 if j == k else 0.0
-            for i in range(SLOTS):
-                error = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
-                wrong += 0 if error <= tolerance * tolerance else 1  # also for NaN
-    return wrong
+            for i in range(g.shape[-1]):
+                square = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
+                count += 0 if square <= limit * limit else 1  # also for NaN
+    return count
 
 
 @inlined
-def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles) -> bool:  # pragma: no cover
+def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles, nothing: float) -> bool:  # pragma: no cover
     """Rotate X to V^H X V, which is diagonal; false if that fails."""
     for j in range(m):
         for k in range(m):
             one = 1.0 if j == k else 0.0
-            for i in range(SLOTS):
+            for i in range(x.shape[-1]):
                 v[j, k, 0, i], v[j, k, 1, i] = one, 0.0
     for _ in range(_SWEEPS):
-        if _off_diagonal(m, x) <= 4 * m * m * _NOTHING:
+        if _off_diagonal(m, x, nothing) == 0:
             return True
         for p in range(m - 1):
             for q in range(p + 1, m):
@@ -184,39 +161,10 @@ def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles) -> bool:  # 
     return False
 
 
-@compiled
-def eigen(  # noqa: PLR0917
-    m: int, start: int, stop: int, source: Doubles, tolerance: float, turns: Doubles, vectors: Doubles
-) -> int:  # pragma: no cover
-    """Eigenphases ``(slots, m)`` and eigenvectors ``(slots, 2 m m)`` of the unitary matrices nearest to ``source``.
-
-    Gives 0 if all slots are unitary within the tolerance and all was found, and stops where one is not.
-    """
-    x, v, g = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
-    rotation = np.empty((3, SLOTS))
-    for first in range(start, stop, SLOTS):
-        count = min(SLOTS, stop - first)
-        load(m, first, count, source, x)
-        for step in range(2):
-            _multiply(m, x, x, -1.0, g)
-            if step == 0 and _count_wrong(m, g, tolerance):
-                return 1
-            _polish(m, x, g, v)
-        if not _diagonalize(m, x, v, rotation):
-            return 1
-        for k in range(m):
-            for i in range(SLOTS):
-                rotation[0, i] = _turns(x[k, k, 1, i], x[k, k, 0, i])
-            for i in range(count):
-                turns[first + i, k] = rotation[0, i]
-        store(m, first, count, v, vectors)
-    return 0
-
-
 @inlined
 def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
     """Cosines and sines of angles in turns, up to half a turn, which ``cos`` holds before."""
-    for i in range(SLOTS):
+    for i in range(cos.shape[0]):
         angle = cos[i]
         quarters = np.rint(4.0 * angle)
         angle -= 0.25 * quarters
@@ -232,34 +180,81 @@ def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
         sin[i] = -b if quarter & 2 else b
 
 
-@compiled
-def combine(  # noqa: PLR0917
-    m: int,
-    start: int,
-    stop: int,
-    dim: int,
-    places: Places,
-    exponents: Doubles,
-    turns: Doubles,
-    vectors: Doubles,
-    out: NDArray[Any],
+@inlined
+def _combine(  # noqa: PLR0917
+    m: int, exponent: float, turns: Doubles, v: Doubles, w: Doubles, x: Doubles, cos: Doubles, sin: Doubles
 ) -> None:  # pragma: no cover
-    """Fill the hypervectors from start to stop, each with ``dim`` slots: which one, and to which power."""
-    v, w, x = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
-    cos, sin = np.empty(SLOTS), np.empty(SLOTS)
-    for row in range(start, stop):
-        slot, exponent = places[row] * dim, exponents[row]
-        for first in range(0, dim, SLOTS):
+    """X becomes V diag(e^{2πi · exponent · turns}) V^H; w, cos and sin are overwritten."""
+    for k in range(m):
+        for i in range(x.shape[-1]):
+            angle = exponent * turns[k, i]
+            cos[i] = angle - np.rint(angle)
+        _cos_sin(cos, sin)
+        for j in range(m):
+            for i in range(x.shape[-1]):
+                w[j, k, 0, i] = v[j, k, 0, i] * cos[i] - v[j, k, 1, i] * sin[i]
+                w[j, k, 1, i] = v[j, k, 0, i] * sin[i] + v[j, k, 1, i] * cos[i]
+    for j in range(m):
+        for k in range(m):
+            for i in range(x.shape[-1]):
+                real = imag = 0.0
+                for n in range(m):
+                    real += w[j, n, 0, i] * v[k, n, 0, i]
+                    real += w[j, n, 1, i] * v[k, n, 1, i]
+                    imag += w[j, n, 1, i] * v[k, n, 0, i]
+                    imag -= w[j, n, 0, i] * v[k, n, 1, i]
+                x[j, k, 0, i], x[j, k, 1, i] = real, imag
+
+
+@functools.cache
+def power_kernel(m: int) -> Callable[..., int]:
+    """The loop for one m, which the compiler must know to spell out its sums."""
+
+    @compiled
+    def power(  # noqa: PLR0917
+        start: int,
+        stop: int,
+        dim: int,
+        source: NDArray[Any],
+        tolerance: float,
+        exponents: Doubles,
+        targets: Indices,
+        starts: Indices,
+        out: NDArray[Any],
+    ) -> int:  # pragma: no cover
+        """Powers of the chunks of ``SLOTS`` slots from start to stop, counted through the hypervectors of ``source``.
+
+        Hypervector r of ``source``, ``dim`` slots of reals ``(slots, 2 m m)``, is raised to ``exponents[n]``, which
+        fills hypervector ``targets[n]`` of ``out``, for each n from ``starts[r]`` to ``starts[r + 1]``. Gives 0 if all
+        slots are unitary within the tolerance and all was found, and stops where one is not.
+        """
+        x, v = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
+        g = np.empty((m, m, 2, SLOTS))
+        rotation, turns = np.empty((3, SLOTS)), np.empty((m, SLOTS))
+        chunks = (dim + SLOTS - 1) // SLOTS
+        for chunk in range(start, stop):
+            row, first = chunk // chunks, chunk % chunks * SLOTS
             count = min(SLOTS, dim - first)
-            load(m, slot + first, count, vectors, v)
+            largest = 1.0
+            for n in range(starts[row], starts[row + 1]):
+                largest = max(largest, abs(exponents[n]))
+            single = _NOTHING_SINGLE / (largest * largest) if out.itemsize == 4 else 0.0
+            nothing = max(single, 4 * m * m * _NOTHING)
+            load(m, row * dim + first, count, source, x)
+            gram(m, x, g)
+            if _off_identity(m, g, tolerance):
+                return 1
+            once = _off_identity(m, g, math.sqrt(math.sqrt(nothing) / m)) == 0  # each step squares the error
+            for _ in range(1 if once else 2):
+                polish(m, x, g, v)
+            if not _diagonalize(m, x, v, rotation, nothing):
+                return 1
             for k in range(m):
                 for i in range(SLOTS):
-                    angle = exponent * turns[slot + first + min(i, count - 1), k]
-                    cos[i] = angle - np.rint(angle)
-                _cos_sin(cos, sin)
-                for j in range(m):
-                    for i in range(SLOTS):
-                        w[j, k, 0, i] = v[j, k, 0, i] * cos[i] - v[j, k, 1, i] * sin[i]
-                        w[j, k, 1, i] = v[j, k, 0, i] * sin[i] + v[j, k, 1, i] * cos[i]
-            _multiply(m, w, v, -1.0, x)
-            store(m, row * dim + first, count, x, out)
+                    turns[k, i] = _turns(x[k, k, 1, i], x[k, k, 0, i])
+            for n in range(starts[row], starts[row + 1]):
+                _combine(m, exponents[n], turns, v, g, x, rotation[0], rotation[1])
+                store(m, targets[n] * dim + first, count, x, out)
+        return 0
+
+    return power

@@ -1,7 +1,7 @@
 r"""The unitary matrix nearest to each slot, in plain torch, with its derivative.
 
 A slot is called unitary when :math:`|A^\dagger A - I| \le 20 m \varepsilon` in every entry, with the machine epsilon of
-its dtype. The powers in :mod:`ghrr.ops.torch_power` and :func:`ghrr.unitary.check_unitary` share this definition.
+its dtype. The powers in :mod:`ghrr.ops.torch_power` and :func:`ghrr.unitary.is_unitary` share this definition.
 """
 
 from __future__ import annotations

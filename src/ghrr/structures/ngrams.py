@@ -36,7 +36,7 @@ Gram = tuple[str, ...]
 class NGrams(Structure):
     """A sequence of names as the bundle of its n-grams, with questions about them.
 
-    Built on :class:`ghrr.encoding.NGrams`. Elements are names or hypervectors of your own.
+    Built on :class:`ghrr.encoding.NGramEncoder`. Elements are names or hypervectors of your own.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class NGrams(Structure):
 
     def __init__(self, space: Space, n: int, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
         super().__init__(space, confidence=confidence, permute=permute)
-        self.encoder = encoding.NGrams(n, permute=self.permute)
+        self.encoder = encoding.NGramEncoder(n, permute=self.permute)
         self.n = self.encoder.n
         self.names = Vocabulary(space, "n-gram element")
         self.orders = Orders(space, self._products, independent=self.permute)

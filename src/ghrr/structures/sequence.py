@@ -31,8 +31,8 @@ from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, chunks, is_s
 class Sequence(Structure):
     r"""A list of names as one hypervector, :math:`\sum_t R^t * x_t`.
 
-    Elements are names or hypervectors of your own. The R is that of :class:`ghrr.encoding.Sequence`, the layer that
-    encodes tensors. The structure remembers names, and the length of the longest sequence.
+    Elements are names or hypervectors of your own. R is the base of :class:`ghrr.encoding.SequenceEncoder`, the layer
+    that encodes tensors. The structure remembers names, and the length of the longest sequence.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Sequence(Structure):
     def __init__(self, space: Space, *, confidence: float = CONFIDENCE) -> None:
         super().__init__(space, confidence=confidence, permute=False)
         self.names = Vocabulary(space, "sequence element")
-        self.encoder = sequences.Sequence(space)
+        self.encoder = sequences.SequenceEncoder(space)
         self.longest = 0
         self._lock = Lock()
 

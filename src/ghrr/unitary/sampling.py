@@ -52,7 +52,7 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     >>> q = ghrr.unitary.haar(1000, m=3, generator=torch.Generator().manual_seed(0))
     >>> q.shape
     torch.Size([1000, 3, 3])
-    >>> ghrr.unitary.check_unitary(q)
+    >>> ghrr.unitary.is_unitary(q)
     True
     """
     operation = "haar(*batch, m)"
@@ -329,7 +329,7 @@ def exp_hermitian(x: Tensor) -> Tensor:
     --------
     >>> import torch, ghrr
     >>> x = torch.randn(5, 4, 4, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
-    >>> ghrr.unitary.check_unitary(ghrr.unitary.exp_hermitian(x))
+    >>> ghrr.unitary.is_unitary(ghrr.unitary.exp_hermitian(x))
     True
     """
     check_square("exp_hermitian(x)", x)
