@@ -33,7 +33,7 @@ kernels: $(VENV)/.with-triton
 
 # Of what the runs before have seen.
 coverage:
-	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra.py,*/ghrr/unitary/*,*/ghrr/space/*'
+	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra/*,*/ghrr/unitary/*,*/ghrr/space/*'
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py

@@ -1,4 +1,4 @@
-"""JSON files with bounds on size and depth, and a check of their fields that says what is wrong."""
+"""JSON files with limits on size and depth, and validation of their fields."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def read_json(path: PathLike, operation: str) -> Any:
     Raises
     ------
     OSError
-        There is no such file, or it is not a regular file.
+        The file does not exist, or it is not a regular file.
     ValueError
-        It is too large, or not JSON in UTF-8, or an object in it has a key twice.
+        The file is too large or is not JSON in UTF-8, or an object in it has a key twice.
     """
     return parse_json(read_bytes(path, operation, limit=MAX_BYTES), f"{operation}({str(path)!r})")
 
@@ -41,7 +41,7 @@ def parse_json(text: str | bytes, where: str, *, strict: bool = False) -> Any:
     if not isinstance(text, str | bytes | bytearray):
         raise TypeError(f"{where}: needs a JSON text, str or bytes, got {describe(text)}")
     try:
-        text = text if isinstance(text, str) else text.decode()  # json would take UTF-16 too
+        text = text if isinstance(text, str) else text.decode()  # json would accept UTF-16 as well
         constant = _refuse_constant if strict else None
         value = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=constant)
     except RecursionError:
@@ -71,7 +71,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not a number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def write_json(path: PathLike, content: Any, *, follow_links: bool = True) -> None:
@@ -84,9 +84,9 @@ def write_json(path: PathLike, content: Any, *, follow_links: bool = True) -> No
 
 
 def check_fields(where: str, value: Any, fields: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
-    """Return ``value``; raise unless it is an object with at least these fields, of these types.
+    """Return ``value``; raise unless it is an object that has these fields, with values of these types.
 
-    ``float`` stands for any number, ``int`` for whole numbers below 2**62 in size, ``bool`` for neither.
+    ``float`` accepts any number, ``int`` integers below 2**62 in size; neither accepts true and false.
 
     Raises
     ------
@@ -99,13 +99,13 @@ def check_fields(where: str, value: Any, fields: Mapping[str, type | tuple[type,
         kinds = given if isinstance(given, tuple) else (given,)
         if name not in value:
             raise ValueError(f"{where}: {name} is missing")
-        if not any(_is_of(value[name], kind) for kind in kinds):
+        if not any(_has_type(value[name], kind) for kind in kinds):
             expected = " or ".join(_NAMES[kind] for kind in kinds)
             raise ValueError(f"{where}: {name} must be {expected}, got {describe(value[name])}")
     return value
 
 
-def _is_of(value: Any, kind: type) -> bool:
+def _has_type(value: Any, kind: type) -> bool:
     if isinstance(value, bool):
         return kind is bool
     if isinstance(value, int):
