@@ -20,7 +20,7 @@ import torch
 from measuring import store
 
 from ghrr.lm import Model, ModelConfig, match_parameters
-from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
+from ghrr.lm.train_step import Step, make_optimizer, make_step, record_step
 
 WINDOW = {"position_sharing": "head", "window": 3, "normalize_rows": True}
 MODELS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Space: regimes, atoms, sampling, and statistics that equal theory."""
+"""Space: rotation regimes, atoms, sampling; noise and crosstalk equal theory."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_noise_and_crosstalk_equal_theory(regime: str) -> None:
 
 
 @pytest.mark.parametrize("phases", ["uniform", 2, 3])
-def test_noise_of_fhrr(phases: str | int) -> None:
+def test_noise_of_fhrr_equals_theory(phases: str | int) -> None:
     space = Space(100, 1, phases=phases)
     x, y = space.random(2, 4000, generator=generator())
     assert_std(ghrr.similarity(x, y), space.noise_std)
     assert space.noise_std == pytest.approx(1 / math.sqrt(100 if phases == 2 else 200))
 
 
-def test_crosstalk_of_a_shared_rotation_is_that_of_this_rotation() -> None:
+def test_crosstalk_of_shared_rotation_uses_that_rotation() -> None:
     shared = Space(10, 2, rotation="shared", seed=1)
     given = Space(10, 2, rotation=shared.rotations(["any"])[0], seed=1)
     assert shared.crosstalk_std == pytest.approx(given.crosstalk_std, rel=1e-6)
@@ -139,7 +139,7 @@ def test_diagonality_one_commutes_and_others_do_not() -> None:
     assert not torch.allclose(ghrr.bind(a, b), ghrr.bind(b, a), atol=1e-2)
 
 
-def test_rotation_regimes_differ_as_they_say() -> None:
+def test_rotation_regimes_share_rotations_as_documented() -> None:
     def rotation(space: Space, name: str) -> torch.Tensor:
         """Q, as far as it can be seen: A_1^H A_0 between two atoms' slots cancels the phases up to a diagonal."""
         return space.vectors([name])[0].abs()
@@ -160,7 +160,7 @@ def test_roots_of_unity() -> None:
     assert len(torch.unique(torch.round(x.angle(), decimals=3).abs())) == 3  # 0, ±90°, 180°
 
 
-def test_m_one_is_a_vector_of_phases() -> None:
+def test_hypervectors_for_m_1_are_phases() -> None:
     x = Space(500, 1).random(100, generator=generator())
     torch.testing.assert_close(x.abs(), torch.ones_like(x.abs()))
     assert_mean(x.real, 0.0)
@@ -180,7 +180,7 @@ def test_atoms_depend_on_seed_and_name_only() -> None:
     assert not torch.allclose(one[0], one[1], atol=1e-2)
 
 
-def test_a_smaller_space_holds_the_first_slots() -> None:
+def test_atoms_of_smaller_space_are_prefixes() -> None:
     large, small = Space(100, 3).vectors(["a"]), Space(30, 3).vectors(["a"])
     assert torch.equal(large[:, :30], small)
 
@@ -217,7 +217,7 @@ def philox_uniform(key: int, count: int) -> list[float]:
     return out[:count]
 
 
-def test_an_atom_follows_its_written_recipe() -> None:
+def test_atom_equals_documented_construction() -> None:
     """In plain Python: hash of seed and name, Philox stream, phases. No library version can change it unnoticed."""
     import cmath
     import hashlib
@@ -229,7 +229,7 @@ def test_an_atom_follows_its_written_recipe() -> None:
 
 
 @pytest.mark.parametrize("rotation", ["varying", "fixed", "shared"])
-def test_random_without_a_generator_draws_from_torchs_own(rotation: str) -> None:
+def test_random_uses_default_generator_of_torch(rotation: str) -> None:
     space = Space(10, 2, rotation=rotation)
     with torch.random.fork_rng():
         torch.manual_seed(5)
@@ -242,7 +242,7 @@ def test_random_without_a_generator_draws_from_torchs_own(rotation: str) -> None
 
 @pytest.mark.parametrize("phases", ["uniform", 3])
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
-def test_atoms_follow_their_recipe_at_sizes_for_compiled_loops(m: int, phases: str | int) -> None:
+def test_large_atoms_equal_documented_construction(m: int, phases: str | int) -> None:
     """The recipe of 0.1 with LAPACK's QR: the same seed and name give the same atom in every version."""
     space = Space(1100, m, seed=2, phases=phases, dtype=torch.complex128)  # not a multiple of what a loop takes at once
     u = labelled_uniform(2 * space.total_dim, 2, "rotation", "colour", "Zürich").reshape(space.dim, m, m, 2)
@@ -256,7 +256,7 @@ def test_atoms_follow_their_recipe_at_sizes_for_compiled_loops(m: int, phases: s
     assert not torch.allclose(got[0], want)  # the control: another name
 
 
-def test_random_uses_its_generator_alone() -> None:
+def test_random_depends_only_on_its_generator() -> None:
     space, state = Space(10, 2), torch.get_rng_state()
     one, two = (space.random(3, generator=space.generator("x")) for _ in range(2))
     assert torch.equal(one, two)
@@ -291,7 +291,7 @@ def test_from_total_rounds_to_the_nearest_and_says_so() -> None:
     assert Space.from_total(600, 7) == Space(12, 7)  # a note, not a property
 
 
-def test_spaces_are_equal_when_they_describe_the_same() -> None:
+def test_spaces_with_equal_settings_are_equal() -> None:
     q = unitary(m=3)
     same = [Space(5, 3, rotation=q), Space(5, 3, rotation=q.clone())]
     assert same[0] == same[1]
@@ -363,7 +363,7 @@ def test_bad_settings(arguments: dict[str, Any], error: type[Exception], message
         Space(**({"dim": 10, "m": 3} | arguments))
 
 
-def test_bad_names_and_totals() -> None:
+def test_bad_names_and_totals_are_rejected() -> None:
     for names in ("ab", 3, None):
         with pytest.raises(TypeError, match=r"give a list of names, as in \['a', 'b'\]"):
             Space(4, 2).vectors(names)  # type: ignore[arg-type]
@@ -385,7 +385,7 @@ def test_bad_names_and_totals() -> None:
         Space(4, 2).random(3, generator=0)  # type: ignore[arg-type]
 
 
-def test_check_names_what_does_not_fit() -> None:
+def test_check_explains_mismatch() -> None:
     space = Space(4, 2)
     space.check(space.zeros(3))
     with pytest.raises(ValueError, match=r"shape \(3, 5, 2, 2\) does not fit Space\(dim=4, m=2, seed=0\)"):
@@ -395,7 +395,7 @@ def test_check_names_what_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize(("dim", "m"), [(30, 3), (100, 3), (1000, 1), (400, 2)])
-def test_an_atom_is_the_same_to_the_bit_however_many_are_made_together(dim: int, m: int) -> None:
+def test_atom_is_bit_identical_in_any_batch(dim: int, m: int) -> None:
     space = Space(dim, m)
     names = [f"name {number}" for number in range(100)]
     assert torch.equal(space.vectors(names)[:3], torch.cat([space.vectors([name]) for name in names[:3]]))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.testing import Result
 
 from ghrr import lm
 from tests.cli.common import invoke
+from tests.processes import HANG, start, wait_until
 
 SMALL = ["embed_dim=16", "num_layers=1", "num_heads=2", "max_len=8", "ffn_dim=16", "batch=256", "dropout=0.1"]
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
@@ -24,7 +24,7 @@ SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    folder = tmp_path_factory.mktemp("lm") / "r[" / "] \x1b[31m"  # markup that ends what never began
+    folder = tmp_path_factory.mktemp("lm") / "r[" / "] \x1b[31m"  # unbalanced markup and an escape sequence
     return folder, invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
 
 
@@ -33,7 +33,7 @@ def run(trained: tuple[Path, Result]) -> Path:
     return trained[0]
 
 
-def test_a_training_ends_with_its_results_whatever_its_folder_is_called(trained: tuple[Path, Result]) -> None:
+def test_training_prints_results_and_escapes_folder_name(trained: tuple[Path, Result]) -> None:
     folder, result = trained
     assert result.exit_code == 0, result.output
     assert (folder / "result.json").exists()
@@ -48,7 +48,7 @@ def fails(*arguments: str) -> str:
     return " ".join(result.output.split())
 
 
-def test_settings_reach_the_run(run: Path) -> None:
+def test_settings_are_stored_in_the_run(run: Path) -> None:
     described = json.loads((run / "run.json").read_text())
     assert (described["model"]["embed_dim"], described["training"]["epochs"], described["training"]["seed"]) == (
         16,
@@ -61,13 +61,13 @@ def test_evaluation_agrees_with_training(run: Path) -> None:
     result = json.loads((run / "result.json").read_text())
     found = json.loads(invoke("lm", "eval", str(run), "--json").output)
     assert found["perplexity"] == pytest.approx(result["test_ppl"], rel=1e-5)
-    assert found["words"] == found["tokens"] + 1  # the first has nothing before it
+    assert found["words"] == found["tokens"] + 1  # the first word is not predicted
     closer = json.loads(invoke("lm", "eval", str(run), "--json", "--stride", "2", "--split", "valid").output)
     assert closer["split"] == "valid"
     assert "perplexity" in invoke("lm", "eval", str(run)).output
 
 
-def test_text_is_generated(run: Path) -> None:
+def test_generate_is_reproducible(run: Path) -> None:
     first = invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "1").output
     assert first == invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "1").output
     assert first != invoke("lm", "generate", str(run), "--tokens", "12", "--seed", "2").output
@@ -76,63 +76,56 @@ def test_text_is_generated(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("warmup", "said"), [(5, False), (10_000, True)])
-def test_a_rate_that_only_rises_is_said(tmp_path: Path, warmup: int, said: bool) -> None:
+def test_warmup_longer_than_training_is_reported(tmp_path: Path, warmup: int, said: bool) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "r"), "--epochs", "1", *SETTINGS]
     output = " ".join(invoke(*train, "--set", f"warmup={warmup}").output.split())
     assert ("The learning rate rises for 10000 steps, and there were" in output) == said
 
 
-def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    block = text.partition("with its text and training:\n\n```\n")[2].partition("```")[0].replace("\\\n", "")
-    train, score, generate, data = (shlex.split(line, comments=True) for line in block.splitlines())
-    assert data == ["ghrr", "lm", "data", "ptb"]  # which needs a network
-    monkeypatch.chdir(tmp_path)
-    quicker = ["--epochs", "1", "--set", "batch=256"]
-    for command in ([*train, *quicker], score, generate):
-        assert command[0] == "ghrr"
-        result = invoke(*command[1:])
-        assert result.exit_code == 0, result.output
-    assert result.output.startswith("the old king")
-
-
-def test_an_existing_run_is_kept(run: Path) -> None:
+def test_existing_run_is_not_overwritten(run: Path) -> None:
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     train = ["lm", "train", "grammar", "--out", str(run), "--epochs", "1", *SETTINGS]
     assert "holds a run already; resume it, or name another folder" in fails(*train, "--seed", "3")
     assert "its training is seed 3, not 4" in fails(*train, "--seed", "4", "--resume")
-    assert invoke(*train, "--seed", "3", "--resume").exit_code == 0  # it has ended: its result is shown
+    assert invoke(*train, "--seed", "3", "--resume").exit_code == 0  # a finished run shows its result
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
-def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_interrupted_training_explains_how_to_resume(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ghrr.cli", "lm", "train", "grammar", "--out", str(tmp_path / "r"), *SETTINGS]
     output = interrupted(command, tmp_path / "r")
     assert "The same command with --resume goes on" in output
 
 
 def interrupted(command: list[str], run: Path) -> str:
-    """What a command says that gets a Ctrl-C once a run of it has a checkpoint."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+    """Send Ctrl-C to a command once a run of it has a checkpoint; return its output when no process of it is left."""
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        deadline = time.monotonic() + 60
-        while not (run / "checkpoint.safetensors").exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until((run / "checkpoint.safetensors").exists, process)
         process.send_signal(signal.SIGINT)
-        output = process.communicate(timeout=60)[0]
+        output = process.communicate(timeout=HANG)[0]
+        wait_until(lambda: not members_of_group(process.pid))
     finally:
-        with contextlib.suppress(ProcessLookupError):  # none is left, unless it goes wrong
+        with contextlib.suppress(ProcessLookupError):  # all have ended, unless the test fails
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert "Traceback" not in output
     return " ".join(output.split())
 
 
-def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> None:
+def members_of_group(group: int) -> list[int]:
+    """Return the processes of a group that still run."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+@pytest.mark.slow
+def test_interrupted_comparison_stops_all_runs(tmp_path: Path) -> None:
     model = {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "max_len": 8, "ffn_dim": 16, "attention": "rope"}
     plan = {"dataset": "grammar", "model": model, "runs": [{"label": "rope", "seeds": [0, 1, 2]}]}
     plan["training"] = {"epochs": 100_000, "batch": 256}
@@ -143,12 +136,9 @@ def test_a_comparison_that_is_interrupted_stops_all_its_runs(tmp_path: Path) -> 
     assert "Stopped. Run the same command again to continue from" in output
     started = {path.name for path in (tmp_path / "runs").iterdir()}
     assert started == {"grammar-rope-0"}  # and none after it
-    log = tmp_path / "runs" / "grammar-rope-0" / "log.jsonl"
-    length = log.stat().st_size
-    time.sleep(1)
-    assert log.stat().st_size == length  # no process goes on
 
 
+@pytest.mark.slow
 def test_compare_shows_means(tmp_path: Path) -> None:
     model = {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "max_len": 8, "ffn_dim": 16}
     runs = [{"label": "r[/]", "model": {"attention": "rope"}, "seeds": [0, 1]}]
@@ -165,10 +155,10 @@ def test_compare_shows_means(tmp_path: Path) -> None:
     assert invoke("lm", "compare", str(tmp_path / "plan.json"), *where).exit_code == 0
     stored = json.loads((tmp_path / "s.json").read_text())["runs"]
     assert len(stored) == 3
-    assert (tmp_path / "s.md").read_text(encoding="utf-8") == lm.markdown_table(stored)  # of all that are there
+    assert (tmp_path / "s.md").read_text(encoding="utf-8") == lm.markdown_table(stored)  # the table of all runs
 
 
-def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
+def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "new")]
     assert "expected NAME=VALUE with a name among attention, batch" in fails(*train, "--set", "depth=3")
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
@@ -184,7 +174,7 @@ def test_bad_requests_are_named(run: Path, tmp_path: Path) -> None:
     assert "ptb" in fails("lm", "data", "penn")
 
 
-def test_a_corpus_is_taken_from_a_folder_by_hash(tmp_path: Path) -> None:
+def test_corpus_with_wrong_hash_is_rejected(tmp_path: Path) -> None:
     source = tmp_path / "given"
     source.mkdir()
     for split in ("train", "valid", "test"):

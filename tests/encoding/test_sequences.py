@@ -125,7 +125,7 @@ def test_bad_sequences() -> None:
         model.item(Space(4, 2).zeros(), 0)
     with pytest.raises(TypeError, match="needs numbers, got str 'first'"):
         model.item(SPACE.zeros(), wrong("first"))
-    with pytest.raises(ValueError, match="read: length must be a whole number"):
+    with pytest.raises(ValueError, match=r"SequenceEncoder.read: length must be a whole number of at least 0"):
         model.read(SPACE.zeros(), -1, LETTERS.vectors())
     with pytest.raises(ValueError, match="needs at least one vector"):
         model.read(SPACE.zeros(), 2, LETTERS.vectors()[:0])

@@ -161,7 +161,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
 
 
 def attack(count: int, seed: int) -> list[str]:
-    """Try so many calls; returns what went wrong, in words."""
+    """Try ``count`` changed calls; return a description of each wrong outcome."""
     rng = random.Random(seed)
     working, values = calls(), hostile()
     found: list[str] = []
@@ -193,7 +193,7 @@ def attack(count: int, seed: int) -> list[str]:
     return found
 
 
-def test_calls_that_work_do_work() -> None:
+def test_unchanged_calls_succeed() -> None:
     for name, (function, arguments, keywords) in calls().items():
         try:
             function(*arguments, **keywords)

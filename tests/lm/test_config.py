@@ -88,7 +88,7 @@ def test_run_of_version_0_1_loads_and_its_result_is_read(tmp_path: Path) -> None
     shutil.copytree(OLD / "run", tmp_path / "run")
     model, tokens = load_run(tmp_path / "run")
     assert model.config == CONVERTED
-    assert tokens.size == 20
+    assert tokens.vocab_size == 20
     result = train(CONVERTED, training(), text(), tmp_path / "run", resume=True, device="cpu")
     assert result == json.loads((OLD / "run" / "result.json").read_text())
     with pytest.raises(ValueError, match=r"holds another run: its model is phase_std 0.6, not 0.7"):

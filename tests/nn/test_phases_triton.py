@@ -73,7 +73,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def layer(case: Case) -> Phases:
-    return Phases(case.inputs, case.phases, slots=case.slots, spread=case.spread).to(DEVICE)
+    return Phases(case.inputs, case.phases, slots=case.slots, phase_std=case.spread).to(DEVICE)
 
 
 def drawn(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -97,7 +97,7 @@ def expected(case: Case, x: Tensor, grad: Tensor, out: Tensor) -> tuple[Tensor, 
 def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = lambda x: x) -> None:
     x, grad = drawn(case, dtype)
     leaf = layout(x).detach().requires_grad_()
-    out = layer(case).side_by_side(leaf, MEAN, dtype)
+    out = layer(case)(leaf, MEAN, dtype)
     assert out.dtype == dtype
     angles, want, by_x = expected(case, x, grad, out.detach())
     eps = torch.finfo(dtype).eps
@@ -172,7 +172,7 @@ def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeyp
 def test_huge_angles_stay_on_the_circle_and_nothing_hides_a_missing_number() -> None:
     x = torch.tensor([1e8, 1e15, 3e30, torch.nan, torch.inf], device=DEVICE)[:, None].expand(-1, 32)
     with torch.no_grad():
-        cosines, sines = layer(Case()).side_by_side(x, 0.0, torch.float32).chunk(2, dim=-1)
+        cosines, sines = layer(Case())(x, 0.0, torch.float32).chunk(2, dim=-1)
     assert (cosines[:3].square() + sines[:3].square() - 1).abs().max() < rounding(torch.float32, scale=4)
     assert cosines[3:].isnan().all()
     assert sines[3:].isnan().all()
@@ -259,7 +259,7 @@ def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dt
     x, grad = drawn(case, dtype)
     results = []
     torch.compiler.reset()
-    function = lambda y: phases.side_by_side(y * 2, MEAN, dtype) * 2  # noqa: E731
+    function = lambda y: phases(y * 2, MEAN, dtype) * 2  # noqa: E731
     # Where gradients are torch's, inductor would multiply and add in one rounding; this makes it round as torch does.
     options: Any = {"emulate_precision_casts": True} if COMPILER == "inductor" else None
     compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=COMPILER, options=options)
@@ -283,7 +283,7 @@ def test_products_are_as_precise_as_torch_is_told() -> None:
     for precision in ("highest", "high"):
         torch.set_float32_matmul_precision(precision)
         try:
-            errors[precision] = float((layer(case).side_by_side(x, 0.0, torch.float32) - want).square().mean().sqrt())
+            errors[precision] = float((layer(case)(x, 0.0, torch.float32) - want).square().mean().sqrt())
         finally:
             torch.set_float32_matmul_precision(before)
     assert errors["highest"] < 1e-6

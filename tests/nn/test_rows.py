@@ -13,7 +13,8 @@ from torch import Tensor
 import ghrr
 from ghrr.nn import kernels as kernels_module
 from ghrr.nn import rows as module
-from ghrr.nn.rows import place_rows, unit_rows
+from ghrr.nn.complex_rows import normalize_rows
+from ghrr.nn.rows import place_rows
 from tests.helpers import generator, rounding
 from tests.nn.offering import offer_failing_kernels
 
@@ -151,9 +152,9 @@ def test_heads_lie_next_to_features(case: Case) -> None:
 def test_rows_of_equal_length() -> None:
     rows = torch.randn(3, 5, 8, generator=generator())
     want = math.sqrt(8) * torch.nn.functional.normalize(rows, dim=-1)
-    torch.testing.assert_close(unit_rows(rows), want, atol=rounding(torch.float32, scale=3), rtol=0)
-    assert unit_rows(rows.bfloat16()).dtype == torch.bfloat16
-    assert (unit_rows(torch.zeros(2, 4)) == 0).all()
+    torch.testing.assert_close(normalize_rows(rows), want, atol=rounding(torch.float32, scale=3), rtol=0)
+    assert normalize_rows(rows.bfloat16()).dtype == torch.bfloat16
+    assert (normalize_rows(torch.zeros(2, 4)) == 0).all()
 
 
 @pytest.mark.parametrize("case", [Case(n=0), Case(batch=0)], ids=str)

@@ -14,7 +14,7 @@ from typing import Any
 from ghrr._checks import short_repr
 from ghrr.files import check_fields, lock_folder, read_json, write_json
 from ghrr.lm.config import ModelConfig
-from ghrr.lm.text import Text
+from ghrr.lm.encoded_corpus import EncodedCorpus
 
 RUN, VOCABULARY, RESULT, LOG = "run.json", "vocabulary.json", "result.json", "log.jsonl"
 CHECKPOINT, BEST, TENSORBOARD = "checkpoint.safetensors", "best.safetensors", "tensorboard"
@@ -70,7 +70,7 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def open_run(folder: Path, description: dict[str, Any], text: Text, *, resume: bool) -> Iterator[OpenRun]:
+def open_run(folder: Path, description: dict[str, Any], text: EncodedCorpus, *, resume: bool) -> Iterator[OpenRun]:
     """Make the folder of a run, or check that it holds this run, and keep other processes out of it.
 
     ``description`` has the fields of ``run.json``, its settings as dataclasses. Nothing is written to a folder whose
@@ -94,8 +94,8 @@ def open_run(folder: Path, description: dict[str, Any], text: Text, *, resume: b
             result = check_run(folder, description, resume=resume)  # another process may have been faster
             opened = OpenRun(folder, result, is_new=not (folder / RUN).exists())
             try:
-                if not _holds(folder / VOCABULARY, text.tokens.state()):  # lost since; its fingerprint was not
-                    write_json(folder / VOCABULARY, text.tokens.state(), follow_links=False)
+                if not _holds(folder / VOCABULARY, text.tokenizer.state()):  # lost since; its fingerprint was not
+                    write_json(folder / VOCABULARY, text.tokenizer.state(), follow_links=False)
                 if opened.is_new:
                     stored = {part: _as_json(value) for part, value in description.items()}
                     write_json(folder / RUN, stored, follow_links=False)

@@ -35,7 +35,7 @@ from ghrr._checks import (
 )
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import IDENTICAL
-from ghrr.memory.storage import CHUNK_NUMBERS, steps
+from ghrr.memory.storage import CHUNK_NUMBERS, chunks
 
 CONFIDENCE = 0.99
 _ALL_PERMUTATIONS = 5  # up to this number of factors, all permutations are compared
@@ -167,8 +167,8 @@ def resonator(
         if not has_finite_sum(total):  # a finite sum has finite terms only
             check_finite(operation, f"codebooks[{i}]", book)
     rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in books)))
-    for some in steps(len(x), rows):
-        search.run(torch.arange(some.start, some.stop, device=x.device), iterations, restarts)
+    for chunk in chunks(len(x), rows):
+        search.run(torch.arange(chunk.start, chunk.stop, device=x.device), iterations, restarts)
     return Factors(
         indices=search.indices.reshape(*batch, len(books)),
         found=(search.indices[:, 0] >= 0).reshape(batch),

@@ -2,7 +2,6 @@ r"""The diagonal part of an encoding, :math:`\Lambda(x) = \mathrm{diag}(e^{i \om
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,70 +10,50 @@ from torch import Tensor, nn
 from ghrr._checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
+from ghrr.nn.precision import FullPrecision
 
 _MULTIPLE = 16  # of what tensor cores multiply
 
 
-class FullPrecision(nn.Module):
-    """A module whose numbers stay at 32 bits or more under ``.half()`` or ``.bfloat16()``: rounded phases are noise.
-
-    Complex numbers stay complex: torch would drop their imaginary parts.
-    """
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> FullPrecision:
-        def keep_precision(tensor: Tensor) -> Tensor:
-            if not tensor.is_floating_point() and not tensor.is_complex():
-                return fn(tensor)
-            wanted = fn(tensor.new_empty(0).real)  # what fn does to dtype and device, without the data
-            if wanted.dtype == tensor.real.dtype:
-                return fn(tensor)
-            if wanted.element_size() < 4:
-                return tensor.to(wanted.device)
-            return tensor.to(wanted.device, wanted.dtype.to_complex() if tensor.is_complex() else wanted.dtype)
-
-        super()._apply(keep_precision, *arguments, **settings)  # type: ignore[no-untyped-call]
-        return self
-
-
 class Phases(FullPrecision):
-    r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input, as real pairs.
+    r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input.
 
-    The frequencies :math:`\omega` are drawn once, each run of ``inputs / slots`` of them orthogonal, and stay fixed as
-    in the paper, or start there and are learned together with offsets b, which are zero at first.
+    The frequencies :math:`\omega` are drawn once, in orthogonal groups of ``inputs / slots``. They stay fixed as in the
+    paper, or are trained together with offsets b, which start at zero.
 
-    On a GPU with triton, fixed phases are one kernel behind the operator ``ghrr::phases``, where sizes are multiples of
-    16. For inputs that are split, gradients are one more kernel, which has no derivatives itself.
+    Differentiable with respect to x, and to frequencies and offsets if they are trained. On a GPU with triton, fixed
+    phases are one kernel behind the operator ``ghrr::phases`` if sizes are multiples of 16. For split inputs the
+    gradient is one more kernel, which has no derivative itself.
 
     Parameters
     ----------
     inputs, count
-        Features of the input; phases.
+        Number of input features; number of phases.
     slots
-        Split the input and the phases in so many parts, and let those of a part depend on its own features alone.
-    spread
-        Standard deviation of the phases, in radians, for inputs of zero mean and unit variance. A small spread makes
-        :math:`\lambda` nearly linear in x, a large one makes far inputs unlike each other.
+        Split inputs and phases into this many groups; the phases of a group depend on the inputs of the group only.
+    phase_std
+        Standard deviation of the phases, in radians, for inputs of zero mean and unit variance. A small value makes
+        :math:`\lambda` nearly linear in x, a large one makes distant inputs dissimilar.
     trainable
-        Learn frequencies and offsets.
+        Train frequencies and offsets.
     seed
-        Same seed, same frequencies.
+        Seed of the frequencies.
 
     Shapes
     ------
-    x: ``(*, inputs)``; output: ``(*, count, 2)``
+    x: ``(*, inputs)``; output: ``(*, 2 count)``, real parts first
 
     Examples
     --------
     >>> import torch
     >>> from ghrr.nn.phases import Phases
-    >>> pairs = Phases(8, 4, spread=0.5)(torch.randn(3, 8))
-    >>> pairs.shape, torch.allclose(pairs.square().sum(-1), torch.ones(3, 4))
-    (torch.Size([3, 4, 2]), True)
+    >>> real, imaginary = Phases(8, 4, phase_std=0.5)(torch.randn(3, 8)).chunk(2, dim=-1)
+    >>> real.shape, torch.allclose(real**2 + imaginary**2, torch.ones(3, 4))
+    (torch.Size([3, 4]), True)
     """
 
     frequencies: Tensor
     offsets: Tensor | None
-    slots: int = 1  # of a layer that was pickled before it had any
 
     def __init__(
         self,
@@ -82,7 +61,7 @@ class Phases(FullPrecision):
         count: int,
         *,
         slots: int = 1,
-        spread: float = 1.0,
+        phase_std: float = 1.0,
         trainable: bool = False,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
@@ -92,7 +71,7 @@ class Phases(FullPrecision):
             raise ValueError(f"Phases: {inputs} inputs and {count} phases cannot be shared equally by {slots} slots")
         self.slots, own = slots, inputs // slots
         drawn = draw_frequencies(SPECTRA["rbf"], count, own, sampling="orthogonal", seed=seed, label="attention")
-        frequencies = (drawn * spread / own**0.5).to(dtype)
+        frequencies = (drawn * phase_std / own**0.5).to(dtype)
         if trainable:
             self.frequencies = nn.Parameter(frequencies)
             self.offsets = nn.Parameter(torch.zeros(count, dtype=dtype))
@@ -100,12 +79,12 @@ class Phases(FullPrecision):
             self.register_buffer("frequencies", frequencies)
             self.offsets = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Cosines and sines, in at least 32 bits inside, also under autocast."""
-        return torch.stack(self.side_by_side(x, 0.0, x.dtype).chunk(2, dim=-1), dim=-1)
+    def forward(self, x: Tensor, mean: float = 0.0, dtype: torch.dtype | None = None) -> Tensor:
+        r"""Return :math:`\lambda(x) - \mu`, real parts first, rounded once to ``dtype``, by default that of x.
 
-    def side_by_side(self, x: Tensor, mean: float, dtype: torch.dtype) -> Tensor:
-        r"""All real parts of :math:`\lambda(x) - \mu`, then all imaginary parts, rounded once: ``(*, 2 count)``."""
+        Angles have at least 32 bits, also under autocast.
+        """
+        dtype = x.dtype if dtype is None else dtype
         with torch.autocast(x.device.type, enabled=False):
             given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
             if needs_torch(*given):

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import describe
+from ghrr.nn.complex_rows import multiply, normalize_rows
 from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
 
-EPSILON = 1e-6  # keeps rows of zeros finite where lengths are made equal
 LONGEST_WINDOW = 8
 _SIZES = (4, 8, 16, 32, 64, 128)
 
@@ -78,34 +78,22 @@ def in_torch(  # noqa: PLR0917
     x = y = rows.to(exact)
     for lag, tap in enumerate(() if taps is None else taps.to(exact).unbind(), start=1):
         reached = max(n - lag, 0)
-        y = y + _product(torch.nn.functional.pad(x[:, :reached], (0, 0, 0, 0, n - reached, 0)), tap)
+        y = y + multiply(torch.nn.functional.pad(x[:, :reached], (0, 0, 0, 0, n - reached, 0)), tap)
     q, k, v = torch.split(y, [heads, kv_heads, kv_heads], dim=2)
     if unit:
-        q, k = unit_rows(q), unit_rows(k)
+        q, k = normalize_rows(q), normalize_rows(k)
     q = q * log_scale.to(exact).exp()[:, None]
     turn = turns[:, :n].to(exact).transpose(0, 1)
-    q = _product(q, turn[:, :heads])
-    k = _product(k, turn[:, heads : heads + kv_heads])
+    q = multiply(q, turn[:, :heads])
+    k = multiply(k, turn[:, heads : heads + kv_heads])
     if len(turns) == rows.shape[2]:
-        v = _product(v, turn[:, heads + kv_heads :])
+        v = multiply(v, turn[:, heads + kv_heads :])
     return q.to(rows.dtype).contiguous(), k.to(rows.dtype).contiguous(), v.to(rows.dtype).contiguous()
 
 
 def _at_least_single(x: Tensor) -> Tensor:
     """What a model that was cast to 16 bits has in 16 bits, in 32."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Complex products, feature by feature."""
-    (ar, ai), (br, bi) = a.chunk(2, dim=-1), b.chunk(2, dim=-1)
-    return torch.cat((ar * br - ai * bi, ar * bi + ai * br), dim=-1)
-
-
-def unit_rows(rows: Tensor) -> Tensor:
-    """Rows of length sqrt(2m), as long as rows of independent numbers would be."""
-    exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    return (exact * torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + EPSILON)).to(rows.dtype)
 
 
 def _fits(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor) -> bool:

@@ -25,7 +25,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ghrr.nn.rows import EPSILON, LONGEST_WINDOW, line_count, tokens_of_a_line
+from ghrr.nn.complex_rows import EPSILON
+from ghrr.nn.rows import LONGEST_WINDOW, line_count, tokens_of_a_line
 
 _EPSILON = tl.constexpr(EPSILON)
 # Complex numbers of one program forward: eight in each thread of so many warps.
