@@ -21,6 +21,7 @@ from ghrr.paper.experiments import quasi_orthogonality
 from tests.paper.conftest import SMALL
 
 NAME = "quasi-orthogonality"
+Finished = tuple[Path, list[paper.Outcome]]
 
 
 @contextmanager
@@ -77,23 +78,17 @@ def table(folder: Path) -> bytes:
     return (folder / f"{NAME}.csv").read_bytes()
 
 
-@pytest.fixture(scope="module")
-def expected(small: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The table computed in this process."""
-    folder = tmp_path_factory.mktemp("here")
-    paper.run([NAME], folder, jobs=1)
-    return table(folder)
-
-
-def test_dask_cluster_gives_same_numbers(address: str, expected: bytes, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small")
+def test_dask_cluster_gives_same_numbers(address: str, finished: Finished, tmp_path: Path) -> None:
     paper.run([NAME], tmp_path, dask=address)
-    assert table(tmp_path) == expected
+    assert table(tmp_path) == table(finished[0])
 
 
-def test_several_processes_give_same_numbers(expected: bytes, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small")
+def test_several_processes_give_same_numbers(finished: Finished, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     paper.run([NAME], tmp_path, jobs=2)
-    assert table(tmp_path) == expected
+    assert table(tmp_path) == table(finished[0])
     assert torch.get_num_threads() == threads
 
 
