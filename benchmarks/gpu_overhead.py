@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no GPU here")
+    check(options.device)
     found = {
         "machine": describe(options.device),
         "host_us": host_times(options.device, options.repeats),
@@ -76,6 +77,19 @@ def draw(numbers: int, m: int, device: str) -> tuple[Tensor, Tensor]:
     shape = (numbers // (m * m), m, m)
     a, b = (torch.randn(shape, dtype=torch.complex64, device=device, generator=generator) for _ in range(2))
     return a, b
+
+
+def check(device: str) -> None:
+    """Raise unless repeated calls give the result of ``a @ b``, also for tensors at odd addresses and broadcast."""
+    for m in range(1, 9):
+        a, b = draw(1 << 14, m, device)
+        odd = torch.empty(a.numel() + 1, dtype=a.dtype, device=device)[1:].view(a.shape).copy_(a)
+        for x, y in ((a, b), (a, b), (odd, b), (a, odd), (a, b), (a.mH, b), (torch.stack([a, b]), b)):
+            for backend in ("triton", "auto") if device == "cuda" else ("auto",):
+                with ghrr.backend(backend):
+                    for _ in range(2):
+                        torch.testing.assert_close(ghrr.bind(x, y), x @ y, atol=1e-4 * m, rtol=1e-4)
+    print("results are right")
 
 
 def wait(device: str) -> None:

@@ -1,4 +1,4 @@
-"""The laws of the algebra as properties, each with a control that must fail."""
+"""Laws of the algebra as properties, each with a control that must fail."""
 
 from __future__ import annotations
 

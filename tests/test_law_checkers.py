@@ -1,4 +1,4 @@
-"""testing.check_*: they return None for correct input and raise AssertionError with the reason for other input."""
+"""ghrr.testing: the checkers accept correct operations and encoders, and name what is wrong."""
 
 from __future__ import annotations
 

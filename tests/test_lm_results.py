@@ -14,7 +14,7 @@ from ghrr.lm.plan import read_plan
 
 ROOT = Path(__file__).parents[1]
 
-# Made when a window had a tap for the token itself too, and values had positions, trained and without effect.
+# Trained by an earlier version, in which a window had one more tap and values had positions without effect.
 _EARLIER = {("ghrr-window", "head fixed"), ("ghrr-learned", "head fixed"), ("ghrr-learned-0.6", "head trained")}
 _EARLIER |= {("ghrr-feature", "qkv trained"), ("ghrr-feature", "different trained"), ("ghrr-window-5", "head fixed")}
 _VOCABULARY = {"ptb": 10_000, "wikitext-2": 33_278}
@@ -41,7 +41,7 @@ def test_stored_runs_equal_their_plans(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", _LM_FOLDERS.values(), ids=list(_LM_FOLDERS))
 def test_stored_parameter_counts_equal_those_of_the_models(folder: Path) -> None:
-    """Of the commands, as they make models today."""
+    """Build the models of the stored commands, and count their parameters."""
     stored = {run["command"]: run for run in _stored_runs(folder)}
     counts: dict[str, int] = {}
     for plan in sorted((folder / "plans").glob("*.json")):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 import ghrr
-from ghrr import ops, testing, unitary
+from ghrr import encoding, lm, memory, nn, ops, paper, structures, testing, unitary
+from ghrr.ops.dispatch import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -54,17 +62,17 @@ def test_public_names_are_frozen() -> None:
         "bind",
         "bind_bags",
         "bind_bundle",
-        "bind_bundle_pairs",
-        "bind_pairs",
         "bind_similarity",
         "bundle",
         "fractional_power",
         "in_use",
         "multibind",
         "pairwise_similarity",
+        "polar",
         "power",
         "shift",
         "similarity",
+        "unitary_power",
     ]
     assert unitary.__all__ == [
         "diagonality",
@@ -81,20 +89,66 @@ def test_public_names_are_frozen() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-def test_public_functions_have_an_example_and_shapes() -> None:
+PACKAGES = (ghrr, encoding, lm, memory, nn, ops, paper, structures, testing, unitary)
+
+
+def public_names() -> Iterator[tuple[ModuleType, str, Any]]:
+    for package in PACKAGES:
+        for name in package.__all__:
+            yield package, name, getattr(package, name)
+
+
+def test_every_public_class_and_function_has_an_executed_example() -> None:
+    missing = sorted(
+        f"{package.__name__}.{name}"
+        for package, name, value in public_names()
+        if (isinstance(value, type) and not issubclass(value, Exception)) or inspect.isfunction(value)
+        if ">>> " not in (value.__doc__ or "")
+    )
+    assert missing == []
+
+
+def test_functions_of_tensors_state_their_shapes() -> None:
     for name in ghrr.__all__:
-        documented = getattr(ghrr, name)
-        if callable(documented):
-            assert ">>> " in documented.__doc__ or "See :func:`save`" in documented.__doc__, name
-        if callable(documented) and documented.__module__ == "ghrr.algebra":
-            assert "Shapes\n" in documented.__doc__, name
+        value = getattr(ghrr, name)
+        if callable(value) and value.__module__.startswith("ghrr.algebra"):
+            assert "Shapes\n" in value.__doc__, name
 
 
-def test_backends_offer_the_same_operations() -> None:
+def test_no_two_public_classes_share_a_name() -> None:
+    classes: dict[str, set[type]] = {}
+    for _, name, value in public_names():
+        if isinstance(value, type):
+            classes.setdefault(name, set()).add(value)
+    assert {name: found for name, found in classes.items() if len(found) > 1} == {}
+
+
+def test_no_public_name_shadows_a_module() -> None:
+    """``import ghrr.lm.train`` and ``ghrr.lm.train`` must not be two different things."""
+    shadowing = [
+        f"{package.__name__}.{name}"
+        for package, name, value in public_names()
+        if not isinstance(value, ModuleType)
+        if name in {module.name for module in pkgutil.iter_modules(getattr(package, "__path__", []))}
+    ]
+    assert shadowing == []
+
+
+@pytest.mark.parametrize("name", ["lm", "paper"])
+def test_large_packages_are_attributes_that_import_on_first_use(name: str) -> None:
+    code = (
+        f"import sys, ghrr; assert 'ghrr.{name}' not in sys.modules; assert '{name}' in dir(ghrr); "
+        f"assert ghrr.{name} is sys.modules['ghrr.{name}']"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="has no attribute 'missing'"):
+        _ = ghrr.missing
+
+
+def test_every_operation_has_a_reference() -> None:
     for name in ops.__all__:
-        if name not in ("backend", "in_use"):
-            assert callable(getattr(ops.reference, name))
-            assert callable(getattr(ops.torch_backend, name))
+        if name not in ("backend", "in_use", "unitary_power"):  # unitary_power is power, for unitary slots only
+            assert OPERATIONS[name].reference is getattr(ops.reference, name)
 
 
 def test_layer_picture_equals_import_rules() -> None:

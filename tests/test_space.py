@@ -1,4 +1,4 @@
-"""Space: regimes, atoms, sampling, and statistics that equal theory."""
+"""Space: rotation regimes, atoms, sampling; noise and crosstalk equal theory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGIMES: dict[str, dict[str, Any]] = {
     "fixed": {"rotation": "fixed"},
     "shared": {"rotation": "shared"},
     "given, one for all slots": {"rotation": unitary(m=3)},
-    "given, one per slot": {"rotation": unitary(40, m=3, dtype=torch.complex64)},
+    "given, one per slot": {"rotation": unitary(20, m=3, dtype=torch.complex64)},
     "diagonality 0": {"diagonality": 0.0},
     "diagonality 0.4": {"diagonality": 0.4},
     "diagonality 1": {"diagonality": 1.0},
@@ -39,20 +39,20 @@ REGIMES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_hypervectors_are_unitary_in_every_regime(regime: str, dtype: torch.dtype) -> None:
     if dtype == torch.complex128 and regime == "given, one per slot":
-        with pytest.raises(ValueError, match="a rotation known in complex64 is not unitary to the precision of"):
-            Space(40, 3, dtype=dtype, **REGIMES[regime])
+        with pytest.raises(ValueError, match="a rotation in complex64 is not unitary to the precision of"):
+            Space(20, 3, dtype=dtype, **REGIMES[regime])
         return
-    space = Space(40, 3, dtype=dtype, **REGIMES[regime])
+    space = Space(20, 3, dtype=dtype, **REGIMES[regime])
     for x in (space.vectors(["a", "b"]), space.random(2, generator=generator())):
-        assert x.shape == (2, 40, 3, 3)
+        assert x.shape == (2, 20, 3, 3)
         assert x.dtype == dtype
         assert ghrr.unitary.is_unitary(x)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_noise_and_crosstalk_equal_theory(regime: str) -> None:
-    space = Space(40, 3, **REGIMES[regime])
-    k1, k2, v, w = space.random(4, 4000, generator=generator(3))
+    space = Space(20, 3, **REGIMES[regime])
+    k1, k2, v, w = space.random(4, 2000, generator=generator(3))
     for values, std in (
         (ghrr.similarity(v, w), space.noise_std),
         (ghrr.similarity(v, ghrr.bind(v, w)), None),
@@ -82,8 +82,8 @@ def test_crosstalk_of_shared_rotation_uses_that_rotation() -> None:
         assert_std(values, math.sqrt(4 / 3 / 10 / 2) / 2)
 
 
-def test_noise_std_exists_for_large_matrices() -> None:
-    assert 0 < Space(1, 300, diagonality=0.3).noise_std < 1
+def test_noise_is_cheap_to_predict_for_large_matrices() -> None:
+    assert 0 < Space(1, 100, diagonality=0.3).noise_std < 1
 
 
 def test_own_rotations_make_noise_depend_on_the_total_dimension_only() -> None:
@@ -188,7 +188,7 @@ def test_atoms_of_smaller_space_are_prefixes() -> None:
 def test_atoms_do_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"name {i}" for i in range(20)]
     whole = Space(10, 3).vectors(names)
-    monkeypatch.setattr(ghrr.space, "_BLOCK_NUMBERS", 500)
+    monkeypatch.setattr("ghrr.space.sampling._BLOCK_NUMBERS", 500)
     assert torch.equal(Space(10, 3).vectors(names), whole)
 
 
@@ -332,24 +332,24 @@ def test_repr(settings: dict[str, Any], shown: str) -> None:
         ({"m": 0}, ValueError, "Space: m must be a whole number of at least 1, got 0"),
         ({"m": 2.5}, TypeError, "Space: m must be a whole number, got float 2.5"),
         ({"m": True}, TypeError, "Space: m must be a whole number, got bool True"),
-        ({"dim": 2**70}, ValueError, "Space: dim must be below 2**62 in size, got one of 71 bits"),
+        ({"dim": 2**70}, ValueError, "Space: dim must be below 2**62 in size, got an integer of 71 bits"),
         ({"seed": 10**5000}, ValueError, "Space: seed must be below 2**62"),
         ({"phases": 2**70}, ValueError, "Space: phases must be below 2**62"),
         ({"diagonality": "0.5"}, TypeError, "Space: diagonality must be a real number, got str '0.5'"),
         ({"rotation": np.eye(3)}, ValueError, "Space: rotation (or a unitary tensor) must be one of"),
-        ({"rotation": torch.eye(3, dtype=torch.complex64, device="meta")}, ValueError, "a given rotation must be"),
-        ({"rotation": torch.eye(3, dtype=torch.complex64).to_sparse()}, ValueError, "a given rotation must be"),
+        ({"rotation": torch.eye(3, dtype=torch.complex64, device="meta")}, ValueError, "rotation must be a complex64"),
+        ({"rotation": torch.eye(3, dtype=torch.complex64).to_sparse()}, ValueError, "rotation must be a complex64"),
         ({"seed": -1}, ValueError, "Space: seed must be a whole number of at least 0, got -1"),
         ({"rotation": "spinning"}, ValueError, "must be one of 'varying', 'fixed', 'shared'; got 'spinning'"),
         (
             {"rotation": unitary(m=2)},
             ValueError,
-            "must be complex64 or complex128, of shape (3, 3) or (10, 3, 3); got a complex128",
+            "complex128 tensor of shape (3, 3) or (10, 3, 3); got a complex128",
         ),
-        ({"rotation": torch.eye(3)}, ValueError, "must be complex64 or complex128, of shape (3, 3)"),
+        ({"rotation": torch.eye(3)}, ValueError, "complex128 tensor of shape (3, 3)"),
         ({"rotation": 2 * unitary(m=3)}, ValueError, "Space: rotation: slot 0 is not unitary"),
         ({"rotation": unitary(m=3) * math.nan}, ValueError, "holds a number that is not finite"),
-        ({"rotation": unitary(m=3), "diagonality": 0.5}, ValueError, "a given rotation has its own diagonality"),
+        ({"rotation": unitary(m=3), "diagonality": 0.5}, ValueError, "has its own diagonality"),
         ({"diagonality": 1.5}, ValueError, "Space: diagonality must lie in [0.0, 1.0], got 1.5"),
         ({"diagonality": -0.1}, ValueError, "Space: diagonality must lie in [0.0, 1.0], got -0.1"),
         ({"diagonality": 0.5, "m": 1}, ValueError, "a 1x1 matrix has diagonality 1, so 0.5 needs m >= 2"),

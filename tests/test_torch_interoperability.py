@@ -1,4 +1,4 @@
-"""A hypervector is a plain tensor: what works on tensors works on it. m = 1 is FHRR, with torch-hd as the oracle."""
+"""Hypervectors are plain tensors and work with the tools of PyTorch. For m = 1 they equal those of torch-hd."""
 
 from __future__ import annotations
 

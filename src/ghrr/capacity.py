@@ -22,6 +22,8 @@ import torch
 from ghrr._random import labelled_uniform
 from ghrr.unitary.diagonal import circulant_entries
 
+__all__ = ["diagonal_weight", "first_true", "recall_error", "relative_weight"]
+
 
 def relative_weight(p: float, m: int) -> float:
     """The function g above: weight of a diagonal entry in the relative rotation of two independent hypervectors."""

@@ -35,7 +35,7 @@ def _small_grammar() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    folder = tmp_path_factory.mktemp("lm") / "r[" / "] \x1b[31m"  # invalid markup and an escape sequence
+    folder = tmp_path_factory.mktemp("lm") / "r[" / "] \x1b[31m"  # unbalanced markup and an escape sequence
     return folder, invoke("lm", "train", "grammar", "--out", str(folder), "--epochs", "1", "--seed", "3", *SETTINGS)
 
 
@@ -69,7 +69,7 @@ def test_evaluation_agrees_with_training(run: Path) -> None:
     result = json.loads((run / "result.json").read_text())
     found = json.loads(invoke("lm", "eval", str(run), "--json").output)
     assert found["perplexity"] == pytest.approx(result["test_ppl"], rel=1e-5)
-    assert found["words"] == found["tokens"] + 1  # the first token is not scored
+    assert found["words"] == found["tokens"] + 1  # the first word is not predicted
     valid = json.loads(invoke("lm", "eval", str(run), "--json", "--stride", "2", "--split", "valid").output)
     assert valid["split"] == "valid"
     assert "perplexity" in invoke("lm", "eval", str(run)).output
@@ -95,7 +95,7 @@ def test_existing_run_is_not_overwritten(run: Path) -> None:
     train = ["lm", "train", "grammar", "--out", str(run), "--epochs", "1", *SETTINGS]
     assert "holds a run already; resume it, or name another folder" in fails(*train, "--seed", "3")
     assert "its training is seed 3, not 4" in fails(*train, "--seed", "4", "--resume")
-    assert invoke(*train, "--seed", "3", "--resume").exit_code == 0  # shows the stored result
+    assert invoke(*train, "--seed", "3", "--resume").exit_code == 0  # a finished run shows its result
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
@@ -163,7 +163,7 @@ def test_compare_shows_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert invoke("lm", "compare", str(tmp_path / "plan.json"), *where).exit_code == 0
     stored = json.loads((tmp_path / "s.json").read_text())["runs"]
     assert len(stored) == 3
-    assert (tmp_path / "s.md").read_text(encoding="utf-8") == lm.markdown_table(stored)  # of all three
+    assert (tmp_path / "s.md").read_text(encoding="utf-8") == lm.markdown_table(stored)  # the table of all runs
 
 
 def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
     )
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
     assert "bpe and limit exclude each other" in fails(*train, "--bpe", "300", "--limit", "100")
-    assert "without feed-forward the model has" in fails(*train, "--params", "10")
+    assert "match_parameters: count must be at least" in fails(*train, "--params", "10")
     assert "num_kv_heads must divide num_heads=4, got 3" in fails(*train, "--set", "num_kv_heads=3")
     assert not (tmp_path / "new").exists()
     assert "--split must be one of train, valid, test" in fails("lm", "eval", str(run), "--split", "dev")

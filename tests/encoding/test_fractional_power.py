@@ -14,7 +14,7 @@ from torch import Tensor
 import ghrr
 from ghrr import Space
 from ghrr.encoding import FractionalPower, kernel_weights
-from ghrr.ops import torch_backend
+from ghrr.ops import torch_implementation
 from ghrr.unitary import is_unitary
 from tests.encoding.common import KERNELS, slot_std, slots, wrong
 from tests.helpers import assert_mean, assert_std, generator, rounding, unitary
@@ -357,7 +357,7 @@ def test_the_path_in_chunks_equals_the_path_with_gradients(chunk: int, monkeypat
     whole = encoder(x)
     with_gradients = encoder(x.clone().requires_grad_())
     assert with_gradients.requires_grad
-    monkeypatch.setattr(torch_backend, "_CHUNK_PHASES", chunk)
+    monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", chunk)
     pieces = encoder(x)
     assert not pieces.requires_grad
     assert not torch.equal(pieces, torch.zeros_like(pieces))

@@ -1,4 +1,4 @@
-"""The example of record capacity runs, writes what it says, and what it measures is what theory predicts."""
+"""The example of record capacity runs, writes its results, and measures what theory predicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of the resonator's limits runs, writes what it says, and its quick setting shows the same result."""
+"""The example of the resonator's limits runs, writes its results, and its quick setting shows the same result."""
 
 from __future__ import annotations
 

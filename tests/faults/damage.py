@@ -1,4 +1,4 @@
-"""Ways to damage files: bytes at random, sizes that lie, and changed values with a checksum that fits them."""
+"""Ways to damage files: random bytes, wrong sizes, and changed values with a valid checksum."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load as load_tensors
-
-from ghrr import files
-from ghrr.lm import checkpoint
+from tests.containers import join, seal, split
 
 DEEP: Any = []
 for _ in range(300):
@@ -105,7 +102,7 @@ BYTES: tuple[Mutation, ...] = (
 
 
 def change_value(rng: random.Random, value: Any) -> Any:
-    """A JSON value with one node of it replaced, removed, repeated or renamed."""
+    """Return a JSON value with one node replaced, removed, repeated or renamed."""
     if not isinstance(value, (dict, list)) or not value or rng.random() < 0.15:
         return rng.choice(VALUES)
     if isinstance(value, list):
@@ -130,9 +127,7 @@ def change_value(rng: random.Random, value: Any) -> Any:
 
 def change_safetensors(rng: random.Random, content: bytes) -> bytes:
     """Another header, other names, shapes or tensors, with a checksum that fits wherever one can be computed."""
-    (length,) = struct.unpack("<Q", content[:8])
-    header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
-    metadata = header.pop("__metadata__")
+    metadata, header, data = split(content)
     names = list(header)
     match rng.randrange(6):
         case 0 | 1 | 2:
@@ -148,30 +143,13 @@ def change_safetensors(rng: random.Random, content: bytes) -> bytes:
     return _sealed_safetensors(metadata, header, data)
 
 
-def _sealed_safetensors(metadata: dict[str, str], header: Any, data: bytes) -> bytes:
-    def whole() -> bytes:
-        fields = header if isinstance(header, dict) else {"x": header}
-        text = json.dumps({"__metadata__": metadata, **fields}).encode()
-        text += b" " * (-len(text) % 8)
-        return struct.pack("<Q", len(text)) + text + data
-
-    text = metadata["ghrr"]
+def _sealed_safetensors(metadata: dict[str, str], table: Any, data: bytes) -> bytes:
+    fields = table if isinstance(table, dict) else {"x": table}
     try:
-        if "items_sha256" in metadata:
-            small = hashlib.sha256(text.encode())
-            for name, entry in header.items():
-                start, end = entry["data_offsets"]
-                if name == "items":
-                    metadata["items_sha256"] = hashlib.sha256(data[start:end]).hexdigest()
-                else:
-                    small.update(data[start:end])
-            metadata["sha256"] = small.hexdigest()
-        else:
-            checksum = checkpoint._checksum if "ghrr-lm" in text else files._checksum
-            metadata["sha256"] = checksum(text, load_tensors(whole()))
+        metadata = seal(metadata["ghrr"], fields, data)
     except Exception:  # no checksum fits
         metadata["sha256"] = "0" * 64
-    return whole()
+    return join(metadata, fields, data)
 
 
 def change_json(rng: random.Random, content: bytes) -> bytes:
@@ -179,13 +157,13 @@ def change_json(rng: random.Random, content: bytes) -> bytes:
 
 
 def change_sealed_json(rng: random.Random, content: bytes) -> bytes:
-    """As a folder of items has it: a checksum in the first line, JSON in the second."""
+    """Change a manifest of items: a checksum in the first line, JSON in the second."""
     text = change_json(rng, content.partition(b"\n")[2])
     return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
 
 
 def change_line(rng: random.Random, content: bytes) -> bytes:
-    """As a log has it: JSON in each line."""
+    """Change a log: JSON in each line."""
     lines = content.splitlines()
     place = rng.randrange(len(lines))
     lines[place] = change_json(rng, lines[place])
@@ -193,7 +171,7 @@ def change_line(rng: random.Random, content: bytes) -> bytes:
 
 
 def change_sealed_line(rng: random.Random, content: bytes) -> bytes:
-    """As a journal has it: a checksum and JSON in each line."""
+    """Change a journal: a checksum and JSON in each line."""
     lines = content.splitlines()
     place = rng.randrange(len(lines))
     text = change_json(rng, lines[place][9:])
@@ -202,7 +180,7 @@ def change_sealed_line(rng: random.Random, content: bytes) -> bytes:
 
 
 def sealed_change(path: Path) -> Mutation:
-    """The mutation that keeps the checksum of a file, by its name."""
+    """Return the change that keeps the checksum of a file of this name valid."""
     if path.suffix == ".safetensors":
         return change_safetensors
     if path.name == "manifest.json":

@@ -1,4 +1,4 @@
-"""Writers replace regular files only, keep permissions, and clean up after processes that were killed."""
+"""Writers replace regular files only, keep permissions, and remove temporary files of killed processes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import ghrr
-from ghrr import Hypervector, Space, _disk
-from ghrr.files import atomic_write, lock_folder, open_to_append, write_json
+from ghrr import Hypervector, Space
+from ghrr.files import atomic_write, filesystem, lock_folder, open_to_append, write_json
 from tests.processes import start
 
 ATOM = Space(10, 2).atoms("a")[0]
@@ -129,24 +129,24 @@ def test_temporary_folders_of_dead_processes_only_are_removed(tmp_path: Path) ->
     with start([sys.executable, "-c", KILLED, str(tmp_path / "x")], **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "writing\n"
-        _disk._cleaned.clear()
+        filesystem._cleaned.clear()
         write(tmp_path / "y")
         (temporary,) = set(os.listdir(tmp_path)) - {".ghrr-notes.tmp", elsewhere, "y"}  # it lives
         assert str(process.pid) in temporary
         process.send_signal(signal.SIGKILL)
-    _disk._cleaned.clear()
+    filesystem._cleaned.clear()
     write(tmp_path / "y")
     assert set(os.listdir(tmp_path)) == {".ghrr-notes.tmp", elsewhere, "y"}
 
 
-def test_reused_process_id_is_another_process(tmp_path: Path) -> None:
-    start = _disk._start_time(os.getpid())
+def test_a_process_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
+    start = filesystem._start_time(os.getpid())
     if start is None:
         pytest.skip("this system does not say when a process started")
-    ours, earlier = (f".ghrr-{_disk._machine()}-{os.getpid()}-{time}-00000000.tmp" for time in (start, start - 1))
+    ours, earlier = (f".ghrr-{filesystem._machine()}-{os.getpid()}-{time}-00000000.tmp" for time in (start, start - 1))
     (tmp_path / ours).mkdir()
     (tmp_path / earlier).mkdir()
-    _disk._cleaned.clear()
+    filesystem._cleaned.clear()
     write(tmp_path / "x")
     assert set(os.listdir(tmp_path)) == {ours, "x"}
 
@@ -154,9 +154,9 @@ def test_reused_process_id_is_another_process(tmp_path: Path) -> None:
 def test_link_named_like_temporary_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("mine")
-    link = tmp_path / f".ghrr-{_disk._machine()}-999999999-1-00000000.tmp"
+    link = tmp_path / f".ghrr-{filesystem._machine()}-999999999-1-00000000.tmp"
     link.symlink_to(tmp_path / "mine")
-    _disk._cleaned.clear()
+    filesystem._cleaned.clear()
     write(tmp_path / "x")
     assert (tmp_path / "mine" / "thesis").read_text() == "mine"
 

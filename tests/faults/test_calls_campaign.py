@@ -161,7 +161,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
 
 
 def attack(count: int, seed: int) -> list[str]:
-    """Try so many calls; returns what went wrong, in words."""
+    """Try ``count`` changed calls; return a description of each wrong outcome."""
     rng = random.Random(seed)
     working, values = calls(), hostile()
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Writers that are killed: what was acknowledged is there, and every file is whole.
+"""Killed writers: all acknowledged versions are there, and every file is complete.
 
 A forked process writes version after version and acknowledges each through a pipe; it is killed at a random moment. Two
 kills per writer in the normal run, fifty in ``make fuzz``.
@@ -144,7 +144,7 @@ def kill_one(path: Path, write: Callable[[Path, int], None], first: int, seconds
 
 
 def kill_writer(writer: str, path: Path, kills: int, seed: int) -> int:
-    """Kill a writer so often; returns how many versions were acknowledged, all of which were found."""
+    """Kill a writer several times, check that each acknowledged version is found, and return the last one."""
     write, read = WRITERS[writer]
     rng = random.Random(seed)
     write(path, 1)
@@ -166,4 +166,4 @@ def test_killed_writer_loses_no_acknowledged_version(writer: str, tmp_path: Path
 @pytest.mark.parametrize("writer", WRITERS)
 def test_writer_killed_fifty_times_loses_no_acknowledged_version(writer: str, tmp_path: Path) -> None:
     assert kill_writer(writer, tmp_path / "x", kills=50, seed=1) > 10
-    assert len(list(tmp_path.iterdir())) <= 3  # what killed processes left behind was removed
+    assert len(list(tmp_path.iterdir())) <= 3  # temporary files of killed processes were removed

@@ -1,4 +1,4 @@
-"""Runs of language models: one process per folder, nothing left after a failed start, clear errors for the rest."""
+"""Runs of language models: one process per folder, no files after a failed start, clear errors."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def folder_of_text(path: Path, sentence: str) -> Path:
 
 
 def test_full_disk_is_reported_and_run_can_be_resumed(tmp_path: Path) -> None:
-    """The process may write no file beyond a size, as on a full disk; then it may."""
+    """A limit on file sizes acts like a full disk; then it is lifted."""
     corpus, folder = folder_of_text(tmp_path / "corpus", "one two three four five"), tmp_path / "run"
     command = ["lm", "train", str(corpus), "--out", str(folder), "--epochs", "1", *SETTINGS, "--device", "cpu"]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

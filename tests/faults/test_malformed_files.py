@@ -1,4 +1,4 @@
-"""Readers refuse what is not a regular file at once, and files that are malformed with a message that names them."""
+"""Readers reject FIFOs, devices and malformed files at once, with an error that names the file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import torch
 
 import ghrr
 from ghrr import paper
-from ghrr._json import MAX_DEPTH
 from ghrr.files import check_regular, parse_json, read_json
+from ghrr.files.json_files import MAX_DEPTH
 from ghrr.lm.checkpoint import load_checkpoint
 from ghrr.lm.corpora import load_corpus
 from ghrr.lm.plan import read_plan
@@ -27,6 +27,7 @@ from ghrr.lm.train_log import read_log
 from ghrr.paper import journal as journals
 from ghrr.paper.language_model_runs import read_runs
 from ghrr.structures import Graph
+from tests.processes import HANG
 
 DEEP = "[" * 100_000
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -46,8 +47,8 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 JSON_READERS = [name for name in READERS if READERS[name][0].endswith("json")]
 
 
-def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
-    """What the work raises; fails where it does not end, as a reader that waits for a FIFO."""
+def error_of(work: Callable[[], Any]) -> BaseException | None:
+    """Return what the work raises; fail if it never ends, like a reader that waits for a FIFO."""
     raised: list[BaseException | None] = []
 
     def run() -> None:
@@ -59,8 +60,8 @@ def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(60)
-    assert raised, "it waits for something that never comes"
+    thread.join(HANG)
+    assert raised, "the reader blocks"
     return raised[0]
 
 
@@ -68,7 +69,7 @@ def within_a_minute(work: Callable[[], Any]) -> BaseException | None:
 def test_fifo_is_rejected_without_blocking(tmp_path: Path, name: str) -> None:
     file, read = READERS[name]
     os.mkfifo(tmp_path / file)
-    error = within_a_minute(lambda: read(tmp_path / file))
+    error = error_of(lambda: read(tmp_path / file))
     assert isinstance(error, (OSError, ValueError))
     assert "it is a FIFO, expected a regular file" in str(error)
     assert str(tmp_path) in str(error)
@@ -109,7 +110,7 @@ def test_json_beyond_limits_is_rejected(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ValueError, match="not valid JSON"):
         parse_json("1" * 5000, "x")
     (tmp_path / "x.json").write_text("[1, 2, 3]")
-    monkeypatch.setattr("ghrr._json.MAX_BYTES", 8)
+    monkeypatch.setattr("ghrr.files.json_files.MAX_BYTES", 8)
     with pytest.raises(ValueError, match=r"it has 9 bytes, expected at most 8"):
         read_json(tmp_path / "x.json", "read")
 
@@ -147,7 +148,7 @@ def test_truncated_log_line_is_skipped(tmp_path: Path) -> None:
 )
 def test_journal_with_other_header_is_renamed(tmp_path: Path, record: Any) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_bytes(journals._sealed(record))
+    path.write_bytes(journals._format_line(record))
     journal = journals.Journal(path, paper.EXPERIMENTS["fixed-vs-varying"], {"m": 2}, 0)
     assert "x.aside-1.jsonl" in journal.open()
     assert journal.trials() == {}
@@ -166,7 +167,7 @@ def test_trial_without_required_fields_is_skipped(tmp_path: Path, record: Any) -
     journal.open()
     whole = {"trial": 3, "seconds": 0.5, "columns": {"a": [1, 2]}}
     with open(path, "ab") as file:
-        file.write(journals._sealed(record) + journals._sealed(whole))
+        file.write(journals._format_line(record) + journals._format_line(whole))
         deep = DEEP.encode()
         file.write(f"{zlib.crc32(deep):08x} ".encode() + deep + b"\n")
     assert list(journal.trials()) == [3]
@@ -204,14 +205,15 @@ def test_sparse_file_of_four_tebibytes_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x"
     numbers = 1 << 40
     entry = {"dtype": "F32", "shape": [numbers], "data_offsets": [0, 4 * numbers]}
-    header = json.dumps({"__metadata__": {"ghrr": "{}"}, "x": entry}).encode()
+    about = json.dumps({"format": "ghrr-hypervectors", "version": 2})
+    header = json.dumps({"__metadata__": {"ghrr": about}, "x": entry}).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         try:
             file.truncate(8 + len(header) + 4 * numbers)
         except OSError:
             pytest.skip("this file system has no files of that size")
-    with pytest.raises(ValueError, match="not a readable safetensors file"):
+    with pytest.raises(ValueError, match="4,398,046,511,104 bytes, which do not fit into memory"):
         ghrr.load(path)
 
 

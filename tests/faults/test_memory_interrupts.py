@@ -1,4 +1,4 @@
-"""A change that is interrupted anywhere is done or not done, and everything goes on working."""
+"""An interrupted change of a memory or codebook is complete or undone, and the object keeps working."""
 
 from __future__ import annotations
 

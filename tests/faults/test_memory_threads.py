@@ -1,4 +1,4 @@
-"""Threads that add, remove, search and save in one memory or book: everyone sees whole changes only."""
+"""Threads that add, remove, search and save in one memory or codebook see complete changes only."""
 
 from __future__ import annotations
 

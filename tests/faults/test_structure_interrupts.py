@@ -1,4 +1,4 @@
-"""An encoding that is interrupted anywhere leaves a structure that encodes as before and can be saved."""
+"""After an interrupted encoding a structure encodes as before and can be saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eight threads on one record and one graph: every answer is right, during and after.
+"""Eight threads use one record or one graph: every answer is right.
 
 Four rounds in the normal run, a thousand in ``make fuzz``.
 """

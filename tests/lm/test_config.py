@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ghrr.cli.lm import _settings
-from ghrr.lm import Model, ModelConfig, TrainConfig, load_run, train
+from ghrr.lm import ModelConfig, TrainConfig, load_run, train
 from ghrr.lm.config import setting_names
 from ghrr.lm.plan import PlannedRun, read_plan
 from tests.lm.common import ATTENTIONS, ROOT, assert_same_tensors, random_text, small_config
@@ -88,7 +87,7 @@ def test_run_of_version_0_1_loads_and_its_result_is_read(tmp_path: Path) -> None
     shutil.copytree(OLD / "run", tmp_path / "run")
     model, tokens = load_run(tmp_path / "run")
     assert model.config == CONVERTED
-    assert tokens.size == 20
+    assert tokens.vocab_size == 20
     result = train(CONVERTED, training(), text(), tmp_path / "run", resume=True, device="cpu")
     assert result == json.loads((OLD / "run" / "result.json").read_text())
     with pytest.raises(ValueError, match=r"holds another run: its model is phase_std 0.6, not 0.7"):
@@ -112,11 +111,12 @@ def text() -> Any:
 
 
 @pytest.mark.parametrize("plan", sorted((ROOT / "results" / "lm").glob("**/plans/*.json")), ids=lambda p: p.stem)
-def test_plans_of_version_0_1_make_models(plan: Path) -> None:
-    for run in read_plan(plan)[:20]:
+def test_plans_of_version_0_1_are_read(plan: Path) -> None:
+    for run in read_plan(plan):
         config = ModelConfig.from_dict({"vocab_size": 100, **run.model})
-        with torch.device("meta"):
-            assert Model(config).parameter_count > 0
+        assert config.window == run.model.get("window", 1)
+        assert config.normalize_rows == run.model.get("unit_rows", False)
+        assert config.trainable_phases == run.model.get("phases_trainable", False)
 
 
 def test_command_of_a_plan_keeps_the_seed_of_the_model_apart() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,9 +10,12 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import kernels as kernels_module
 from ghrr.nn import rows as module
-from ghrr.nn.rows import place_rows, unit_rows
+from ghrr.nn.complex_rows import normalize_rows
+from ghrr.nn.rows import place_rows
+from ghrr.ops import backends
+from ghrr.ops.dispatch import OPERATIONS
+from ghrr.ops.gpu.rows_layout import tokens_of_a_line
 from tests.helpers import generator, rounding
 from tests.nn.offering import offer_failing_kernels
 
@@ -151,9 +153,9 @@ def test_heads_lie_next_to_features(case: Case) -> None:
 def test_rows_of_equal_length() -> None:
     rows = torch.randn(3, 5, 8, generator=generator())
     want = math.sqrt(8) * torch.nn.functional.normalize(rows, dim=-1)
-    torch.testing.assert_close(unit_rows(rows), want, atol=rounding(torch.float32, scale=3), rtol=0)
-    assert unit_rows(rows.bfloat16()).dtype == torch.bfloat16
-    assert (unit_rows(torch.zeros(2, 4)) == 0).all()
+    torch.testing.assert_close(normalize_rows(rows), want, atol=rounding(torch.float32, scale=3), rtol=0)
+    assert normalize_rows(rows.bfloat16()).dtype == torch.bfloat16
+    assert (normalize_rows(torch.zeros(2, 4)) == 0).all()
 
 
 @pytest.mark.parametrize("case", [Case(n=0), Case(batch=0)], ids=str)
@@ -198,7 +200,7 @@ def test_lines_to_sum(case: Case) -> None:
     arguments = (*given, *case.options.values())
     grads = [torch.randn(x.shape, generator=generator(7)) for x in torch.ops.ghrr.place_rows(*arguments)]
     lines = torch.ops.ghrr.place_rows_backward(*arguments, *grads)[1]
-    programs = math.ceil(case.n / module.tokens_of_a_line(given[0]))
+    programs = math.ceil(case.n / tokens_of_a_line(given[0]))
     assert lines.shape == (case.batch * programs, case.rows, (case.window - 1) * 2 * case.m + 1)
     shapes = [x.to("meta") if isinstance(x, Tensor) else x for x in (*arguments, *grads)]
     assert torch.ops.ghrr.place_rows_backward(*shapes)[1].shape == lines.shape
@@ -212,7 +214,7 @@ def test_the_operator_has_no_gradient_of_turns() -> None:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return offer_failing_kernels("rows_kernels", monkeypatch)
+    return offer_failing_kernels("place_rows", monkeypatch)
 
 
 def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
@@ -229,7 +231,7 @@ def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
 def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     given, leaves = differentiable(drawn(Case(), torch.float32), 0, 1, 3)
     want = gradients(place_with("torch", given), leaves)
-    monkeypatch.setattr(sys.modules["ghrr.nn.rows_kernels"], "forward", module._forward)
+    monkeypatch.setattr(OPERATIONS["place_rows"].kernels[0], "function", module.in_torch)
     with ghrr.backend("auto"):
         out = place_rows(*given, **Case().options)
         with pytest.warns(RuntimeWarning, match="triton backend failed"):
@@ -265,7 +267,7 @@ def test_what_else_kernels_do_not_take(offered: list[str], monkeypatch: pytest.M
         place_with("auto", [x.double() if x is not None and i == k else x for k, x in enumerate(given)])
     place_with("auto", differentiable(given, 2)[0])
     torch.vmap(lambda x: place_with("auto", [x, *given[1:]])[0])(torch.stack([given[0], given[0]]))  # type: ignore[list-item]
-    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", False)
+    monkeypatch.setitem(backends._installed, "triton", False)
     place_with("auto", given)
     assert offered == []
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import kernels as kernels_module
-from ghrr.nn.rows import LONGEST_WINDOW, in_torch, place_rows, tokens_of_a_line
+from ghrr.nn.rows import in_torch, place_rows
+from ghrr.ops import tensor_state
+from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, tokens_of_a_line
 from tests.helpers import generator, rounding
 from tests.nn.test_rows import Case, differentiable, drawn
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
@@ -44,7 +45,7 @@ SOME = pytest.mark.parametrize("case", [Case(window=1), _LONG, _SHARED], ids=str
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
-    from ghrr.nn import rows_kernels
+    from ghrr.ops.gpu import rows as rows_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
@@ -56,7 +57,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(rows_kernels, "_launch", noted)
     monkeypatch.setattr(rows_kernels, "_empty", guarded(buffers))
-    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
         yield names
     assert_untouched(buffers)
@@ -206,7 +207,7 @@ def test_there_are_no_second_derivatives() -> None:
     case = Case(m=8)
     given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0)
     (first,) = torch.autograd.grad(place_rows(*given, **case.options)[1].square().sum(), leaves, create_graph=True)
-    with pytest.raises(NotImplementedError, match=r"kernels have first derivatives alone; use ghrr.backend\('torch'\)"):
+    with pytest.raises(NotImplementedError, match=r"kernels have first derivatives only; use ghrr.backend\('torch'\)"):
         first.sum().backward()
 
 
@@ -223,7 +224,7 @@ def test_turns_may_be_shared() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: kernels get one sine, one number of a tap or one scale with the other sign."""
-    from ghrr.nn import rows_kernels
+    from ghrr.ops.gpu import rows as rows_kernels
 
     case = Case(m=32, window=3, n=33)
     launch = rows_kernels._launch
@@ -242,7 +243,7 @@ def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypat
 
 
 def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.nn import rows_kernels
+    from ghrr.ops.gpu import rows as rows_kernels
 
     monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))  # nothing beside it
     for dtype in (torch.float32, torch.bfloat16):
@@ -251,7 +252,7 @@ def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.nn import rows_kernels
+    from ghrr.ops.gpu import rows as rows_kernels
 
     monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))
     case = Case(m=128, n=17, heads=1)

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ghrr import ops
-from ghrr.ops import numba_backend, numba_kernels, torch_backend
+from ghrr.ops import operations, torch_implementation
+from ghrr.ops.cpu import phasors
 from tests.helpers import generator, rounding, unitary
 from tests.ops.test_parity import value_and_gradients
 
@@ -49,15 +50,15 @@ def assert_equal(got: Tensor, inputs: list[Tensor]) -> None:
 @pytest.fixture
 def numba_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use numba's loops for tensors of any size, in chunks of a few rows, with two threads."""
-    monkeypatch.setattr(numba_backend, "_MANY_PHASES", 1)
-    monkeypatch.setattr(torch_backend, "_CHUNK_PHASES", 50)
+    monkeypatch.setattr(operations, "_LEAST_PHASES", 1)
+    monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("m", range(1, 9))
 def test_torch_equals_the_reference(m: int, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_backend, "_CHUNK_PHASES", 50)
+    monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
     with ops.backend("torch"):
         for inputs in (arguments(m, batch), single(arguments(m, batch))):
             assert_equal(ops.fractional_power(*inputs), inputs)
@@ -77,7 +78,7 @@ def test_gradients_equal_those_of_the_reference(m: int) -> None:
 @pytest.mark.parametrize("m", range(1, 9))
 def test_numba_equals_the_reference(m: int, batch: tuple[int, ...]) -> None:
     inputs = single(arguments(m, batch))
-    assert numba_backend.suits_fractional_power(*inputs) == (0 not in batch)
+    assert operations._cpu_supports_encoding(*inputs) == (0 not in batch)
     torch.use_deterministic_algorithms(True)  # new memory holds NaN
     try:
         assert_equal(ops.fractional_power(*inputs), inputs)
@@ -98,7 +99,7 @@ def test_a_wrong_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
-    rotate = numba_kernels.rotate_kernel.__wrapped__(2)
+    rotate = phasors.rotate_kernel.__wrapped__(2)
     angles, q = torch.zeros(3, 2), torch.randn(8, generator=generator())
     out = torch.empty(3, 8)
     rotate(angles.numpy(), q.numpy(), q.numpy(), out.numpy())
@@ -106,12 +107,12 @@ def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: p
 
 
 def test_cosines_and_sines_are_exact_to_rounding_over_their_whole_range() -> None:
-    limit = numba_kernels.LARGEST_ANGLE
+    limit = phasors.LARGEST_ANGLE
     random = limit * (2 * torch.rand(1 << 20, generator=generator()) - 1)
     quarters = (torch.arange(-2000, 2001) * (torch.pi / 2)).float()
     angles = torch.cat([random, quarters, torch.tensor([0.0, limit, -limit, 1e-30])])
     cos, sin = torch.empty_like(angles), torch.empty_like(angles)
-    numba_kernels.cos_sin(angles.numpy(), cos.numpy(), sin.numpy())
+    phasors.cos_sin(angles.numpy(), cos.numpy(), sin.numpy())
     for got, exact in ((cos, torch.cos(angles.double())), (sin, torch.sin(angles.double()))):
         assert float((got - exact).abs().max()) < 2 * torch.finfo(torch.float32).eps
 
@@ -132,8 +133,8 @@ def test_huge_angles_are_left_to_torch(size: float) -> None:
 @pytest.mark.usefixtures("numba_for_all")
 def test_what_is_not_plain_numbers_is_left_to_torch() -> None:
     rotation, frequencies, x = single(arguments(2, (7,)))
-    assert numba_backend.suits_fractional_power(rotation, frequencies, x)
-    assert not numba_backend.suits_fractional_power(rotation, frequencies, x.double())
+    assert operations._cpu_supports_encoding(rotation, frequencies, x)
+    assert not operations._cpu_supports_encoding(rotation, frequencies, x.double())
     trained = rotation.clone().requires_grad_()
     assert ops.fractional_power(trained, frequencies, x).requires_grad
     with torch.no_grad():
@@ -189,8 +190,8 @@ import sys, warnings
 {prepare}
 import torch
 from ghrr import ops
-from ghrr.ops import numba_backend
-numba_backend._MANY_PHASES = 0
+from ghrr.ops import operations
+operations._LEAST_PHASES = 0
 eye, frequencies = torch.eye(2, dtype=torch.complex64).repeat(4, 1, 1), torch.ones(4, 2, 3)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

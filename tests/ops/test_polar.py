@@ -8,7 +8,8 @@ from torch import Tensor
 
 import ghrr
 from ghrr import ops
-from ghrr.ops import numba_backend, reference
+from ghrr.ops import reference
+from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import gaussian, rounding, unitary
 
 DTYPES = [torch.complex64, torch.complex128]
@@ -93,13 +94,15 @@ def test_singular_and_extreme_slots_have_a_nearest_unitary_matrix(m: int, backen
 def test_kernels_are_used_and_the_comparison_would_notice_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
     x = gaussian(1000, 3, 3)
     calls: list[int] = []
-    kernel = numba_backend.polar
+    kernel = OPERATIONS["polar_factor"].kernels[0]
+    function = kernel.load()
 
     def counted(x: Tensor) -> Tensor:
         calls.append(len(x))
-        return kernel(x)
+        result: Tensor = function(x)
+        return result
 
-    monkeypatch.setattr(numba_backend, "polar", counted)
+    monkeypatch.setattr(kernel, "function", counted)
     assert error(ghrr.unitary.polar(x), x).max() <= rounding(x.dtype, terms=3)
     assert calls == [1000]
     assert error(ghrr.unitary.polar(x).mT, x).max() > rounding(x.dtype, terms=3)

@@ -6,13 +6,15 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from typing import NoReturn
 
 import pytest
 import torch
 
 from ghrr import Space, ops
-from ghrr.ops import choice, numba_sampling
+from ghrr.ops import backends
+from ghrr.ops.cpu import sampling as sampling_loops
+from ghrr.ops.cpu import unitary as cpu_unitary
+from ghrr.ops.dispatch import OPERATIONS
 from ghrr.unitary import is_unitary, sampling
 from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
 from tests.helpers import generator
@@ -22,8 +24,8 @@ from tests.helpers import generator
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The m of each call of a loop."""
     seen: list[int] = []
-    loop = numba_sampling.haar_kernel
-    monkeypatch.setattr(numba_sampling, "haar_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
+    loop = sampling_loops.haar_kernel
+    monkeypatch.setattr(sampling_loops, "haar_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
     return seen
 
 
@@ -31,14 +33,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def base_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The m of each call of a loop that makes base hypervectors."""
     seen: list[int] = []
-    loop = sampling._base_kernel
-    monkeypatch.setattr(sampling, "_base_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
+    kernel = OPERATIONS["base_slots"].kernels[0]
+    function = kernel.load()
+    monkeypatch.setattr(kernel, "function", lambda *given: seen.append(given[2][-1]) or function(*given))  # type: ignore[func-returns-value]
     return seen
 
 
 @pytest.fixture
 def all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
+    monkeypatch.setattr(sampling, "_LEAST_NUMBERS", 0)
 
 
 @pytest.mark.parametrize("phases", ["uniform", 4])
@@ -62,7 +65,7 @@ def test_both_ways_give_the_same_hypervectors(
 def test_threads_share_out_base_hypervectors(base_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(500, 2)
     want = space.random(20, generator=generator())
-    monkeypatch.setattr(sampling, "_SHARED", 1)
+    monkeypatch.setattr(cpu_unitary, "_LEAST_THREADED_SAMPLES", 1)
     assert torch.equal(space.random(20, generator=generator()), want)
     assert base_calls == [2, 2]
 
@@ -71,21 +74,8 @@ def test_a_lost_column_of_base_hypervectors_goes_to_torch(monkeypatch: pytest.Mo
     space = Space(500, 3)
     with ops.backend("torch"):
         want = space.random(4, generator=generator())
-    monkeypatch.setattr(sampling, "_base_kernel", lambda m: (lambda *_: 1, 64))
+    monkeypatch.setattr(sampling_loops, "base_kernel", lambda m: lambda *_: 1)
     assert torch.equal(space.random(4, generator=generator()), want)
-
-
-def test_broken_base_loop_falls_back_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_failed", {})
-
-    def broken(m: int) -> NoReturn:
-        raise OSError("no compiler")
-
-    monkeypatch.setattr(sampling, "_base_kernel", broken)
-    with pytest.warns(RuntimeWarning, match="OSError: no compiler") as caught:
-        first = Space(1000, 3).random(3, generator=generator())
-    assert len(caught) == 1
-    assert is_unitary(first)
 
 
 def test_few_numbers_large_matrices_and_other_backends_are_left_to_torch(calls: list[int]) -> None:
@@ -145,28 +135,9 @@ def test_memory_that_holds_nan_is_filled() -> None:
 def test_many_numbers_are_drawn_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = generator(), generator()
     want = torch.rand(50, 7, dtype=torch.float64, generator=one)
-    monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
+    monkeypatch.setattr(sampling, "_LEAST_NUMBERS", 0)
     assert torch.equal(draw_uniform(two, 50, 7), want)
     assert torch.equal(one.get_state(), two.get_state())
-
-
-@pytest.mark.usefixtures("all_are_many")
-def test_a_loop_that_fails_is_replaced_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_failed", {})
-
-    def broken(m: int) -> NoReturn:
-        raise OSError("no compiler")
-
-    monkeypatch.setattr(numba_sampling, "haar_kernel", broken)
-    u = draw_uniform(generator(), 10, 3, 3, 2)
-    with pytest.warns(RuntimeWarning, match="numba backend failed") as caught:
-        first = haar_from_uniform(u)
-    assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        second = haar_from_uniform(u)
-    assert torch.equal(first, second)
-    assert is_unitary(first)
 
 
 def run(code: str) -> str:
@@ -202,7 +173,7 @@ def test_turns_for_some_of_the_slots_are_refused(backend: str) -> None:
     u, turns = draw_uniform(generator(), 40, 3, 3, 2), draw_uniform(generator(1), 7, 3)
     with pytest.raises(RuntimeError), ops.backend(backend):
         haar_from_uniform(u, turns)
-    assert "numba" not in choice._failed
+    assert "numba" not in backends._failures
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
@@ -221,7 +192,7 @@ def test_a_lost_column_in_any_part_goes_to_torch(place: int, monkeypatch: pytest
         work(slice(0, count // 2))
         work(slice(count // 2, count))
 
-    monkeypatch.setattr(sampling, "share_out", in_halves)
+    monkeypatch.setattr(cpu_unitary, "run_in_threads", in_halves)
     u = draw_uniform(generator(), 40, 3, 3, 2)
     u[place, :, 2] = u[place, :, 1] = 0.0  # a radius of 0: nothing is there
     with ops.backend("torch"):

@@ -1,4 +1,4 @@
-"""A decoder-only transformer whose attention is a choice: everything about the model is on this page."""
+"""A decoder-only transformer with a choice of attention."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from torch import Tensor, nn
 from ghrr._checks import describe
 from ghrr.lm.config import ModelConfig
 from ghrr.nn import Attention, AttentionCache
+from ghrr.nn.complex_rows import multiply
 
 
 class Model(nn.Module):
     """A transformer that predicts the next token: embeddings, layers of attention and feed-forward, tied output.
 
+    Logits are differentiable with respect to all parameters. Move the model with ``.to(device)``; it computes where
+    its parameters are.
+
     Shapes
     ------
-    tokens: ``(batch, n)``, whole numbers; output: logits ``(batch, n, vocab_size)``
+    tokens: ``(batch, n)``, integers; output: logits ``(batch, n, vocab_size)``
 
     Examples
     --------
@@ -51,7 +55,7 @@ class Model(nn.Module):
             if not isinstance(module, nn.Linear):
                 continue
             nn.init.zeros_(module.bias)
-            if name.endswith(("out_proj", "shrink")):  # what is added to the stream, kept small in sum over layers
+            if name.endswith(("out_proj", "shrink")):  # small, since the outputs of all layers are summed
                 nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * self.config.num_layers))
             elif name.endswith("in_proj"):
                 nn.init.normal_(module.weight, std=1 / math.sqrt(self.config.embed_dim))
@@ -61,19 +65,19 @@ class Model(nn.Module):
                 nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens: Tensor, cache: Sequence[AttentionCache] | None = None) -> Tensor:
-        """Logits for the token after each of these."""
+        """Return logits for the token after each of ``tokens``."""
         return nn.functional.linear(self.hidden(tokens, cache), self.embedding.weight, self.output_bias)
 
     def hidden(self, tokens: Tensor, cache: Sequence[AttentionCache] | None = None) -> Tensor:
-        """What the last layer knows at each token: ``(batch, n, width)``."""
+        """Return the output of the last layer at each token: ``(batch, n, embed_dim)``."""
         if tokens.ndim != 2 or tokens.is_floating_point():
-            raise ValueError(f"Model: tokens must be whole numbers of shape (batch, n), got {describe(tokens)}")
+            raise ValueError(f"Model: tokens must be integers of shape (batch, n), got {describe(tokens)}")
         start = cache[0].length if cache is not None else 0
         end = start + tokens.shape[1]
         if end > self.config.max_len:
             raise ValueError(
-                f"Model: {end} tokens, but the context is {self.config.max_len}; cut the text, or make a model with a "
-                "longer context"
+                f"Model: expected at most max_len={self.config.max_len} tokens, got {end}; shorten the text, or make a "
+                "model with a larger max_len"
             )
         x = self.embedding(tokens) * math.sqrt(self.config.embed_dim)
         if self.config.attention == "vanilla":
@@ -85,18 +89,18 @@ class Model(nn.Module):
         return out
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """Sum of the cross-entropies of the targets, in nats; targets of -1 are not scored."""
+        """Return the sum of the cross-entropies of the targets, in nats; targets of -1 are not scored."""
         logits = self(tokens)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum", ignore_index=-1)
 
     def new_cache(self) -> list[AttentionCache]:
-        """Empty caches, one per layer, for tokens that come piece by piece."""
+        """Return empty caches, one per layer, for generation token by token."""
         return [AttentionCache() for _ in self.layers]
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained; fixed frequencies and positions are not among them."""
+        """Number of trained parameters, without fixed frequencies and positions."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
@@ -119,7 +123,7 @@ def check_memory(config: ModelConfig) -> None:
 
 
 class Layer(nn.Module):
-    """Attention and a feed-forward net, each on normalised input and added to the stream."""
+    """Attention, then a feed-forward network, each on normalised input and added to it."""
 
     def __init__(self, config: ModelConfig, index: int) -> None:
         super().__init__()
@@ -137,30 +141,29 @@ class Layer(nn.Module):
 
 
 class DotProduct(nn.Module):
-    """The usual causal attention, with rotary positions or none."""
+    """Causal dot-product attention, with rotary positions or none."""
 
-    turns: Tensor | None
+    rotations: Tensor | None
 
     def __init__(self, config: ModelConfig, *, rotary: bool) -> None:
         super().__init__()
-        self.heads, self.rate = config.num_heads, config.dropout
+        self.num_heads, self.rate = config.num_heads, config.dropout
         self.in_proj = nn.Linear(config.embed_dim, 3 * config.embed_dim)
         self.out_proj = nn.Linear(config.embed_dim, config.embed_dim)
         size = config.embed_dim // config.num_heads
         angles = torch.arange(config.max_len)[:, None] * 10000 ** (-torch.arange(size // 2) / (size // 2))
-        turns = torch.stack((angles.cos(), angles.sin())) if rotary else None
-        self.register_buffer("turns", turns, persistent=False)
+        rotations = torch.cat((angles.cos(), angles.sin()), dim=-1) if rotary else None
+        self.register_buffer("rotations", rotations, persistent=False)
 
     def forward(self, x: Tensor, cache: AttentionCache | None = None) -> Tensor:
         batch, n, width = x.shape
-        q, k, v = self.in_proj(x).view(batch, n, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = self.in_proj(x).view(batch, n, 3, self.num_heads, width // self.num_heads).permute(2, 0, 3, 1, 4)
         start = cache.length if cache is not None else 0
-        if self.turns is not None:
-            q, k = (_turn(part, self.turns[:, start : start + n].to(part.dtype)) for part in (q, k))
+        if self.rotations is not None:
+            rotations = self.rotations[start : start + n].to(q.dtype)
+            q, k = multiply(q, rotations), multiply(k, rotations)
         if cache is not None:
-            if cache.keys is not None and cache.values is not None:
-                k, v = torch.cat((cache.keys, k), dim=-2), torch.cat((cache.values, v), dim=-2)
-            cache.keys, cache.values, cache.length = k, v, start + n
+            k, v = cache.append(k, v, n)
         mask = None
         if start and n > 1:
             mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril(start)
@@ -177,19 +180,13 @@ def _attention(config: ModelConfig, index: int) -> nn.Module:
     return Attention.from_config(dataclasses.replace(config, seed=1000 * config.seed + index))
 
 
-def _turn(x: Tensor, turns: Tensor) -> Tensor:
-    a, b = x.chunk(2, dim=-1)
-    cosines, sines = turns
-    return torch.cat((a * cosines - b * sines, a * sines + b * cosines), dim=-1)
-
-
 def _sinusoids(length: int, width: int) -> Tensor:
     angles = torch.arange(length)[:, None] * 10000 ** (-torch.arange(0, width, 2) / width)
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
 
 
 def match_parameters(config: ModelConfig, count: int) -> ModelConfig:
-    """The same model with the width of its feed-forward nets chosen so that it has about ``count`` parameters.
+    """Choose ``ffn_dim`` so that a model has about ``count`` parameters.
 
     Examples
     --------
@@ -200,12 +197,13 @@ def match_parameters(config: ModelConfig, count: int) -> ModelConfig:
     True
     """
     probe = dataclasses.replace(config, ffn_dim=1)
-    with torch.random.fork_rng(devices=[]):  # only to count; the caller's random numbers stay as they are
+    with torch.random.fork_rng(devices=[]):  # building a model must not change the caller's random numbers
         least = Model(probe).parameter_count
     per_unit = config.num_layers * (2 * config.embed_dim + 1)
     units = 1 + round((count - least) / per_unit)
     if units < 1:
         raise ValueError(
-            f"match_parameters: without feed-forward the model has {least:,} parameters already, not {count:,}"
+            f"match_parameters: count must be at least {least:,}, the parameters of the model with ffn_dim=1, got "
+            f"{count:,}"
         )
     return dataclasses.replace(config, ffn_dim=units)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ghrr._random import labelled_generator
-from ghrr.nn.phases import FullPrecision
+from ghrr.nn.precision import FullPrecision
 
 
 class PositionRotation(FullPrecision):

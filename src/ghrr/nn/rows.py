@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import describe
-from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
+from ghrr.nn.complex_rows import multiply, normalize_rows
+from ghrr.ops import tensor_state
+from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative
+from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, line_count
 
-EPSILON = 1e-6  # keeps rows of zeros finite where lengths are made equal
-LONGEST_WINDOW = 8
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _SIZES = (4, 8, 16, 32, 64, 128)
 
 Three = tuple[Tensor, Tensor, Tensor]
@@ -63,10 +65,7 @@ def place_rows(
     _check("place_rows", rows, taps, turns, log_scale, heads, kv_heads)
     taps, log_scale = None if taps is None else _at_least_single(taps), _at_least_single(log_scale)
     given = (rows, taps, turns, log_scale, heads, kv_heads, unit)
-    if not _fits(*given[:4]) or turns.requires_grad or needs_torch(*given[:4]):
-        q, k, v = in_torch(*given)
-    else:
-        q, k, v = _place_rows(*given)
+    q, k, v = in_torch(*given) if turns.requires_grad else _place_rows(*given)
     return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
 
 
@@ -78,16 +77,16 @@ def in_torch(  # noqa: PLR0917
     x = y = rows.to(exact)
     for lag, tap in enumerate(() if taps is None else taps.to(exact).unbind(), start=1):
         reached = max(n - lag, 0)
-        y = y + _product(torch.nn.functional.pad(x[:, :reached], (0, 0, 0, 0, n - reached, 0)), tap)
+        y = y + multiply(torch.nn.functional.pad(x[:, :reached], (0, 0, 0, 0, n - reached, 0)), tap)
     q, k, v = torch.split(y, [heads, kv_heads, kv_heads], dim=2)
     if unit:
-        q, k = unit_rows(q), unit_rows(k)
+        q, k = normalize_rows(q), normalize_rows(k)
     q = q * log_scale.to(exact).exp()[:, None]
     turn = turns[:, :n].to(exact).transpose(0, 1)
-    q = _product(q, turn[:, :heads])
-    k = _product(k, turn[:, heads : heads + kv_heads])
+    q = multiply(q, turn[:, :heads])
+    k = multiply(k, turn[:, heads : heads + kv_heads])
     if len(turns) == rows.shape[2]:
-        v = _product(v, turn[:, heads + kv_heads :])
+        v = multiply(v, turn[:, heads + kv_heads :])
     return q.to(rows.dtype).contiguous(), k.to(rows.dtype).contiguous(), v.to(rows.dtype).contiguous()
 
 
@@ -96,66 +95,12 @@ def _at_least_single(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Complex products, feature by feature."""
-    (ar, ai), (br, bi) = a.chunk(2, dim=-1), b.chunk(2, dim=-1)
-    return torch.cat((ar * br - ai * bi, ar * bi + ai * br), dim=-1)
-
-
-def unit_rows(rows: Tensor) -> Tensor:
-    """Rows of length sqrt(2m), as long as rows of independent numbers would be."""
-    exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    return (exact * torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + EPSILON)).to(rows.dtype)
-
-
-def _fits(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor) -> bool:
-    """Whether there are kernels for these, and they may be used."""
-    if not may_start(rows) or rows.dtype not in DTYPES or rows.shape[-1] // 2 not in _SIZES:
+def _kernel_supports(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor, *_: Any) -> bool:
+    if not tensor_state.is_on_gpu(rows) or rows.dtype not in _DTYPES or rows.shape[-1] // 2 not in _SIZES:
         return False
     if taps is not None and (taps.dtype != torch.float32 or len(taps) >= LONGEST_WINDOW):
         return False
     return turns.dtype == log_scale.dtype == torch.float32
-
-
-@torch.library.custom_op("ghrr::place_rows", mutates_args=())
-def _place_rows(  # noqa: PLR0917
-    rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor, heads: int, kv_heads: int, unit: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    _check("ghrr::place_rows", rows, taps, turns, log_scale, heads, kv_heads)
-    given = (rows, taps, turns, log_scale, heads, kv_heads, unit)
-    return computed("rows_kernels", "forward", _forward, *given) if _fits(*given[:4]) else _forward(*given)
-
-
-@torch.library.custom_op("ghrr::place_rows_backward", mutates_args=())
-def _place_rows_backward(  # noqa: PLR0917
-    rows: Tensor,
-    taps: Tensor | None,
-    turns: Tensor,
-    log_scale: Tensor,
-    heads: int,
-    kv_heads: int,
-    unit: bool,
-    gq: Tensor,
-    gk: Tensor,
-    gv: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """The gradient of rows, and lines to sum: for each row those of its taps and, last, of its scale.
-
-    Lines have shape ``(lines, R, (T - 1) 2m + 1)``; a compiler sums them together with what it does next.
-    """
-    operation = "ghrr::place_rows_backward"
-    _check(operation, rows, taps, turns, log_scale, heads, kv_heads)
-    for name, grad, count in (("gq", gq, heads), ("gk", gk, kv_heads), ("gv", gv, kv_heads)):
-        shape = (*rows.shape[:2], count, rows.shape[3])
-        if grad.shape != shape or grad.dtype != rows.dtype or grad.device != rows.device:
-            raise ValueError(f"{operation}: {name} must be like rows and of shape {shape}, got {describe(grad)}")
-    given = (rows, taps, turns, log_scale, heads, kv_heads, unit, gq, gk, gv)
-    return computed("rows_kernels", "backward", _backward, *given) if _fits(*given[:4]) else _backward(*given)
-
-
-def _forward(*given: Any) -> Three:
-    q, k, v = in_torch(*given)
-    return q.clone(), k.clone(), v.clone()  # what an operator gives is never what it was given
 
 
 def _backward(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -169,25 +114,12 @@ def _backward(rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tenso
     return grad_rows.contiguous(), lines.to(torch.promote_types(rows.dtype, torch.float32))
 
 
-def line_count(rows: Tensor) -> int:
-    """How many lines ``ghrr::place_rows_backward`` gives."""
-    batch, n = rows.shape[:2]
-    return batch * -(-n // tokens_of_a_line(rows))
-
-
-def tokens_of_a_line(rows: Tensor) -> int:
-    """How many tokens of a sequence one program of the kernel for gradients has."""
-    return max(16, 4096 // rows.shape[3])
-
-
-@_place_rows.register_fake
 def _shapes(rows: Tensor, taps: Any, turns: Any, log_scale: Any, heads: int, kv_heads: int, unit: bool) -> Three:  # noqa: PLR0917
     batch, n, _, features = rows.shape
     q, k, v = (rows.new_empty(batch, n, count, features) for count in (heads, kv_heads, kv_heads))
     return q, k, v
 
 
-@_place_rows_backward.register_fake
 def _shapes_of_gradients(rows: Tensor, taps: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
     count, features = rows.shape[2:]
     width = (0 if taps is None else len(taps)) * features + 1
@@ -211,10 +143,6 @@ def _differentiate(ctx: Any, gq: Tensor, gk: Tensor, gv: Tensor) -> tuple[Tensor
     if taps is not None:
         grad_taps = sums[:, :-1].reshape(taps.shape[1], len(taps), taps.shape[2]).transpose(0, 1).to(taps.dtype)
     return grad_rows, grad_taps, None, sums[: len(log_scale), -1].to(log_scale.dtype), None, None, None
-
-
-_place_rows.register_autograd(_differentiate, setup_context=_remember)
-_place_rows_backward.register_autograd(refuse("ghrr::place_rows"))
 
 
 def _check(  # noqa: PLR0917
@@ -250,3 +178,40 @@ def _check(  # noqa: PLR0917
         )
     if log_scale.shape != (heads,):
         raise ValueError(f"{operation}: log_scale must have shape ({heads},), got {describe(log_scale)}")
+
+
+def _check_arguments(*given: Any) -> None:
+    _check("ghrr::place_rows", *given[:6])
+
+
+def _check_gradients(*given: Any) -> None:
+    operation = "ghrr::place_rows_backward"
+    rows, _, _, _, heads, kv_heads, _, gq, gk, gv = given
+    _check(operation, *given[:6])
+    for name, grad, count in (("gq", gq, heads), ("gk", gk, kv_heads), ("gv", gv, kv_heads)):
+        shape = (*rows.shape[:2], count, rows.shape[3])
+        if grad.shape != shape or grad.dtype != rows.dtype or grad.device != rows.device:
+            raise ValueError(f"{operation}: {name} must be like rows and of shape {shape}, got {describe(grad)}")
+
+
+_ARGUMENTS = "Tensor rows, Tensor? taps, Tensor turns, Tensor log_scale, int heads, int kv_heads, bool unit"
+_place_rows = Operation(
+    "place_rows",
+    torch=in_torch,
+    kernels=(Kernel("triton", "ghrr.ops.gpu.rows:forward", _kernel_supports),),
+    schema=f"({_ARGUMENTS}) -> (Tensor, Tensor, Tensor)",
+    check=_check_arguments,
+    fake=_shapes,
+    gradient=(_remember, _differentiate),
+)
+# Returns the gradient of rows, and lines to sum: for each row the gradients of its taps and, last, of its scale. Lines
+# have shape (lines, R, (T - 1) 2m + 1); a compiler fuses their sum with the operation that follows.
+_place_rows_backward = Operation(
+    "place_rows_backward",
+    torch=_backward,
+    kernels=(Kernel("triton", "ghrr.ops.gpu.rows:backward", _kernel_supports),),
+    schema=f"({_ARGUMENTS}, Tensor gq, Tensor gk, Tensor gv) -> (Tensor, Tensor)",
+    check=_check_gradients,
+    fake=_shapes_of_gradients,
+    gradient=refuse_second_derivative("ghrr::place_rows"),
+)
