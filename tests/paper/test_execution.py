@@ -38,7 +38,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
         )
     ]
     try:
-        while not about.exists():
+        while not about.exists() or not about.read_text().endswith("}"):  # written completely
             assert processes[0].poll() is None
             time.sleep(0.05)
         one = ["--nworkers", "1", "--nthreads", "1", "--no-nanny", "--scheduler-file", str(about), "--no-dashboard"]
