@@ -1,13 +1,13 @@
-"""Philox4x64-10, the random numbers behind named atoms, as a loop that numba compiles for the CPU.
+"""Philox4x64-10, the random number generator of named atoms, as a compiled loop.
 
-Importing this module imports numba. The numbers are those of ``numpy.random.Philox``. A block of four depends on its
-number and the key alone, so several blocks are made at a time, one per lane of a vector; NumPy makes one after the
-other. Vectors have no 64-bit product that keeps the upper half, so that it is put together from 32-bit halves.
+The numbers are those of ``numpy.random.Philox``. A block of four numbers depends only on its index and the key, so
+several blocks are computed at a time, one per lane of a vector; NumPy computes one after the other. Vector instructions
+have no 64-bit product that keeps the upper half, so it is composed of 32-bit halves.
 
-numba's cache on disk looks for changes in the file of the caller alone: who changes this one changes
-:mod:`ghrr.ops.numba_sampling` too, or empties the cache.
+numba's cache on disk checks the file of the calling loop only: after a change here, change
+:mod:`ghrr.ops.cpu.sampling` too, or empty the cache.
 
-Coverage cannot see into compiled code, hence the marks; ``tests/ops`` compares the numbers with NumPy's.
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops`` compares with NumPy's numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _LOW_0, _LOW_1 = (np.uint64(factor & 0xFFFFFFFF) for factor in _FACTORS)
 _HIGH_0, _HIGH_1 = (np.uint64(factor >> 32) for factor in _FACTORS)
-# What is added to the two halves of the key in each round.
+# Added to the two halves of the key in each round.
 _ADDED_0, _ADDED_1 = (tuple(np.uint64(n * weyl % 2**64) for n in range(ROUNDS)) for weyl in _WEYL)
 _UNUSED_BITS = np.uint64(11)  # a double has 53
 
@@ -48,7 +48,7 @@ def _inlined(function: Function) -> Function:
 
 @_inlined
 def _product(low, high, x):  # pragma: no cover
-    """Upper and lower 64 bits of a factor, given in halves, times x."""
+    """Return the upper and lower 64 bits of x times a factor, which is given in halves."""
     x_low, x_high = x & _LOW, x >> _HALF
     first = low * x_low
     second = high * x_low + (first >> _HALF)
@@ -66,7 +66,7 @@ def _round(n, a, b, c, d, key_0, key_1):  # noqa: PLR0917 # pragma: no cover
 @_inlined
 def _words(block, key_0, key_1):  # pragma: no cover
     a, b, c, d = np.uint64(block + 1), np.uint64(0), np.uint64(0), np.uint64(0)  # NumPy starts at 1
-    # Ten rounds, spelled out: a loop inside would keep the compiler from taking several blocks at a time.
+    # Ten rounds, unrolled: an inner loop would prevent the compiler from processing several blocks at a time.
     a, b, c, d = _round(0, a, b, c, d, key_0, key_1)
     a, b, c, d = _round(1, a, b, c, d, key_0, key_1)
     a, b, c, d = _round(2, a, b, c, d, key_0, key_1)
