@@ -91,7 +91,7 @@ def _half(word):  # pragma: no cover
 
 @_compiled
 def whole_words(key, first, step, w, x, y, z):  # noqa: PLR0917 # pragma: no cover
-    """Numbers of 53 bits from the blocks ``first``, ``first + step`` and so on: the four of each go to w, x, y, z."""
+    """Write numbers of 53 bits: the four of each of the blocks ``first``, ``first + step``, ... to w, x, y, z."""
     key_0, key_1 = key[0], key[1]
     for i in range(len(w)):
         a, b, c, d = _words(first + step * i, key_0, key_1)
@@ -100,7 +100,7 @@ def whole_words(key, first, step, w, x, y, z):  # noqa: PLR0917 # pragma: no cov
 
 @_compiled
 def half_words(key, first, step, w0, w1, x0, x1, y0, y1, z0, z1):  # noqa: PLR0917 # pragma: no cover
-    """Numbers of 32 bits, two of each word, the lower half first; otherwise as :func:`whole_words`."""
+    """Write numbers of 32 bits, two of each word, the lower half first; otherwise as :func:`whole_words`."""
     key_0, key_1 = key[0], key[1]
     for i in range(len(w0)):
         a, b, c, d = _words(first + step * i, key_0, key_1)
@@ -112,7 +112,7 @@ def half_words(key, first, step, w0, w1, x0, x1, y0, y1, z0, z1):  # noqa: PLR09
 
 @_compiled
 def shared_blocks(numbers: int, halves: bool) -> int:  # pragma: no cover
-    """The power of 2 of how many slots, of so many numbers each, share whole blocks."""
+    """Return the logarithm to base 2 of the number of slots that share whole blocks."""
     power = 0
     while (numbers << power) % (8 if halves else 4):
         power += 1
@@ -121,7 +121,7 @@ def shared_blocks(numbers: int, halves: bool) -> int:  # pragma: no cover
 
 @_compiled
 def columns(numbers: int, halves: bool, slots: int) -> Columns:  # pragma: no cover
-    """The column in which :func:`fill` puts each slot."""
+    """Return the column in which :func:`fill` puts each slot."""
     power = shared_blocks(numbers, halves)
     found = np.empty(slots, dtype=np.int64)
     for i in range(slots):
@@ -131,17 +131,18 @@ def columns(numbers: int, halves: bool, slots: int) -> Columns:  # pragma: no co
 
 @_inlined
 def _part(flat, n, numbers, slots, lanes):  # pragma: no cover
-    """Where the numbers n of all groups of slots that share blocks stand."""
+    """Return the view of number n of all groups of slots that share blocks."""
     start = n % numbers * slots + n // numbers * lanes
     return flat[start : start + lanes]
 
 
 @_compiled
 def fill(key: Words, first: int, halves: bool, out: Doubles) -> None:  # pragma: no cover
-    """Uniform numbers of slots from ``first`` on, ``(numbers of a slot, slots)``.
+    """Write uniform numbers of the slots from ``first`` on, ``(numbers of a slot, slots)``.
 
-    With ``halves`` a word makes two numbers of 32 bits, otherwise one of 53. Slots that share blocks stand apart, see
-    :func:`columns`, so that every loop runs along slots. Their number must be a multiple of 8, as must ``first``.
+    With ``halves`` a word gives two numbers of 32 bits, otherwise one of 53. Slots that share blocks are in distant
+    columns, see :func:`columns`, so that every loop runs along slots. ``first`` and the number of slots must be
+    multiples of 8.
     """
     numbers, slots = out.shape
     power = shared_blocks(numbers, halves)
