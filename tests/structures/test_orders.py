@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from ghrr import Space, bundle, multibind, pairwise_similarity, similarity
+from ghrr.memory.decorrelation import Decorrelation, gram_matrix
 from ghrr.memory.match import Match, answer_noise, make_matches
-from ghrr.memory.orders import Solution, overlaps
 from ghrr.structures import Automaton, Chain, Graph, NGrams, Record, Set, Tree
 from ghrr.structures.orders import Orders, Word
 from tests.structures.common import is_even
@@ -42,10 +42,10 @@ def test_only_words_that_may_be_there_are_told_apart() -> None:
     assert not others_share()
     assert others_share(without={ba})
     both = orders.apart([cd, ab, dc, ab])
-    assert both.gain[0] == 1  # dc was asked for, but is not known
-    assert both.gain[1] == both.gain[3] > 1
-    assert (orders.apart([cd, dc], together=True).gain > 1).all()
-    assert both.leak.max() < 1e-6
+    assert both.variance_gain[0] == 1  # dc was asked for, but is not known
+    assert both.variance_gain[1] == both.variance_gain[3] > 1
+    assert (orders.apart([cd, dc], together=True).variance_gain > 1).all()
+    assert both.leakage.max() < 1e-6
 
 
 def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,9 +56,9 @@ def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pyte
 
     def counted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         sizes.append(len(x) * len(y))
-        return overlaps(x, y)
+        return gram_matrix(x, y)
 
-    monkeypatch.setattr("ghrr.structures.orders.overlaps", counted)
+    monkeypatch.setattr("ghrr.structures.orders.gram_matrix", counted)
     orders.add(words[:4])
     orders.apart(words[:2])
     orders.add(words[4:])
@@ -70,8 +70,8 @@ def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pyte
     want = fresh.apart(words)
     for one in (got, again):
         torch.testing.assert_close(one.vectors, want.vectors)
-        torch.testing.assert_close(one.gain, want.gain)
-        torch.testing.assert_close(one.leak, want.leak)
+        torch.testing.assert_close(one.variance_gain, want.variance_gain)
+        torch.testing.assert_close(one.leakage, want.leakage)
 
 
 def test_the_groups_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,14 +97,14 @@ def test_words_that_are_too_many_count_as_noise(monkeypatch: pytest.MonkeyPatch)
     few.add(words)
     h = whole.vectors(words).sum(dim=0)
     for word in (words[0], words[5]):  # one of those told apart, and one of the others
-        assert whole.apart([word]).leak[0] < 1e-6
+        assert whole.apart([word]).leakage[0] < 1e-6
         apart = few.apart([word])
-        assert apart.leak[0] > 0.01
-        assert (similarity(h, apart.vectors[0]) - 1).abs() < 2 * apart.leak[0].sqrt()
+        assert apart.leakage[0] > 0.01
+        assert (similarity(h, apart.vectors[0]) - 1).abs() < 2 * apart.leakage[0].sqrt()
         _, noise, bias = few.counts(h, [word], torch.zeros(()))
-        assert noise[0] >= bias[0] >= apart.leak[0].sqrt()
+        assert noise[0] >= bias[0] >= apart.leakage[0].sqrt()
     gone = set(words[:2])
-    assert few.apart([words[2]], without=gone).leak[0] > 0.01
+    assert few.apart([words[2]], without=gone).leakage[0] > 0.01
 
 
 def skewed(letters: str, most: int, seed: int) -> dict[Word, int]:
@@ -125,7 +125,7 @@ def test_no_count_among_dependent_words_is_made_up(letters: str, most: int) -> N
 
 def test_with_each_word_once_they_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: were the others there once each, with either sign, many an absent one would be certain."""
-    monkeypatch.setattr(Solution, "bias", lambda self, _: self.leak.sqrt())
+    monkeypatch.setattr(Decorrelation, "bias", lambda self, _: self.leakage.sqrt())
     counts = skewed("aabbc", 40, 0)
     model = Set(Space.from_total(8000, 2))
     h = model.encode(dict(counts))

@@ -4,9 +4,9 @@ from ghrr.memory.backend import Backend
 from ghrr.memory.backend_faiss import FaissBackend
 from ghrr.memory.backend_milvus import MilvusBackend
 from ghrr.memory.backend_torch import TorchBackend
+from ghrr.memory.factorization import Factors, resonator
 from ghrr.memory.item_memory import Cleanup, ItemMemory
 from ghrr.memory.match import Match, answer_noise, judge, make_matches
-from ghrr.memory.resonator import Factors, resonator
 
 __all__ = [
     "Backend",

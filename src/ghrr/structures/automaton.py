@@ -2,9 +2,10 @@ r"""Automaton: a finite automaton, deterministic or not, run on words:
 :math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
 
 A step unbinds S * A from the left and cleans up the next states, so that noise does not add up over a word. With n
-transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and
-(t, a) to s, have a similarity of about :math:`1/m^2`; one is read without the contribution of the other, if that was
-encoded (:mod:`ghrr.memory.orders`). For m = 1, where binding commutes, the factors are shifted by 0, 1 and 2 slots.
+transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and (t,
+a) to s, have a similarity of about :math:`1/m^2`; one is read without the contribution of the other, if that was
+encoded (:mod:`ghrr.memory.decorrelation`). For m = 1, where binding commutes, the factors are shifted by 0, 1 and 2
+slots.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ No positions are needed: each element is bound to all before it, in order. Unbin
 what follows it. Two chains with the same beginning share it. A chain of n elements answers with noise of about
 :math:`\sqrt{n/(2Dm^2)}`.
 
-With shifts, which are the default for m = 1, element t is shifted by t slots before binding,
-:math:`x_1 + x_1 * \rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: then beginnings of the same elements in another
-order are independent. Without shifts they share a part of each other. Two of them have parts of the same length that do
-not consist of the same elements, so a beginning is there when all its parts are. In a bundle of chains the parts may be
+With shifts, which are the default for m = 1, element t is shifted by t slots before binding, :math:`x_1 + x_1 *
+\rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: then beginnings of the same elements in another order are
+independent. Without shifts they share a part of each other. Two of them have parts of the same length that do not
+consist of the same elements, so a beginning is there when all its parts are. In a bundle of chains the parts may be
 those of different ones; there a short beginning is judged by itself, among its other orders that were encoded
-(:mod:`ghrr.memory.orders`), and a long one is never confident. For m = 1 without shifts all orders of the same elements
-are one product, and :meth:`Chain.next` is never confident where another order is possible.
+(:mod:`ghrr.memory.decorrelation`), and a long one is never confident. For m = 1 without shifts all orders of the same
+elements are one product, and :meth:`Chain.next` is never confident where another order is possible.
 """
 
 from __future__ import annotations

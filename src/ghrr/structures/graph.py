@@ -3,8 +3,8 @@ r"""Graph: directed edges with labels, :math:`\sum_{(u, l, v)} U * L * V`.
 The source is bound on the left, the target on the right: neighbours are read by unbinding U * L from the left,
 predecessors by unbinding L * V from the right, the label of an edge by both. A graph of n edges answers with noise of
 about :math:`\sqrt{n/(2Dm^2)}`. An edge and its reversal have a similarity of about :math:`1/m^2`; an edge is read
-without the contribution of its reversal, if that was encoded (:mod:`ghrr.memory.orders`). For m = 1, where binding
-commutes, the factors are shifted by 0, 1 and 2 slots, so that an edge is not its reversal.
+without the contribution of its reversal, if that was encoded (:mod:`ghrr.memory.decorrelation`). For m = 1, where
+binding commutes, the factors are shifted by 0, 1 and 2 slots, so that an edge is not its reversal.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 r"""Set: which names are in a collection, and how often, :math:`\sum_x n_x X`.
 
-Nothing is bound, so there is no side to read on. A member may be a tuple of names, encoded as their product; then
-("a", "b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is
-the sum of the squared counts. :math:`\delta` of two sets counts the members in common. Tuples of the same names in
-another order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted
-without the contribution of such tuples that were encoded (:mod:`ghrr.memory.orders`). For m = 2 many tuples of the same
-four or more names cannot be distinguished, and are then not certain; with ``permute``, and by default for m = 1, they
-are independent.
+Nothing is bound, so there is no side to read on. A member may be a tuple of names, encoded as their product; then ("a",
+"b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the
+sum of the squared counts. :math:`\delta` of two sets counts the members in common. Tuples of the same names in another
+order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted without the
+contribution of such tuples that were encoded (:mod:`ghrr.memory.decorrelation`). For m = 2 many tuples of the same four
+or more names cannot be distinguished, and are then not certain; with ``permute``, and by default for m = 1, they are
+independent.
 """
 
 from __future__ import annotations

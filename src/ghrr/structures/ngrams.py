@@ -4,8 +4,8 @@ An n-gram is read whole, or by its parts: unbinding the first n - 1 elements fro
 the last n - 1 from the right leaves the first. Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is
 the sum of the squared counts. N-grams of the same elements in another order share a part of each other (ab and ba
 :math:`1/m^2`, aab and baa :math:`2/m^2`); an n-gram is counted without the contribution of such n-grams that were
-encoded (:mod:`ghrr.memory.orders`). With ``permute``, and by default for m = 1, element j is shifted by j slots, and
-different orders are independent.
+encoded (:mod:`ghrr.memory.decorrelation`). With ``permute``, and by default for m = 1, element j is shifted by j slots,
+and different orders are independent.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ghrr._locks import Lock
 from ghrr.algebra import similarity
+from ghrr.memory.decorrelation import DecorrelatedKeys, Decorrelation, decorrelate, gram_matrix, weighted_sums
 from ghrr.memory.match import Match, make_matches
-from ghrr.memory.orders import Apart, Solution, combine, overlaps, solve
 from ghrr.space import Space
 from ghrr.structures.vocabulary import chunks
 
@@ -34,16 +34,16 @@ class _Group:
     others: int = 0  # how many there are besides,
     sample: Tensor | None = None  # the hypervectors of some of those,
     near: Tensor | None = None  # and their similarities with the words
-    solution: Solution | None = None
+    solution: Decorrelation | None = None
 
     def extended(self, words: Sequence[Word], vectors: Tensor) -> _Group:
         """The group with more words; what is known of it is not computed again."""
-        cross, own = overlaps(self.vectors, vectors), overlaps(vectors, vectors)
+        cross, own = gram_matrix(self.vectors, vectors), gram_matrix(vectors, vectors)
         overlap = torch.cat([torch.cat([self.overlap, cross], dim=1), torch.cat([cross.mT, own], dim=1)])
         place = self.place | {word: len(self.place) + at for at, word in enumerate(words)}
         near = None
         if self.near is not None and self.sample is not None:
-            near = torch.cat([self.near, overlaps(vectors, self.sample)])
+            near = torch.cat([self.near, gram_matrix(vectors, self.sample)])
         return _Group(place, torch.cat([self.vectors, vectors]), overlap, self.others, self.sample, near)
 
     def without(self, gone: Collection[Word]) -> _Group:
@@ -54,9 +54,9 @@ class _Group:
         place = {word: at for at, word in enumerate(kept)}
         return _Group(place, self.vectors[rows], self.overlap[rows][:, rows], self.others, self.sample, near)
 
-    def solved(self, noise: float) -> Solution:
+    def solved(self, noise: float) -> Decorrelation:
         if self.solution is None:
-            self.solution = solve(self.overlap, noise=noise)
+            self.solution = decorrelate(self.overlap, noise=noise)
         return self.solution
 
 
@@ -65,7 +65,7 @@ class _Told:
     """A group in which words at some places were asked for, and their rows in it."""
 
     group: _Group
-    solution: Solution
+    solution: Decorrelation
     places: list[int]
     rows: list[int]
 
@@ -74,7 +74,7 @@ class _Told:
         """What each takes from words that were too many to be told apart, if these are there once."""
         if self.group.near is None:
             return torch.zeros(len(self.rows), dtype=torch.float64)
-        return self.group.others * (self.solution.c[self.rows] @ self.group.near).abs().mean(dim=1)
+        return self.group.others * (self.solution.coefficients[self.rows] @ self.group.near).abs().mean(dim=1)
 
 
 class Orders:
@@ -97,7 +97,7 @@ class Orders:
     >>> space = ghrr.Space(dim=400, m=2)
     >>> pairs = Orders(space, lambda words: ghrr.bind(*(space.vectors(names) for names in zip(*words, strict=True))))
     >>> pairs.add([("a", "b"), ("c", "d")])
-    >>> [f"{gain:.2f}" for gain in pairs.apart([("b", "a"), ("d", "a")]).gain]
+    >>> [f"{gain:.2f}" for gain in pairs.apart([("b", "a"), ("d", "a")]).variance_gain]
     ['1.07', '1.00']
     """
 
@@ -123,7 +123,9 @@ class Orders:
         with self._lock:
             return [word for words in self._met.values() for word in words]
 
-    def apart(self, words: Sequence[Word], *, together: bool = False, without: Collection[Word] = ()) -> Apart:
+    def apart(
+        self, words: Sequence[Word], *, together: bool = False, without: Collection[Word] = ()
+    ) -> DecorrelatedKeys:
         """What to read for each word, so that other words of the same steps that were met add nothing to its score.
 
         Parameters
@@ -138,11 +140,11 @@ class Orders:
         vectors, gain, leak = self.vectors(words), torch.ones(len(words)).double(), torch.zeros(len(words)).double()
         with self._lock:
             for told in self._told(words, together, without):
-                vectors[told.places] = combine(told.solution.c[told.rows], told.group.vectors)
-                gain[told.places] = told.solution.gain[told.rows]
-                leak[told.places] = told.solution.leak[told.rows] + told.rest.square()
+                vectors[told.places] = weighted_sums(told.solution.coefficients[told.rows], told.group.vectors)
+                gain[told.places] = told.solution.variance_gain[told.rows]
+                leak[told.places] = told.solution.leakage[told.rows] + told.rest.square()
         leak[self._ambiguous(words)] += 1
-        return Apart(vectors, gain, leak)
+        return DecorrelatedKeys(vectors, gain, leak)
 
     def counts(self, x: Tensor, words: Sequence[Word], sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """How often each word is in x, ``(dim, m, m)``, the deviation of this number, and how far it may be off.
@@ -154,9 +156,9 @@ class Orders:
         gain, bias = torch.ones_like(scores), torch.zeros_like(scores)
         with self._lock:
             for told in self._told(words, together=False, without=()):
-                counts = told.solution.c @ similarity(x, told.group.vectors).double()
+                counts = told.solution.coefficients @ similarity(x, told.group.vectors).double()
                 scores[told.places] = counts[told.rows]
-                gain[told.places] = told.solution.gain[told.rows]
+                gain[told.places] = told.solution.variance_gain[told.rows]
                 most = float(counts.abs().max().clamp(min=1))
                 bias[told.places] = told.solution.bias(counts)[told.rows] + told.rest * most
         bias[self._ambiguous(words)] += 1
@@ -212,7 +214,7 @@ class Orders:
             if left:
                 group.others = len(left)
                 group.sample = self._made([left[at * len(left) // _SAMPLE] for at in range(_SAMPLE)])
-                group.near = overlaps(group.vectors, group.sample)
+                group.near = gram_matrix(group.vectors, group.sample)
         if met:
             self._kept[steps] = group
             self._size += len(group.place)

@@ -3,8 +3,8 @@ r"""Tree: labelled nodes with children in order, :math:`\sum_{\text{nodes}} P_{i
 A node is found by its path: the indices of its ancestors and of itself among their siblings, outermost first. Indices
 are bound on the left and unbound from the left, in that order: child 1 of child 0 is not child 0 of child 1. A tree of
 n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. Paths of the same indices in another order share a part of
-each other; a node is read without the contribution of such paths that were encoded (:mod:`ghrr.memory.orders`). For
-m = 1, where binding commutes, the factor at depth d is shifted by d slots.
+each other; a node is read without the contribution of such paths that were encoded (:mod:`ghrr.memory.decorrelation`).
+For m = 1, where binding commutes, the factor at depth d is shifted by d slots.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind_bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
+from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise
-from ghrr.memory.orders import Apart
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.layout import MOST_DEPTH, Layout, Path, shift_each
@@ -203,7 +203,7 @@ class Tree(Structure):
             sure |= certain
         return sure, x
 
-    def _match(self, x: Tensor, places: Sequence[Place], keys: Apart) -> list[Match]:
+    def _match(self, x: Tensor, places: Sequence[Place], keys: DecorrelatedKeys) -> list[Match]:
         """The best label at every place."""
         noise = keys.noise(answer_noise(self.space, similarity(x, x)))
         answers = unbind(x, keys.vectors, side="left")

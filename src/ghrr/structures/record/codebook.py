@@ -7,7 +7,7 @@ from typing import Any
 
 from ghrr._checks import check_choice, describe
 from ghrr._locks import Lock
-from ghrr.memory.orders import Apart
+from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.space import Space
 from ghrr.structures.layout import Layout, Path
 from ghrr.structures.record.by_path import ByPath
@@ -55,7 +55,7 @@ class Codebook:
         node = self.layout.node(path)
         return Choice.of(self.seen.at(node), self.numbers.at(path))
 
-    def keys(self, paths: Sequence[Path], **options: Any) -> Apart:
+    def keys(self, paths: Sequence[Path], **options: Any) -> DecorrelatedKeys:
         """Return what to unbind for each path, as :meth:`ghrr.structures.orders.Orders.apart`."""
         with self.lock:
             return self.layout.orders.apart(paths, **options)

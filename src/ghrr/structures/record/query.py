@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import similarity, unbind
+from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.memory.match import Match, answer_noise
-from ghrr.memory.orders import Apart
 from ghrr.structures.layout import Path, shift_each
 from ghrr.structures.record.codebook import Codebook
 from ghrr.structures.record.matching import Found, best_matches, members
@@ -17,7 +17,7 @@ from ghrr.structures.vocabulary import chunks
 
 
 def match_paths(
-    book: Codebook, rows: Tensor, paths: Sequence[Path], keys: Apart, *, confidence: float, odds: float = 1.0
+    book: Codebook, rows: Tensor, paths: Sequence[Path], keys: DecorrelatedKeys, *, confidence: float, odds: float = 1.0
 ) -> list[list[Found]]:
     """Return the best match in every row ``(n, dim, m, m)`` under every path: for each path a list of n."""
     energy, count = similarity(rows, rows), len(rows)
@@ -34,7 +34,7 @@ def match_paths(
 
 
 def match_set(
-    book: Codebook, x: Tensor, path: Path, keys: Apart, *, confidence: float, odds: float = 1.0
+    book: Codebook, x: Tensor, path: Path, keys: DecorrelatedKeys, *, confidence: float, odds: float = 1.0
 ) -> tuple[list[Found], Match | None]:
     """Return the sure members of the set at a path of a record ``(dim, m, m)``, and the best other candidate."""
     answers = unshift(book, unbind(x[None], keys.vectors, side="left"), [len(path)])

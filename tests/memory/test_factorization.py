@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +13,9 @@ from torch import Tensor
 
 import ghrr
 from ghrr import Space
-from ghrr.memory import resonator
-from tests.helpers import gaussian, generator
+from ghrr.memory import factorization, resonator
+from ghrr.memory.factorization import correlated_permutations
+from tests.helpers import STANDARD_ERRORS, gaussian, generator
 
 SIZES = (6, 11, 3)
 
@@ -86,7 +87,7 @@ def test_one_book_for_all_factors(m: int, monkeypatch: pytest.MonkeyPatch) -> No
         assert torch.equal(answer.indices[answer.found], chosen[answer.found])
         assert answer.found.double().mean() > 0.98
         with monkeypatch.context() as patch:
-            patch.setattr(sys.modules["ghrr.memory.resonator"], "other_orders", lambda count: [])
+            patch.setattr(factorization, "correlated_permutations", lambda count: [])
             answer = resonator(x, [book] * 3)
             plain += int((answer.indices[answer.found] != chosen[answer.found]).any(dim=1).sum())
     assert plain > 10 if m == 2 else plain == 0
@@ -102,7 +103,7 @@ def test_another_order_that_the_books_do_not_hold(monkeypatch: pytest.MonkeyPatc
     assert not answer.found.any()
     assert (answer.indices == -1).all()
     assert (answer.score >= answer.threshold).any()
-    monkeypatch.setattr(sys.modules["ghrr.memory.resonator"], "other_orders", lambda count: [])
+    monkeypatch.setattr(factorization, "correlated_permutations", lambda count: [])
     assert resonator(x, books, iterations=20).found.sum() > 10  # the control
 
 
@@ -129,7 +130,7 @@ def test_reading_on_the_wrong_side_misses(monkeypatch: pytest.MonkeyPatch) -> No
     x, chosen = products(books, 20)
     right = resonator(x, books)
     assert torch.equal(right.indices, chosen)
-    module: Any = sys.modules["ghrr.memory.resonator"]  # the package has the function by this name
+    module: Any = factorization
     right_way = ghrr.ops.bind
     iterate = module._Search._iterate
 
@@ -183,7 +184,7 @@ def test_shapes_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert single.found.shape == ()
     none = resonator(x[:0], books)
     assert none.indices.shape == (0, 3)
-    module: Any = sys.modules["ghrr.memory.resonator"]  # the package has the function by this name
+    module: Any = factorization
     monkeypatch.setattr(module, "CHUNK_NUMBERS", 2 * 600 * 4)  # four products at a time
     assert torch.equal(resonator(x, books).indices, chosen)
 
@@ -231,6 +232,26 @@ def test_where_it_stops_working_it_says_so() -> None:
     answer = resonator(x, books, iterations=30, restarts=2)
     assert answer.found.sum() <= 4
     assert torch.equal(answer.indices[answer.found], chosen[answer.found])
+
+
+def test_correlated_permutations_are_all_up_to_five_then_block_swaps() -> None:
+    for count in range(1, 9):
+        permutations = correlated_permutations(count)
+        assert len(set(permutations)) == len(permutations)
+        assert tuple(range(count)) not in permutations
+        assert all(sorted(permutation) == list(range(count)) for permutation in permutations)
+        assert len(permutations) == (math.factorial(count) - 1 if count <= 5 else math.comb(count + 1, 3))
+    assert (1, 2, 3, 4, 5, 0) in correlated_permutations(6)  # swaps a block of one with a block of five
+
+
+def test_block_swaps_share_one_over_m_squared_and_a_reversal_less() -> None:
+    space = Space(4000, 2, seed=2)
+    atoms = space.vectors(list("abcdef"))
+    product = ghrr.multibind(atoms)
+    swapped = torch.stack([ghrr.multibind(atoms[list(order)]) for order in correlated_permutations(6)])
+    error = 1 / math.sqrt(space.dim)  # slots are independent, within [-1, 1]
+    assert (ghrr.similarity(swapped, product) - 1 / 4).abs().max() < STANDARD_ERRORS * error
+    assert ghrr.similarity(ghrr.multibind(atoms.flip(0)), product) < 1 / 4 - STANDARD_ERRORS * error
 
 
 A = gaussian(3, 10, 2, 2)
