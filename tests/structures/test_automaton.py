@@ -105,7 +105,7 @@ def test_transitions_are_added() -> None:
 
 def test_unknown_start_and_final_states_are_refused() -> None:
     model = Automaton(SPACE)
-    with pytest.raises(ValueError, match="the start state 'nowhere' is not a state of the transitions"):
+    with pytest.raises(ValueError, match="the start state 'nowhere' does not occur in the transitions"):
         model.encode({("s", "a"): "t"}, start="nowhere")
     with pytest.raises(ValueError, match="the final state 'nowhere'"):
         model.encode({("s", "a"): "t"}, start="s", final=["nowhere"])
@@ -134,9 +134,9 @@ def test_bad_machines() -> None:
     with pytest.raises(TypeError, match=re.escape("Automaton.encode: needs a dict of (state, symbol) to state")):
         model.encode(wrong([("s", "a", "t")]), start="s")
     for pair in ("sa", ("s",), ("s", "a", "b")):
-        with pytest.raises(TypeError, match=re.escape("a transition starts from (state, symbol)")):
+        with pytest.raises(TypeError, match=re.escape("a transition must start from (state, symbol)")):
             model.encode(wrong({pair: "t"}), start="s")
-    with pytest.raises(TypeError, match="needs a string that is not empty, or a hypervector, got int 1"):
+    with pytest.raises(TypeError, match="needs a non-empty string or a hypervector, got int 1"):
         model.encode(wrong({("s", 1): "t"}), start="s")
     with pytest.raises(TypeError, match="needs a list of strings, got str 'end'"):
         model.encode({("s", "a"): "t"}, start="s", final="end")

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.structures.common import tell_nothing_apart
+from tests.structures.common import skip_decorrelation
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -61,7 +61,7 @@ def test_confident_answers_are_right_with_and_without_shifts(structure: str, m: 
 def test_confident_answers_by_plain_scores_are_often_wrong(
     structure: str, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell_nothing_apart(monkeypatch)
+    skip_decorrelation(monkeypatch)
     assert not is_calibrated(structure, m, 400, permute=False)
 
 

@@ -114,7 +114,7 @@ def test_all_edges_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for (_, _, target), match in found.items():
         assert match.label == target
         assert abs(match.score - 1) < 5 * noise(6)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     assert sorted(model.decode(model.encode(EDGES))) == sorted(EDGES)
     assert model.decode(model.encode([])) == {}
     assert Graph(SPACE).decode(SPACE.zeros()) == {}
@@ -163,10 +163,10 @@ def test_bad_graphs() -> None:
     model = Graph(SPACE)
     for edge in ("ab", ("a",), ("a", "b", "c", "d"), 3):
         with pytest.raises(
-            TypeError, match=re.escape("Graph.encode: an edge is (source, label, target) or (source, target)")
+            TypeError, match=re.escape("Graph.encode: an edge must be (source, label, target) or (source, target)")
         ):
             model.encode(wrong([edge]))
-    with pytest.raises(TypeError, match="needs a string that is not empty, or a hypervector, got int 2"):
+    with pytest.raises(TypeError, match="needs a non-empty string or a hypervector, got int 2"):
         model.encode(wrong([("a", 2)]))
     for bad in (None, 3, "ab"):
         with pytest.raises(
@@ -178,7 +178,7 @@ def test_bad_graphs() -> None:
         model.paths(h, "Ada", "Ralph", hops=0)
     with pytest.raises(
         TypeError,
-        match=re.escape("Graph.neighbours: needs a string that is not empty"),
+        match=re.escape("Graph.neighbours: needs a non-empty string"),
     ):
         model.neighbours(h, wrong(None))
     with pytest.raises(ValueError, match="does not fit Space"):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import ghrr
 from ghrr import Space
 from ghrr.structures import MISSING, Reading, Record, Scale
-from ghrr.structures.reading import build
-from ghrr.structures.record.by_path import ByPath
+from ghrr.structures.reading import nest
+from ghrr.structures.record.path_settings import PathSettings
 from ghrr.structures.record.value_table import ValueTable
 from tests.structures.common import COMMUTING, SPACE, close, found, noise
 
@@ -82,7 +82,7 @@ def test_every_leaf_is_found_by_its_path() -> None:
         (["papers"], []),
     ]
     for path, value in paths:
-        match = found(codec.query(h, *path))
+        match = found(codec.query(h, path))
         assert match.confident
         assert identical(match.label, value)
         assert abs(match.score - 1) < 5 * noise(9)
@@ -101,8 +101,8 @@ def test_what_is_missing_is_unknown_and_null_is_not_missing() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     assert found(codec.query(h, "died")).unknown
-    assert found(codec.query(h, "born", "country")).unknown
-    assert found(codec.query(h, "tags", 2)).unknown
+    assert found(codec.query(h, ["born", "country"])).unknown
+    assert found(codec.query(h, ["tags", 2])).unknown
     null = found(codec.query(h, "spouse"))
     assert null.label is None
     assert null.confident
@@ -112,8 +112,8 @@ def test_what_is_missing_is_unknown_and_null_is_not_missing() -> None:
 def test_a_swapped_path_misses() -> None:
     codec = Record(SPACE)
     h = codec.encode({"a": {"b": "right"}, "c": "other"})
-    assert found(codec.query(h, "a", "b")).label == "right"
-    swapped = found(codec.query(h, "b", "a"))
+    assert found(codec.query(h, ["a", "b"])).label == "right"
+    swapped = found(codec.query(h, ["b", "a"]))
     assert swapped.unknown
     assert swapped.score < 1 / 9 + 5 * noise(2)  # what commutes of two Haar rotations
 
@@ -125,7 +125,7 @@ def test_both_orders_of_a_path_are_distinguished(space: Space) -> None:
     h = codec.encode(document)
     assert codec.decode(h).value == document
     only = Record(space)
-    assert found(only.query(only.encode({"a": {"b": "right"}, "c": "other"}), "b", "a")).unknown
+    assert found(only.query(only.encode({"a": {"b": "right"}, "c": "other"}), ["b", "a"])).unknown
 
 
 def test_without_shifts_m_1_cannot_distinguish_orders_and_is_not_confident() -> None:
@@ -133,7 +133,7 @@ def test_without_shifts_m_1_cannot_distinguish_orders_and_is_not_confident() -> 
     h = codec.encode({"a": {"b": "one"}, "b": {"a": "two"}})
     assert not any(match.confident for match in codec.query_many(h, [["a", "b"], ["b", "a"]]))
     absent = Record(COMMUTING, permute=False)
-    assert not found(absent.query(absent.encode({"a": {"b": "one"}, "c": "two"}), "b", "a")).confident
+    assert not found(absent.query(absent.encode({"a": {"b": "one"}, "c": "two"}), ["b", "a"])).confident
 
 
 def test_a_shifted_record_is_the_sum_of_its_shifted_leaves() -> None:
@@ -157,7 +157,7 @@ def test_a_part_of_a_record_is_a_record(m: int, permute: bool) -> None:
     codec.encode({"at": {"city": "London", "year": 1815}})
     part = codec.query(h, "born")
     assert isinstance(part, Reading)
-    assert found(codec.query(part.vector, "at", "city")).label == "London"
+    assert found(codec.query(part.vector, ["at", "city"])).label == "London"
     assert codec.decode(part.vector).value == {"at": {"city": "London", "year": 1815}}
 
 
@@ -175,7 +175,7 @@ def test_paths_longer_than_the_space_are_refused() -> None:
 def test_the_wrong_side_misses() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
-    [key] = codec.layout.path_vectors([("name",)])
+    [key] = codec.paths.vectors([("name",)])
     vectors = codec.values.encode(["string:Ada"])
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), vectors) > 1 - 5 * noise(9)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), vectors) < 1 / 9 + 5 * noise(9)
@@ -214,11 +214,11 @@ def test_decode_keeps_a_score_for_every_leaf() -> None:
 
 
 def test_data_is_built_from_leaves() -> None:
-    assert build({("a", "b"): 1, ("a", "c"): 2, ("d", 1): 3}) == {"a": {"b": 1, "c": 2}, "d": [MISSING, 3]}
-    assert build({(): 5}) == 5
-    assert build({}) is MISSING
-    assert build({(): 5, ("a",): 6, ("a", "b"): 7}) == {"a": {"b": 7}}  # what is deeper is kept
-    assert build({(0,): 1, ("a",): 2}) == {0: 1, "a": 2}
+    assert nest({("a", "b"): 1, ("a", "c"): 2, ("d", 1): 3}) == {"a": {"b": 1, "c": 2}, "d": [MISSING, 3]}
+    assert nest({(): 5}) == 5
+    assert nest({}) is MISSING
+    assert nest({(): 5, ("a",): 6, ("a", "b"): 7}) == {"a": {"b": 7}}  # what is deeper is kept
+    assert nest({(0,): 1, ("a",): 2}) == {0: 1, "a": 2}
 
 
 def test_decode_shows_what_it_does_not_know() -> None:
@@ -247,7 +247,7 @@ def test_known_keys_are_found_in_new_places(monkeypatch: pytest.MonkeyPatch) -> 
     assert reading.unexplained < 1e-6
     h = writer.encode({"a": {"b": {"c": {"d": "x"}}}, "c": "y"})  # 6 known steps make 1296 paths of length 4
     assert reader.decode(h).value == {"c": "y", "a": {"b": {"c": {"d": "x"}}}}
-    monkeypatch.setattr("ghrr.structures.record.decode._MOST_PATHS", 500)
+    monkeypatch.setattr("ghrr.structures.record.decode._MOST_UNSEEN_PATHS", 500)
     shallow = reader.decode(h)
     assert shallow.value == {"c": "y"}
     assert shallow.unexplained == pytest.approx(1, abs=1e-3)
@@ -261,7 +261,7 @@ def test_a_path_to_a_part_reads_the_part() -> None:
     assert part.value == {"year": 1815, "city": "London"}
     assert part.confident
     assert found(codec.query(part.vector, "city")).label == "London"  # the part is a record again
-    everything = codec.query(h)
+    everything = codec.query(h, [])
     assert isinstance(everything, Reading)
     assert everything.value == ADA
     assert found(codec.query(codec.encode({"name": "Ada"}), "born")).unknown  # known below, but not in this record
@@ -369,8 +369,8 @@ def test_batches_equal_single_records() -> None:
 def test_batches_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [person(n) for n in range(30)]
     whole = Record(SPACE).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 7 * SPACE.total_dim)
-    monkeypatch.setattr("ghrr.structures.record.matching._CHUNK_SCORES", 20)
+    monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 7 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.record.cleanup._CHUNK_SCORES", 20)
     codec = Record(SPACE)
     assert close(codec.encode_many(documents), whole)
     answers = codec.query_many(whole, [["name"], ["born", "city"]])
@@ -382,11 +382,13 @@ def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatc
     documents: list[Any] = [[n, f"word {n % 3}", {"half": n / 2, "none": None}] for n in range(10)]
     documents += ["no number", 7, [], [[3, 4.5]]]
     whole = Record(SPACE, numbers=scale).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.record.value_table._ENCODED_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.record.value_table._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     codec = Record(SPACE, numbers=scale)
     assert close(codec.encode_many(documents), whole)
     assert close(torch.stack([codec.encode(document) for document in documents]), whole)
-    table = ValueTable(SPACE, ByPath("Record", "numbers", scale, lambda value: value, None))
+    table = ValueTable(
+        SPACE, PathSettings("Record", "numbers", scale, lambda value: value, None), device=torch.device("cpu")
+    )
     tables = list(table.tables([(scale, float(n)) for n in range(9)]))
     assert [len(vectors) for _, vectors in tables[1:]] == [4, 4, 1]  # after the vocabulary
     both = table.tables(["null", (scale, 3.0), "array"])
@@ -409,7 +411,7 @@ def test_reading_makes_nothing_known() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     before = codec.state()
-    codec.query(h, "something", 7)
+    codec.query(h, ["something", 7])
     codec.decode(h, like={"else": "new value"})
     assert codec.state() == before
 

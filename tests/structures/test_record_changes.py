@@ -60,7 +60,7 @@ def test_delete_equals_encoding_without(path: list[str | int], want: Any) -> Non
     codec = Record(SPACE)
     smaller = codec.delete(codec.encode(ADA), path)
     assert close(smaller, codec.encode(want))
-    assert found(codec.query(smaller, *path)).unknown
+    assert found(codec.query(smaller, path)).unknown
 
 
 def test_deleting_everything_leaves_nothing() -> None:
@@ -73,9 +73,9 @@ def test_deleting_everything_leaves_nothing() -> None:
 def test_what_is_not_there_cannot_be_deleted() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
-    with pytest.raises(KeyError, match=re.escape("Record.delete: there is nothing at born.country")):
+    with pytest.raises(KeyError, match=re.escape("Record.delete: the record has no value at born.country")):
         codec.delete(h, ["born", "country"])
-    with pytest.raises(KeyError, match=re.escape("there is nothing at tags[4]")):
+    with pytest.raises(KeyError, match=re.escape("no value at tags[4]")):
         codec.delete(h, ["tags", 4])
 
 
@@ -88,9 +88,9 @@ def test_an_old_value_that_is_given_need_not_be_read() -> None:
     matches = codec.query_many(h, [[key] for key in document])
     assert any(match.unknown for match in matches)  # hopeless in this small space: some even look like nothing
     for key in document:
-        with pytest.raises(ValueError, match=r"cannot be read with certainty .* give it as old="):
+        with pytest.raises(ValueError, match=r"cannot be read with certainty, .* give it as old="):
             codec.update(h, [key], "new")
-        with pytest.raises(ValueError, match=r"cannot be read with certainty .* give it as old="):
+        with pytest.raises(ValueError, match=r"cannot be read with certainty, .* give it as old="):
             codec.delete(h, [key])
     assert close(codec.update(h, ["k3"], "new", old="v3"), codec.encode({**document, "k3": "new"}))
     del document["k3"]
@@ -136,7 +136,7 @@ def test_merge_is_right_or_refused_when_many_paths_are_known() -> None:
     a, b = roomy.encode_many([first, second])
     assert close(roomy.merge(a, b), roomy.encode(first | second))
     a, b = crowded.encode_many([first, second])
-    with pytest.raises(ValueError, match=r"Record.merge: the value at .*, if any, cannot be read .* use a larger"):
+    with pytest.raises(ValueError, match=r"Record.merge: the value at .* cannot be read .* use a larger"):
         crowded.merge(a, b)
 
 
@@ -215,12 +215,12 @@ def test_changes_of_many_records_at_once_are_refused() -> None:
 def test_bad_paths() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
-    with pytest.raises(TypeError, match=re.escape("Record.update: a path is a list of keys and indices")):
-        codec.update(h, wrong("name"), "x")
+    with pytest.raises(TypeError, match=re.escape("Record.update: path must be a key or a list of keys")):
+        codec.update(h, wrong({"name"}), "x")
     for part in (-1, True, 1.5, None):
-        with pytest.raises(TypeError, match="a part of a path is a string or, in a list, a whole number from 0"):
+        with pytest.raises(TypeError, match=r"Record\.query: (path must be a key|a key of a path must be)"):
             codec.query(h, wrong(part))
-    with pytest.raises(ValueError, match="a path of 101 parts"):
-        codec.query(h, *["a"] * 101)
+    with pytest.raises(ValueError, match="path has 101 keys"):
+        codec.query(h, ["a"] * 101)
     with pytest.raises(ValueError, match=r"slot .* of x is not finite"):
         codec.query(h * torch.nan, "name")

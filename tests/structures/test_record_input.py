@@ -45,7 +45,7 @@ class Colour(str, enum.Enum):  # noqa: UP042 (formatted, it shows its name)
 )
 def test_unsupported_types_are_named_with_their_path(value: Any, shown: str) -> None:
     codec = Record(SPACE)
-    message = f"Record: people[1].age: {shown} cannot be encoded; a record holds dicts"
+    message = f"Record: people[1].age: cannot encode {shown}, expected dicts"
     with pytest.raises(TypeError, match=re.escape(message)):
         codec.encode({"people": [{"age": 3}, {"age": value}]})
     with pytest.raises(TypeError, match=re.escape("Record: $: ")):
@@ -60,24 +60,26 @@ def test_numbers_that_are_none_are_refused(value: float) -> None:
 
 def test_numbers_that_are_too_large_are_refused() -> None:
     Record(SPACE).encode(10**1000)
-    with pytest.raises(ValueError, match="a whole number of 33220 bits; the most is 4096"):
+    with pytest.raises(ValueError, match="at most 4096 bits, got one of 33220"):
         Record(SPACE).encode({"n": 10**10000})
 
 
 @pytest.mark.parametrize("key", [1, None, 2.5, True, ("a", "b")])
 def test_keys_must_be_strings(key: Any) -> None:
-    with pytest.raises(TypeError, match=re.escape(f"Record: a: the key {type(key).__name__} {key!r} is not a string")):
+    with pytest.raises(
+        TypeError, match=re.escape(f"Record: a: a key must be a string as in JSON, got {type(key).__name__} {key!r}")
+    ):
         Record(SPACE).encode({"a": {"fine": 1, key: 2}})
 
 
 def test_cyclic_data_is_called_cyclic() -> None:
     loop: dict[str, Any] = {"a": [1, 2]}
     loop["a"].append(loop)
-    with pytest.raises(ValueError, match=re.escape("Record: a[2]: the data is cyclic: this is $ again")):
+    with pytest.raises(ValueError, match=re.escape("Record: a[2]: the data is cyclic, this object is also at $")):
         Record(SPACE).encode(loop)
     inner: list[Any] = []
     inner.append(inner)
-    with pytest.raises(ValueError, match=re.escape("Record: x[0]: the data is cyclic: this is x again")):
+    with pytest.raises(ValueError, match=re.escape("Record: x[0]: the data is cyclic, this object is also at x")):
         Record(SPACE).encode_many([GOOD, {"x": inner}])
 
 

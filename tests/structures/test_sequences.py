@@ -54,7 +54,7 @@ def test_slices_and_what_follows() -> None:
 def test_it_is_the_encoder_of_sequences() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
-    assert close(h, encoding.Sequence(SPACE)(model.names.vectors))
+    assert close(h, encoding.Sequence(SPACE)(model.names.vectors()))
 
 
 def test_a_place_is_read_from_the_left() -> None:
@@ -88,7 +88,7 @@ def test_lists_of_unequal_length() -> None:
 def test_few_answers_exist_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 3 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 3 * SPACE.total_dim)
     sizes = count_calls(monkeypatch, "ghrr.structures.sequence.unbind")
     assert [match.label for match in model.read(h, 0, 5)] == WORDS
     assert sizes == [3, 2]
@@ -149,7 +149,7 @@ def test_nothing_can_be_taken_from_where_nothing_is() -> None:
     h = model.encode(WORDS)
     with pytest.raises(IndexError, match=r"Sequence\.pop: the sequence is empty"):
         model.pop(SPACE.zeros())
-    with pytest.raises(IndexError, match=r"Sequence\.replace: there is nothing at index 9"):
+    with pytest.raises(IndexError, match=r"Sequence\.replace: there is no element at index 9"):
         model.replace(h, 9, "to")
 
 
@@ -226,7 +226,7 @@ def test_bad_sequences() -> None:
     for bad in ("text", 3):
         with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a list of names, got")):
             model.encode(wrong(bad))
-    with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a string that is not empty")):
+    with pytest.raises(TypeError, match=re.escape("Sequence.encode: needs a non-empty string")):
         model.encode(["a", ""])
     with pytest.raises(ValueError, match="index must be a whole number of at least 0"):
         model.item(h, -1)
@@ -253,7 +253,7 @@ def test_a_chain_is_read_from_the_front() -> None:
     assert model.next(h, WORDS).unknown
     assert model.next(h, ["be"]).unknown
     assert len(model.decode(h, most=2)) == 2
-    with pytest.raises(IndexError, match=re.escape("Chain.item: nothing is certain at index 5")):
+    with pytest.raises(IndexError, match=re.escape("Chain.item: no element is certain at index 5")):
         model.item(h, 5)
 
 
@@ -294,7 +294,7 @@ def test_a_shifted_chain_is_the_sum_of_its_beginnings(m: int) -> None:
 def test_a_beginning_is_unbound_from_the_left() -> None:
     model = Chain(SPACE)
     h = model.encode(WORDS)
-    key, value = model.beginning(["to", "be"]), model.names.encode(["or"])[0]
+    key, value = model.prefix(["to", "be"]), model.names.encode(["or"])[0]
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(5)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), value) < 1 / 9 + 5 * noise(5)
 
@@ -331,7 +331,7 @@ def test_a_long_chain_is_read_near_capacity(m: int) -> None:
     sure = [match.confident for match in matches]
     assert all(match.guess == chain[1 + place] for place, match in enumerate(matches) if match.confident)
     assert sum(sure) > 0.85 * len(sure)
-    scores = [float(ghrr.similarity(h, model.beginning(chain[: place + 1]))) for place in range(90)]
+    scores = [float(ghrr.similarity(h, model.prefix(chain[: place + 1]))) for place in range(90)]
     assert min(scores) < 0.75  # the control: judged as the answer itself this part would leave it open
     assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
 
@@ -373,7 +373,7 @@ def test_bad_chains() -> None:
     model = Chain(SPACE)
     with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a list of names, got str 'text'")):
         model.encode("text")
-    with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a string that is not empty")):
+    with pytest.raises(TypeError, match=re.escape("Chain.encode: needs a non-empty string")):
         model.encode(wrong(["a", 2]))
     with pytest.raises(ValueError, match="does not fit Space"):
         model.decode(Space(4, 2).zeros())
@@ -384,7 +384,7 @@ def test_elements_outside_the_vocabulary_do_not_end_a_sequence() -> None:
     h = Sequence(SPACE).encode(list("abcde"))
     other = Sequence(SPACE)
     other.encode(["x"])
-    with pytest.raises(ValueError, match="holds elements that are not in the vocabulary"):
+    with pytest.raises(ValueError, match="has elements that are not in the vocabulary"):
         other.append(h, "y")
     assert other.item(other.append(h, "y", at=5), 5).label == "y"
 
@@ -392,5 +392,5 @@ def test_elements_outside_the_vocabulary_do_not_end_a_sequence() -> None:
 def test_a_scaled_sequence_is_refused() -> None:
     model = Sequence(SPACE)
     h = model.encode(list("abc"))
-    with pytest.raises(ValueError, match="it was scaled, or is no sequence"):
+    with pytest.raises(ValueError, match="it was scaled, or is not a sequence"):
         model.decode(1e6 * h)

@@ -58,7 +58,7 @@ def test_a_stack_is_a_sum_of_powers() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     model = Stack(space)
     a, b, c = space.vectors(["a", "b", "c"], namespace="stack element")
-    r = model.step
+    r = model._below
     torch.testing.assert_close(model.encode(["a", "b", "c"]), c + r @ b + r @ r @ a)
 
 
@@ -68,8 +68,8 @@ def test_the_step_is_unbound_from_the_left() -> None:
         h = model.encode(NAMES)
         below = model.names.encode(["cup"])[0]
         rest = h - model.names.encode(["bowl"])[0]
-        assert ghrr.similarity(ghrr.unbind(rest, model.step, side="left"), below) > 1 - 5 * noise(3, space)
-        other = float(ghrr.similarity(ghrr.unbind(rest, model.step, side="right"), below))
+        assert ghrr.similarity(ghrr.unbind(rest, model._below, side="left"), below) > 1 - 5 * noise(3, space)
+        other = float(ghrr.similarity(ghrr.unbind(rest, model._below, side="right"), below))
         if space.m == 1:
             assert other > 1 - 5 * noise(3, space)  # the control: for m = 1 there are no sides
         else:
@@ -132,7 +132,7 @@ def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None
 
 def test_bad_stacks() -> None:
     model = Stack(SPACE)
-    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a string that is not empty")):
+    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a non-empty string")):
         model.push(SPACE.zeros(), wrong(3))
     with pytest.raises(TypeError, match=re.escape("Stack.encode: needs a list of strings, got str 'text'")):
         model.encode("text")

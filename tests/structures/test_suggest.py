@@ -30,7 +30,7 @@ def tree(space: Space, rng: random.Random) -> list[bool]:
     nodes = {(i, j): rng.choice(labels) for i in range(10) for j in range(9)}
     root = ["l0", *(["l1", *(nodes[i, j] for j in range(9))] for i in range(10))]
     h = model.encode(root)
-    return [(m := model.label(h, *path)).confident and m.guess == label for path, label in nodes.items()]
+    return [(m := model.label(h, path)).confident and m.guess == label for path, label in nodes.items()]
 
 
 def automaton(space: Space, rng: random.Random) -> list[bool]:

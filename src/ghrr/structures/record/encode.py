@@ -1,6 +1,7 @@
-r"""Encoding: the sum of a document's leaves, each its value bound to its path.
+r"""Encoding: the sum of the leaves of a document, each of which is its value bound to its path.
 
-With shifts, a value V under a path P of depth d is :math:`P * \rho^d(V)`.
+A value V under a path of depth d is :math:`B * V`, or :math:`\rho^d(B * V)` with shifts, where B is the hypervector of
+the path (:mod:`ghrr.structures.path_tree`).
 """
 
 from __future__ import annotations
@@ -10,67 +11,78 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.algebra import bind_bundle, shift
-from ghrr.structures.layout import Path, PathTable, shift_each
-from ghrr.structures.record.codebook import Codebook
-from ghrr.structures.record.documents import Batch, distinct
+from ghrr.algebra import shift
+from ghrr.structures.inputs import chunks
+from ghrr.structures.path_tree import Path
+from ghrr.structures.record.leaves import Integers, Leaves, distinct
+from ghrr.structures.record.tables import RecordTables
 from ghrr.structures.record.value_table import Item
-from ghrr.structures.vocabulary import chunks
-
-Numbers = NDArray[np.int64]
 
 
-def encode_documents(book: Codebook, documents: Sequence[Any], path: Path = ()) -> Tensor:
-    """Return the sums of the leaves of documents that are at a path, ``(len(documents), dim, m, m)``."""
-    with book.lock:
-        batch = book.batch(documents, path)
-        items = book.table.items(batch.values, batch.scales, batch.where)
-        nodes, values, starts = batch.leaves()
-        total: Tensor | None = None
-        index: Numbers | None = None
-        for value_rows, value_vectors in book.table.tables(items):
-            index = value_rows if index is None else index  # the first table is the vocabulary
-            for keys in book.layout.tables(nodes):
-                part = _bags(keys, value_vectors, value_rows[values], nodes, starts)
-                total = part if total is None else total.add_(part)
-        if index is not None:
-            _remember(book, batch, index)
-    return book.space.zeros(len(documents)) if total is None else total
+def encode_documents(tables: RecordTables, documents: Sequence[Any], path: Path = ()) -> Tensor:
+    """Return the hypervectors of documents at a path, ``(len(documents), dim, m, m)``."""
+    with tables.lock:
+        leaves = tables.leaves(documents, path)
+        items = tables.values.items(leaves.values, leaves.scales, leaves.where)
+        total, index = _sum_leaves(tables, leaves, items)
+        _remember(tables, leaves, index)
+    return total
 
 
-def _bags(keys: PathTable, values: Tensor, rows: Numbers, nodes: Numbers, starts: Numbers) -> Tensor:
-    """The sums of those leaves whose path and value are in the tables."""
-    if keys.row_of is not None:
-        nodes = keys.row_of[nodes]
-    here = (rows >= 0) & (nodes >= 0)
-    before = np.concatenate([[0], np.cumsum(here)])
-    bags = map(torch.from_numpy, (nodes[here], rows[here], before[starts]))
-    total = ops.bind_bags(keys.vectors, values, *bags)
-    return shift(total, keys.depth) if keys.depth else total
+def _sum_leaves(tables: RecordTables, leaves: Leaves, items: Sequence[Item]) -> tuple[Tensor, Integers]:
+    """Return the sum of each document, and the index of each value in the vocabulary."""
+    rows, nodes, values = leaves.arrays()
+    # All leaves of a document at the same depth are one bag; the sum of a bag is shifted by its depth.
+    count = len(leaves.documents)
+    depths = tables.paths.depths(nodes)
+    different = np.unique(depths) if tables.paths.permute else np.zeros(1, dtype=np.int64)
+    bag = np.searchsorted(different, depths) * count + rows
+    order = np.argsort(bag, kind="stable")
+    nodes, values = nodes[order], values[order]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag, minlength=count * len(different)))])
+    sums: Tensor | None = None
+    index: Integers | None = None
+    for value_rows, value_vectors in tables.values.tables(items):
+        index = value_rows if index is None else index  # the first table is the vocabulary
+        for row_of, path_vectors in tables.paths.tables(nodes):
+            key_indices = nodes if row_of is None else row_of[nodes]
+            part = _bind_bags(path_vectors, value_vectors, key_indices, value_rows[values], offsets)
+            sums = part if sums is None else sums.add_(part)
+    assert sums is not None  # there is always a vocabulary
+    assert index is not None
+    by_depth = [shift(sums[n * count : (n + 1) * count], depth) for n, depth in enumerate(different.tolist())]
+    return sum(by_depth[1:], start=by_depth[0]), index
 
 
-def _remember(book: Codebook, batch: Batch, index: Numbers) -> None:
-    """Make paths and values of a batch known to readers, after everything that can fail.
+def _bind_bags(
+    keys: Tensor, values: Tensor, key_indices: Integers, value_indices: Integers, offsets: Integers
+) -> Tensor:
+    """Return the sum of each bag, without the leaves whose key or value has the index -1."""
+    here = (value_indices >= 0) & (key_indices >= 0)
+    if not here.all():
+        offsets = np.concatenate([[0], np.cumsum(here)])[offsets]
+        key_indices, value_indices = key_indices[here], value_indices[here]
+    bags = (torch.from_numpy(array).to(keys.device) for array in (key_indices, value_indices, offsets))
+    return ops.bind_bags(keys, values, *bags)
+
+
+def _remember(tables: RecordTables, leaves: Leaves, index: Integers) -> None:
+    """Make paths and values known to readers, after everything that can fail.
 
     ``index`` holds the row of each value in the vocabulary, -1 for numbers on a scale.
     """
     count = len(index)
-    book.seen.add((node, index[distinct(numbers, count)].tolist()) for node, _, numbers in batch.columns)
-    for node in batch.nodes:
-        book.layout.mark_leaf(node)
+    tables.seen.add((node, index[distinct(numbers, count)].tolist()) for node, _, numbers in leaves.columns)
+    for node in leaves.nodes:
+        tables.paths.mark_leaf(node)
 
 
-def bind_items(book: Codebook, paths: Sequence[Path], items: Sequence[Item]) -> Tensor:
+def encode_items(tables: RecordTables, paths: Sequence[Path], items: Sequence[Item]) -> Tensor:
     """Return the sum of items bound to paths, ``(dim, m, m)``."""
-    total = book.space.zeros()
-    for run in chunks(len(paths), book.space):
-        some = paths[run]
-        vectors = book.table.vectors(items[run])
-        if book.permute:
-            vectors = shift_each(vectors, [len(path) for path in some])
-        total = total + bind_bundle(book.layout.path_vectors(some), vectors)
+    total = tables.space.zeros().to(tables.device)
+    for chunk in chunks(len(paths), tables.space):
+        total = total + tables.paths.bundle(paths[chunk], tables.values.vectors(items[chunk]))
     return total
