@@ -1,4 +1,4 @@
-"""What the tests of structures share."""
+"""Spaces and helpers shared by the tests of structures."""
 
 from __future__ import annotations
 

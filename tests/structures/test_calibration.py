@@ -58,7 +58,7 @@ def test_confident_answers_are_right_with_and_without_shifts(structure: str, m: 
     ("structure", "m"),
     [*((name, 1) for name in ORDERED if name != "Chain"), *((name, 2) for name in ORDERED if name not in REVERSED)],
 )
-def test_confident_answers_by_plain_scores_are_often_wrong(
+def test_confident_answers_without_decorrelation_are_often_wrong(
     structure: str, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skip_decorrelation(monkeypatch)

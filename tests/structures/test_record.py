@@ -1,4 +1,4 @@
-"""Records: nested data goes in, is read by path and comes out; swapped paths and wrong sides miss."""
+"""Records: encode, query by path and decode; swapped paths and the wrong side miss."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def person(seed: int) -> dict[str, Any]:
     }
 
 
-def test_every_leaf_is_found_by_its_path() -> None:
+def test_query_returns_every_value() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     assert h.shape == SPACE.shape
@@ -89,7 +89,7 @@ def test_every_leaf_is_found_by_its_path() -> None:
         assert match.noise == pytest.approx(noise(9), rel=0.1)
 
 
-def test_a_record_is_the_sum_of_its_bound_leaves() -> None:
+def test_encode_equals_the_sum_of_bound_values() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     h = Record(space).encode({"a": {"b": "x"}, "c": ["y"]})
     a, b, c, first = space.vectors(["key:a", "key:b", "key:c", "place:0"], namespace="record key")
@@ -97,7 +97,7 @@ def test_a_record_is_the_sum_of_its_bound_leaves() -> None:
     torch.testing.assert_close(h, a @ b @ x + c @ first @ y)
 
 
-def test_what_is_missing_is_unknown_and_null_is_not_missing() -> None:
+def test_absent_values_are_unknown_and_null_is_a_value() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     assert found(codec.query(h, "died")).unknown
@@ -109,7 +109,7 @@ def test_what_is_missing_is_unknown_and_null_is_not_missing() -> None:
     assert not null.unknown
 
 
-def test_a_swapped_path_misses() -> None:
+def test_swapped_path_is_unknown() -> None:
     codec = Record(SPACE)
     h = codec.encode({"a": {"b": "right"}, "c": "other"})
     assert found(codec.query(h, ["a", "b"])).label == "right"
@@ -172,7 +172,7 @@ def test_paths_longer_than_the_space_are_refused() -> None:
         Record(Space(3, 1)).encode({"a": {"b": {"c": {"d": 1}}}})
 
 
-def test_the_wrong_side_misses() -> None:
+def test_unbinding_on_the_wrong_side_misses() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     [key] = codec.paths.vectors([("name",)])
@@ -181,7 +181,7 @@ def test_the_wrong_side_misses() -> None:
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), vectors) < 1 / 9 + 5 * noise(9)
 
 
-def test_kinds_stay_apart() -> None:
+def test_values_of_different_types_are_distinguished() -> None:
     codec = Record(SPACE)
     values = [True, 1, "1", "true", None, "null", False, 0, "", "0", {}, [], "object", -1, 1.5, "1.5", 10**30]
     h = codec.encode(values)
@@ -192,7 +192,7 @@ def test_kinds_stay_apart() -> None:
 
 
 @given(DOCUMENTS)
-def test_any_document_comes_back(document: Any) -> None:
+def test_decode_returns_any_document(document: Any) -> None:
     codec = Record(Space(800, 2, seed=1))
     h = codec.encode(document)
     assert identical(codec.decode(h, like=document).value, document)
@@ -213,7 +213,7 @@ def test_decode_keeps_a_score_for_every_leaf() -> None:
     assert repr(reading).endswith("confident=9/9, unexplained=0.0)")
 
 
-def test_data_is_built_from_leaves() -> None:
+def test_nest_builds_data_from_values() -> None:
     assert nest({("a", "b"): 1, ("a", "c"): 2, ("d", 1): 3}) == {"a": {"b": 1, "c": 2}, "d": [MISSING, 3]}
     assert nest({(): 5}) == 5
     assert nest({}) is MISSING
@@ -221,7 +221,7 @@ def test_data_is_built_from_leaves() -> None:
     assert nest({(0,): 1, ("a",): 2}) == {0: 1, "a": 2}
 
 
-def test_decode_shows_what_it_does_not_know() -> None:
+def test_decode_reports_unexplained_values() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     asked = codec.decode(h, like={"name": "?", "died": 0, "tags": ["?", "?", "?"]})
@@ -237,7 +237,7 @@ def test_decode_shows_what_it_does_not_know() -> None:
     assert nothing.unexplained == pytest.approx(9, rel=0.1)
 
 
-def test_known_keys_are_found_in_new_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_tries_new_combinations_of_known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = Record(SPACE), Record(SPACE)
     reader.encode_many([{"a": {"b": "x"}}, {"c": "y"}, {"d": [1, 2]}])
     moved = {"c": {"b": "y"}, "b": "x", "a": {"d": 2}, "d": [1]}
@@ -253,7 +253,7 @@ def test_known_keys_are_found_in_new_places(monkeypatch: pytest.MonkeyPatch) -> 
     assert shallow.unexplained == pytest.approx(1, abs=1e-3)
 
 
-def test_a_path_to_a_part_reads_the_part() -> None:
+def test_query_returns_the_part_under_a_path() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     part = codec.query(h, "born")
@@ -267,7 +267,7 @@ def test_a_path_to_a_part_reads_the_part() -> None:
     assert found(codec.query(codec.encode({"name": "Ada"}), "born")).unknown  # known below, but not in this record
 
 
-def test_taking_out_what_is_certain_shows_more() -> None:
+def test_decode_finds_more_with_peeling() -> None:
     """At twice the load at which single answers are certain, decoding still finds nearly all, and errs rarely."""
     space = Space.from_total(900, 3, seed=2)
     codec = Record(space)
@@ -336,7 +336,7 @@ def test_every_kind_of_space_is_calibrated(settings: dict[str, Any]) -> None:
     assert sum(match.unknown for match, value in answers if value is None) >= 0.98 * count * 60
 
 
-def test_few_of_many_known_paths() -> None:
+def test_decode_finds_few_of_many_known_paths() -> None:
     """Decoding tries 1000 paths of which 10 are taken: hardly any other is believed, and none of the 10 is missed."""
     space = Space.from_total(400, 2, seed=3)
     codec = Record(space)
@@ -395,7 +395,7 @@ def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatc
     assert [(rows >= 0).tolist() for rows, _ in both] == [[True, False, True], [False, True, False]]
 
 
-def test_queries_over_records_and_paths() -> None:
+def test_query_many_reads_records_and_paths() -> None:
     codec = Record(SPACE)
     documents = [person(n) for n in range(10)]
     rows = codec.encode_many(documents)
@@ -407,7 +407,7 @@ def test_queries_over_records_and_paths() -> None:
     assert codec.query_many(rows[0], []) == []
 
 
-def test_reading_makes_nothing_known() -> None:
+def test_reading_adds_nothing_to_the_vocabulary() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     before = codec.state()
@@ -437,7 +437,7 @@ def test_hypervectors_are_read_in_their_own_space_only() -> None:
 # ----------------------------------------------------------------------------------------------- numbers on a scale
 
 
-def test_numbers_on_a_scale_come_back_with_their_error() -> None:
+def test_numbers_on_a_scale_are_decoded_with_their_error() -> None:
     codec = Record(SPACE, numbers=Scale(0, 200, bandwidth=2.0))
     rng = random.Random(1)
     documents = [{"size": rng.uniform(1, 199), "name": f"n{n}", "more": {"age": rng.randrange(100)}} for n in range(60)]
@@ -479,7 +479,7 @@ def test_a_scale_knows_missing_numbers_and_other_kinds() -> None:
 # ------------------------------------------------------------------------------------------------------------- state
 
 
-def test_a_codec_comes_back_from_its_state() -> None:
+def test_record_is_restored_from_its_state() -> None:
     for numbers in (None, Scale(0, 3000, bandwidth=2)):
         codec = Record(SPACE, numbers=numbers, confidence=0.95)
         h = codec.encode(ADA)
@@ -489,3 +489,20 @@ def test_a_codec_comes_back_from_its_state() -> None:
         assert later.confidence == 0.95
         assert later.decode(h).value["born"]["city"] == "London"
         assert later.encode(ADA).equal(h)
+
+
+def test_query_many_returns_what_query_returns() -> None:
+    codec = Record(SPACE, lists={"tags": "set"})
+    rows = codec.encode_many([{"name": "Ada", "tags": ["x", "y"], "born": {"city": "Rome"}}, {"name": "Alan"}])
+    paths: list[Any] = ["name", "tags", ["born"], ["born", "city"], "nowhere"]
+    table = codec.query_many(rows, paths)
+    for h, answers in zip(rows, table, strict=True):
+        for path, answer in zip(paths, answers, strict=True):
+            alone = codec.query(h, path)
+            assert type(alone) is type(answer)
+            assert getattr(alone, "value", getattr(alone, "label", None)) == getattr(
+                answer, "value", getattr(answer, "label", None)
+            )
+    assert sorted(table[0][1].value) == ["x", "y"]
+    assert table[0][2].value == {"city": "Rome"}
+    assert table[1][1].unknown

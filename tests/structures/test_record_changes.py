@@ -1,4 +1,4 @@
-"""Changing records: update, delete and merge, and what they refuse."""
+"""Changing records: update, delete and merge, and the errors they raise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ADA: dict[str, Any] = {"name": "Ada", "born": {"year": 1815, "city": "London"}, 
         ([], "nothing", "nothing"),
     ],
 )
-def test_update_equals_encoding_anew(path: list[str | int], value: Any, want: Any) -> None:
+def test_update_equals_encoding_the_new_document(path: list[str | int], value: Any, want: Any) -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     changed = codec.update(h, path, value)
@@ -70,7 +70,7 @@ def test_deleting_everything_leaves_nothing() -> None:
     assert codec.decode(nothing).value is MISSING
 
 
-def test_what_is_not_there_cannot_be_deleted() -> None:
+def test_deleting_an_absent_path_raises() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     with pytest.raises(KeyError, match=re.escape("Record.delete: the record has no value at born.country")):
@@ -79,7 +79,7 @@ def test_what_is_not_there_cannot_be_deleted() -> None:
         codec.delete(h, ["tags", 4])
 
 
-def test_an_old_value_that_is_given_need_not_be_read() -> None:
+def test_given_old_value_is_not_read() -> None:
     crowded = Space.from_total(60, 2, seed=3)
     codec = Record(crowded)
     document = {f"k{n}": f"v{n}" for n in range(40)}
@@ -140,7 +140,7 @@ def test_merge_is_right_or_refused_when_many_paths_are_known() -> None:
         crowded.merge(a, b)
 
 
-def test_numbers_on_a_scale_are_taken_out_nearly() -> None:
+def test_update_nearly_removes_numbers_on_a_scale() -> None:
     codec = Record(SPACE, numbers=Scale(0, 100, bandwidth=2))
     h = codec.encode({"age": 35, "name": "Ada"})
     changed = codec.update(h, ["age"], 36)
@@ -181,7 +181,7 @@ def lookup(document: Any, path: list[str]) -> Any:
 
 
 @given(STEPS)
-def test_any_changes_are_those_of_a_dict(steps: list[tuple[str, list[str], Any]]) -> None:
+def test_changes_agree_with_those_of_a_dict(steps: list[tuple[str, list[str], Any]]) -> None:
     codec = Record(SPACE)
     document: Any = {"a": "x"}
     h = codec.encode(document)
@@ -212,7 +212,7 @@ def test_changes_of_many_records_at_once_are_refused() -> None:
             change()
 
 
-def test_bad_paths() -> None:
+def test_bad_paths_are_refused() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     with pytest.raises(TypeError, match=re.escape("Record.update: path must be a key or a list of keys")):

@@ -1,4 +1,4 @@
-"""What a record chooses among, and its settings by path: candidates, scales of numbers, lists as sets, given leaves."""
+"""Records: candidates of a path, scales of numbers, lists as sets, given hypervectors, files and threads."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_adding_candidates_one_by_one_does_not_sort_each_time(monkeypatch: pytes
 # ---------------------------------------------------------------------------------------------------------- numbers
 
 
-def test_scales_belong_to_paths() -> None:
+def test_each_path_has_its_scale() -> None:
     day = Scale(1.7e9, 1.7e9 + 86400, 60)
     codec = Record(SPACE, numbers={"age": Scale(0, 120, 5), ("seen", "at"): day, ("scores", None): Scale(0, 1, 0.1)})
     document = {"age": 36, "seen": {"at": 1.7e9 + 4321}, "scores": [0.25, 0.75], "id": 7, "born": {"age": 3}}
@@ -108,14 +108,14 @@ def test_scales_belong_to_paths() -> None:
     assert found(codec.query(h, "age")).candidates == Scale(0, 120, 5).points
 
 
-def test_a_number_of_one_scale_may_be_outside_of_another() -> None:
+def test_scales_of_different_paths_have_different_ranges() -> None:
     codec = Record(SPACE, numbers={"age": Scale(0, 120, 5), "year": Scale(1000, 2000, 5)})
     codec.encode({"age": 36, "year": 1815})
     with pytest.raises(ValueError, match=r"Record: age: 1815 is outside of Scale\(low=0"):
         codec.encode({"age": 1815})
 
 
-def test_the_most_special_pattern_counts() -> None:
+def test_the_most_specific_pattern_applies() -> None:
     fine, rough = Scale(0, 10, 0.1), Scale(0, 10, 2)
     codec = Record(SPACE, numbers={("a", None): rough, ("a", "x"): fine})
     h = codec.encode({"a": {"x": 5, "y": 5}})
@@ -152,7 +152,7 @@ def test_a_list_as_a_set_has_no_order(space: Space) -> None:
     assert ghrr.similarity(first, shared) == pytest.approx(2, abs=5 * 3 * space.noise_std)
 
 
-def test_the_members_of_a_set_are_read_as_often_as_they_are_there() -> None:
+def test_repeated_set_members_are_read_repeatedly() -> None:
     codec = Record(SPACE, lists={"tags": "set"})
     document = {"name": "Ada", "tags": ["poet", "poet", "countess"], "places": ["London", "Paris"], "none": []}
     codec.encode({"tags": ["singer", "king"]})
@@ -196,7 +196,7 @@ def test_elements_of_sets_are_single_values() -> None:
 # --------------------------------------------------------------------------------------------------------- given leaves
 
 
-def test_leaves_may_be_hypervectors(tmp_path: Path) -> None:
+def test_values_can_be_given_hypervectors(tmp_path: Path) -> None:
     codec, rng = Record(SPACE), torch.Generator().manual_seed(0)
     true, other = SPACE.atoms("true", "other")
     plain = SPACE.random(1, generator=rng)[0]
@@ -226,7 +226,7 @@ def test_hypervectors_that_do_not_fit_are_refused_with_their_path() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_one_file_holds_records_and_how_to_read_them(tmp_path: Path, m: int) -> None:
+def test_file_contains_records_and_vocabulary(tmp_path: Path, m: int) -> None:
     codec = Record(Space.from_total(2700, m), numbers={"age": Scale(0, 100, 2)}, lists={"tags": "set"}, confidence=0.95)
     document = {"name": "Ada", "age": 36.5, "tags": ["x", "y"], "born": {"city": "London"}}
     codec.save(tmp_path / "r.safetensors", codec.encode_many([document, document]))
@@ -362,3 +362,19 @@ def test_files_of_the_command_line_are_loaded(tmp_path: Path) -> None:
     ItemMemory(SPACE, ["a"]).save(tmp_path / "y")
     with pytest.raises(ValueError, match="without a vocabulary"):
         Record.load(tmp_path / "y")
+
+
+def test_a_dotted_string_as_a_path_is_refused() -> None:
+    scale = Scale(0, 1, 0.1)
+    with pytest.raises(ValueError, match=r"names one key that contains a dot.*\('a', 'b'\)"):
+        Record(SPACE, numbers={"a.b": scale})
+    codec = Record(SPACE, numbers={("a", "b"): scale, ("a.b",): scale})
+    h = codec.encode({"a": {"b": 0.5}, "a.b": 0.25})
+    assert found(codec.query(h, ["a", "b"])).error is not None
+    assert found(codec.query(h, "a.b")).error is not None
+
+
+def test_the_first_of_equally_specific_patterns_applies() -> None:
+    first, second = Scale(0, 10, 1), Scale(0, 100, 5)
+    codec = Record(SPACE, numbers={("a", None): first, (None, "b"): second})
+    assert found(codec.query(codec.encode({"a": {"b": 5}}), ["a", "b"])).candidates == first.points

@@ -1,4 +1,4 @@
-"""Trees: labels by path, parts, the whole tree; paths in another order miss."""
+"""Trees: labels by path, subtrees and decoding; permuted paths miss."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_labels_are_found_by_path() -> None:
         assert model.label(h, path).unknown
 
 
-def test_a_swapped_path_misses() -> None:
+def test_swapped_path_is_unknown() -> None:
     tree = ["a", ["b", "c", "d"], ["e", "f"]]  # "d" at 0, 1 and "f" at 1, 0
     model, control = Tree(SPACE), Tree(COMMUTING, permute=False)
     h, c = model.encode(tree), control.encode(tree)
@@ -80,7 +80,7 @@ def test_brackets_are_parsed() -> None:
 @pytest.mark.parametrize(
     "bad", ["(S (NP she)", "S (NP she))", "(S) (NP)", "she)", ")S(", "x (S she)", "(" * 200 + ")" * 200]
 )
-def test_brackets_that_are_no_tree_are_refused(bad: str) -> None:
+def test_bad_brackets_are_refused(bad: str) -> None:
     model = Tree(SPACE)
     with pytest.raises(ValueError, match=r"Tree.encode: (the brackets do not form one tree|the tree is deeper)"):
         model.encode(bad)
@@ -93,7 +93,7 @@ def test_an_empty_bracket_needs_a_label() -> None:
 
 
 @pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
-def test_a_leaf_is_added(space: Space) -> None:
+def test_add_leaf_adds_a_node(space: Space) -> None:
     model = Tree(space)
     h = model.encode("(S (NP she))")
     h = model.add_leaf(h, [1], "VP")
@@ -104,7 +104,7 @@ def test_a_leaf_is_added(space: Space) -> None:
         model.add_leaf(h, [0, 0], "he")
 
 
-def test_the_wrong_side_misses() -> None:
+def test_unbinding_on_the_wrong_side_misses() -> None:
     model = Tree(SPACE)
     h = model.encode(PARSED)
     [key] = model.paths.vectors([(0,)])
@@ -114,7 +114,7 @@ def test_the_wrong_side_misses() -> None:
 
 
 @given(TREES)
-def test_any_tree_comes_back(tree: Any) -> None:
+def test_decode_returns_any_tree(tree: Any) -> None:
     model = Tree(Space(800, 2, seed=1))
     reading = model.decode(model.encode(tree))
     assert reading.value == tree
@@ -122,7 +122,7 @@ def test_any_tree_comes_back(tree: Any) -> None:
     assert reading.unexplained < 1e-4
 
 
-def test_a_part_is_a_tree_again() -> None:
+def test_part_is_a_tree() -> None:
     model = Tree(SPACE)
     h = model.encode(PARSED)
     part = model.part(h, 1)
@@ -130,7 +130,7 @@ def test_a_part_is_a_tree_again() -> None:
     assert model.label(part, [1, 0]).label == "in"
 
 
-def test_a_tree_is_the_sum_of_its_nodes() -> None:
+def test_encode_equals_the_sum_of_nodes() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     first, second = space.vectors(["place:0", "place:1"], namespace="tree place")
     a, b, c = space.vectors(["a", "b", "c"], namespace="tree label")
@@ -139,7 +139,7 @@ def test_a_tree_is_the_sum_of_its_nodes() -> None:
     )
 
 
-def test_trees_may_be_tuples_and_single_labels() -> None:
+def test_trees_can_be_tuples_and_single_labels() -> None:
     model = Tree(SPACE)
     assert close(model.encode(("a", ("b",), "c")), model.encode(["a", "b", "c"]))
     assert model.decode(model.encode("a")).value == "a"
@@ -167,7 +167,7 @@ def test_every_node_has_a_match() -> None:
         model.decode(model.encode(PARSED), most=-1)
 
 
-def test_only_nodes_that_are_certain_are_kept() -> None:
+def test_decode_returns_confident_nodes_only() -> None:
     """Overloaded trees: no label is made up, and decoding comes to an end."""
     children = [f"n{n}" for n in range(300)]
     kept = 0
@@ -182,7 +182,7 @@ def test_only_nodes_that_are_certain_are_kept() -> None:
     assert kept
 
 
-def test_what_was_not_certain_is_asked_for_again() -> None:
+def test_decode_reads_doubtful_nodes_again() -> None:
     """Nodes that are certain are taken out, and there is less noise then."""
     again = 0
     for seed in range(20):
@@ -195,7 +195,7 @@ def test_what_was_not_certain_is_asked_for_again() -> None:
     assert again
 
 
-def test_bad_trees() -> None:
+def test_bad_trees_are_refused() -> None:
     model = Tree(SPACE)
     with pytest.raises(ValueError, match=re.escape("Tree.encode: the node at [1] is an empty list; it needs a label")):
         model.encode(["a", "b", []])
@@ -216,7 +216,18 @@ def test_bad_trees() -> None:
             (TypeError, ValueError), match=r"Tree\.label: (path must be a list|an index of path must be a whole number)"
         ):
             model.label(h, wrong(step))
-    with pytest.raises(ValueError, match="a path of 101 steps"):
+    with pytest.raises(ValueError, match="path has 101 indices"):
         model.label(h, [0] * 101)
     with pytest.raises(ValueError, match="does not fit Space"):
         model.label(Space(4, 2).zeros(), [])
+
+
+def test_add_leaf_needs_a_parent_and_the_sibling_before_it() -> None:
+    model = Tree(SPACE)
+    h = model.encode("(S she)")
+    for path, absent in (([2], r"\[1\]"), ([1, 0], r"\[1\]")):
+        with pytest.raises(ValueError, match=f"is not the next child of a node, because there is no node at {absent}"):
+            model.add_leaf(h, path, "x")
+    with pytest.raises(ValueError, match="encode a tree first"):
+        Tree(SPACE).add_leaf(SPACE.zeros(), [0], "x")
+    assert model.decode(model.add_leaf(h, [0, 0], "x")).value == ["S", ["she", "x"]]  # the control

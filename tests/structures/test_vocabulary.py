@@ -65,7 +65,7 @@ def test_two_names_of_one_hypervector_are_both_saved() -> None:
     assert torch.equal(again.vectors(), torch.stack([vector, vector]))
 
 
-def test_a_question_with_a_hypervector_adds_no_name() -> None:
+def test_query_with_a_hypervector_adds_no_name() -> None:
     graph = Graph(SPACE)
     h = graph.encode([("a", "to", some_vector())])
     count = len(graph.nodes)

@@ -225,12 +225,9 @@ class PathTree:
             row_of[used[chunk]] = np.arange(len(used[chunk]))
             yield row_of, self.node_vectors(used[chunk].tolist())
 
-    def depths(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return by how many slots the value at each node is shifted: its depth with ``permute``, else 0."""
-        if not self.permute:
-            return np.zeros(len(nodes), dtype=np.int64)
-        distinct, inverse = np.unique(nodes, return_inverse=True)
-        return np.array([self._nodes[node].depth for node in distinct.tolist()], dtype=np.int64)[inverse]
+    def shift_of(self, node: int) -> int:
+        """Return by how many slots the value at a node is shifted: its depth with ``permute``, else 0."""
+        return self._nodes[node].depth if self.permute else 0
 
     def bundle(self, paths: Sequence[Path], values: Tensor) -> Tensor:
         """Return the sum of values ``(len(paths), dim, m, m)`` bound to paths, ``(dim, m, m)``."""

@@ -21,6 +21,8 @@ from ghrr.structures.record.leaves import Integers, Leaves, distinct
 from ghrr.structures.record.tables import RecordTables
 from ghrr.structures.record.value_table import Item
 
+_FEW_NUMBERS = 1 << 16  # complex numbers in the sums of one depth: 512 KiB in complex64
+
 
 def encode_documents(tables: RecordTables, documents: Sequence[Any], path: Path = ()) -> Tensor:
     """Return the hypervectors of documents at a path, ``(len(documents), dim, m, m)``."""
@@ -35,38 +37,46 @@ def encode_documents(tables: RecordTables, documents: Sequence[Any], path: Path 
 def _sum_leaves(tables: RecordTables, leaves: Leaves, items: Sequence[Item]) -> tuple[Tensor, Integers]:
     """Return the sum of each document, and the index of each value in the vocabulary."""
     rows, nodes, values = leaves.arrays()
-    # All leaves of a document at the same depth are one bag; the sum of a bag is shifted by its depth.
     count = len(leaves.documents)
-    depths = tables.paths.depths(nodes)
-    different = np.unique(depths) if tables.paths.permute else np.zeros(1, dtype=np.int64)
-    bag = np.searchsorted(different, depths) * count + rows
-    order = np.argsort(bag, kind="stable")
-    nodes, values = nodes[order], values[order]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag, minlength=count * len(different)))])
-    sums: Tensor | None = None
+    shifts = leaves.per_leaf(tables.paths.shift_of)
+    depths = sorted(set(shifts.tolist())) or [0]
+    # The leaves of a document at one depth are a bag, whose sum is shifted by the depth. All bags of a few documents
+    # are summed in one call; for many documents the sums of one depth at a time take less memory.
+    together = len(depths) if count * tables.space.total_dim <= _FEW_NUMBERS else 1
+    total: Tensor | None = None
     index: Integers | None = None
     for value_rows, value_vectors in tables.values.tables(items):
         index = value_rows if index is None else index  # the first table is the vocabulary
         for row_of, path_vectors in tables.paths.tables(nodes):
             key_indices = nodes if row_of is None else row_of[nodes]
-            part = _bind_bags(path_vectors, value_vectors, key_indices, value_rows[values], offsets)
-            sums = part if sums is None else sums.add_(part)
-    assert sums is not None  # there is always a vocabulary
+            for start in range(0, len(depths), together):
+                group = depths[start : start + together]
+                bags = np.searchsorted(group, shifts) * count + rows if len(group) > 1 else rows
+                is_here = (key_indices >= 0) & (value_rows[values] >= 0)
+                if len(group) < len(depths):
+                    is_here &= shifts == group[0]
+                chosen = np.flatnonzero(is_here)[np.argsort(bags[is_here], kind="stable")]
+                offsets = np.concatenate([[0], np.cumsum(np.bincount(bags[chosen], minlength=count * len(group)))])
+                arrays = key_indices[chosen], value_rows[values[chosen]], offsets
+                sums = ops.bind_bags(
+                    path_vectors, value_vectors, *(torch.from_numpy(array).to(tables.device) for array in arrays)
+                )
+                for depth, part in zip(group, sums.split(count) if count else [sums], strict=False):
+                    total = _add_shifted(total, part, depth)
+    assert total is not None  # there is always a vocabulary
     assert index is not None
-    by_depth = [shift(sums[n * count : (n + 1) * count], depth) for n, depth in enumerate(different.tolist())]
-    return sum(by_depth[1:], start=by_depth[0]), index
+    return total, index
 
 
-def _bind_bags(
-    keys: Tensor, values: Tensor, key_indices: Integers, value_indices: Integers, offsets: Integers
-) -> Tensor:
-    """Return the sum of each bag, without the leaves whose key or value has the index -1."""
-    here = (value_indices >= 0) & (key_indices >= 0)
-    if not here.all():
-        offsets = np.concatenate([[0], np.cumsum(here)])[offsets]
-        key_indices, value_indices = key_indices[here], value_indices[here]
-    bags = (torch.from_numpy(array).to(keys.device) for array in (key_indices, value_indices, offsets))
-    return ops.bind_bags(keys, values, *bags)
+def _add_shifted(total: Tensor | None, part: Tensor, depth: int) -> Tensor:
+    """Return total + shift(part, depth); total is changed in place."""
+    if total is None:
+        return shift(part, depth) if depth else part
+    if not depth:
+        return total.add_(part)
+    total[:, depth:] += part[:, :-depth]
+    total[:, :depth] += part[:, -depth:]
+    return total
 
 
 def _remember(tables: RecordTables, leaves: Leaves, index: Integers) -> None:

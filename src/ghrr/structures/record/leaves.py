@@ -79,15 +79,15 @@ class Leaves:
 
     def arrays(self) -> tuple[Integers, Integers, Integers]:
         """Return rows, nodes and value numbers of all leaves."""
-        if len(self.documents) == 1:  # every leaf is a column of its own
-            nodes = np.array([node for node, rows, _ in self.columns for _ in range(len(rows))], dtype=np.int64)
-            values = np.array([n for _, _, numbers in self.columns for n in numbers.tolist()], dtype=np.int64)
-            return np.zeros(len(nodes), dtype=np.int64), nodes, values
         nothing = np.empty(0, dtype=np.int64)
         rows = np.concatenate([nothing, *(rows for _, rows, _ in self.columns)])
-        nodes = np.concatenate([nothing, *(np.full(len(rows), node) for node, rows, _ in self.columns)])
         values = np.concatenate([nothing, *(numbers for _, _, numbers in self.columns)])
-        return rows, nodes, values
+        return rows, self.per_leaf(lambda node: node), values
+
+    def per_leaf(self, function: Callable[[int], int]) -> Integers:
+        """Return a function of the node of every leaf, in the order of :meth:`arrays`."""
+        of_columns = np.array([function(node) for node, _, _ in self.columns], dtype=np.int64)
+        return np.repeat(of_columns, [len(rows) for _, rows, _ in self.columns])
 
     def _add(self, values: Sequence[Any], rows: Integers, node: int) -> None:
         """Add the values at a node; ``rows`` are the numbers of their documents."""

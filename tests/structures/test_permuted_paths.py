@@ -1,4 +1,4 @@
-"""Words of the same steps in another order are not independent: how :class:`Orders` decorrelates and counts them."""
+"""PermutedPaths: reading and counting products without the contribution of permuted products."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.structures.common import counts_of, is_even
 STRUCTURES = ("tree", "record", "set", "ngrams", "chain", "graph", "automaton")
 
 
-def all_orders(words: Iterable[Sequence[Any]]) -> list[Word]:
+def all_permutations(words: Iterable[Sequence[Any]]) -> list[Word]:
     return sorted({order for word in words for order in itertools.permutations(word)})
 
 
-def words_of(space: Space) -> PermutedPaths:
+def paths_of(space: Space) -> PermutedPaths:
     return PermutedPaths(space, lambda words: multibind([space.vectors(names) for names in zip(*words, strict=True)]))
 
 
-def test_only_words_that_may_be_there_are_told_apart() -> None:
-    orders = words_of(Space(200, 2, dtype=torch.complex128))
+def test_only_seen_paths_are_decorrelated() -> None:
+    orders = paths_of(Space(200, 2, dtype=torch.complex128))
     ab, ba, cd, dc = ("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")
     words = orders.vectors([ab, ba])
 
@@ -49,9 +49,9 @@ def test_only_words_that_may_be_there_are_told_apart() -> None:
     assert both.leakage.max() < 1e-6
 
 
-def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similarities_are_computed_once_for_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(50, 2, dtype=torch.complex128)
-    orders, fresh = words_of(space), words_of(space)
+    orders, fresh = paths_of(space), paths_of(space)
     words: list[Word] = list(itertools.permutations("abc"))
     sizes: list[int] = []
 
@@ -75,10 +75,10 @@ def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pyte
         torch.testing.assert_close(one.leakage, want.leakage)
 
 
-def test_the_groups_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_keeps_the_groups_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(50, 2)
     monkeypatch.setattr("ghrr.structures.permuted_paths._CACHED_NUMBERS", 7 * space.total_dim)
-    orders = words_of(space)
+    orders = paths_of(space)
     words: list[Word] = list(itertools.permutations("abcdef", 2))
     orders.add(words)
     want = orders.decorrelated_keys(words)
@@ -88,13 +88,13 @@ def test_the_groups_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(orders.decorrelated_keys(words).vectors, want.vectors)
 
 
-def test_words_that_are_too_many_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_beyond_the_limit_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(200, 2)
     words: list[Word] = list(itertools.permutations("abc"))
-    whole = words_of(space)
+    whole = paths_of(space)
     whole.add(words)
     monkeypatch.setattr("ghrr.structures.permuted_paths._MOST_DECORRELATED", 4)
-    few = words_of(space)
+    few = paths_of(space)
     few.add(words)
     h = whole.vectors(words).sum(dim=0)
     for word in (words[0], words[5]):  # one of those told apart, and one of the others
@@ -111,12 +111,14 @@ def test_words_that_are_too_many_count_as_noise(monkeypatch: pytest.MonkeyPatch)
 def skewed(letters: str, most: int, seed: int) -> dict[Word, int]:
     """Counts of all orders: half of them 0, a few up to ``most``."""
     rng = random.Random(seed)
-    return {word: int(rng.random() < 0.5) * max(1, int(most * rng.random() ** 4)) for word in all_orders([letters])}
+    return {
+        word: int(rng.random() < 0.5) * max(1, int(most * rng.random() ** 4)) for word in all_permutations([letters])
+    }
 
 
 @pytest.mark.parametrize("most", [3, 10, 40])
 @pytest.mark.parametrize("letters", ["abcd", "aabbc", "aabcd"])
-def test_no_count_among_dependent_words_is_made_up(letters: str, most: int) -> None:
+def test_dependent_paths_give_no_wrong_counts(letters: str, most: int) -> None:
     for seed in range(3):
         model, counts = Set(Space.from_total(8000, 2, seed=seed)), skewed(letters, most, seed)
         h = model.encode(dict(counts))
@@ -124,7 +126,7 @@ def test_no_count_among_dependent_words_is_made_up(letters: str, most: int) -> N
         assert counts_of(model.decode(h)).items() <= counts.items()
 
 
-def test_with_each_word_once_they_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leakage_alone_gives_wrong_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: were the others there once each, with either sign, many an absent one would be certain."""
     monkeypatch.setattr(Decorrelation, "bias", lambda self, _: self.leakage.sqrt())
     counts = skewed("aabbc", 40, 0)
@@ -133,7 +135,7 @@ def test_with_each_word_once_they_are_made_up(monkeypatch: pytest.MonkeyPatch) -
     assert any(model.contains(h, word).confident for word, count in counts.items() if not count)
 
 
-def test_independent_words_are_counted_however_often_they_are_there() -> None:
+def test_large_counts_of_independent_paths_are_right() -> None:
     counts = skewed("abcd", 10, 0)
     model = Set(Space.from_total(8000, 3))
     h = model.encode(dict(counts))
@@ -141,10 +143,10 @@ def test_independent_words_are_counted_however_often_they_are_there() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 5])
-def test_even_orders_are_half_of_all_orders(times: int) -> None:
+def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     """For m = 2 five times the even orders of four steps is 2.5 times all of them: nothing is certain."""
     space = Space.from_total(8000, 2)
-    orders = all_orders(["abcd"])
+    orders = all_permutations(["abcd"])
     model, grams = Set(space), NGrams(space, 4)
     h = model.encode({word: times * is_even(word) for word in orders})
     assert not any(model.contains(h, word).confident for word in orders)
@@ -160,14 +162,14 @@ def noise_of(structure: str, space: Space) -> tuple[Match, torch.Tensor, torch.T
     """The match of a word that others share, what was read, and the hypervectors of the word and of these."""
     if structure == "set":
         model = Set(space)
-        words: list[Word] = all_orders(["aab"])
+        words: list[Word] = all_permutations(["aab"])
         h = model.encode(words)
         return model.contains(h, words[0]), h, model.permuted.vectors(words)
     if structure == "ngrams":
         grams, h = NGrams(space, 3), space.zeros()
-        for word in all_orders(["aab"]):
+        for word in all_permutations(["aab"]):
             h = h + grams.encode(word)
-        return grams.after(h, "aa")[0], h, grams.permuted.vectors(all_orders(["aab"]))
+        return grams.after(h, "aa")[0], h, grams.permuted.vectors(all_permutations(["aab"]))
     if structure == "graph":
         graph = Graph(space)
         h = graph.encode([("a", "b"), ("b", "a")])
@@ -186,12 +188,12 @@ def noise_of(structure: str, space: Space) -> tuple[Match, torch.Tensor, torch.T
         return tree.label(h, [0, 0, 1]), h, tree.paths.vectors([(0, 0, 1), (0, 1, 0), (1, 0, 0)])
     codec = Record(space)
     h = codec.encode({"a": {"a": {"b": "x"}, "b": {"a": "z"}}, "b": {"a": {"a": "y"}}})
-    paths: list[Word] = all_orders(["aab"])
+    paths: list[Word] = all_permutations(["aab"])
     return codec.query_many(h, paths)[0], h, codec.paths.vectors(paths)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_the_noise_of_a_match_is_that_of_its_words(structure: str) -> None:
+def test_noise_of_a_match_includes_variance_gain(structure: str) -> None:
     space = Space(1000, 2, rotation="fixed", seed=3)
     match, h, words = noise_of(structure, space)
     gain = torch.linalg.inv(pairwise_similarity(words, words).double())[0, 0]
@@ -200,9 +202,9 @@ def test_the_noise_of_a_match_is_that_of_its_words(structure: str) -> None:
     assert gain.sqrt() > 1.01  # the control: it is not that of a word alone
 
 
-def test_matches_are_judged_again_only_where_words_share() -> None:
+def test_rejudge_changes_only_paths_with_permutations() -> None:
     space = Space(200, 2, seed=1)
-    orders = words_of(space)
+    orders = paths_of(space)
     orders.add([("a", "b"), ("b", "a"), ("c", "d")])
     h = orders.vectors([("a", "b"), ("c", "d")]).sum(dim=0)
     score, noise = torch.tensor([[1.0], [0.6], [1.0]]), torch.tensor(0.05)
@@ -221,7 +223,7 @@ def test_matches_are_judged_again_only_where_words_share() -> None:
     assert empty == []
 
 
-def test_unseen_words_are_never_confident_where_orders_are_the_same() -> None:
+def test_unseen_paths_are_not_confident_for_m_1_without_shifts() -> None:
     space = Space(10_000, 1, seed=2)
     graph = Graph(space, permute=False)
     h = graph.encode([("a", "l", "b"), ("c", "l", "a"), ("b", "k", "c")])
