@@ -22,7 +22,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Main]]:
     """Import a script to call its ``main`` in this process, which saves the imports of torch."""
     threads = torch.get_num_threads()
     monkeypatch.syspath_prepend(BENCHMARKS)
-    yield lambda name: importlib.import_module(name).main  # type: ignore[no-any-return]
+    yield lambda name: importlib.import_module(name).main
     torch.set_num_threads(threads)
 
 
