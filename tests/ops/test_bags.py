@@ -1,4 +1,4 @@
-"""Many sums of bound pairs: places, bags of every size, memory of every kind, chunks, threads, and which backend."""
+"""bind_bags: sums of bound pairs by index, for all bag sizes, layouts, chunks, threads and backends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bags(keys: int, values: int, sizes: tuple[int, ...] = SIZES_OF_BAGS, seed: i
 @BACKENDS
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("m", SIZES)
-def test_bags_equal_the_reference(kernels: ModuleType, m: int, dtype: torch.dtype) -> None:
+def test_bags_equal_reference(kernels: ModuleType, m: int, dtype: torch.dtype) -> None:
     for dim in (1, 7, 8192 // (8 * m * m) + 3):  # the last is more than one block
         keys, values, some = gaussian(4, dim, m, m), gaussian(6, dim, m, m, seed=1), bags(4, 6)
         want = reference.bind_bags(keys, values, *some)
@@ -55,7 +55,7 @@ def test_bags_equal_the_reference(kernels: ModuleType, m: int, dtype: torch.dtyp
 
 @BACKENDS
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_tables_in_memory_of_any_kind(kernels: ModuleType, layout: str) -> None:
+def test_tables_in_every_memory_layout(kernels: ModuleType, layout: str) -> None:
     change, some = LAYOUTS[layout], bags(4, 6)
     for m in (1, 2, 3):
         a, b = gaussian(4, 5, m, m), gaussian(6, 5, m, m, seed=1)
@@ -89,7 +89,7 @@ BAD: dict[str, tuple[list[int], list[int], list[int], str]] = {
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 @pytest.mark.parametrize("what", BAD)
-def test_places_that_are_not_there_are_never_read(what: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indices_outside_the_tables_are_refused(what: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "_failures", {})
     *places, message = BAD[what]
     with pytest.raises(IndexError, match=f"bind_bags: {message}"), ghrr.backend(backend):
@@ -98,7 +98,7 @@ def test_places_that_are_not_there_are_never_read(what: str, backend: str, monke
 
 
 @pytest.mark.parametrize("pairs", [1, 3, 100])
-def test_torch_holds_so_many_pairs_at_a_time(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_stores_a_limited_number_of_pairs(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     keys, values, some = gaussian(4, 50, 2, 2), gaussian(6, 50, 2, 2, seed=1), bags(4, 6, (9, 0, 30))
     want = reference.bind_bags(keys, values, *some)
     monkeypatch.setattr(torch_implementation, "_PAIR_NUMBERS", pairs * 200)
@@ -110,14 +110,14 @@ def test_torch_holds_so_many_pairs_at_a_time(pairs: int, monkeypatch: pytest.Mon
     assert memory.numbers == max(min(pairs, distinct) * 200, 2 * got.numel())  # pairs, or the sums as reals
 
 
-def test_numba_takes_no_memory_for_pairs() -> None:
+def test_cpu_kernel_stores_no_pairs() -> None:
     keys, values, some = gaussian(4, 50, 3, 3), gaussian(6, 50, 3, 3, seed=1), bags(4, 6, (1, 40))
     with LargestAllocation() as memory:
         got = cpu_products.bind_bags(keys, values, *some)
     assert memory.numbers == got.numel()
 
 
-def test_a_large_bag_is_summed_without_drift() -> None:
+def test_large_bags_keep_their_precision() -> None:
     """One by one the rounding of a long sum of equal terms would grow with their number."""
     n = 20_000
     table = torch.full((1, 1, 2, 2), 0.1, dtype=torch.complex64)
@@ -131,7 +131,7 @@ def test_a_large_bag_is_summed_without_drift() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 9])
-def test_threads_share_the_rows(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bags_in_threads_equal_reference(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_products, "LEAST_THREADED", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     keys, values, some = gaussian(4, 7, 3, 3), gaussian(6, 7, 3, 3, seed=1), bags(4, 6)

@@ -1,4 +1,4 @@
-"""numba's product loops where they could go wrong: memory of any kind, long runs, many items, threads, forks."""
+"""CPU kernels of the products: memory layouts, sizes, rounding, threads, forks and the cache on disk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def assert_equal(got: Tensor, want: Tensor, *, terms: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("m", SIZES)
-def test_runs_of_every_length(m: int, dtype: torch.dtype) -> None:
+def test_every_number_of_slots(m: int, dtype: torch.dtype) -> None:
     """Several slots are taken at once for small m, and results in blocks: the ends must fit."""
     for dim in (*range(1, 10), 8192 // (16 * m * m) + 3):
         a, b = gaussian(2, 3, dim, m, m)
@@ -85,7 +85,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("adjoint", [(False, False), (True, False), (False, True)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_memory_of_any_kind(layout: str, adjoint: tuple[bool, bool]) -> None:
+def test_every_memory_layout(layout: str, adjoint: tuple[bool, bool]) -> None:
     change = LAYOUTS[layout]
     for m in (1, 2, 3, 5):
         a, b = gaussian(2, 4, 6, m, m)
@@ -111,7 +111,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize(("left", "right"), SHAPES, ids=str)
-def test_broadcast_factors_are_not_written_out(left: tuple[int, ...], right: tuple[int, ...], m: int) -> None:
+def test_broadcast_factors_are_not_expanded(left: tuple[int, ...], right: tuple[int, ...], m: int) -> None:
     a, b = gaussian(*left, 6, m, m), gaussian(*right, 6, m, m, seed=1)
     for x, y in ((a, b), (b, a)):
         with LargestAllocation() as memory:
@@ -123,13 +123,13 @@ def test_broadcast_factors_are_not_written_out(left: tuple[int, ...], right: tup
         )
 
 
-def test_axes_that_follow_each_other_are_one() -> None:
+def test_contiguous_axes_are_merged() -> None:
     whole = strides.broadcast_strides((4, 5, 6), 1, ((4, 5, 6, 2, 2), (120, 24, 4, 2, 1)))
     assert whole.tolist() == [[120], [4]]
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 8])
-def test_a_bad_number_poisons_its_own_slot_only(m: int) -> None:
+def test_nan_stays_in_its_slot(m: int) -> None:
     a, b = gaussian(2, 3, 9, m, m, dtype=torch.complex64)
     for bad in (torch.nan, torch.inf):
         x = a.clone()
@@ -146,7 +146,7 @@ def test_a_bad_number_poisons_its_own_slot_only(m: int) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_bind_bundle_takes_no_memory_for_items(m: int) -> None:
+def test_bind_bundle_does_not_store_products(m: int) -> None:
     keys, values = gaussian(400, 50, m, m), gaussian(400, 50, m, m, seed=1)
     with LargestAllocation() as fused:
         fast = cpu_products.bind_bundle(keys, values)
@@ -154,7 +154,7 @@ def test_bind_bundle_takes_no_memory_for_items(m: int) -> None:
     assert fused.numbers == fast.numel()
 
 
-def test_many_items_are_summed_without_drift() -> None:
+def test_long_sums_keep_their_precision() -> None:
     """One by one the rounding of a long sum of equal terms would grow with their number."""
     items = 20_000
     keys = torch.full((items, 1, 2, 2), 0.1, dtype=torch.complex64)
@@ -175,7 +175,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("batch", [(), (1,), (2,), (5,), (0,)], ids=str)
-def test_threads_share_the_slots(batch: tuple[int, ...]) -> None:
+def test_results_in_threads_equal_pytorch(batch: tuple[int, ...]) -> None:
     a, b = gaussian(2, *batch, 7, 3, 3)
     torch.testing.assert_close(cpu_products.bind(a, b), a @ b)
     torch.testing.assert_close(cpu_products.bind_similarity(a, b, a), torch_implementation.similarity(a @ b, a))
@@ -186,7 +186,7 @@ def test_threads_share_the_slots(batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("shared")
-def test_several_threads_may_bind_at_once() -> None:
+def test_bind_from_several_threads() -> None:
     a, b = gaussian(2, 50, 3, 3)
     want = cpu_products.bind(a, b)
     with ThreadPoolExecutor(4) as pool:
@@ -199,7 +199,7 @@ def _bind_in_child(a: Tensor, b: Tensor, queue: multiprocessing.Queue[list[float
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
-def test_a_forked_process_may_bind() -> None:
+def test_bind_in_a_forked_process() -> None:
     a, b = gaussian(2, 50, 3, 3)
     want = torch.view_as_real(cpu_products.bind(a, b)).flatten().tolist()
     context = multiprocessing.get_context("fork")
@@ -210,7 +210,7 @@ def test_a_forked_process_may_bind() -> None:
     child.join(timeout=60)
 
 
-def test_large_results_come_on_fresh_memory_and_are_written_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_on_huge_pages_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.use_deterministic_algorithms(False)
     monkeypatch.setattr(cpu_products, "_LEAST_HUGE", 1)
     a, b = gaussian(2, 50, 3, 3)
@@ -218,7 +218,7 @@ def test_large_results_come_on_fresh_memory_and_are_written_in_full(monkeypatch:
 
 
 @pytest.mark.parametrize("m", [2, 3])
-def test_a_loop_is_compiled_where_none_is_on_disk(m: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inner_loop_is_compiled_without_a_cache(m: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     compiled = multiply.multiply_loop.__wrapped__(64, m, False, True, True)
     assert compiled.cache_hits == 0
@@ -229,7 +229,7 @@ def test_a_loop_is_compiled_where_none_is_on_disk(m: int, tmp_path: Path, monkey
     torch.testing.assert_close(out, 1 + a @ b.mH)
 
 
-def test_loops_over_slots_are_compiled_where_none_is_on_disk() -> None:
+def test_loop_over_slots_is_compiled_without_a_cache() -> None:
     a, b = gaussian(2, 7, 3, 3)
     product = multiply.multiply_loop(64, 3, False, False, False)
     table = strides.broadcast_strides((7,), 16, *[((7, 3, 3), (9, 3, 1))] * 3)
@@ -249,7 +249,7 @@ print(multiply.multiply_loop(32, 3, False, False, False).cache_hits, sum(rotate.
 """
 
 
-def test_the_next_process_finds_the_loops_on_disk(tmp_path: Path) -> None:
+def test_second_process_loads_loops_from_disk(tmp_path: Path) -> None:
     """They must not close over anything that differs from one process to the next."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", FOUND]

@@ -1,4 +1,4 @@
-"""Encoding, all ways: the specification, torch in chunks, torch with derivatives, and numba's loops."""
+"""Fractional power encoding: PyTorch in chunks, with derivatives, and CPU kernels equal the reference."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def numba_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("m", range(1, 9))
-def test_torch_equals_the_reference(m: int, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_equals_reference(m: int, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
     with ops.backend("torch"):
         for inputs in (arguments(m, batch), single(arguments(m, batch))):
@@ -65,7 +65,7 @@ def test_torch_equals_the_reference(m: int, batch: tuple[int, ...], monkeypatch:
 
 
 @pytest.mark.parametrize("m", range(1, 9))
-def test_gradients_equal_those_of_the_reference(m: int) -> None:
+def test_gradients_equal_reference(m: int) -> None:
     inputs = arguments(m, (2, 3))
     with ops.backend("reference"):
         want = value_and_gradients(ops.fractional_power, inputs)
@@ -76,7 +76,7 @@ def test_gradients_equal_those_of_the_reference(m: int) -> None:
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.parametrize("batch", BATCHES[1:], ids=str)
 @pytest.mark.parametrize("m", range(1, 9))
-def test_numba_equals_the_reference(m: int, batch: tuple[int, ...]) -> None:
+def test_kernel_equals_reference(m: int, batch: tuple[int, ...]) -> None:
     inputs = single(arguments(m, batch))
     assert operations._cpu_supports_encoding(*inputs) == (0 not in batch)
     torch.use_deterministic_algorithms(True)  # new memory holds NaN
@@ -89,7 +89,7 @@ def test_numba_equals_the_reference(m: int, batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_a_wrong_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transposed_rotation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a rotation that is transposed does not pass."""
     inputs = single(arguments(2, (7,)))
     assert_equal(ops.fractional_power(*inputs), inputs)
@@ -97,7 +97,7 @@ def test_a_wrong_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_equal(ops.fractional_power(inputs[0].mT.contiguous(), *inputs[1:]), inputs)
 
 
-def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loop_is_compiled_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     rotate = phasors.rotate_kernel.__wrapped__(2)
     angles, q = torch.zeros(3, 2), torch.randn(8, generator=generator())
@@ -119,7 +119,7 @@ def test_cosines_and_sines_are_exact_to_rounding_over_their_whole_range() -> Non
 
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.parametrize("size", [1e5, 1e30])
-def test_huge_angles_are_left_to_torch(size: float) -> None:
+def test_huge_angles_go_to_pytorch(size: float) -> None:
     inputs = single(arguments(2, (7,), scale=size))
     with ops.backend("torch"):
         want = ops.fractional_power(*inputs)
@@ -131,7 +131,7 @@ def test_huge_angles_are_left_to_torch(size: float) -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_what_is_not_plain_numbers_is_left_to_torch() -> None:
+def test_other_than_plain_tensors_go_to_pytorch() -> None:
     rotation, frequencies, x = single(arguments(2, (7,)))
     assert operations._cpu_supports_encoding(rotation, frequencies, x)
     assert not operations._cpu_supports_encoding(rotation, frequencies, x.double())
@@ -158,7 +158,7 @@ def test_vmap_over_numbers_and_over_rotations() -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_several_threads_may_encode_at_once() -> None:
+def test_encoding_from_several_threads() -> None:
     inputs = single(arguments(3, (40,)))
     want = ops.fractional_power(*inputs)
     with ThreadPoolExecutor(4) as pool:
@@ -172,7 +172,7 @@ def _encode_in_child(inputs: list[Tensor], queue: multiprocessing.Queue[list[flo
 
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
-def test_a_forked_process_may_encode() -> None:
+def test_encoding_in_a_forked_process() -> None:
     """As the workers of a data loader do: the threads of the parent do not exist there."""
     inputs = single(arguments(2, (7,)))
     want = ops.fractional_power(*inputs)
@@ -216,7 +216,7 @@ print(len(caught), *[w.message for w in caught])
     ],
     ids=["missing", "broken"],
 )
-def test_without_numba_torch_does_it(prepare: str, said: str) -> None:
+def test_encoding_without_numba(prepare: str, said: str) -> None:
     script = WITHOUT_NUMBA.format(prepare=prepare)
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert shown.startswith(said)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ghrr.ops.gpu import launch as launch_module
 from ghrr.ops.gpu.launch import Launch
 
 
@@ -21,11 +22,13 @@ class FakeKernel:
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         def launch(*arguments: Any, num_warps: int) -> Any:
             self.launches.append(("triton", grid, num_warps, *arguments))
-            return {(2, 1, 1): self.launch_directly} if self.compiles else None
+            return self if self.compiles else None
 
         return launch
 
-    def launch_directly(self, *arguments: Any) -> None:
+    function, packed_metadata = "function", "metadata"  # of a compiled kernel
+
+    def run(self, *arguments: Any) -> None:
         self.launches.append(("direct", *arguments))
 
     @property
@@ -35,7 +38,8 @@ class FakeKernel:
 
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # get_device() of a tensor on the CPU
+    monkeypatch.setattr(launch_module, "_current_device", lambda: -1)  # get_device() of a tensor on the CPU
+    monkeypatch.setattr(launch_module, "_current_stream", lambda device: 5)
 
 
 def aligned(count: int) -> Tensor:
@@ -51,7 +55,8 @@ def test_second_launch_passes_addresses_to_the_compiled_kernel() -> None:
     assert first[:3] == ("triton", (2, 1, 1), 4)
     assert [x.dtype for x in first[3:5]] == [torch.int64] * 2  # complex numbers as words
     assert first[5:] == (7, (1, 2), True)
-    assert second == ("direct", out.data_ptr(), a.data_ptr(), 7, (1, 2), True)
+    assert second[:8] == ("direct", 2, 1, 1, 5, "function", "metadata", None)
+    assert second[8:] == (None, None, out.data_ptr(), a.data_ptr(), 7, (1, 2), True)
 
 
 def test_unaligned_tensors_are_launched_by_triton() -> None:
@@ -68,7 +73,7 @@ def test_tensors_on_another_device_are_launched_by_triton(monkeypatch: pytest.Mo
     kernel, out = FakeKernel(), aligned(4)
     launch = Launch(kernel, (2,), (), warps=4)
     launch(out)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(launch_module, "_current_device", lambda: 1)
     launch(out)
     assert kernel.ways == ["triton", "triton"]
 

@@ -1,4 +1,4 @@
-"""The products as torch sees them: derivatives of first and second order, vmap, compilation, its operator checks."""
+"""Custom operators: first and second derivatives, vmap, compilation, and PyTorch's operator checks."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "shapes"), CASES, ids=str)
-def test_first_and_second_derivatives(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_first_and_second_derivatives_pass_gradcheck(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     for adjoint in FLAGS:
         inputs = [x.requires_grad_() for x in factors(shapes, m=2, dim=1)]
         assert torch.autograd.gradcheck(product(name, *adjoint), inputs, fast_mode=True)
         assert torch.autograd.gradgradcheck(product(name, *adjoint), inputs, fast_mode=True)
 
 
-def test_a_wrong_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: with the factors of the gradient swapped nothing passes."""
+def test_gradcheck_fails_for_swapped_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control."""
     right = gradients.product_like
     monkeypatch.setattr(gradients, "product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
     inputs = [x.requires_grad_() for x in factors(((), ()), m=2)]
@@ -76,7 +76,7 @@ def test_a_wrong_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("adjoint", FLAGS, ids=str)
-def test_the_gradient_of_a_broadcast_factor_is_bundled(adjoint: tuple[bool, bool], calls: list[str]) -> None:
+def test_gradient_of_a_broadcast_factor_uses_bind_bundle(adjoint: tuple[bool, bool], calls: list[str]) -> None:
     a, b = gaussian(4, 3, 3).requires_grad_(), gaussian(5, 4, 3, 3, seed=1).requires_grad_()
     out = ops.bind(a, b, *adjoint)
     assert calls == ["bind"]
@@ -84,7 +84,7 @@ def test_the_gradient_of_a_broadcast_factor_is_bundled(adjoint: tuple[bool, bool
     assert sorted(calls) == ["bind", "bind", "bind_bundle"]
 
 
-def test_only_the_gradients_that_are_needed_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_needed_gradients_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = gaussian(2, 4, 3, 3)
     right, computed = gradients.product_like, list[Tensor]()
 
@@ -99,7 +99,7 @@ def test_only_the_gradients_that_are_needed_are_computed(monkeypatch: pytest.Mon
     torch.testing.assert_close(grad, a.mH @ a @ b)
 
 
-def test_plain_numbers_do_without_the_operator(calls: list[str]) -> None:
+def test_plain_tensors_bypass_the_operator(calls: list[str]) -> None:
     a, b = gaussian(2, 4, 3, 3)
     ops.bind(a, b)
     assert calls == []
@@ -131,7 +131,7 @@ def test_vmap_equals_a_loop(name: str, in_dims: tuple[int | None, int | None], c
     torch.testing.assert_close(got, torch.stack(each))
 
 
-def test_transforms_of_torch_func_use_torchs_own_operations(calls: list[str]) -> None:
+def test_torch_func_transforms_use_pytorch(calls: list[str]) -> None:
     a, b = gaussian(2, 4, 3, 3)
 
     def loss(x: Tensor) -> Tensor:
@@ -151,14 +151,14 @@ def test_transforms_of_torch_func_use_torchs_own_operations(calls: list[str]) ->
 
 
 @pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity"])
-def test_the_operators_pass_torchs_own_checks(name: str) -> None:
+def test_operators_pass_opcheck(name: str) -> None:
     tensors = factors(((2,), (1,), (2,))[: 3 if name == "bind_similarity" else 2], m=2)
     operator = getattr(torch.ops.ghrr, name).default
     for inputs in (tensors, [x.clone().requires_grad_() for x in tensors], [x.mH for x in tensors]):
         torch.library.opcheck(operator, (*inputs, True, False))
 
 
-def test_compiles_to_one_graph_with_the_operator_inside() -> None:
+def test_compiled_function_is_one_graph_with_operators() -> None:
     torch.compiler.reset()
     seen: list[str] = []
 
@@ -177,8 +177,8 @@ def test_compiles_to_one_graph_with_the_operator_inside() -> None:
     ]  # fmt: skip
 
 
-def test_compiled_for_a_gpu_the_operators_are_in_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By tensors without memory: nothing is computed, and no driver is asked."""
+def test_compiled_function_for_a_gpu_contains_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fake tensors: nothing is computed, and the driver is not asked."""
     monkeypatch.setitem(backends._installed, "triton", True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: pytest.fail("asked the driver while compiling"))
     seen: list[str] = []
@@ -200,7 +200,7 @@ def test_compiled_for_a_gpu_the_operators_are_in_the_graph(monkeypatch: pytest.M
     assert (bundled.device.type, bundled.dtype, bundled.shape) == ("cuda", torch.complex64, (4, 3, 3))
 
 
-def test_compiled_derivatives_and_sizes_that_change() -> None:
+def test_compiled_gradients_with_dynamic_shapes() -> None:
     torch.compiler.reset()
 
     def loss(a: Tensor, b: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ def test_compiled_derivatives_and_sizes_that_change() -> None:
         torch.testing.assert_close(got, want)
 
 
-def test_many_products_are_differentiated_through_their_factors(calls: list[str]) -> None:
+def test_multibind_and_power_are_differentiated_by_bind(calls: list[str]) -> None:
     items = gaussian(5, 2, 2, 2).requires_grad_()
     assert torch.autograd.gradcheck(ops.multibind, items)
     assert torch.autograd.gradcheck(lambda a: ops.power(a, 5), items)
@@ -221,7 +221,7 @@ def test_many_products_are_differentiated_through_their_factors(calls: list[str]
 
 
 @pytest.mark.parametrize("case", ["bind", "broadcast", "bind_bundle", "bind_similarity", "multibind"])
-def test_gradients_of_a_batch_at_once(case: str) -> None:
+def test_batched_gradients_equal_single_gradients(case: str) -> None:
     x = gaussian(500, 3, 3).requires_grad_()
     other = gaussian(2, 500, 3, 3, seed=1)
     out = {
@@ -237,7 +237,7 @@ def test_gradients_of_a_batch_at_once(case: str) -> None:
     torch.testing.assert_close(together, alone)
 
 
-def test_operators_refuse_what_does_not_fit() -> None:
+def test_operators_check_their_arguments() -> None:
     a = gaussian(500, 3, 3)
     for what, other in (("dtype", a.to(torch.complex64)), ("m", gaussian(500, 1, 1)), ("dim", gaussian(400, 3, 3))):
         with pytest.raises(ValueError, match=rf"^ghrr::bind: a and b differ in {what}: "):
@@ -246,7 +246,7 @@ def test_operators_refuse_what_does_not_fit() -> None:
         torch.ops.ghrr.bind(a[:, :2], a[:, :2], False, False)  # kernels would read beyond the last slot
 
 
-def test_results_lie_in_memory_as_compilers_are_told() -> None:
+def test_operator_results_are_contiguous() -> None:
     x = gaussian(5, 400, 1, 1).transpose(0, 1)
     with ops.backend("torch"):
         assert torch.ops.ghrr.bind(x, x, False, False).is_contiguous()

@@ -27,7 +27,7 @@ def error(got: Tensor, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("backend", ["torch", "numba"])
-def test_equals_the_specification(backend: str, dtype: torch.dtype) -> None:
+def test_polar_equals_reference(backend: str, dtype: torch.dtype) -> None:
     torch.use_deterministic_algorithms(True)  # memory that a kernel forgets to write holds NaN
     try:
         for m in range(1, 9):
@@ -53,7 +53,7 @@ def test_equals_the_specification(backend: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
-def test_gradients_equal_the_specification(m: int, backend: str) -> None:
+def test_gradients_equal_reference(m: int, backend: str) -> None:
     x, weights = gaussian(2, 20, m, m).requires_grad_(), gaussian(2, 20, m, m, seed=1)
     (want,) = torch.autograd.grad(reference.polar(x), x, weights)
     with ops.backend(backend):
@@ -91,7 +91,7 @@ def test_singular_and_extreme_slots_have_a_nearest_unitary_matrix(m: int, backen
             torch.testing.assert_close(ghrr.unitary.polar(scale * x), x, rtol=0, atol=rounding(dtype, terms=m))
 
 
-def test_kernels_are_used_and_the_comparison_would_notice_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_is_used_and_wrong_results_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     x = gaussian(1000, 3, 3)
     calls: list[int] = []
     kernel = OPERATIONS["polar_factor"].kernels[0]

@@ -1,4 +1,4 @@
-"""Work in threads: all of it is done once, errors come through, nobody writes after the end."""
+"""run_in_threads: every row once, errors raised, memory kept while threads write."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def three_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("calls_torch", [False, True])
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 10])
-def test_every_row_is_done_once(rows: int, calls_torch: bool) -> None:
+def test_every_row_is_processed_once(rows: int, calls_torch: bool) -> None:
     done: list[int] = []
     run_in_threads(lambda part: done.extend(range(part.start, part.stop)), rows, calls_torch=calls_torch)
     assert sorted(done) == list(range(rows))
 
 
-def test_work_that_calls_torch_stays_away_from_the_caller_and_its_threads() -> None:
+def test_work_that_calls_pytorch_runs_in_single_threaded_workers() -> None:
     seen: set[tuple[int, int]] = set()
     run_in_threads(lambda part: seen.add((threading.get_ident(), torch.get_num_threads())), 3, calls_torch=True)
     assert threading.get_ident() not in {thread for thread, _ in seen}
@@ -43,7 +43,7 @@ def test_work_that_calls_torch_stays_away_from_the_caller_and_its_threads() -> N
 
 
 @pytest.mark.parametrize("failing", [0, 2])
-def test_an_error_waits_for_the_other_threads_and_comes_through(failing: int) -> None:
+def test_error_is_raised_after_other_threads_finish(failing: int) -> None:
     ended = []
 
     def work(part: slice) -> None:
@@ -58,7 +58,7 @@ def test_an_error_waits_for_the_other_threads_and_comes_through(failing: int) ->
 
 
 @pytest.mark.parametrize("what", ["submit", "start"])
-def test_without_threads_everything_is_done_here(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_does_all_work_without_threads(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any) -> NoReturn:
         raise RuntimeError("no thread is to be had")
 
@@ -75,7 +75,7 @@ def test_without_threads_everything_is_done_here(what: str, monkeypatch: pytest.
     threads._pool.cache_clear()
 
 
-def test_what_loops_use_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while others are at work: they write to addresses, so the memory must still be there."""
 
     def interrupt(waiting: object) -> NoReturn:
@@ -101,7 +101,7 @@ def test_what_loops_use_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -
     pytest.fail("the memory is never given back")
 
 
-def test_a_pool_of_which_only_some_threads_start_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_pool_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     threads._pool.cache_clear()
     start = threading.Thread.start
     started: list[threading.Thread] = []

@@ -1,4 +1,4 @@
-"""The kernels of triton equal the specification and write nothing beside their results.
+"""GPU kernels of the products equal the reference and write only to their results.
 
 They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
 """
@@ -134,7 +134,7 @@ def test_bind_with_every_adjoint(m: int, dim: int) -> None:
 
 
 @SIZES
-def test_many_slots(m: int) -> None:
+def test_many_slots_equal_reference(m: int) -> None:
     check("bind", inputs(m, (), (), dim=1000 if m < 5 else 160), True, False)
     check("bind_similarity", inputs(m, (), (), (), dim=300 if m < 5 else 48), False, True)
     check("multibind", inputs(m, (3,), dim=300 if m < 5 else 64))
@@ -142,7 +142,7 @@ def test_many_slots(m: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout(m: int, layout: Callable[[Tensor], Tensor]) -> None:
+def test_every_memory_layout(m: int, layout: Callable[[Tensor], Tensor]) -> None:
     check("bind", inputs(m, (2, 3), (2, 3)), True, False, layout=layout)
     check("bind_bundle", inputs(m, (2, 3), (2, 3)), False, True, layout=layout)
     check("bind_similarity", inputs(m, (2, 3), (2, 3), (2, 3)), True, False, layout=layout)
@@ -160,7 +160,7 @@ def test_batches_broadcast(m: int) -> None:
         check("bind_similarity", inputs(m, a, b, c), False, True)
 
 
-def test_a_repeated_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expanded_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     (key, values) = inputs(2, (1,), (50,))
     key = conjugated(key.to(DEVICE, torch.complex64)).expand(50, -1, -1, -1)
     in_memory: list[int] = []
@@ -176,7 +176,7 @@ def test_a_repeated_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @SIZES
-def test_bundles_with_every_adjoint_whole_and_in_parts(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_bundle_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_bundle", inputs(m, (2, 5), (2, 5)), *flags)
     monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 2)
@@ -184,13 +184,13 @@ def test_bundles_with_every_adjoint_whole_and_in_parts(m: int, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("m", [1, 2, 8], ids=lambda m: f"m{m}")
-def test_bundles_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_bundle_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 1000)
     check("bind_bundle", inputs(m, (131,), (131,), dim=1))
 
 
 @SIZES
-def test_similarity_with_every_adjoint_in_one_sum_and_in_several(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_similarity_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_similarity", inputs(m, (2,), (2,), (2,), dim=5), *flags)
     monkeypatch.setattr(gpu_products, "_PROGRAMS", 0)
@@ -206,7 +206,7 @@ def test_chains_and_powers(m: int) -> None:
 
 
 @SIZES
-def test_offsets_of_64_bits(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_with_64_bit_offsets(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_products, "_LARGEST_OFFSET", 0)
     check("bind", inputs(m, (3, 1), (2,)), False, True)
     check("bind_bundle", inputs(m, (2, 3), (3,)), True, False)
@@ -214,7 +214,7 @@ def test_offsets_of_64_bits(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check("multibind", inputs(m, (2, 3)))
 
 
-def test_offsets_have_64_bits_where_32_are_too_few() -> None:
+def test_large_tensors_use_64_bit_offsets() -> None:
     far = ((2, 3, 1, 1), (1 << 31, 1, 1, 1))
     assert gpu_products._axes((2, 3, 1, 1), (), gpu_products._LARGEST_OFFSET, far).wide
     near = ((2, 3, 1, 1), (1 << 30, 1, 1, 1))
@@ -222,7 +222,7 @@ def test_offsets_have_64_bits_where_32_are_too_few() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_nothing_to_compute(m: int) -> None:
+def test_empty_tensors(m: int) -> None:
     check("bind", inputs(m, (0,), ()))
     check("bind", inputs(m, (2, 0), (2, 1)))
     check("bind_bundle", inputs(m, (0,), (0,)))
@@ -233,7 +233,7 @@ def test_nothing_to_compute(m: int) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_gradients_through_the_dispatch(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_use_kernels_and_equal_reference(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a CPU, where these kernels are not offered: no warning says that torch stood in for them."""
     used = record_kernels(monkeypatch)
     for name, batches in [
@@ -309,7 +309,7 @@ def test_repeated_launches_and_unaligned_tensors_equal_pytorch() -> None:
 
 
 @pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity"])
-def test_a_wrong_adjoint_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_adjoint_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = getattr(gpu_products, name)
     monkeypatch.setattr(gpu_products, name, lambda *given: right(*given[:-1], not given[-1]))
     batches = ((2,), (2,), (2,)) if name == "bind_similarity" else ((2,), (2,))
@@ -318,7 +318,7 @@ def test_a_wrong_adjoint_would_be_noticed(name: str, monkeypatch: pytest.MonkeyP
             check(name, inputs(m, *batches), False, False)
 
 
-def test_a_write_beyond_the_end_would_be_noticed() -> None:
+def test_write_beyond_the_end_is_noticed() -> None:
     """The same kernel, told that there is one number more."""
     buffers: list[Tensor] = []
     a, b = (torch.ones(4, 1, 1, dtype=torch.complex64, device=DEVICE) for _ in range(2))

@@ -84,7 +84,7 @@ def test_values_and_gradients(name: str, used: set[str]) -> None:
         torch.testing.assert_close(have.cpu().to(want.dtype), want, atol=tolerance, rtol=0)
 
 
-def test_a_wrong_gradient_would_be_noticed(monkeypatch: pytest.MonkeyPatch, used: set[str]) -> None:
+def test_wrong_gradient_is_noticed(monkeypatch: pytest.MonkeyPatch, used: set[str]) -> None:
     """The control: with the factors of the gradient swapped nothing passes."""
     right = gradients.product_like
     monkeypatch.setattr(gradients, "product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
@@ -92,7 +92,7 @@ def test_a_wrong_gradient_would_be_noticed(monkeypatch: pytest.MonkeyPatch, used
         test_values_and_gradients("bind", used)
 
 
-def test_sizes_that_change(used: set[str]) -> None:
+def test_dynamic_shapes(used: set[str]) -> None:
     def function(a: Tensor, b: Tensor) -> Tensor:
         return as_real(ops.bind(a, b) + ops.bind_bundle(a[None], b[None]))
 
@@ -104,7 +104,7 @@ def test_sizes_that_change(used: set[str]) -> None:
     assert used == {"bind", "bind_bundle"}
 
 
-def test_memory_of_other_kinds() -> None:
+def test_strides_chosen_by_the_compiler() -> None:
     """A compiler may hand on tensors in other strides than it was given."""
 
     def function(a: Tensor, b: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def test_vmap_and_vmap_compiled(used: set[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity"])
-def test_the_operators_pass_torchs_own_checks(name: str) -> None:
+def test_operators_pass_opcheck(name: str) -> None:
     operator = getattr(torch.ops.ghrr, name).default
     tensors = inputs(2, *((2,), (1,), (2,))[: 3 if name == "bind_similarity" else 2])
     tensors = [x.to(DEVICE, torch.complex64) for x in tensors]
@@ -134,7 +134,7 @@ def test_the_operators_pass_torchs_own_checks(name: str) -> None:
 
 
 @needs_gpu
-def test_large_tensors_take_the_kernels_unasked(used: set[str]) -> None:
+def test_auto_uses_kernels_for_large_tensors(used: set[str]) -> None:
     a, b = (x.to(DEVICE, torch.complex64) for x in inputs(3, (), (), dim=operations._LEAST_NUMBERS_GPU // 9 + 1))
     with ops.backend("auto"):
         got = compiled(ops.bind)(a, b)
@@ -143,7 +143,7 @@ def test_large_tensors_take_the_kernels_unasked(used: set[str]) -> None:
 
 
 @needs_gpu
-def test_a_graph_of_the_gpu_may_be_replayed() -> None:
+def test_cuda_graph_can_be_replayed() -> None:
     recorded = torch.compile(lambda a, b: as_real(ops.bind(a, b)), fullgraph=True, mode="reduce-overhead")
     for seed in range(4):
         a, b = (x.to(DEVICE, torch.complex64) * (seed + 1) for x in inputs(3, (5,), ()))

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from ghrr.ops import backends
 from ghrr.ops.tensor_state import allows_operators, are_plain_and_contiguous, is_plain
@@ -113,7 +114,7 @@ class Operation:
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the operation with the fastest implementation for these arguments."""
-        if self.flat_kernels and not torch.compiler.is_compiling():
+        if self.flat_kernels and not is_compiling():
             kernel = _choose(self.flat_kernels, arguments)
             if kernel is not None and are_plain_and_contiguous(arguments[0], arguments[1]):
                 return self._run(kernel, arguments)

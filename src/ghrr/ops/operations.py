@@ -7,6 +7,8 @@ interface that does.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,9 +28,10 @@ from ghrr.ops.tensor_state import is_plain
 
 # Both backends have kernels for m up to this.
 LARGEST_M = 8
-# Fewer numbers take PyTorch less time than the call of a kernel.
+# Fewer numbers take PyTorch less time than the call of a kernel. Measured by benchmarks/gpu_overhead.py on an H200.
 _LEAST_NUMBERS_CPU = 1 << 10
-_LEAST_NUMBERS_GPU = 1 << 18
+_LEAST_NUMBERS_GPU = 1 << 15
+_LEAST_FLAT_NUMBERS_GPU = 1 << 10
 # Fewer phases take PyTorch less time than importing numba.
 _LEAST_PHASES = 1 << 18
 _OLDEST_GPU = (7, 0)
@@ -46,6 +49,10 @@ def _gpu_supports(x: Tensor, *_: object) -> bool:
         and x.shape[-1] <= LARGEST_M
         and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # a compiler cannot ask the driver
     )
+
+
+def _gpu_supports_flat(x: Tensor, *_: object) -> bool:
+    return x.is_cuda and x.dtype == torch.complex64 and x.shape[-1] <= LARGEST_M and _is_recent(x.get_device())
 
 
 @functools.cache
@@ -82,20 +89,21 @@ def _check_factors(operation: str, *arguments: object) -> None:
     check_hypervectors(operation, **dict(zip("abc", [x for x in arguments if isinstance(x, Tensor)], strict=False)))
 
 
-# ---------------------------------------------------------------------------------------------------------------- bind
+# --------------------------------------------------------------------------------------------------------------- bind
 
 
-def _flat_bind_pays_off_on_cpu(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> bool:
-    # For m = 1 PyTorch's elementwise product is as fast, unless it has to conjugate first.
-    return (adjoint_a or adjoint_b or a.shape[-1] > 1) and a.numel() >= _LEAST_NUMBERS_CPU
+def _bind_pays_off(least_numbers: int) -> Callable[[Tensor, Tensor, bool, bool], bool]:
+    def pays_off(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> bool:
+        # For m = 1 PyTorch's elementwise product is as fast, unless it has to conjugate first.
+        if not (adjoint_a or adjoint_b or a.shape[-1] > 1):
+            return False
+        return a.numel() >= least_numbers or b.numel() >= least_numbers
+
+    return pays_off
 
 
-def _flat_bind_pays_off_on_gpu(a: Tensor, *_: object) -> bool:
-    return a.numel() >= _LEAST_NUMBERS_GPU
-
-
-def _bind_pays_off_on_cpu(a: Tensor, *arguments: object) -> bool:
-    return a.shape[-1] > 1 and _cpu_pays_off(a, *arguments)
+def _bind_pays_off_on_gpu(*arguments: Any) -> bool:
+    return torch.compiler.is_compiling() or _bind_pays_off(_LEAST_NUMBERS_GPU)(*arguments)
 
 
 def _fake_bind(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
@@ -107,12 +115,14 @@ _bind = Operation(
     torch=torch_implementation.bind,
     reference=reference.bind,
     kernels=(
-        Kernel("numba", "ghrr.ops.cpu.products:bind", _cpu_supports, _bind_pays_off_on_cpu),
-        Kernel("triton", "ghrr.ops.gpu.products:bind", _gpu_supports, _gpu_pays_off),
+        Kernel("numba", "ghrr.ops.cpu.products:bind", _cpu_supports, _bind_pays_off(_LEAST_NUMBERS_CPU)),
+        Kernel("triton", "ghrr.ops.gpu.products:bind", _gpu_supports, _bind_pays_off_on_gpu),
     ),
     flat_kernels=(
-        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports, _flat_bind_pays_off_on_cpu),
-        Kernel("triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports, _flat_bind_pays_off_on_gpu),
+        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports, _bind_pays_off(_LEAST_NUMBERS_CPU)),
+        Kernel(
+            "triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports_flat, _bind_pays_off(_LEAST_FLAT_NUMBERS_GPU)
+        ),
     ),
     schema="(Tensor a, Tensor b, bool adjoint_a, bool adjoint_b) -> Tensor",
     check=_check_products("bind"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def polar(x: Tensor) -> Tensor:
-    r"""The unitary factor W of the polar decomposition :math:`X = W P`, the unitary matrix nearest to X.
+    r"""Compute the unitary factor W of the polar decomposition :math:`X = W P`, the unitary matrix nearest to X.
 
     W minimises :math:`\|X - W\|` over all unitary matrices; a unitary X is its own projection, and
     :math:`\mathrm{polar}(U X V) = U\,\mathrm{polar}(X)\,V` for unitary U, V. A singular X has several nearest unitary
@@ -41,7 +41,7 @@ def polar(x: Tensor) -> Tensor:
 
 
 def unitarity_error(x: Tensor) -> Tensor:
-    r"""The largest entry of :math:`|A_j^\dagger A_j - I|` for each slot.
+    r"""Return the largest entry of :math:`|A_j^\dagger A_j - I|` for each slot.
 
     Shapes
     ------

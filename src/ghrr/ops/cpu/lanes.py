@@ -1,8 +1,7 @@
-"""What the loops over unitary slots share: a few slots at a time, side by side, in double precision.
+"""Matrices of several slots side by side, in double precision, for the loops over unitary slots.
 
-Importing this module imports numba. A buffer holds ``SLOTS`` matrices as ``(row, column, real or imaginary part,
-slot)``, so that every instruction works on the same number of several slots. Coverage cannot see into compiled code,
-hence the marks.
+A buffer holds ``SLOTS`` matrices as ``(row, column, real or imaginary part, slot)``, so that every vector instruction
+processes the same entry of several slots. Coverage tools cannot trace compiled code, hence the ``no cover`` marks.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Known to the compiler, so that it sees without tests at run time that the rows of a buffer do not overlap. With 32 it
-# would spell out short loops instead of using vector instructions.
+# A compile-time constant, so that the compiler knows without run-time tests that the rows of a buffer do not overlap.
+# With 32 it would unroll short loops instead of using vector instructions.
 SLOTS = 64
 
 
 def compiled(function: Function) -> Function:
-    """Compile a loop, and keep it on disk."""
-    # Products and sums may be fused into one instruction, which only makes them more exact.
+    """Compile a loop and store it on disk."""
+    # Allows fused multiply-add, which is more exact.
     result: Function = numba.njit(function, nogil=True, fastmath={"contract"}, error_model="numpy", cache=True)
     return result
 
 
 def inlined(function: Function) -> Function:
-    """Make a function a part of the loops that call it, before they are compiled, so that it knows m."""
+    """Inline a function into the loops that call it before they are compiled, so that m is a constant there."""
     result: Function = numba.njit(function, inline="always")
     return result
 
 
 @inlined
 def load(m: int, first: int, count: int, source: NDArray[Any], x: Doubles) -> None:  # pragma: no cover
-    """Fill the buffer with slots of reals ``(slots, 2 m m)``; where they run out the last one is repeated."""
+    """Fill the buffer with slots of reals ``(slots, 2 m m)``; the last slot fills the rest of the buffer."""
     rows = x.reshape(2 * m * m, x.shape[-1])
     for i in range(x.shape[-1]):
         slot = first + min(i, count - 1)
@@ -65,7 +64,7 @@ def copy(m: int, x: Doubles, target: Doubles) -> None:  # pragma: no cover
 
 @inlined
 def gram(m: int, x: Doubles, g: Doubles) -> None:  # pragma: no cover
-    """G = X^H X."""
+    """Compute G = X^H X."""
     for j in range(m):
         for k in range(j + 1):
             for i in range(x.shape[-1]):
@@ -85,7 +84,7 @@ def gram(m: int, x: Doubles, g: Doubles) -> None:  # pragma: no cover
 
 @inlined
 def multiply(m: int, x: Doubles, y: Doubles, out: Doubles) -> None:  # pragma: no cover
-    """The product X Y, to another buffer."""
+    """Write the product X Y to another buffer."""
     for j in range(m):
         for k in range(m):
             for i in range(x.shape[-1]):
@@ -100,7 +99,7 @@ def multiply(m: int, x: Doubles, y: Doubles, out: Doubles) -> None:  # pragma: n
 
 @inlined
 def polish(m: int, x: Doubles, g: Doubles, y: Doubles) -> None:  # pragma: no cover
-    """One step of Newton and Schulz, X (3 - X^H X) / 2, to the nearest unitary matrix; g and y are overwritten."""
+    """Do one Newton-Schulz step, X (3 - X^H X) / 2, to the nearest unitary matrix; g and y are overwritten."""
     gram(m, x, g)
     for j in range(m):
         for k in range(m):

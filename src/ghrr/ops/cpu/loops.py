@@ -1,9 +1,12 @@
-"""Loops over slots that numba compiles for the CPU: binding, bundling, chains, powers and similarity.
+"""Compiled loops over slots: binding, bundling, chains, powers and similarity.
 
-Importing this module imports numba. Each takes the address of a product loop (:mod:`ghrr.ops.numba_products`), and so
-is compiled once, not for every m. Operands are addresses and a ``table`` of axes (:mod:`ghrr.ops.strides`);
-the slots of the result lie one after the other, ``slot`` bytes each. A call takes the slots from ``start`` to ``stop``,
-so that threads can share the work; the loops release the interpreter's lock and know nothing of threads or of torch.
+Each loop takes the address of an inner loop (:mod:`ghrr.ops.cpu.multiply`), and is therefore compiled once and not for
+every m. Operands are given by addresses and a ``table`` of strides (:mod:`ghrr.ops.strides`); the slots of the result
+are contiguous, ``slot`` bytes each. A call processes the slots from ``start`` to ``stop``, so that the work can be
+divided between threads. The loops release the interpreter's lock and do not use threads or PyTorch.
+
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops`` compares the results with the
+reference.
 """
 
 from __future__ import annotations
@@ -14,20 +17,20 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-# A result of so many bytes at a time stays in the first cache while items pass by.
+# Bytes of the result that are computed at a time, to stay in the first-level cache.
 _BLOCK = 8192
-# So many items are summed before they are added to the result: errors grow with the size of groups and their number.
+# Items summed before they are added to the result: rounding errors grow with the size of groups and their number.
 _GROUP = 128
 
 
 def _compiled(function):
-    # Sums may be taken in another order, several numbers at a time; NaN and infinity keep their meaning.
+    # Allows sums in another order, for vector instructions. NaN and infinity keep their meaning.
     return numba.njit(function, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy", cache=True)
 
 
 @intrinsic
 def _multiply(context, loop, out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917
-    """Call a product loop at its address."""
+    """Call an inner loop by its address."""
 
     def build(context, builder, signature, args):
         number = ir.IntType(64)
@@ -40,7 +43,7 @@ def _multiply(context, loop, out, a, b, count, step_out, step_a, step_b):  # noq
 
 @intrinsic
 def _pointer(context, address, like):
-    """The address as a pointer to numbers like those of an array."""
+    """Cast an address to a pointer to the numbers of an array's dtype."""
 
     def build(context, builder, signature, args):
         return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
@@ -49,49 +52,49 @@ def _pointer(context, address, like):
 
 
 @_compiled
-def _place(position, table, operand):  # pragma: no cover
-    """Bytes from the start of an operand to a slot of the result."""
-    place = 0
+def _offset(position, table, operand):  # pragma: no cover
+    """Compute the bytes from the start of an operand to a slot."""
+    offset = 0
     for axis in range(table.shape[1] - 1, -1, -1):
-        further = position // table[0, axis]
-        place += (position - further * table[0, axis]) * table[operand, axis]
-        position = further
-    return place
+        outer = position // table[0, axis]
+        offset += (position - outer * table[0, axis]) * table[operand, axis]
+        position = outer
+    return offset
 
 
 @_compiled
 def _run_length(position, stop, table, largest):  # pragma: no cover
-    """Number of slots from here that lie at equal steps."""
+    """Compute the number of slots from here on with equal strides."""
     last = table[0, -1]
     return min(last - position % last, stop - position, max(1, largest))
 
 
 @_compiled
 def bind(start, stop, product, slot, table, out, a, b):  # noqa: PLR0917 # pragma: no cover
-    """A B of each slot."""
+    """Compute A B for each slot."""
     position = start
     while position < stop:
         count = _run_length(position, stop, table, stop)
-        at_a, at_b = a + _place(position, table, 1), b + _place(position, table, 2)
+        at_a, at_b = a + _offset(position, table, 1), b + _offset(position, table, 2)
         _multiply(product, out + position * slot, at_a, at_b, count, slot, table[1, -1], table[2, -1])
         position += count
 
 
 @_compiled
 def bind_flat(product, out, a, b, count, slot):  # noqa: PLR0917 # pragma: no cover
-    """A B of so many slots that lie one after the other."""
+    """Compute A B for ``count`` contiguous slots."""
     _multiply(product, out, a, b, count, slot, slot, slot)
 
 
 @_compiled
 def bind_bundle(start, stop, product, slot, table, out, items, a, a_item, b, b_item):  # noqa: PLR0917 # pragma: no cover
-    """The sum of A B over items at steps of their own; ``out`` is an array of reals, ``product`` a loop that adds."""
+    """Sum A B over items; ``out`` is an array of reals, ``product`` an inner loop that adds."""
     reals = slot // out.itemsize
     part = np.empty(max(1, _BLOCK // slot) * reals, dtype=out.dtype)
     position = start
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
-        at_a, at_b = a + _place(position, table, 1), b + _place(position, table, 2)
+        at_a, at_b = a + _offset(position, table, 1), b + _offset(position, table, 2)
         total = out[position * reals : (position + count) * reals]
         total[:] = 0
         for group in range(0, items, _GROUP):
@@ -106,7 +109,7 @@ def bind_bundle(start, stop, product, slot, table, out, items, a, a_item, b, b_i
 
 @_compiled
 def bind_bags(start, stop, product, out, dim, slot, a, a_row, a_slot, b, b_row, b_slot, a_at, b_at, bags):  # noqa: PLR0917 # pragma: no cover
-    """The sum of A B over the places in each bag, for the bags from start to stop; otherwise as ``bind_bundle``."""
+    """Sum A B over the pairs of each bag, for the bags from start to stop; otherwise as ``bind_bundle``."""
     reals = slot // out.itemsize
     most = max(1, _BLOCK // slot)
     part = np.empty(most * reals, dtype=out.dtype)
@@ -127,11 +130,11 @@ def bind_bags(start, stop, product, out, dim, slot, a, a_row, a_slot, b, b_row, 
 
 @_compiled
 def multibind(start, stop, product, slot, table, out, items, a, a_item):  # noqa: PLR0917 # pragma: no cover
-    """The product of two or more items, from the last to the first: the product so far stands on the right."""
+    """Multiply two or more items, from the last to the first: the product so far is the right factor."""
     position, step = start, table[1, -1]
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
-        to, item = out + position * slot, a + _place(position, table, 1) + (items - 2) * a_item
+        to, item = out + position * slot, a + _offset(position, table, 1) + (items - 2) * a_item
         _multiply(product, to, item, item + a_item, count, slot, step, step)
         for _ in range(items - 2):
             item -= a_item
@@ -141,14 +144,14 @@ def multibind(start, stop, product, slot, table, out, items, a, a_item):  # noqa
 
 @_compiled
 def whole_power(start, stop, product, slot, table, out, exponent, a):  # noqa: PLR0917 # pragma: no cover
-    """A power from 2 on: squared for every binary digit after the first, then times A where the digit is 1."""
+    """Raise to a power of at least 2: square for every binary digit after the first, multiply by A if it is 1."""
     position, step = start, table[1, -1]
     digits = 0
     while exponent >> (digits + 1):
         digits += 1
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
-        to, base = out + position * slot, a + _place(position, table, 1)
+        to, base = out + position * slot, a + _offset(position, table, 1)
         for digit in range(digits - 1, -1, -1):
             if digit == digits - 1:
                 _multiply(product, to, base, base, count, slot, step, step)
@@ -161,16 +164,16 @@ def whole_power(start, stop, product, slot, table, out, exponent, a):  # noqa: P
 
 @_compiled
 def bind_similarity(start, stop, product, slot, table, dim, sums, kind, a, b, c):  # noqa: PLR0917 # pragma: no cover
-    """Re tr(A B C†) summed over the ``dim`` slots of each row, added to ``sums``; reals are those of ``kind``."""
+    """Add Re tr(A B C†) of the ``dim`` slots of each row to ``sums``; ``kind`` is an array of the reals' dtype."""
     reals, step = slot // kind.itemsize, table[3, -1]
     part = np.empty(max(1, _BLOCK // slot) * reals, dtype=kind.dtype)
     position = start
     while position < stop:
         count = min(_run_length(position, stop, table, _BLOCK // slot), dim - position % dim)
         at_a, at_b, at_c = (
-            a + _place(position, table, 1),
-            b + _place(position, table, 2),
-            c + _place(position, table, 3),
+            a + _offset(position, table, 1),
+            b + _offset(position, table, 2),
+            c + _offset(position, table, 3),
         )
         _multiply(product, part.ctypes.data, at_a, at_b, count, slot, table[1, -1], table[2, -1])
         if step == slot:
@@ -192,7 +195,7 @@ def _dot(x, address, size):  # pragma: no cover
 
 @_compiled
 def similarity(start, stop, size, scale, kind, out, a, b):  # noqa: PLR0917 # pragma: no cover
-    """Scaled inner products of rows of ``size`` reals like those of ``kind``; blocks are added in double precision."""
+    """Compute scaled inner products of rows of ``size`` reals; blocks are added in double precision."""
     x, y = carray(_pointer(a, kind), stop * size), carray(_pointer(b, kind), stop * size)
     to = carray(_pointer(out, kind), stop)
     for row in range(start, stop):

@@ -1,17 +1,17 @@
-r"""The one loop below every product on the CPU: slot by slot :math:`C_j = A_j B_j`, or :math:`C_j` more by that.
+r"""The inner loop of all products on the CPU: :math:`C_j = A_j B_j` for each slot, or :math:`C_j` plus that product.
 
-Importing this module imports numba; :mod:`ghrr.ops.numba_backend` does so when the first tensor arrives that is worth
-it. The loop is written in vector instructions, because a compiler that cannot know that three arrays do not overlap
-takes the numbers one by one. With :math:`B_n` the rows of B as they lie in memory, pairs of real and imaginary parts,
-and :math:`\tilde B_n` the same rows with each pair swapped,
+The loop is written in vector instructions, because a compiler that does not know that three arrays do not overlap
+processes numbers one by one. With :math:`B_n` the rows of B as stored, pairs of real and imaginary parts, and
+:math:`\tilde B_n` the same rows with each pair swapped,
 
 .. math:: C_k = \sum_n \mathrm{Re}(A_{kn}) B_n + \mathrm{Im}(A_{kn}) (\tilde B_n \circ (-1, 1, -1, 1, \dots)),
 
-so a slot takes 2m² multiplications of a row by a number. Signs are put in once, after summing; an adjoint factor costs
-other signs and other places to read from, and no other arithmetic. Slots of m = 1 and 2 are narrower than a vector:
-there whole slots, several at a time, are multiplied and A is spread out by shuffling.
+so a slot takes 2m² products of a row and a number. Signs are applied once, after summing; an adjoint factor changes the
+signs and the addresses that are read, but not the arithmetic. Slots with m = 1 or 2 are narrower than a vector: there
+several whole slots are multiplied at a time, and A is arranged by shuffling.
 
-Coverage cannot see into compiled code, hence the mark; ``tests/ops`` compares what it computes with the specification.
+Coverage tools cannot trace compiled code, hence the ``no cover`` mark; ``tests/ops`` compares the results with the
+reference.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from numba import types
 from numba.extending import intrinsic
 
 _VECTOR_BITS = 512
-_FUSED = ("contract",)  # a product and a sum may be one instruction, which only makes them more exact
+_FUSED = ("contract",)  # allows fused multiply-add, which is more exact
 
 
 @functools.cache
 def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool) -> Any:
-    """The compiled ``loop(out, a, b, count, step_out, step_a, step_b)`` for reals of so many bits and one m.
+    """Compile ``loop(out, a, b, count, step_out, step_a, step_b)`` for one m and reals of 32 or 64 bits.
 
-    It has an ``address``, which is valid as long as it is kept, as the cache does. It takes
-    addresses, a number of slots and the bytes from each slot to the next. ``add`` adds to what ``out`` holds. ``out``
-    may be one of the factors: a slot is read before it is written.
+    The loop takes addresses, a number of slots and the bytes from each slot to the next. With ``add`` it adds to
+    ``out``. ``out`` can be one of the factors: a slot is read before it is written. The ``address`` of the loop is
+    valid while the loop exists; the cache keeps it.
     """
     slot = 2 * m * m * bits // 8
-    many = max(1, _VECTOR_BITS // 8 // slot) if m <= 2 else 0  # slots at a time; 0 means rows of one slot
+    many = max(1, _VECTOR_BITS // 8 // slot) if m <= 2 else 0  # slots at a time; 0: one row of a slot at a time
     few = min(1, many)
 
     @numba.cfunc(types.void(*[types.int64] * 7), cache=True, error_model="numpy")
@@ -57,7 +57,7 @@ def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool
 
 @intrinsic(prefer_literal=True)
 def multiply_slots(context, out, a, b, bits, m, many, adjoint_a, adjoint_b, add):  # noqa: PLR0917
-    """The product at three addresses; everything else is a constant, known when this is compiled."""
+    """Multiply slots at three addresses. All other arguments are compile-time constants."""
     return types.void(out, a, b, bits, m, many, adjoint_a, adjoint_b, add), _build
 
 
@@ -71,13 +71,13 @@ def _build(context, builder, signature, args):
     else:
         width = 2 * m
         vectors = [(width * k, c) for k, c in enumerate(_multiply_rows(code, (a, b), m, (adjoint_a, adjoint_b)))]
-    for at, vector in vectors:  # after all of A and B has been read
+    for at, vector in vectors:  # after all of A and B are loaded
         code.store(code.plus(vector, code.load(out, at, width)) if add else vector, out, at)
     return context.get_dummy_value()
 
 
 def _multiply_rows(code, factors, m, adjoint):
-    """Rows of one slot: numbers of A times rows of B."""
+    """Compute the rows of one slot as numbers of A times rows of B."""
     (a, b), (adjoint_a, adjoint_b) = factors, adjoint
     rows = []
     for n in range(m):
@@ -96,7 +96,7 @@ def _multiply_rows(code, factors, m, adjoint):
 
 
 def _multiply_whole(code, factors, m, many, adjoint):
-    """Whole slots: number (slot, k, l, part) of the result is that number of a vector."""
+    """Compute whole slots. The lanes of a vector are the numbers (slot, k, l, part) in this order."""
     adjoint_a, adjoint_b = adjoint
     numbers = [(s, k, l, part) for s in range(many) for k in range(m) for l in range(m) for part in range(2)]
 
@@ -116,7 +116,7 @@ def _multiply_whole(code, factors, m, many, adjoint):
 
 
 class _Code:
-    """Instructions on vectors of reals at addresses."""
+    """Emits instructions on vectors of reals at addresses."""
 
     def __init__(self, builder, bits):
         self.builder = builder
@@ -143,7 +143,7 @@ class _Code:
         return self.pick(self.builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0)), [0] * width)
 
     def join(self, vectors):
-        """One vector after the other."""
+        """Concatenate vectors."""
         if len(vectors) == 1:
             return vectors[0]
         half = (len(vectors) + 1) // 2
@@ -159,10 +159,10 @@ class _Code:
         return y if x is None else self.builder.fadd(x, y, flags=_FUSED)
 
     def with_signs(self, straight, crossed, adjoint):
-        """Σ Re a (re, im) and Σ Im a (im, re) to Σ a b, where a and b may stand for their conjugates."""
+        """Combine Σ Re a (re, im) and Σ Im a (im, re) to Σ a b, with the conjugates of either factor."""
         adjoint_a, adjoint_b = adjoint
-        turn = -1.0 if adjoint_a else 1.0
-        signs = ((1.0, -1.0), (turn, turn)) if adjoint_b else ((1.0, 1.0), (-turn, turn))
+        sign = -1.0 if adjoint_a else 1.0
+        signs = ((1.0, -1.0), (sign, sign)) if adjoint_b else ((1.0, 1.0), (-sign, sign))
         parts = (
             self.times(x, ir.Constant(x.type, list(pair) * (x.type.count // 2)))
             for x, pair in zip((straight, crossed), signs, strict=True)

@@ -1,8 +1,7 @@
-"""Loops that numba compiles for the CPU. Importing this module imports numba; :mod:`ghrr.ops.numba_backend` does so
-when the first large enough tensor arrives.
+"""Compiled loops for encoding: rotations times phases, from angles in single precision.
 
-They see flat real arrays, release the interpreter's lock and know nothing of threads or of torch. Coverage cannot see
-into compiled code, hence the marks; ``tests/ops`` compares what they compute with the specification.
+The loops take flat real arrays, release the interpreter's lock and do not use threads or PyTorch. Coverage tools cannot
+trace compiled code, hence the ``no cover`` marks; ``tests/ops`` compares the results with the reference.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 _real = np.float32
 
-# Angles up to this size are reduced to [-π/4, π/4] without losing a digit: k · π/2 is subtracted in three parts, of
-# which the first two have so few digits that their products with k < 2**13 are exact.
+# Angles up to this size are reduced to [-π/4, π/4] exactly: k · π/2 is subtracted in three parts, and the first two
+# have so few digits that their products with k < 2**13 are exact.
 LARGEST_ANGLE = 8192.0
 _TWO_OVER_PI = _real(2 / math.pi)
 _PART_1, _PART_2, _PART_3 = _real(201 / 128), _real(4.837512969970703125e-4), _real(7.54978995489188e-8)
 
 
 def _compiled(function):
-    # Products and sums may be fused into one instruction, which only makes them more exact.
+    # Allows fused multiply-add, which is more exact.
     return numba.njit(function, nogil=True, fastmath={"contract"}, error_model="numpy", cache=True)
 
 
 @_compiled
 def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cover
-    """Cosines and sines of angles up to ``LARGEST_ANGLE``: Taylor's polynomials, fitted to the interval [-π/4, π/4]."""
+    """Compute cosines and sines of angles up to ``LARGEST_ANGLE``, by polynomials fitted to [-π/4, π/4]."""
     for i in range(angles.shape[0]):
         quarter = np.int32(np.rint(angles[i] * _TWO_OVER_PI))
         k = _real(quarter)
@@ -51,10 +50,10 @@ def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cov
         sin[i] = -second if quarter & 2 else second
 
 
-# Left to itself the compiler takes the numbers one by one, four times slower: it cannot know that the arrays do not
-# overlap. So the vector operation is spelled out: out[i:i+2m] = q[i:i+2m] * c + iq[i:i+2m] * s, where c and s hold each
-# of cos[j:j+m] and sin[j:j+m] twice, for the real and for the imaginary part. It stands outside of the loop that uses
-# it, with m as an argument, since what a loop closes over must be the same in every process for it to be found on disk.
+# The compiler does not know that the arrays do not overlap and would process numbers one by one, four times slower. So
+# the vector operation is explicit: out[i:i+2m] = q[i:i+2m] * c + iq[i:i+2m] * s, where c and s hold each of cos[j:j+m]
+# and sin[j:j+m] twice, for the real and the imaginary part. It is defined outside of the loop, with m as an argument:
+# numba finds a loop on disk only if its closure is the same in every process.
 @intrinsic(prefer_literal=True)
 def _rotate_slot_row(context, m, out, i, q, iq, cos, sin, j):  # noqa: PLR0917
     def build(context, builder, signature, args):
@@ -83,11 +82,11 @@ def _rotate_slot_row(context, m, out, i, q, iq, cos, sin, j):  # noqa: PLR0917
 
 @functools.cache
 def rotate_kernel(m: int) -> Callable[[Floats, Floats, Floats, Floats], None]:
-    """The loop for one m, which the compiler must know: a row of a slot is one vector of 2m real numbers."""
+    """Return the loop for one m, a compile-time constant: a row of a slot is one vector of 2m real numbers."""
 
     @_compiled
     def rotate(angles: Floats, q: Floats, iq: Floats, out: Floats) -> None:  # pragma: no cover
-        """Q · diag(e^{iθ}) for each row of angles: ``(rows, dim * m)`` to ``(rows, 2 * dim * m * m)``."""
+        """Compute Q · diag(e^{iθ}) for each row of angles: ``(rows, dim * m)`` to ``(rows, 2 * dim * m * m)``."""
         rows, phases = angles.shape
         cos, sin = np.empty(phases, dtype=np.float32), np.empty(phases, dtype=np.float32)
         for row in range(rows):

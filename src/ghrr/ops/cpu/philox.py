@@ -1,13 +1,13 @@
-"""Philox4x64-10, the random numbers behind named atoms, as a loop that numba compiles for the CPU.
+"""Philox4x64-10, the random number generator of named atoms, as a compiled loop.
 
-Importing this module imports numba. The numbers are those of ``numpy.random.Philox``. A block of four depends on its
-number and the key alone, so several blocks are made at a time, one per lane of a vector; NumPy makes one after the
-other. Vectors have no 64-bit product that keeps the upper half, so that it is put together from 32-bit halves.
+The numbers are those of ``numpy.random.Philox``. A block of four numbers depends only on its index and the key, so
+several blocks are computed at a time, one per lane of a vector; NumPy computes one after the other. Vector instructions
+have no 64-bit product that keeps the upper half, so it is composed of 32-bit halves.
 
-numba's cache on disk looks for changes in the file of the caller alone: who changes this one changes
-:mod:`ghrr.ops.numba_sampling` too, or empties the cache.
+numba's cache on disk checks the file of the calling loop only: after a change here, change
+:mod:`ghrr.ops.cpu.sampling` too, or empty the cache.
 
-Coverage cannot see into compiled code, hence the marks; ``tests/ops`` compares the numbers with NumPy's.
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops`` compares with NumPy's numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _LOW_0, _LOW_1 = (np.uint64(factor & 0xFFFFFFFF) for factor in _FACTORS)
 _HIGH_0, _HIGH_1 = (np.uint64(factor >> 32) for factor in _FACTORS)
-# What is added to the two halves of the key in each round.
+# Added to the two halves of the key in each round.
 _ADDED_0, _ADDED_1 = (tuple(np.uint64(n * weyl % 2**64) for n in range(ROUNDS)) for weyl in _WEYL)
 _UNUSED_BITS = np.uint64(11)  # a double has 53
 
@@ -48,7 +48,7 @@ def _inlined(function: Function) -> Function:
 
 @_inlined
 def _product(low, high, x):  # pragma: no cover
-    """Upper and lower 64 bits of a factor, given in halves, times x."""
+    """Return the upper and lower 64 bits of x times a factor, which is given in halves."""
     x_low, x_high = x & _LOW, x >> _HALF
     first = low * x_low
     second = high * x_low + (first >> _HALF)
@@ -66,7 +66,7 @@ def _round(n, a, b, c, d, key_0, key_1):  # noqa: PLR0917 # pragma: no cover
 @_inlined
 def _words(block, key_0, key_1):  # pragma: no cover
     a, b, c, d = np.uint64(block + 1), np.uint64(0), np.uint64(0), np.uint64(0)  # NumPy starts at 1
-    # Ten rounds, spelled out: a loop inside would keep the compiler from taking several blocks at a time.
+    # Ten rounds, unrolled: an inner loop would prevent the compiler from processing several blocks at a time.
     a, b, c, d = _round(0, a, b, c, d, key_0, key_1)
     a, b, c, d = _round(1, a, b, c, d, key_0, key_1)
     a, b, c, d = _round(2, a, b, c, d, key_0, key_1)
@@ -91,7 +91,7 @@ def _half(word):  # pragma: no cover
 
 @_compiled
 def whole_words(key, first, step, w, x, y, z):  # noqa: PLR0917 # pragma: no cover
-    """Numbers of 53 bits from the blocks ``first``, ``first + step`` and so on: the four of each go to w, x, y, z."""
+    """Write numbers of 53 bits: the four of each of the blocks ``first``, ``first + step``, ... to w, x, y, z."""
     key_0, key_1 = key[0], key[1]
     for i in range(len(w)):
         a, b, c, d = _words(first + step * i, key_0, key_1)
@@ -100,7 +100,7 @@ def whole_words(key, first, step, w, x, y, z):  # noqa: PLR0917 # pragma: no cov
 
 @_compiled
 def half_words(key, first, step, w0, w1, x0, x1, y0, y1, z0, z1):  # noqa: PLR0917 # pragma: no cover
-    """Numbers of 32 bits, two of each word, the lower half first; otherwise as :func:`whole_words`."""
+    """Write numbers of 32 bits, two of each word, the lower half first; otherwise as :func:`whole_words`."""
     key_0, key_1 = key[0], key[1]
     for i in range(len(w0)):
         a, b, c, d = _words(first + step * i, key_0, key_1)
@@ -112,7 +112,7 @@ def half_words(key, first, step, w0, w1, x0, x1, y0, y1, z0, z1):  # noqa: PLR09
 
 @_compiled
 def shared_blocks(numbers: int, halves: bool) -> int:  # pragma: no cover
-    """The power of 2 of how many slots, of so many numbers each, share whole blocks."""
+    """Return the logarithm to base 2 of the number of slots that share whole blocks."""
     power = 0
     while (numbers << power) % (8 if halves else 4):
         power += 1
@@ -121,7 +121,7 @@ def shared_blocks(numbers: int, halves: bool) -> int:  # pragma: no cover
 
 @_compiled
 def columns(numbers: int, halves: bool, slots: int) -> Columns:  # pragma: no cover
-    """The column in which :func:`fill` puts each slot."""
+    """Return the column in which :func:`fill` puts each slot."""
     power = shared_blocks(numbers, halves)
     found = np.empty(slots, dtype=np.int64)
     for i in range(slots):
@@ -131,17 +131,18 @@ def columns(numbers: int, halves: bool, slots: int) -> Columns:  # pragma: no co
 
 @_inlined
 def _part(flat, n, numbers, slots, lanes):  # pragma: no cover
-    """Where the numbers n of all groups of slots that share blocks stand."""
+    """Return the view of number n of all groups of slots that share blocks."""
     start = n % numbers * slots + n // numbers * lanes
     return flat[start : start + lanes]
 
 
 @_compiled
 def fill(key: Words, first: int, halves: bool, out: Doubles) -> None:  # pragma: no cover
-    """Uniform numbers of slots from ``first`` on, ``(numbers of a slot, slots)``.
+    """Write uniform numbers of the slots from ``first`` on, ``(numbers of a slot, slots)``.
 
-    With ``halves`` a word makes two numbers of 32 bits, otherwise one of 53. Slots that share blocks stand apart, see
-    :func:`columns`, so that every loop runs along slots. Their number must be a multiple of 8, as must ``first``.
+    With ``halves`` a word gives two numbers of 32 bits, otherwise one of 53. Slots that share blocks are in distant
+    columns, see :func:`columns`, so that every loop runs along slots. ``first`` and the number of slots must be
+    multiples of 8.
     """
     numbers, slots = out.shape
     power = shared_blocks(numbers, halves)

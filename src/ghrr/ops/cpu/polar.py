@@ -1,6 +1,6 @@
-r"""Loops that numba compiles for the CPU: the unitary matrix nearest to each slot, for m = 1 to 4.
+r"""Compiled loops: the unitary matrix nearest to each slot, for m = 1 to 4.
 
-Importing this module imports numba. With :math:`X = W P`, singular values :math:`s_i` and :math:`G = X^\dagger X` the
+With :math:`X = W P`, singular values :math:`s_i` and :math:`G = X^\dagger X` the
 closed forms need the elementary symmetric polynomials :math:`p_1 = \sum_i s_i`, ..., :math:`p_m = \prod_i s_i =
 |\det X|`. Those of the squares, :math:`I_k`, are known from X and G, and
 
@@ -12,7 +12,8 @@ where those beyond m are zero, leave one unknown, which Newton's method finds. T
 Each loop fills the slots from start to stop of reals ``(slots, 2 m m)`` and gives the number of slots that are marked
 in ``left``: those that are zero, singular or nearly so, or not finite, which are left to LAPACK.
 
-Coverage cannot see into compiled code, hence the marks; ``tests/ops/test_polar.py`` compares with the specification.
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops/test_polar.py`` compares with the
+reference.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Flags = NDArray[np.bool_]
 
 _SMALLEST, _LARGEST = 1e-290, 1e290  # sums of absolute values that can be divided by
 _EPS = 2.0**-52
-# Rounding grows as singular values shrink. Slots whose results would be less exact than this are left to LAPACK.
+# Rounding errors grow as singular values shrink. Slots with larger errors than this are left to LAPACK.
 _MOST_LOST_SINGLE, _MOST_LOST_DOUBLE = 1e-8, 1e-13
 
 
@@ -92,7 +93,7 @@ def _polar_3(x: Doubles, g: Doubles, y: Doubles, c: Doubles, lost: Doubles) -> N
         scale = 1.0 / (p1 * p2 - p3)
         lost[i] = p1 * p1 * p1 * p1 * _EPS * scale / p2
         inverse = p1 * scale / p3 if p3 > 0.0 else 0.0
-        # G is not needed any more, and there is room for what the next loop needs.
+        # G is no longer needed: its buffer holds the numbers for the next loop.
         g[0, 1, 0, i], g[0, 1, 1, i] = scale, (i1 + p2) * scale
         g[0, 2, 0, i], g[0, 2, 1, i] = det_real * inverse if p3 > 0.0 else p1 * scale, det_imag * inverse
     for j in range(3):
@@ -107,7 +108,7 @@ def _polar_3(x: Doubles, g: Doubles, y: Doubles, c: Doubles, lost: Doubles) -> N
 
 @inlined
 def _cofactor_3(x: Doubles, j: int, s: int, k: int, t: int, c: Doubles) -> None:  # noqa: PLR0917 # pragma: no cover
-    """The determinant of rows j, s and columns k, t."""
+    """Compute the determinant of rows j, s and columns k, t."""
     for i in range(x.shape[-1]):
         a, b = complex(x[j, k, 0, i], x[j, k, 1, i]), complex(x[j, t, 0, i], x[j, t, 1, i])
         p, q = complex(x[s, k, 0, i], x[s, k, 1, i]), complex(x[s, t, 0, i], x[s, t, 1, i])
@@ -117,7 +118,7 @@ def _cofactor_3(x: Doubles, j: int, s: int, k: int, t: int, c: Doubles) -> None:
 
 @inlined
 def _minor(x: Doubles, row: int, k: int, t: int, i: int) -> complex:  # pragma: no cover
-    """The determinant of columns k and t in this row and the next."""
+    """Compute the determinant of columns k and t in this row and the next."""
     a, b = complex(x[row, k, 0, i], x[row, k, 1, i]), complex(x[row, t, 0, i], x[row, t, 1, i])
     p, q = complex(x[row + 1, k, 0, i], x[row + 1, k, 1, i]), complex(x[row + 1, t, 0, i], x[row + 1, t, 1, i])
     return a * q - b * p
@@ -125,7 +126,7 @@ def _minor(x: Doubles, row: int, k: int, t: int, i: int) -> complex:  # pragma: 
 
 @inlined
 def _newton_4(i1: float, i2: float, i3: float, p2: float, p4: float) -> float:  # pragma: no cover
-    """A step of Newton's method for p_2, with p_1 and p_3 expressed by it."""
+    """Do one Newton step for p_2, with p_1 and p_3 expressed by it."""
     r1, r3 = i1 + 2.0 * p2, i3 + 2.0 * p2 * p4
     both = math.sqrt(r1 * r3)
     return p2 - 0.5 * (p2 * p2 - i2 + 2.0 * p4 - 2.0 * both) / (p2 - (r3 + p4 * r1) / both)
@@ -133,7 +134,7 @@ def _newton_4(i1: float, i2: float, i3: float, p2: float, p4: float) -> float:  
 
 @inlined
 def _newton_3(i1: float, i2: float, p1: float, p3: float) -> float:  # pragma: no cover
-    """A step of Newton's method for p_1, with p_2 expressed by it."""
+    """Do one Newton step for p_1, with p_2 expressed by it."""
     p2 = math.sqrt(i2 + 2.0 * p3 * p1)
     return p1 - 0.5 * p2 * (p1 * p1 - i1 - 2.0 * p2) / (p1 * p2 - p3)
 
@@ -193,7 +194,7 @@ def _polar_4(  # noqa: PLR0917
 
 @inlined
 def _factorize(m: int, h: Doubles) -> None:  # pragma: no cover
-    """Cholesky's H = L D L^H in place: L below the diagonal, where it is 1, and 1 / D on it."""
+    """Factorise H = L D L^H in place: L below the diagonal, 1 / D on it."""
     for k in range(m):
         for j in range(k, m):
             for i in range(h.shape[-1]):
@@ -212,7 +213,7 @@ def _factorize(m: int, h: Doubles) -> None:  # pragma: no cover
 
 @inlined
 def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
-    """Y H^-1 in place, for a factorized H."""
+    """Compute Y H^-1 in place, for a factorised H."""
     for row in range(m):
         for k in range(m):
             for i in range(h.shape[-1]):
@@ -238,7 +239,7 @@ def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
 def _load_scaled(  # noqa: PLR0917
     m: int, first: int, count: int, source: Reals, x: Doubles, size: Doubles
 ) -> None:  # pragma: no cover
-    """Fill the buffer with slots, and ``size`` with sums of absolute values, by which they are divided if need be."""
+    """Fill the buffer with slots and ``size`` with sums of absolute values; divide double precision slots by these."""
     load(m, first, count, source, x)
     rows = x.reshape(2 * m * m, x.shape[-1])
     for i in range(x.shape[-1]):
@@ -247,7 +248,7 @@ def _load_scaled(  # noqa: PLR0917
             total += abs(rows[n, i])
         size[i] = total
     if source.itemsize == 4:
-        return  # no power of a single precision number that is used here leaves the range of double precision
+        return  # the powers of single precision numbers used here are in the range of double precision
     for n in range(2 * m * m):
         for i in range(x.shape[-1]):
             rows[n, i] /= size[i]
@@ -255,7 +256,7 @@ def _load_scaled(  # noqa: PLR0917
 
 @inlined
 def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags, most: float) -> int:  # noqa: PLR0917  # pragma: no cover
-    """Mark slots that are left to LAPACK, and count them."""
+    """Mark and count the slots that are left to LAPACK."""
     unknown = 0
     for i in range(count):
         known = size[i] > _SMALLEST and size[i] < _LARGEST and lost[i] < most

@@ -1,14 +1,14 @@
-r"""Loops that numba compiles for the CPU: real powers of unitary slots.
+r"""Compiled loops: real powers of unitary slots.
 
-Importing this module imports numba. Each slot is diagonalised by rotations in planes, which need no gap between
-eigenvalues: each rotation makes the 2 x 2 block of its plane as diagonal as it can, and what is left off the diagonal
-shrinks quadratically. Its powers are :math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns, of which
-whole numbers can be dropped exactly.
+Each slot is diagonalised by Jacobi rotations, which need no gap between eigenvalues: each rotation makes the 2 x 2
+block of its plane as diagonal as possible, and the off-diagonal entries shrink quadratically. The powers are
+:math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns, so that whole turns can be dropped exactly.
 
-All work is in double precision. What is left when it ends, an error e of the slot, changes the power by up to |x| e:
-results in single precision need less work for small exponents than for large ones.
+All arithmetic is in double precision. A remaining error e of the slot changes the power by up to |x| e, so results in
+single precision need fewer steps for small exponents than for large ones.
 
-Coverage cannot see into compiled code, hence the marks; ``tests/ops/test_power.py`` compares with the specification.
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops/test_power.py`` compares with the
+reference.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ghrr.ops.cpu.lanes import SLOTS, Doubles, compiled, gram, inlined, load, po
 
 Indices = NDArray[np.int64]
 
-# Taylor's series, ended where the next term is below the last digit: of sin(2πx) / x and cos(2πx) in x² for x up to an
+# Taylor series, truncated where the next term is below rounding: of sin(2πx) / x and cos(2πx) in x² for x up to an
 # eighth, and of atan(x) / (2πx) in x² for x up to tan(π/16).
 _SIN = tuple((-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(9))
 _COS = tuple((-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(9))
 _ATAN = tuple((-1) ** n / ((2 * n + 1) * 2 * math.pi) for n in range(12))
 _FIRST, _SECOND = math.tan(math.pi / 16), math.tan(3 * math.pi / 16)
 _TAN = math.tan(math.pi / 8)
-_SWEEPS = 20  # through all planes, at most; quadratic convergence needs five or so
-_NOTHING = 1e-31  # the square of what rounding leaves
-# The square of an error that single precision does not show, 1/60 of its rounding.
+_SWEEPS = 20  # at most; a sweep rotates all planes, and quadratic convergence needs about five
+_NOTHING = 1e-31  # the square of a rounding error
+# The square of an error of 1/60 of rounding in single precision.
 _NOTHING_SINGLE = 1e-18
 
 
 @inlined
 def _turns(y: float, x: float) -> float:  # pragma: no cover
-    """The angle of the point (x, y), in turns: that of the nearest of 16 directions, and what is left by its series."""
+    """Compute the angle of (x, y) in turns: that of the nearest of 16 directions, plus a series for the rest."""
     large, small = abs(x), abs(y)
     swapped = small > large
     large, small = (small, large) if swapped else (large, small)
@@ -59,7 +59,7 @@ def _turns(y: float, x: float) -> float:  # pragma: no cover
 
 @inlined
 def _plane(x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no cover
-    r"""The rotation, c and the two parts of s, that diagonalises the block of rows and columns p and q best.
+    r"""Find the rotation, c and the two parts of s, that best diagonalises the block of rows and columns p and q.
 
     With :math:`h = (x_{pp} - x_{qq},\, x_{pq} + x_{qp},\, i (x_{qp} - x_{pq}))` it takes the real vector v that
     captures most of h: the real part of :math:`e^{-i\varphi} h`, where :math:`2\varphi` is the angle of
@@ -71,7 +71,7 @@ def _plane(x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no
         e, f = x[p, q, 1, i] - x[q, p, 1, i], x[q, p, 0, i] - x[p, q, 0, i]
         real, imag = a * a - b * b + c * c - d * d + e * e - f * f, 2.0 * (a * b + c * d + e * f)
         size = math.sqrt(real * real + imag * imag)
-        # Half of the angle, from that half whose cosine or sine is not small.
+        # Half of the angle, computed from the larger of cosine and sine.
         larger = math.sqrt(0.5 * (size + abs(real)))
         smaller = 0.5 * imag / larger if larger > 0.0 else 0.0
         cos, sin = (larger, smaller) if real >= 0.0 else (abs(smaller), larger if imag >= 0.0 else -larger)
@@ -89,7 +89,7 @@ def _plane(x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no
 
 @inlined
 def _rotate_columns(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no cover
-    """Columns p and q become c p + s q and c q - conj(s) p."""
+    """Replace columns p and q by c p + s q and c q - conj(s) p."""
     for n in range(m):
         first, second = x[n, p], x[n, q]
         for i in range(x.shape[-1]):
@@ -103,7 +103,7 @@ def _rotate_columns(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> No
 
 @inlined
 def _rotate_rows(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no cover
-    """Rows p and q become c p + conj(s) q and c q - s p."""
+    """Replace rows p and q by c p + conj(s) q and c q - s p."""
     for n in range(m):
         first, second = x[p, n], x[q, n]
         for i in range(x.shape[-1]):
@@ -117,7 +117,7 @@ def _rotate_rows(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:
 
 @inlined
 def _off_diagonal(m: int, x: Doubles, limit: float) -> int:  # pragma: no cover
-    """How many entries that are not on the diagonal have a square above the limit."""
+    """Count off-diagonal entries whose square exceeds the limit."""
     count = 0
     for j in range(m):
         for k in range(m):
@@ -130,7 +130,7 @@ def _off_diagonal(m: int, x: Doubles, limit: float) -> int:  # pragma: no cover
 
 @inlined
 def _off_identity(m: int, g: Doubles, limit: float) -> int:  # pragma: no cover
-    """How many entries differ from those of the identity by more than the limit."""
+    """Count entries that differ from the identity by more than the limit."""
     count = 0
     for j in range(m):
         for k in range(m):
@@ -143,7 +143,7 @@ def _off_identity(m: int, g: Doubles, limit: float) -> int:  # pragma: no cover
 
 @inlined
 def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles, nothing: float) -> bool:  # pragma: no cover
-    """Rotate X to V^H X V, which is diagonal; false if that fails."""
+    """Rotate X to the diagonal V^H X V. Returns whether that succeeded."""
     for j in range(m):
         for k in range(m):
             one = 1.0 if j == k else 0.0
@@ -163,7 +163,7 @@ def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles, nothing: flo
 
 @inlined
 def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
-    """Cosines and sines of angles in turns, up to half a turn, which ``cos`` holds before."""
+    """Compute cosines and sines of angles up to half a turn; ``cos`` holds the angles, in turns."""
     for i in range(cos.shape[0]):
         angle = cos[i]
         quarters = np.rint(4.0 * angle)
@@ -184,7 +184,7 @@ def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
 def _combine(  # noqa: PLR0917
     m: int, exponent: float, turns: Doubles, v: Doubles, w: Doubles, x: Doubles, cos: Doubles, sin: Doubles
 ) -> None:  # pragma: no cover
-    """X becomes V diag(e^{2πi · exponent · turns}) V^H; w, cos and sin are overwritten."""
+    """Replace X by V diag(e^{2πi · exponent · turns}) V^H; w, cos and sin are overwritten."""
     for k in range(m):
         for i in range(x.shape[-1]):
             angle = exponent * turns[k, i]
@@ -208,7 +208,7 @@ def _combine(  # noqa: PLR0917
 
 @functools.cache
 def power_kernel(m: int) -> Callable[..., int]:
-    """The loop for one m, which the compiler must know to spell out its sums."""
+    """Return the loop for one m, a compile-time constant so that sums are unrolled."""
 
     @compiled
     def power(  # noqa: PLR0917
@@ -219,14 +219,14 @@ def power_kernel(m: int) -> Callable[..., int]:
         tolerance: float,
         exponents: Doubles,
         targets: Indices,
-        starts: Indices,
+        offsets: Indices,
         out: NDArray[Any],
     ) -> int:  # pragma: no cover
-        """Powers of the chunks of ``SLOTS`` slots from start to stop, counted through the hypervectors of ``source``.
+        """Raise chunks of ``SLOTS`` slots, from start to stop, counted through the hypervectors of ``source``.
 
         Hypervector r of ``source``, ``dim`` slots of reals ``(slots, 2 m m)``, is raised to ``exponents[n]``, which
-        fills hypervector ``targets[n]`` of ``out``, for each n from ``starts[r]`` to ``starts[r + 1]``. Gives 0 if all
-        slots are unitary within the tolerance and all was found, and stops where one is not.
+        fills hypervector ``targets[n]`` of ``out``, for each n from ``offsets[r]`` to ``offsets[r + 1]``. Returns 0 on
+        success, and stops at a slot that is not unitary within the tolerance or cannot be diagonalised.
         """
         x, v = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
         g = np.empty((m, m, 2, SLOTS))
@@ -236,7 +236,7 @@ def power_kernel(m: int) -> Callable[..., int]:
             row, first = chunk // chunks, chunk % chunks * SLOTS
             count = min(SLOTS, dim - first)
             largest = 1.0
-            for n in range(starts[row], starts[row + 1]):
+            for n in range(offsets[row], offsets[row + 1]):
                 largest = max(largest, abs(exponents[n]))
             single = _NOTHING_SINGLE / (largest * largest) if out.itemsize == 4 else 0.0
             nothing = max(single, 4 * m * m * _NOTHING)
@@ -252,7 +252,7 @@ def power_kernel(m: int) -> Callable[..., int]:
             for k in range(m):
                 for i in range(SLOTS):
                     turns[k, i] = _turns(x[k, k, 1, i], x[k, k, 0, i])
-            for n in range(starts[row], starts[row + 1]):
+            for n in range(offsets[row], offsets[row + 1]):
                 _combine(m, exponents[n], turns, v, g, x, rotation[0], rotation[1])
                 store(m, targets[n] * dim + first, count, x, out)
         return 0

@@ -1,12 +1,12 @@
-"""Loops that numba compiles for the CPU: Haar matrices, with phases, from uniform numbers in one pass.
+"""Compiled loops: Haar matrices, with phases, from uniform numbers in one pass.
 
-Importing this module imports numba; :mod:`ghrr.unitary.sampling` does so when the first large batch is drawn. A few
-slots at a time are turned round in a buffer, so that every instruction works on the same number of several slots, and
-stay in the first cache from the uniform numbers to the result. All arithmetic is in double precision; the library's
-logarithms and sines take the numbers one by one, so that they are spelled out here. Where slots run out the last one
-fills the buffer.
+A few slots at a time are transposed into a buffer, so that every vector instruction processes the same entry of several
+slots, and stay in the first-level cache from the uniform numbers to the result. The last slot fills the rest of the
+buffer. All arithmetic is in double precision. Logarithms and sines are implemented here, since those of the C library
+process one number at a time.
 
-Coverage cannot see into compiled code, hence the marks; ``tests/unitary`` compares what it computes with LAPACK's QR.
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/unitary`` compares the results with
+LAPACK's QR.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ PHASES = 512  # at a time, where m = 1
 
 
 def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...]:
-    """A polynomial of fewer terms that is as exact from 0 to ``largest``: Taylor's series without its last Chebyshev
-    polynomials, which are below the last digit.
-    """
+    """Shorten a Taylor series by the last terms of its Chebyshev series on [0, largest], which are below rounding."""
     series = np.polynomial.Polynomial(taylor).convert(kind=np.polynomial.Chebyshev, domain=[0, largest])
     return tuple(float(c) for c in series.truncate(terms).convert(kind=np.polynomial.Polynomial).coef)
 
@@ -42,29 +40,29 @@ _LOG = _fitted([2 / (2 * n + 1) for n in range(12)], 0.0295, 8)
 _SIN = _fitted([(-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(10)], 1 / 64, 7)
 _COS = _fitted([(-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(10)], 1 / 64, 7)
 _LOG_2 = math.log(2)
-_DIGITS = 52  # binary ones of a double, below its exponent
+_DIGITS = 52  # bits of a double below its exponent
 _BITS_OF_ROOT_HALF = int(np.float64(math.sqrt(0.5)).view(np.int64))
-# Rounding grows as a column shrinks. For single precision it is mended where less is left of its squared length.
+# Rounding errors grow as a column shrinks. For single precision a second pass is needed below this squared length.
 _LITTLE = 1e-8
 
 
 def _compiled(function: Function) -> Function:
-    # Products and sums may be fused into one instruction, which only makes them more exact.
+    # Allows fused multiply-add, which is more exact.
     compiled: Function = numba.njit(function, nogil=True, fastmath={"contract"}, error_model="numpy", cache=True)
     return compiled
 
 
 def _inlined(function: Function) -> Function:
-    inlined: Function = numba.njit(function, inline="always")  # before it is compiled, so that it knows m
+    inlined: Function = numba.njit(function, inline="always")  # before compilation, so that m is a constant
     return inlined
 
 
 @_compiled
 def radii(u: Doubles) -> None:  # pragma: no cover
-    r"""Uniform numbers to :math:`\sqrt{-2 \log(1 - u)}`, in place.
+    r"""Transform uniform numbers to :math:`\sqrt{-2 \log(1 - u)}`, in place.
 
-    The sources of uniform numbers give multiples of 2⁻⁵³, so that 1 - u is exact. It is taken apart into a power of 2
-    and a factor f between √½ and √2, and :math:`\log f = 2\,\mathrm{artanh}\frac{f - 1}{f + 1}`.
+    Uniform numbers are multiples of 2⁻⁵³, so that 1 - u is exact. It is split into a power of 2 and a factor f between
+    √½ and √2, and :math:`\log f = 2\,\mathrm{artanh}\frac{f - 1}{f + 1}`.
     """
     for i in range(u.shape[0]):
         bits = np.float64(1.0 - u[i]).view(np.int64)
@@ -79,9 +77,9 @@ def radii(u: Doubles) -> None:  # pragma: no cover
 
 @_compiled
 def turn(radius: Doubles, angle: Doubles, more: Doubles) -> None:  # pragma: no cover
-    """Polar coordinates to the two usual ones, in place; angles are in turns, and those of ``more`` are added.
+    """Transform polar to Cartesian coordinates in place; angles are in turns, and ``more`` is added to them.
 
-    A turn is taken apart into quarters and what is left, exactly, which it could not be in radians.
+    Subtracting quarter turns is exact, which it would not be in radians.
     """
     for i in range(radius.shape[0]):
         x = angle[i] + more[i]
@@ -103,7 +101,7 @@ def turn(radius: Doubles, angle: Doubles, more: Doubles) -> None:  # pragma: no 
 def _gram_schmidt(m: int, x: Doubles, c: Doubles, d: Doubles) -> tuple[int, int]:  # pragma: no cover
     """Orthonormalise the columns of matrices ``(row, column, real or imaginary part, slot)`` in place.
 
-    Gives the number of columns of which little was left, and nothing. ``c`` and ``d`` are overwritten.
+    Returns the number of columns that became short, and of those that became zero. ``c`` and ``d`` are overwritten.
     """
     short = lost = 0
     for j in range(m):
@@ -134,14 +132,13 @@ def _gram_schmidt(m: int, x: Doubles, c: Doubles, d: Doubles) -> tuple[int, int]
 
 @functools.cache
 def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], int]:
-    """The loop for one m, which the compiler must know to spell out its sums."""
+    """Return the loop for one m, a compile-time constant so that sums are unrolled."""
 
     @_compiled
     def haar(start: int, stop: int, u: Doubles, turns: Doubles, out: NDArray[Any]) -> int:  # pragma: no cover
         """Fill the slots from start to stop: ``(slots, 2 m m)`` and turns ``(slots, m)`` to reals ``(slots, 2 m m)``.
 
-        A single row of turns stands for all slots. Gives 0 if all columns are known, and not if those before leave
-        nothing of one.
+        A single row of turns applies to all slots. Returns 0 unless a column depends linearly on those before it.
         """
         x, more = np.empty((m, m, 2, SLOTS)), np.empty((m, SLOTS))
         rows = x.reshape(2 * m * m, SLOTS)
@@ -158,7 +155,7 @@ def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], 
             for n in range(m * m):
                 radii(rows[2 * n])
                 turn(rows[2 * n], rows[2 * n + 1], more[n % m])
-            for _ in range(2):  # a second time mends what rounding left
+            for _ in range(2):  # a second pass removes rounding errors
                 short, lost = _gram_schmidt(m, x, c, d)
                 unknown += lost
                 if short == 0 and out.itemsize == 4:
@@ -173,22 +170,22 @@ def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], 
 
 @_compiled
 def to_roots(turns: Doubles, roots: int) -> None:  # pragma: no cover
-    """Uniform numbers to multiples of 1 / roots, in place."""
+    """Round uniform numbers down to multiples of 1 / roots, in place."""
     for i in range(turns.shape[0]):
         turns[i] = math.floor(turns[i] * roots) / roots
 
 
 @functools.cache
 def base_kernel(m: int) -> Callable[..., int]:
-    """The loop from keys of Philox streams to base hypervectors for one m: random numbers, rotations and phases."""
+    """Return the loop for one m that makes base hypervectors from Philox keys: random numbers, rotations, phases."""
 
     @_compiled
     def base(start, stop, slots, rotation_keys, phase_keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
         """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
 
-        Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without phase keys the rotations stand
-        alone; with ``roots`` phases are roots of unity. ``halves`` is that of :func:`ghrr.ops.philox.fill`.
-        Gives 0 if all columns are known, and not if those before leave nothing of one.
+        Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without phase keys there are no phases;
+        with ``roots`` phases are roots of unity. ``halves`` is that of :func:`ghrr.ops.cpu.philox.fill`.
+        Returns 0 unless a column depends linearly on those before it.
         """
         x, more, turns = np.empty((m, m, 2, SLOTS)), np.zeros((m, SLOTS)), np.empty((m, SLOTS))
         rows, entries = x.reshape(2 * m * m, SLOTS), np.empty((m * m, SLOTS), dtype=out.dtype)
@@ -210,7 +207,7 @@ def base_kernel(m: int) -> Callable[..., int]:
             for n in range(m * m):
                 radii(rows[2 * n])
                 turn(rows[2 * n], rows[2 * n + 1], more[n % m])
-            for _ in range(2):  # a second time mends what rounding left
+            for _ in range(2):  # a second pass removes rounding errors
                 short, lost = _gram_schmidt(m, x, c, d)
                 unknown += lost
                 if short == 0 and out.itemsize == 8:
@@ -228,7 +225,7 @@ def base_kernel(m: int) -> Callable[..., int]:
 
 @_compiled
 def phasors(start, stop, slots, _, keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
-    """Base hypervectors for m = 1, where the rotation is 1: as :func:`base_kernel`, in chunks of ``PHASES`` slots."""
+    """Make base hypervectors for m = 1, where the rotation is 1; as :func:`base_kernel`, in chunks of ``PHASES``."""
     turns, radius, none = np.empty((1, PHASES)), np.empty(PHASES), np.zeros(PHASES)
     angle, columns = turns[0], philox.columns(1, halves, PHASES)
     chunks = (slots + PHASES - 1) // PHASES

@@ -211,4 +211,4 @@ def _divide(work: int, each: int) -> int:
 
 
 def _empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    return torch.empty(shape, dtype=like.dtype, device=like.device)
+    return like.new_empty(shape)
