@@ -21,7 +21,7 @@ OLD = ["a", "b", "c"]
 NEW = ["d", "e"]
 BACKENDS = ("torch", "faiss")
 # Actions that write files take long: every line in the long campaign only.
-some_or_all = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.fuzz)])
+some_or_all = pytest.mark.parametrize("step", [19, pytest.param(1, marks=pytest.mark.fuzz)])
 
 
 def assert_works(memory: ItemMemory, *allowed: list[str]) -> None:
