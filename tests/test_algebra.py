@@ -107,9 +107,9 @@ def test_commutator_is_ab_minus_ba() -> None:
     torch.testing.assert_close(ghrr.commutator(a, b), a @ b - b @ a)
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 5])
+@pytest.mark.parametrize("m", [1, 3])
 def test_unbind_on_wrong_side_does_not_recover_value(m: int) -> None:
-    space = ghrr.Space(dim=2000, m=m, dtype=torch.complex128)
+    space = ghrr.Space(dim=200, m=m, dtype=torch.complex128)
     key, value = space.vectors(["key", "value"])
     bound = ghrr.bind(key, value)
     right = ghrr.similarity(ghrr.unbind(bound, key, side="left"), value)
@@ -118,7 +118,7 @@ def test_unbind_on_wrong_side_does_not_recover_value(m: int) -> None:
     assert (abs(wrong - 1) < 1e-12) if m == 1 else wrong < 0.5
 
 
-@pytest.mark.parametrize("m", [2, 3, 4])
+@pytest.mark.parametrize("m", [2, 3])
 def test_unbind_on_wrong_side_leaves_one_over_m_squared(m: int) -> None:
     space = ghrr.Space(dim=50, m=m)
     key, value = space.random(2, 2000, generator=generator())

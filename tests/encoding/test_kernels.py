@@ -173,7 +173,7 @@ def test_qmc_works_for_every_kernel(name: str) -> None:
     assert errors[1] < 0.5 * errors[0]
 
 
-@pytest.mark.parametrize("name", ["rbf", "matern-1/2", "matern-3/2", "matern-5/2"])
+@pytest.mark.parametrize("name", ["rbf", "matern-1/2", "matern-5/2"])
 def test_orthogonal_frequencies_keep_the_kernel(name: str) -> None:
     encoder_values = []
     x, zero = torch.tensor([0.5, -0.4, 0.3]), torch.zeros(3)

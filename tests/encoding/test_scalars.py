@@ -152,13 +152,13 @@ def test_a_circle_can_be_decoded_and_trained_through() -> None:
     assert x.grad.item() > 0
 
 
-@pytest.mark.parametrize("bandwidth", [1.0, 4.0, 6.0, 8.0])
+@pytest.mark.parametrize("bandwidth", [1.0, 8.0])
 def test_a_circle_is_decoded_all_around(bandwidth: float) -> None:
     """Across the seam too, and where most frequencies are zero."""
     space = Space(1000, 2)
     clock = Circular(space, period=24, bandwidth=bandwidth)
-    x = torch.linspace(0, 23.99, 300)
-    noise = space.random(300, generator=generator())
+    x = torch.linspace(0, 23.99, 200)
+    noise = space.random(200, generator=generator())
     for h, most in ((clock(x), 1e-3), (clock(x) + noise, 0.25 * bandwidth)):
         found = clock.decode(h)
         off = (found.value - x + 12).remainder(24) - 12

@@ -160,7 +160,7 @@ def test_without_matrices_an_ngram_and_its_reversal_are_the_same() -> None:
 
 @pytest.mark.parametrize("permute", [None, False, True])
 @pytest.mark.parametrize("m", [1, 2])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_ngrams_equal_their_definition(n: int, m: int, permute: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(10, m, dtype=torch.complex128)
     items = space.random(2, 6, generator=generator())
