@@ -1,18 +1,26 @@
-# `make reproduce` re-makes the paper's results, `make test` checks everything, `make bench` measures speed,
-# `make fuzz` reads thousands of damaged files.
-# Each sets up what it needs in .venv, once; a stamp file remembers it.
+# make check      lint, types, imports and a fast subset of the tests: two minutes
+# make test       everything: ten minutes
+# make reproduce  the results of the paper, in report/index.html
+# make bench      speed
+# make fuzz       long campaigns: damaged files, killed writers, threads
+# make mutants    break the library line by line, and count the faults that the tests notice
+#
+# Each target installs what it needs into .venv, once.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: reproduce test lint types imports tests kernels coverage bench fuzz format clean
+.PHONY: reproduce check test lint types imports fast tests coverage bench fuzz mutants format clean
 
 reproduce: $(VENV)/.with-paper
 	$(BIN)/ghrr paper run --quick --out report
 
-test: lint types imports tests kernels coverage
+check: $(VENV)/.with-dev
+	$(MAKE) --no-print-directory -j2 types fast lint imports
+
+test: lint types imports tests coverage
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff check .
@@ -24,16 +32,15 @@ types: $(VENV)/.with-dev
 imports: $(VENV)/.with-dev
 	$(BIN)/lint-imports --no-cache
 
-tests: $(VENV)/.with-dev
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report=
+fast: $(VENV)/.with-dev
+	$(BIN)/pytest --fast --quiet --numprocesses 2 --dist worksteal
 
-# The kernels for a GPU, by triton's interpreter on the CPU. On a GPU itself: pytest with the same files.
-kernels: $(VENV)/.with-triton
-	TRITON_INTERPRET=1 $(BIN)/pytest --numprocesses 2 --cov --cov-append --cov-report= tests/ops/test_triton*.py tests/nn/test_*_triton.py
+# Kernels for a GPU run in triton's interpreter on the CPU, where there is no GPU.
+tests: $(VENV)/.with-triton
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=
 
-# Of what the runs before have seen.
 coverage:
-	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra.py,*/ghrr/unitary/*,*/ghrr/space.py'
+	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra/*,*/ghrr/unitary/*,*/ghrr/space/*'
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py
@@ -43,6 +50,9 @@ bench: $(VENV)/.with-dev
 # Stops after ten minutes. Files are written only below pytest's temporary folder.
 fuzz: $(VENV)/.with-dev
 	timeout 600 $(BIN)/pytest -m fuzz tests/faults
+
+mutants: $(VENV)/.with-triton
+	$(BIN)/python benchmarks/mutations.py --out benchmarks/results/mutations.json
 
 format: $(VENV)/.with-dev
 	$(BIN)/ruff check --fix .

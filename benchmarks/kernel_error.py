@@ -23,17 +23,17 @@ from ghrr.encoding import FractionalPower
 
 KERNELS = ("rbf", "matern-5/2", "matern-3/2", "matern-1/2", "laplace", "cauchy", "sinc")
 ISOTROPIC = ("rbf", "matern-5/2", "matern-3/2", "matern-1/2")
-FEATURES = ("random", "orthogonal", "qmc")
+SAMPLING = ("random", "orthogonal", "qmc")
 FEATURE_COUNTS = (1, 2, 4, 8, 16)
 
 
-def relative_error(kernel: str, features: str, n: int, *, dim: int, m: int, seeds: int) -> float:
+def relative_error(kernel: str, sampling: str, n: int, *, dim: int, m: int, seeds: int) -> float:
     """Error over pairs at distances about one bandwidth, in units of the Monte-Carlo law."""
     squares = []
     pairs = torch.randn(2, 200, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / math.sqrt(2 * n)
     for seed in range(seeds):
         space = ghrr.Space(dim, m, seed=seed, dtype=torch.complex128)
-        encoder = FractionalPower(space, n, kernel=kernel, features=features)
+        encoder = FractionalPower(space, n, kernel=kernel, sampling=sampling)
         x, y = 1.5 * pairs
         error = ghrr.similarity(encoder(x), encoder(y)) - encoder.kernel(x, y)
         squares.append(error.square().mean())
@@ -54,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         {"kernel": kernel, "features": n, **{kind: relative_error(kernel, kind, n, **size) for kind in kinds}}
         for kernel in KERNELS
         for n in FEATURE_COUNTS
-        for kinds in [[kind for kind in FEATURES if kind != "orthogonal" or kernel in ISOTROPIC]]
+        for kinds in [[kind for kind in SAMPLING if kind != "orthogonal" or kernel in ISOTROPIC]]
     ]
     print("rms error of the kernel, as a share of 1/√(2·dim·m)")
-    print(f"{'kernel':<12}{'features':>9}" + "".join(f"{kind:>12}" for kind in FEATURES))
+    print(f"{'kernel':<12}{'features':>9}" + "".join(f"{kind:>12}" for kind in SAMPLING))
     for row in rows:
-        cells = [f"{row[kind]:.3f}" if kind in row else "" for kind in FEATURES]
+        cells = [f"{row[kind]:.3f}" if kind in row else "" for kind in SAMPLING]
         print(f"{row['kernel']:<12}{row['features']:>9}" + "".join(f"{cell:>12}" for cell in cells))
     report = {"command": command("kernel_error", given), **size, "results": rows}
     store(report, options.out, "kernel_error")

@@ -20,34 +20,34 @@ import torch
 from measuring import store
 
 from ghrr.lm import Model, ModelConfig, match_parameters
-from ghrr.lm.steps import Step, make_optimizer, make_step, record_step
+from ghrr.lm.train_step import Step, make_optimizer, make_step, record_step
 
-WINDOW = {"attention": "ghrr-feature", "position_sharing": "head", "window": 3, "unit_rows": True}
+WINDOW = {"position_sharing": "head", "window": 3, "normalize_rows": True}
 MODELS: dict[str, dict[str, Any]] = {
     "vanilla": {"attention": "vanilla"},
     "rope": {"attention": "rope"},
-    "ghrr-feature": {"attention": "ghrr-feature"},
+    "ghrr-feature": {},
     "ghrr-window": WINDOW,
     "ghrr-window-5": {**WINDOW, "window": 5},
-    "ghrr-grouped": {**WINDOW, "kv_heads": 2},
-    "ghrr-split": {**WINDOW, "window": 5, "kv_heads": 2, "split_inputs": True},
-    "ghrr-learned": {**WINDOW, "phases_trainable": True},
-    "ghrr-row": {"attention": "ghrr-row"},
+    "ghrr-grouped": {**WINDOW, "num_kv_heads": 2},
+    "ghrr-split": {**WINDOW, "window": 5, "num_kv_heads": 2, "split_inputs": True},
+    "ghrr-learned": {**WINDOW, "trainable_phases": True},
+    "ghrr-row": {"mode": "row"},
 }
 
 
 def prepare(settings: dict[str, Any], args: argparse.Namespace, device: str) -> tuple[Step, int]:
     """A step of this model, ready to run."""
     common: dict[str, Any] = {
-        "vocabulary": args.vocabulary,
-        "width": args.width,
-        "layers": args.layers,
-        "context": args.context,
+        "vocab_size": args.vocab_size,
+        "embed_dim": args.embed_dim,
+        "num_layers": args.num_layers,
+        "max_len": args.max_len,
     }
-    reference = Model(ModelConfig(**common, feed_forward=2 * args.width, attention="vanilla")).parameter_count
+    reference = Model(ModelConfig(**common, ffn_dim=2 * args.embed_dim, attention="vanilla")).parameter_count
     config = match_parameters(ModelConfig(**{**common, **settings}), reference)
     # Tensor cores want multiples of 8; what this changes is within 0.3 % of the parameters.
-    config = dataclasses.replace(config, feed_forward=8 * round(config.feed_forward / 8))
+    config = dataclasses.replace(config, ffn_dim=8 * round(config.ffn_dim / 8))
     torch.manual_seed(0)
     model = Model(config).to(device)
     optimizer = make_optimizer(model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.98))
@@ -58,7 +58,7 @@ def prepare(settings: dict[str, Any], args: argparse.Namespace, device: str) -> 
     forward = torch.compile(loss, dynamic=False) if device == "cuda" else loss
     step = make_step(forward, model, optimizer, clip=1.0, bf16=device == "cuda")
     if device == "cuda":
-        step = record_step(step, model, optimizer, (args.batch, args.context))
+        step = record_step(step, model, optimizer, (args.batch, args.max_len))
     return step, model.parameter_count
 
 
@@ -78,8 +78,8 @@ def serve(name: str, args: argparse.Namespace, device: str, pipe: Connection) ->
     """Prepare a step, say how many parameters it has, then time it each time that is asked for."""
     torch.set_float32_matmul_precision("high")
     generator = torch.Generator().manual_seed(0)
-    shape = (2, args.batch, args.context)
-    inputs, targets = torch.randint(args.vocabulary, shape, generator=generator).to(device).unbind()
+    shape = (2, args.batch, args.max_len)
+    inputs, targets = torch.randint(args.vocab_size, shape, generator=generator).to(device).unbind()
     step, count = prepare(MODELS[name], args, device)
     seconds(step, inputs, targets, 3)
     pipe.send(count)
@@ -98,10 +98,10 @@ def receive(name: str, pipe: Connection) -> Any:
 def main() -> None:
     """Measure, print, store."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--vocabulary", type=int, default=10_000)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--vocab-size", type=int, default=10_000)
+    parser.add_argument("--embed-dim", type=int, default=256)
+    parser.add_argument("--num-layers", type=int, default=6)
+    parser.add_argument("--max-len", type=int, default=64)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--repeats", type=int, default=30)
@@ -133,7 +133,7 @@ def main() -> None:
                 "attention": name,
                 "params": counts[name],
                 "step_ms": 1e3 * statistics.median(times[name]),
-                "tokens_per_s": args.batch * args.context / statistics.median(times[name]),
+                "tokens_per_s": args.batch * args.max_len / statistics.median(times[name]),
                 "ratio": statistics.median(ratios),
                 "ratio_quartiles": statistics.quantiles(ratios, n=4)[::2] if len(ratios) > 1 else None,
             }

@@ -4,8 +4,7 @@ Each is compared with
 
 - copy: ``torch.Tensor.copy_`` that moves as many bytes as the operation must read and write, the physical limit;
 - FHRR: the elementwise product of as many complex numbers, what the same operation costs at m = 1 and equal total_dim;
-- matmul, einsum: the library calls that compute the same;
-- complex64: for pairs in 16 bits, our own product of as many numbers of twice the size.
+- matmul, einsum: the library calls that compute the same.
 
 Each makes its result anew. Our large results lie on huge pages where the system has them, torch's do not: part of what
 is won out of cache comes from there.
@@ -14,7 +13,6 @@ is won out of cache comes from there.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +22,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr import ops
-from ghrr.ops import reference, torch_backend
+from ghrr.ops import reference, torch_implementation
 
 EXACT = torch.complex128
 
@@ -73,38 +71,6 @@ def bind(space: ghrr.Space, batch: int, device: str, group: str, targets: Mappin
         dict(targets),
         patience=5 if device == "cpu" and a.numel() > 1 << 22 else 1,
     )
-
-
-def bind_pairs(space: ghrr.Space, batch: int, device: str, targets: Mapping[str, float]) -> Case:
-    """C = A B in real pairs of bfloat16; the copy moves as many bytes, half of those of complex64."""
-    a, b = draw(space, batch, count=2, device=device)
-    x, y = (torch.view_as_real(z).to(torch.bfloat16) for z in (a, b))
-
-    def errors_of(got: Tensor) -> dict[str, float]:
-        left, right = (torch.view_as_complex(z.float()) for z in (x, y))
-        return {
-            "reference": rounded_error(got[[0, -1]], reference.bind(ends(left), ends(right)), space.m),
-            "matmul": rounded_error(got, left @ right, space.m),
-        }
-
-    return Case(
-        "bind, bfloat16 pairs",
-        sizes(space, batch=batch),
-        lambda: ops.bind_pairs(x, y),
-        {"copy": copy_of(3 * a.numel() // 2, device), "complex64": lambda: ghrr.bind(a, b)},
-        errors_of,
-        dict(targets),
-    )
-
-
-def rounded_error(got: Tensor, want: Tensor, terms: int) -> float:
-    """As :func:`error`, of pairs: half a unit in the last place is what rounding them once explains."""
-    exact = torch.view_as_real(want)
-    if got.shape != exact.shape:
-        return math.inf
-    once = exact.abs() * torch.finfo(got.dtype).eps / 2
-    beyond = ((got.to(exact.dtype) - exact).abs() - once).clamp(min=0)  # NaN stays
-    return error((exact + beyond).float(), exact, terms)
 
 
 def gradients(space: ghrr.Space, batch: int, device: str, targets: Mapping[str, float]) -> Iterator[Case]:
@@ -231,7 +197,7 @@ def unbind_similarity(space: ghrr.Space, batch: int, device: str) -> Case:
             "copy": copy_of(3 * x.numel(), device),
             "FHRR": lambda: (flat[1].conj() * flat[0] * flat[2].conj()).real.sum(dim=-1),
             "matmul": with_matmul,
-            "our torch": lambda: torch_backend.bind_similarity(key, x, value, True, False),
+            "our torch": lambda: torch_implementation.bind_similarity(key, x, value, True, False),
         },
         errors_of,
     )
@@ -248,7 +214,9 @@ def power(space: ghrr.Space, batch: int, exponent: int, device: str) -> Case:
         lambda: ghrr.power(x, exponent),
         {
             "copy": copy_of(2 * x.numel(), device),
-            "FHRR": lambda: torch_backend.whole_power(flat, exponent),  # flat**exponent takes a logarithm: far slower
+            "FHRR": lambda: torch_implementation.whole_power(
+                flat, exponent
+            ),  # flat**exponent takes a logarithm: far slower
             "matmul": lambda: torch.linalg.matrix_power(x, exponent),
         },
         lambda got: {
@@ -283,7 +251,6 @@ def on_gpu(total: int, batch: int, ms: Sequence[int]) -> Iterator[Case]:
         targets = {"copy": 0.8 if m <= 4 else 0.6} | ({"matmul": 30.0} if m in (2, 3) else {})
         yield bind(space, batch, "cuda", "bind", targets)
         yield from gradients(space, batch, "cuda", targets)
-        yield bind_pairs(space, batch, "cuda", {})
     for m in [m for m in ms if m <= 4]:
         space = ghrr.Space.from_total(total, m)
         yield bind_bundle(space, batch, "cuda", "bind_bundle", {})

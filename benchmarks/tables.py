@@ -1,12 +1,14 @@
-"""Write the tables of the documents from stored results.
+"""Write the numbers of the documents from stored results.
 
-A table stands between two markers in a Markdown file under docs/::
+README.md and the Markdown files under docs/ mark tables, and single numbers inside a sentence::
 
     <!-- table: calibration -->
     ...
     <!-- end of table -->
 
-This command replaces what is between them; a test checks that nothing changes::
+    <!-- value: paper-claims -->77<!-- end of value --> claims
+
+This command replaces what is between the markers; a test checks that all documents are current::
 
     python benchmarks/tables.py
 """
@@ -16,13 +18,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import lm_tables
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 _BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_VALUE = re.compile(r"(<!-- value: (?P<name>[\w-]+) -->).*?(<!-- end of value -->)")
+_VERDICTS = ("reproduced", "consistent", "partly", "erratum", "not reproduced")
 
 
 def stored(name: str) -> Any:
@@ -98,21 +105,145 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
+def paper_verdicts() -> str:
+    """Return the number of claims of each verdict, by experiment."""
+    rows = []
+    for experiment in _manifest()["experiments"]:
+        counts = Counter(claim["verdict"] for claim in experiment["claims"])
+        rows.append([f"`{experiment['name']}`", *(str(counts[verdict] or "") for verdict in _VERDICTS)])
+    counts = _verdicts()
+    rows.append(["**all**", *(f"**{counts[verdict]}**" for verdict in _VERDICTS)])
+    return table(["experiment", *_VERDICTS], rows)
+
+
+def _manifest() -> Any:
+    return json.loads((ROOT / "results" / "paper" / "manifest.json").read_text(encoding="utf-8"))
+
+
+def _verdicts() -> Counter[str]:
+    return Counter(claim["verdict"] for experiment in _manifest()["experiments"] for claim in experiment["claims"])
+
+
+def paper_errata() -> str:
+    """Return the claims that are wrong as written, with their corrections."""
+    rows = [
+        [claim["where"], claim["says"], claim["correction"]]
+        for experiment in _manifest()["experiments"]
+        for claim in experiment["claims"]
+        if claim["verdict"] == "erratum"
+    ]
+    return table(["where", "the paper says", "correct is"], [[_cell(text) for text in row] for row in rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def speed_bind() -> str:
+    """Return how many times faster ``bind`` is than its rivals, for m = 1 to 8."""
+    measured = {
+        "H200, against a copy of the same size": ("speed_gpu", "bind", "copy"),
+        "H200, against `torch.matmul`": ("speed_gpu", "bind", "matmul"),
+        "2 CPU cores, in cache, against `torch.matmul`": ("speed", "bind, in cache", "matmul"),
+        "2 CPU cores, out of cache, against `torch.matmul`": ("speed", "bind, out of cache", "matmul"),
+        "2 CPU cores, out of cache, against the elementwise product of FHRR": ("speed", "bind, out of cache", "FHRR"),
+        "2 CPU cores, in cache, against the elementwise product of FHRR": ("speed", "bind, in cache", "FHRR"),
+    }
+    rows = [[name, *(_ratio(ratio) for ratio in _ratios(*where))] for name, where in measured.items()]
+    return table(["", *(f"m = {m}" for m in range(1, 9))], rows)
+
+
+def speed_gpu() -> str:
+    """Return the speed of all products on a GPU, relative to a copy of the same size and to torch.matmul."""
+    return _operations("speed_gpu", ("bind", "gradient by a", "gradient by b", "both gradients", "bind_bundle"))
+
+
+def speed_cpu() -> str:
+    """Return the speed of all products on two CPU cores, relative to a copy of the same size and to torch.matmul."""
+    return _operations("speed", ("bind, in cache", "gradient by a", "gradient by b", "both gradients", "bind_bundle"))
+
+
+def _operations(file: str, groups: Sequence[str]) -> str:
+    rows = []
+    for group in (*groups, "multibind", "unbind_similarity", "power"):
+        copy, matmul = (_ratios(file, group, rival)[:4] for rival in ("copy", "matmul"))
+        rows.append([group, *(f"{_ratio(a)} / {_ratio(b)}" for a, b in zip(copy, matmul, strict=True))])
+    return table(["operation", *(f"m = {m}" for m in range(1, 5))], rows)
+
+
+def _ratios(file: str, group: str, rival: str) -> list[float]:
+    return [row["ratios"][rival]["median"] for row in stored(file)["rows"] if row["group"] == group]
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2g}" if value < 9.95 else f"{value:.0f}"
+
+
+def speed_start() -> str:
+    """Return the time of imports and first calls."""
+    columns = [{_what(row): row["seconds"] for row in stored(file)["startup"]} for file in ("speed", "speed_gpu")]
+    rows = [
+        [what, *(f"{column[what]:.2g} s" if what in column else "" for column in columns)]
+        for what in dict.fromkeys(what for column in columns for what in column)
+    ]
+    return table(["", "2 CPU cores", "H200"], rows)
+
+
+def _what(row: Any) -> str:
+    return f"{row['what']}: `{row['operation']}`" if "operation" in row else str(row["what"])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "peer-operations": peer_operations,
     "memory-backends": memory_backends,
     "calibration": calibration,
     "calibration-permute": calibration_permute,
+    "paper-verdicts": paper_verdicts,
+    "paper-errata": paper_errata,
+    "speed-bind": speed_bind,
+    "speed-gpu": speed_gpu,
+    "speed-cpu": speed_cpu,
+    "speed-start": speed_start,
+    "lm-perplexity": lambda: table(*lm_tables.perplexity()),
+    "lm-comparison": lambda: table(*lm_tables.comparison()),
+    "lm-steps": lambda: table(*lm_tables.steps()),
+    "lm-commands": lm_tables.commands,
+    "lm-design-1": lambda: table(*lm_tables.design_effects(0)),
+    "lm-design-2": lambda: table(*lm_tables.design_effects(1)),
+}
+
+
+def _range(ratios: Sequence[float]) -> str:
+    return f"{_ratio(min(ratios))} to {_ratio(max(ratios))}"
+
+
+def _lm_gain(corpus: str) -> str:
+    return lm_tables.gain(lm_tables.best(corpus, "ghrr"), lm_tables.best(corpus, "vanilla"))
+
+
+def _confident_answers(key: str) -> str:
+    return f"{sum(row[key] for row in stored('calibration')['rows'] if row['permute'] == 'default'):,}"
+
+
+VALUES: dict[str, Callable[[], str]] = {
+    "calibration-confident": lambda: _confident_answers("confident"),
+    "calibration-right": lambda: _confident_answers("right"),
+    "paper-claims": lambda: str(_verdicts().total()),
+    "paper-reproduced": lambda: str(_verdicts()["reproduced"]),
+    "paper-errata": lambda: str(_verdicts()["erratum"]),
+    "paper-not-reproduced": lambda: str(_verdicts()["not reproduced"]),
+    "speed-gpu-copy": lambda: _range(_ratios("speed_gpu", "bind", "copy")),
+    "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
+    "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),
+    "lm-ptb-gain": lambda: _lm_gain("ptb"),
+    "lm-wikitext-2-gain": lambda: _lm_gain("wikitext-2"),
 }
 
 
 def render(text: str) -> str:
-    """Return a document with all its tables made anew."""
-
-    def block(match: re.Match[str]) -> str:
-        return f"{match[1]}\n{TABLES[match['name']]()}\n\n{match[3]}"
-
-    return _BLOCK.sub(block, text)
+    """Return a document with all its tables and values made anew."""
+    text = _BLOCK.sub(lambda match: f"{match[1]}\n{TABLES[match['name']]()}\n\n{match[3]}", text)
+    return _VALUE.sub(lambda match: f"{match[1]}{VALUES[match['name']]()}{match[3]}", text)
 
 
 def documents() -> list[Path]:
@@ -123,10 +254,10 @@ def documents() -> list[Path]:
 def main() -> int:
     """Write all documents whose tables changed."""
     for path in documents():
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         new = render(text)
         if new != text:
-            path.write_text(new)
+            path.write_text(new, encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")
     return 0
 

@@ -1,10 +1,44 @@
-"""Settings for all tests: one thread per worker, the same hypothesis examples every time."""
+"""Settings for all tests, and ``pytest --fast``: a quick check while you work."""
 
 from __future__ import annotations
 
+import os
+
+import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)  # the tests run in two processes on two cores
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported: GPU kernels run on the CPU, slowly
+
+# Left out of --fast: tests that start processes, train models, run experiments or interpret GPU kernels.
+_SLOW = ("tests/examples/", "tests/faults/", "tests/lm/", "tests/paper/", "_triton")
+
 settings.register_profile("ghrr", max_examples=40, deadline=None, derandomize=True)
-settings.load_profile("ghrr")
+settings.register_profile("fast", max_examples=5, deadline=None, derandomize=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fast",
+        action="store_true",
+        help="run every test function with its first parameters only, and leave out slow tests",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("fast" if config.getoption("--fast", default=False) else "ghrr")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--fast", default=False):
+        return
+    kept: dict[str, pytest.Item] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None and not any(part in item.nodeid for part in _SLOW):
+            kept.setdefault(item.nodeid.partition("[")[0], item)
+    chosen = list(kept.values())
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen

@@ -1,8 +1,11 @@
-"""What several test files need: random inputs, comparison to rounding, statistics with error bars."""
+"""Shared by test files: random inputs, rounding errors, statistics with error bars, combinations of options."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,3 +46,38 @@ def assert_std(values: Tensor, expected: float) -> None:
     error = squares.std().item() / math.sqrt(values.numel())
     off = abs(squares.mean().item() - expected**2)
     assert off <= STANDARD_ERRORS * error, f"std {squares.mean().sqrt().item():.5g}, expected {expected:.5g}"
+
+
+def pairwise(
+    *, valid: Callable[[dict[str, Any]], bool] = lambda case: True, **options: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Return few combinations of options in which every valid pair of values occurs; the first has all first values.
+
+    Use it instead of a full product: most faults depend on one value or on two. ``valid`` excludes combinations.
+
+    Examples
+    --------
+    >>> cases = pairwise(m=[1, 2, 3], adjoint=[False, True], batch=[(), (4,), (2, 1)])
+    >>> len(cases), cases[0]
+    (9, {'m': 1, 'adjoint': False, 'batch': ()})
+    """
+    names = list(options)
+    places = [range(len(options[name])) for name in names]
+    cases = [case for case in itertools.product(*places) if valid(_as_options(options, case))]
+    missing = {pair for case in cases for pair in _pairs(case)}
+    chosen: list[tuple[int, ...]] = []
+    while missing:
+        best = max(cases, key=lambda case: len(missing.intersection(_pairs(case)))) if chosen else cases[0]
+        chosen.append(best)
+        missing.difference_update(_pairs(best))
+    return [_as_options(options, case) for case in chosen]
+
+
+def _pairs(case: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield all pairs of (option, place of its value); a single option counts as a pair."""
+    entries = list(enumerate(case))
+    return itertools.combinations(entries, min(2, len(entries)))
+
+
+def _as_options(options: dict[str, Sequence[Any]], case: tuple[int, ...]) -> dict[str, Any]:
+    return {name: options[name][place] for name, place in zip(options, case, strict=True)}

@@ -75,7 +75,7 @@ def test_capacity_is_monotone() -> None:
     assert Space(100, 3, rotation="shared").capacity(candidates=100) < Space(100, 3).capacity(candidates=100)
 
 
-def test_recall_error_in_known_cases() -> None:
+def test_recall_error_equals_known_values() -> None:
     # One pair: the right value scores exactly 1, and the other candidates are independent.
     want = 1 - (0.5 * math.erfc(-1 / 0.2 / math.sqrt(2))) ** 49
     assert recall_error(1, 50, 0.2, 0.2) == pytest.approx(want, rel=1e-6)
@@ -85,7 +85,7 @@ def test_recall_error_in_known_cases() -> None:
 
 
 @pytest.mark.parametrize("m", [2, 3, 5])
-def test_weight_of_a_diagonal_entry(m: int) -> None:
+def test_diagonal_weight_equals_simulation(m: int) -> None:
     for value, q in (
         (None, unitary(20_000, m=m)),
         (0.4, ghrr.unitary.with_diagonality(0.4, 20_000, m=m, generator=generator())),
@@ -97,7 +97,7 @@ def test_weight_of_a_diagonal_entry(m: int) -> None:
     assert diagonal_weight(m, 0.0) == pytest.approx(0)
 
 
-def test_first_true() -> None:
+def test_first_true_finds_smallest_number() -> None:
     for threshold in (1, 2, 3, 17, 1000):
         assert first_true(lambda n, t=threshold: n >= t) == threshold  # type: ignore[misc]
 
@@ -111,7 +111,7 @@ def test_first_true() -> None:
         ({"candidates": 10, "error": math.nan}, "got nan"),
     ],
 )
-def test_tasks_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
+def test_impossible_tasks_are_rejected(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"Space.capacity: {message}" if message[0] != "g" else message)):
         Space(10, 3).capacity(**arguments)
     with pytest.raises(ValueError, match=re.escape(message)):

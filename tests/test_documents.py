@@ -1,24 +1,89 @@
-"""The tables of the documents are those of the stored results."""
+"""README and docs: generated numbers are current, links lead somewhere, and commands exist."""
 
 from __future__ import annotations
 
 import importlib
+import re
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from ghrr import cli, paper
+
+ROOT = Path(__file__).parents[1]
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
 tables = importlib.import_module("tables")
 sys.path.pop(0)
 
+DOCUMENTS = tables.documents()
+each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
-@pytest.mark.parametrize("path", tables.documents(), ids=lambda path: path.name)
-def test_tables_are_current(path: Path) -> None:
-    text = path.read_text()
+
+@each_document
+def test_generated_numbers_are_current(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     assert tables.render(text) == text, "run python benchmarks/tables.py"
 
 
-def test_every_table_is_shown_once() -> None:
-    shown = [match["name"] for path in tables.documents() for match in tables._BLOCK.finditer(path.read_text())]
-    assert sorted(shown) == sorted(tables.TABLES)
+def test_stored_run_of_the_paper_has_all_experiments() -> None:
+    assert [experiment["name"] for experiment in tables._manifest()["experiments"]] == list(paper.EXPERIMENTS)
+
+
+def test_every_table_is_shown() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    assert {match["name"] for match in tables._BLOCK.finditer(text)} == set(tables.TABLES)
+
+
+def test_outdated_numbers_are_replaced() -> None:
+    text = "<!-- value: paper-claims -->1<!-- end of value -->\n<!-- table: lm-steps -->\nold\n<!-- end of table -->\n"
+    new = tables.render(text)
+    assert "-->1<!--" not in new
+    assert "old" not in new
+    assert tables.render(new) == new
+
+
+@each_document
+def test_links_lead_to_files(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
+
+
+def commands_in(path: Path) -> Iterator[list[str]]:
+    """Yield the ``ghrr`` commands of the code blocks of a document."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", "").splitlines():
+            if line.startswith("ghrr "):
+                yield shlex.split(line, comments=True)[1:]
+
+
+def check_command(words: list[str]) -> None:
+    """Raise unless the command exists and has these options."""
+    command: Any = typer.main.get_command(cli.app)
+    arguments = list(words)
+    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
+        name = arguments.pop(0)
+        assert name in command.commands, f"{shlex.join(words)}: no command {name!r}"
+        command = command.commands[name]
+    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+    for word in arguments:
+        if word.startswith("-"):
+            assert word.partition("=")[0] in known | {"--help"}, f"{shlex.join(words)}: no option {word}"
+
+
+@each_document
+def test_commands_and_their_options_exist(path: Path) -> None:
+    for words in commands_in(path):
+        check_command(words)
+
+
+@pytest.mark.parametrize("words", [["lm", "tarin"], ["lm", "train", "ptb", "--epoch", "3"]])
+def test_unknown_commands_and_options_are_found(words: list[str]) -> None:
+    with pytest.raises(AssertionError, match=r"no command|no option"):
+        check_command(words)

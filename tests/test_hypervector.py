@@ -1,4 +1,4 @@
-"""The wrapper for people: operators, expressions, repr, HTML."""
+"""Hypervector: operators, expressions, repr, HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPACE = Space(20, 3, dtype=torch.complex128)
 a, b, c = SPACE.atoms("a", "b", "c")
 
 
-def test_operators_are_the_algebra() -> None:
+def test_operators_equal_algebra_functions() -> None:
     for got, want in (
         (a * b, ghrr.bind(a.tensor, b.tensor)),
         (a + b, a.tensor + b.tensor),
@@ -76,7 +76,7 @@ def test_operators_are_the_algebra() -> None:
         ((a + b).normalize(), "normalize(a + b, to='norm')"),
     ],
 )
-def test_expressions_keep_their_meaning(hypervector: Hypervector, expression: str) -> None:
+def test_expressions_have_the_needed_brackets(hypervector: Hypervector, expression: str) -> None:
     assert hypervector.expression == expression
     # An expression of operators alone, read by Python, is the same hypervector again.
     if "shift" not in expression and "normalize" not in expression:
@@ -101,7 +101,7 @@ def test_names_that_are_not_identifiers_are_quoted() -> None:
     assert (x * y).expression == "'New York' * 'a * b'"
 
 
-def test_html_shows_and_escapes() -> None:
+def test_html_escapes_expression() -> None:
     evil = SPACE.wrap(a.tensor, "<script>alert(1)</script>")
     page = evil._repr_html_()
     assert "<script>" not in page
@@ -125,16 +125,16 @@ def test_batches_broadcast() -> None:
         a[0]
 
 
-def test_different_spaces_do_not_mix() -> None:
+def test_operators_reject_different_spaces() -> None:
     other = Space(20, 3, seed=1, dtype=torch.complex128).atoms("d")[0]
     for operation in (lambda: a * other, lambda: a + other, lambda: a - other, lambda: a.similarity(other)):
-        with pytest.raises(ValueError, match=r"a and d live in different spaces: .*seed=0.* and .*seed=1"):
+        with pytest.raises(ValueError, match=r"a and d belong to different spaces: .*seed=0.* and .*seed=1"):
             operation()
-    with pytest.raises(ValueError, match="unbind: a and d live in different spaces"):
+    with pytest.raises(ValueError, match="unbind: a and d belong to different spaces"):
         a.unbind(other, side="left")
 
 
-def test_other_types_are_refused() -> None:
+def test_operators_reject_other_types() -> None:
     x: Any = a
     for operation in (
         lambda: x + 1,
@@ -153,10 +153,10 @@ def test_other_types_are_refused() -> None:
         SPACE.wrap(torch.zeros(21, 3, 3, dtype=torch.complex128))
 
 
-def test_it_never_changes() -> None:
-    with pytest.raises(AttributeError, match="does not change"):
+def test_hypervector_is_immutable() -> None:
+    with pytest.raises(AttributeError, match="immutable"):
         a.tensor = b.tensor
-    with pytest.raises(AttributeError, match="does not change"):
+    with pytest.raises(AttributeError, match="immutable"):
         a.note = "hello"
 
 
@@ -169,7 +169,7 @@ def test_copies_are_equal() -> None:
         assert torch.equal(again.tensor, x.tensor)
 
 
-def test_gradients_flow_through() -> None:
+def test_operators_are_differentiable() -> None:
     leaf = a.tensor.clone().requires_grad_()
     score = (SPACE.wrap(leaf) * b).similarity(c)
     score.backward()
@@ -201,7 +201,7 @@ VERBS: list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-def test_every_verb_is_among_those_tested_here() -> None:
+def test_all_algebra_functions_are_tested_here() -> None:
     assert {verb.__name__ for verb, _, _ in VERBS} == set(ghrr.algebra.__all__)
 
 
@@ -210,7 +210,7 @@ def unwrapped(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("verb", "arguments", "options"), VERBS)
-def test_verbs_take_hypervectors_and_return_tensors(
+def test_functions_accept_hypervectors_and_return_tensors(
     verb: Callable[..., Tensor], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     plain = unwrapped(list(arguments))
@@ -221,7 +221,7 @@ def test_verbs_take_hypervectors_and_return_tensors(
         assert torch.equal(verb(plain[0], *arguments[1:], **options), result)
 
 
-def test_verbs_refuse_hypervectors_of_different_spaces() -> None:
+def test_functions_reject_hypervectors_of_different_spaces() -> None:
     (other,) = Space(20, 3, seed=1, dtype=torch.complex128).atoms("a")
     for call in (
         lambda: ghrr.bind(a, other),
@@ -242,7 +242,7 @@ def test_verbs_refuse_hypervectors_of_different_spaces() -> None:
             check()
 
 
-def test_memories_take_hypervectors() -> None:
+def test_memories_accept_hypervectors() -> None:
     memory = ghrr.ItemMemory(SPACE, ["a", "b", "c"], BATCH)
     memory.add("a * b", a * b)
     assert torch.equal(memory.vectors(["b", "a * b"]), torch.stack([b.tensor, (a * b).tensor]))
@@ -253,7 +253,7 @@ def test_memories_take_hypervectors() -> None:
     assert found.guess == "a * b"
 
 
-def test_the_resonator_takes_hypervectors() -> None:
+def test_resonator_accepts_hypervectors() -> None:
     space = Space(100, 2)
     first, second = (space.wrap(space.vectors(names)) for names in (["a", "b"], ["c", "d", "e"]))
     product = first[1] * second[2]
@@ -261,28 +261,28 @@ def test_the_resonator_takes_hypervectors() -> None:
     assert ghrr.memory.resonator(product.tensor, [first, second.tensor]).indices.tolist() == [1, 2]
 
 
-def test_encoders_take_hypervectors() -> None:
+def test_encoders_accept_hypervectors() -> None:
     space = Space(200, 2)
     encoder = ghrr.encoding.FractionalPower(space, n_features=1)
     encoded = encoder([[0.5]])[0]
     found = encoder.decode(space.wrap(encoded), low=-1, high=1)
     assert torch.equal(found.value, encoder.decode(encoded, low=-1, high=1).value)
     items = space.vectors(["a", "b", "c"])
-    sequence = ghrr.encoding.Sequence(space)
+    sequence = ghrr.encoding.SequenceEncoder(space)
     assert torch.equal(sequence(space.wrap(items)), sequence(items))
     assert sequence.read(space.wrap(sequence(items)), 3, space.wrap(items)).tolist() == [0, 1, 2]
-    assert torch.equal(ghrr.encoding.NGrams(2)(space.wrap(items)), ghrr.encoding.NGrams(2)(items))
+    assert torch.equal(ghrr.encoding.NGramEncoder(2)(space.wrap(items)), ghrr.encoding.NGramEncoder(2)(items))
     assert torch.equal(ghrr.encoding.GivenPositions(space.wrap(items))([1]), items[1:2])
     assert torch.equal(ghrr.encoding.PowerPositions(space, base=space.wrap(items[0])).base, items[0])
 
 
 def test_checks_take_hypervectors() -> None:
-    assert ghrr.unitary.check_unitary(a)
-    assert ghrr.testing.check_laws(a, b, c)
+    assert ghrr.unitary.is_unitary(a)
+    ghrr.testing.check_laws(a, b, c)
     assert SPACE.check(a) is a.tensor
 
 
-def test_a_hypervector_becomes_an_array_of_its_numbers() -> None:
+def test_hypervector_converts_to_numpy_array() -> None:
     view, copied, narrow = np.asarray(a), np.array(a), np.asarray(a, dtype=np.complex64)
     assert view.shape == (20, 3, 3)
     assert view.dtype == np.complex128
@@ -293,14 +293,14 @@ def test_a_hypervector_becomes_an_array_of_its_numbers() -> None:
     assert narrow.dtype == np.complex64
 
 
-def test_a_lazy_conjugate_becomes_an_array_too() -> None:
+def test_lazy_conjugate_converts_to_numpy_array() -> None:
     lazy = SPACE.wrap(a.tensor.conj())
     np.testing.assert_array_equal(np.asarray(lazy), np.asarray(a).conj())
     with pytest.raises(ValueError, match="conjugate"):
         lazy.__array__(copy=False)
 
 
-def test_numbers_of_numpy_scale_from_both_sides() -> None:
+def test_numpy_numbers_scale_from_both_sides() -> None:
     for doubled in (np.float64(2) * a, a * np.float64(2)):
         assert isinstance(doubled, Hypervector)
         assert torch.equal(doubled.tensor, 2 * a.tensor)
@@ -309,6 +309,6 @@ def test_numbers_of_numpy_scale_from_both_sides() -> None:
 
 
 @pytest.mark.parametrize("convert", [torch.as_tensor, torch.asarray, torch.utils.dlpack.from_dlpack, torch.tensor])
-def test_torch_takes_the_tensor_out(convert: Callable[[object], Tensor]) -> None:
+def test_hypervector_converts_to_tensor_without_copy(convert: Callable[[object], Tensor]) -> None:
     assert torch.equal(convert(a), a.tensor)
     assert torch.equal(convert(BATCH), BATCH.tensor)

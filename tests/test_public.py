@@ -1,17 +1,23 @@
-"""The public names, and what the documents say about the code."""
+"""Public names, their documentation, and versions."""
 
 from __future__ import annotations
 
-import json
+import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 import ghrr
-from ghrr import ops, paper, testing, unitary
+from ghrr import encoding, lm, memory, nn, ops, paper, structures, testing, unitary
+from ghrr.ops.dispatch import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,23 +62,23 @@ def test_public_names_are_frozen() -> None:
         "bind",
         "bind_bags",
         "bind_bundle",
-        "bind_bundle_pairs",
-        "bind_pairs",
         "bind_similarity",
         "bundle",
         "fractional_power",
         "in_use",
         "multibind",
         "pairwise_similarity",
+        "polar",
         "power",
         "shift",
         "similarity",
+        "unitary_power",
     ]
     assert unitary.__all__ == [
-        "check_unitary",
         "diagonality",
         "exp_hermitian",
         "haar",
+        "is_unitary",
         "orthonormalize",
         "polar",
         "unitarity_error",
@@ -83,23 +89,69 @@ def test_public_names_are_frozen() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-def test_public_functions_have_an_example_and_shapes() -> None:
+PACKAGES = (ghrr, encoding, lm, memory, nn, ops, paper, structures, testing, unitary)
+
+
+def public_names() -> Iterator[tuple[ModuleType, str, Any]]:
+    for package in PACKAGES:
+        for name in package.__all__:
+            yield package, name, getattr(package, name)
+
+
+def test_every_public_class_and_function_has_an_executed_example() -> None:
+    missing = sorted(
+        f"{package.__name__}.{name}"
+        for package, name, value in public_names()
+        if (isinstance(value, type) and not issubclass(value, Exception)) or inspect.isfunction(value)
+        if ">>> " not in (value.__doc__ or "")
+    )
+    assert missing == []
+
+
+def test_functions_of_tensors_state_their_shapes() -> None:
     for name in ghrr.__all__:
-        documented = getattr(ghrr, name)
-        if callable(documented):
-            assert ">>> " in documented.__doc__ or "See :func:`save`" in documented.__doc__, name
-        if callable(documented) and documented.__module__ == "ghrr.algebra":
-            assert "Shapes\n" in documented.__doc__, name
+        value = getattr(ghrr, name)
+        if callable(value) and value.__module__.startswith("ghrr.algebra"):
+            assert "Shapes\n" in value.__doc__, name
 
 
-def test_backends_offer_the_same_operations() -> None:
+def test_no_two_public_classes_share_a_name() -> None:
+    classes: dict[str, set[type]] = {}
+    for _, name, value in public_names():
+        if isinstance(value, type):
+            classes.setdefault(name, set()).add(value)
+    assert {name: found for name, found in classes.items() if len(found) > 1} == {}
+
+
+def test_no_public_name_shadows_a_module() -> None:
+    """``import ghrr.lm.train`` and ``ghrr.lm.train`` must not be two different things."""
+    shadowing = [
+        f"{package.__name__}.{name}"
+        for package, name, value in public_names()
+        if not isinstance(value, ModuleType)
+        if name in {module.name for module in pkgutil.iter_modules(getattr(package, "__path__", []))}
+    ]
+    assert shadowing == []
+
+
+@pytest.mark.parametrize("name", ["lm", "paper"])
+def test_large_packages_are_attributes_that_import_on_first_use(name: str) -> None:
+    code = (
+        f"import sys, ghrr; assert 'ghrr.{name}' not in sys.modules; assert '{name}' in dir(ghrr); "
+        f"assert ghrr.{name} is sys.modules['ghrr.{name}']"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="has no attribute 'missing'"):
+        _ = ghrr.missing
+
+
+def test_every_operation_has_a_reference() -> None:
     for name in ops.__all__:
-        if name not in ("backend", "in_use"):
-            assert callable(getattr(ops.reference, name))
-            assert callable(getattr(ops.torch_backend, name))
+        if name not in ("backend", "in_use", "unitary_power"):  # unitary_power is power, for unitary slots only
+            assert OPERATIONS[name].reference is getattr(ops.reference, name)
 
 
-def test_the_picture_of_the_layers_is_the_import_rule() -> None:
+def test_layer_picture_equals_import_rules() -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = [name for layer in rules[0]["layers"] for name in layer.split(" | ")]
     picture = re.findall(r'font-weight="600"[^>]*>([^<]+)<', (ROOT / "docs" / "layers.svg").read_text())
@@ -115,7 +167,7 @@ def test_versions_agree() -> None:
     assert f"## {ghrr.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_core_needs_neither_command_line_nor_plotting() -> None:
+def test_core_imports_without_command_line_and_plotting_packages() -> None:
     code = (
         "import sys, importlib.abc\n"
         "class Refuse(importlib.abc.MetaPathFinder):\n"
@@ -128,33 +180,3 @@ def test_the_core_needs_neither_command_line_nor_plotting() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "Hypervector(a, dim=4, m=2, complex64)\n"
-
-
-def test_the_readme_counts_the_verdicts_of_the_stored_run() -> None:
-    manifest = json.loads((ROOT / "results" / "paper" / "manifest.json").read_text(encoding="utf-8"))
-    counts = Counter(claim["verdict"] for experiment in manifest["experiments"] for claim in experiment["claims"])
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"Of {counts.total()} claims, {counts['reproduced']} are reproduced, {counts['erratum']} are errata" in text
-    assert f"{counts['partly']} hold partly, {counts['consistent']} are consistent with the paper's own table" in text
-    assert set(counts) == {"reproduced", "erratum", "partly", "consistent", "not reproduced"}
-    verb = "is" if counts["not reproduced"] == 1 else "are"
-    assert f"and {counts['not reproduced']} {verb} not reproduced: with our language models" in text
-    assert f"(`{manifest['command']}`" in text
-    assert [experiment["name"] for experiment in manifest["experiments"]] == list(paper.EXPERIMENTS)
-
-
-def test_the_readme_shows_the_stored_speeds() -> None:
-    shown = {
-        "H200, against a copy of as many bytes": ("speed_gpu", "bind", "copy"),
-        "H200, against `torch.matmul`": ("speed_gpu", "bind", "matmul"),
-        "two CPU cores, out of cache, against FHRR's product": ("speed", "bind, out of cache", "FHRR"),
-        "two CPU cores, in cache, against `torch.matmul`": ("speed", "bind, in cache", "matmul"),
-    }
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\| ([^|]+) \|" + r" ([\d.]+) \|" * 8 + "$", text, flags=re.MULTILINE)
-    assert [name for name, *_ in lines] == list(shown)
-    for name, *cells in lines:
-        file, group, rival = shown[name]
-        stored = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
-        expected = [row["ratios"][rival]["median"] for row in stored["rows"] if row["group"] == group]
-        assert cells == [f"{ratio:.2g}" if ratio < 9.95 else f"{ratio:.0f}" for ratio in expected], name

@@ -1,8 +1,12 @@
 """Generalized Holographic Reduced Representations: computing with structured high-dimensional vectors.
 
-A hypervector is a complex tensor ``(*batch, dim, m, m)``: ``dim`` slots, each an m x m unitary matrix. Binding is
-the matrix product in every slot, so order matters; bundling is the sum; m = 1 is FHRR.
+A hypervector is a complex tensor ``(*batch, dim, m, m)``: ``dim`` slots, each an m x m unitary matrix. Binding is the
+matrix product in every slot, so order matters; bundling is the sum; m = 1 is FHRR.
 """
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ghrr import encoding, memory, nn, ops, structures, testing, unitary
 from ghrr.algebra import (
@@ -27,6 +31,10 @@ from ghrr.memory import ItemMemory, Match, resonator
 from ghrr.ops import backend
 from ghrr.space import Space
 from ghrr.structures import Record
+
+if TYPE_CHECKING:
+    from ghrr import lm as lm
+    from ghrr import paper as paper
 
 __version__ = "0.1.0"
 
@@ -63,3 +71,16 @@ __all__ = [
     "unbind_similarity",
     "unitary",
 ]
+
+# Imported on first use: they need optional packages and take long to import. Not in __all__ for the same reason.
+_LAZY = ("lm", "paper")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LAZY:
+        return importlib.import_module(f"ghrr.{name}")
+    raise AttributeError(f"module 'ghrr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

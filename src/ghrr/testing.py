@@ -1,7 +1,7 @@
-r"""Law checkers, for those who write their own encoders, samplers or kernels.
+r"""Assertions for tests of your own encoders, samplers and kernels.
 
-Each checker answers ``True`` or ``False`` or, with ``explain=True``, a pair of the answer and the reason. Exact
-laws must hold to rounding; statistical ones to five standard errors, computed, not tuned.
+Each ``check_*`` function returns None, or raises AssertionError with an explanation. Exact laws must hold to rounding,
+statistical ones to five standard errors.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch import Tensor
 from ghrr import algebra
 from ghrr._checks import check_hypervectors, check_items, describe, first_nonfinite_slot
 from ghrr.hypervector import Hypervector
-from ghrr.unitary import check_unitary
+from ghrr.unitary.projection import check_unitary
 
 __all__ = ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
 
@@ -26,16 +25,26 @@ _STANDARD_ERRORS = 5.0
 
 @dataclass(frozen=True)
 class Law:
-    """An equation between three hypervectors.
+    """Equation that holds for any three hypervectors.
 
     Attributes
     ----------
     statement
-        The equation, to be read by people.
+        The equation as text.
     needs_unitary
-        Whether it holds for unitary hypervectors only, not for bundles.
+        Whether the equation holds only for unitary hypervectors, not for bundles.
     sides
-        Both sides of the equation as a function of three hypervectors.
+        Function of three hypervectors that returns both sides of the equation.
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> law = ghrr.testing.LAWS["associative"]
+    >>> law.statement
+    '(A * B) * C = A * (B * C)'
+    >>> left, right = law.sides(*ghrr.Space(dim=10, m=2).vectors(["a", "b", "c"]))
+    >>> torch.allclose(left, right, atol=1e-5)
+    True
     """
 
     statement: str
@@ -114,55 +123,35 @@ LAWS: dict[str, Law] = {
 }
 
 
-@overload
 def check_laws(
-    a: Tensor | Hypervector,
-    b: Tensor | Hypervector,
-    c: Tensor | Hypervector,
-    *,
-    unitary: bool = True,
-    explain: Literal[False] = False,
-) -> bool: ...
-@overload
-def check_laws(
-    a: Tensor | Hypervector,
-    b: Tensor | Hypervector,
-    c: Tensor | Hypervector,
-    *,
-    unitary: bool = True,
-    explain: Literal[True],
-) -> tuple[bool, str]: ...
-def check_laws(
-    a: Tensor | Hypervector,
-    b: Tensor | Hypervector,
-    c: Tensor | Hypervector,
-    *,
-    unitary: bool = True,
-    explain: bool = False,
-) -> bool | tuple[bool, str]:
-    """Whether three hypervectors obey the laws of the algebra, :data:`LAWS`, to rounding.
+    a: Tensor | Hypervector, b: Tensor | Hypervector, c: Tensor | Hypervector, *, unitary: bool = True
+) -> None:
+    """Check that three hypervectors obey the laws of the algebra, :data:`LAWS`, to rounding.
 
     Parameters
     ----------
     a, b, c
         Hypervectors of one shape.
     unitary
-        Check also the laws that hold for unitary hypervectors only. Say False for bundles.
-    explain
-        Return ``(verdict, reason)``.
+        Include the laws that hold only for unitary hypervectors. Use False for bundles.
 
     Shapes
     ------
     a, b, c: ``(*batch, dim, m, m)``
+
+    Raises
+    ------
+    AssertionError
+        A law does not hold. The message lists all such laws.
 
     Examples
     --------
     >>> import ghrr
     >>> a, b, c = ghrr.Space(dim=50, m=3, seed=0).vectors(["a", "b", "c"])
     >>> ghrr.testing.check_laws(a, b, c)
-    True
-    >>> ghrr.testing.check_laws(a, b, a + c, explain=True)[1]
-    'binding keeps similarity, δ(C * A, C * B) = δ(A, B): off by 0.014'
+    >>> ghrr.testing.check_laws(a, b, a + c)
+    Traceback (most recent call last):
+    AssertionError: binding keeps similarity, δ(C * A, C * B) = δ(A, B): sides differ by 0.014
     """
     a, b, c = check_hypervectors("check_laws(a, b, c)", a=a, b=b, c=c)
     m = a.shape[-1]
@@ -173,41 +162,35 @@ def check_laws(
         if law.needs_unitary and not unitary:
             continue
         left, right = law.sides(a, b, c)
-        off = float((left - right).abs().amax()) if left.numel() else 0.0
-        if not off <= tolerance:
-            broken.append(f"{name}, {law.statement}: off by {off:.2g}")
-    return _answer("; ".join(broken), explain)
+        difference = float((left - right).abs().amax()) if left.numel() else 0.0
+        if not difference <= tolerance:
+            broken.append(f"{name}, {law.statement}: sides differ by {difference:.2g}")
+    if broken:
+        raise AssertionError("; ".join(broken))
 
 
-@overload
-def check_quasi_orthogonal(
-    x: Tensor | Hypervector, *, std: float | None = None, explain: Literal[False] = False
-) -> bool: ...
-@overload
-def check_quasi_orthogonal(
-    x: Tensor | Hypervector, *, std: float | None = None, explain: Literal[True]
-) -> tuple[bool, str]: ...
-def check_quasi_orthogonal(
-    x: Tensor | Hypervector, *, std: float | None = None, explain: bool = False
-) -> bool | tuple[bool, str]:
-    r"""Whether the similarities between different items have mean zero and the expected spread.
+def check_quasi_orthogonal(x: Tensor | Hypervector, *, std: float | None = None) -> None:
+    r"""Check that the similarities between different items have mean zero and the expected standard deviation.
 
-    Both are compared with theory to five standard errors, those of Gaussian noise or, if larger, those of the tails
-    seen; so it fails by chance less than once in ten thousand times.
+    Both are compared with theory to five standard errors, those of Gaussian noise or, if larger, those of the observed
+    values. Independent hypervectors fail by chance less than once in ten thousand times.
 
     Parameters
     ----------
     x
         At least ten independent hypervectors.
     std
-        The expected standard deviation; by default that of own Haar rotations, :math:`1/\sqrt{2 D m^2}`. Pass
-        ``space.noise_std`` for another regime.
-    explain
-        Return ``(verdict, reason)``.
+        Expected standard deviation, by default that of varying Haar rotations, :math:`1/\sqrt{2 D m^2}`. Use
+        ``space.noise_std`` for other spaces.
 
     Shapes
     ------
     x: ``(n, dim, m, m)``
+
+    Raises
+    ------
+    AssertionError
+        The mean or the standard deviation differs from its expected value.
 
     Examples
     --------
@@ -215,9 +198,9 @@ def check_quasi_orthogonal(
     >>> space = ghrr.Space(dim=100, m=2, seed=0)
     >>> x = space.random(50, generator=space.generator("example"))
     >>> ghrr.testing.check_quasi_orthogonal(x)
-    True
     >>> ghrr.testing.check_quasi_orthogonal(x + x[:1])
-    False
+    Traceback (most recent call last):
+    AssertionError: mean similarity 1.04, expected 0 ± 0.001; standard deviation 1.06, expected 0.0354
     """
     operation = "check_quasi_orthogonal(x)"
     (x,) = check_hypervectors(operation, x=x)
@@ -230,31 +213,21 @@ def check_quasi_orthogonal(
     values = algebra.pairwise_similarity(x, x)[upper[0], upper[1]].double()
     mean, variance = values.mean().item(), values.square().mean().item()
     mean_error = expected / math.sqrt(len(values))
-    spread = max(math.sqrt(2) * expected**2, values.square().std().item())
-    variance_error = spread / math.sqrt(len(values))
+    variance_error = max(math.sqrt(2) * expected**2, values.square().std().item()) / math.sqrt(len(values))
     reasons = []
     if not abs(mean) <= _STANDARD_ERRORS * mean_error:
         reasons.append(f"mean similarity {mean:.3g}, expected 0 ± {mean_error:.2g}")
     if not abs(variance - expected**2) <= _STANDARD_ERRORS * variance_error:
         reasons.append(f"standard deviation {math.sqrt(variance):.3g}, expected {expected:.3g}")
-    return _answer("; ".join(reasons), explain)
+    if reasons:
+        raise AssertionError("; ".join(reasons))
 
 
-@overload
-def check_encoder(
-    encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary: bool = True, explain: Literal[False] = False
-) -> bool: ...
-@overload
-def check_encoder(
-    encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary: bool = True, explain: Literal[True]
-) -> tuple[bool, str]: ...
-def check_encoder(
-    encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary: bool = True, explain: bool = False
-) -> bool | tuple[bool, str]:
-    """Whether a function is a well-behaved encoder of a batch of inputs.
+def check_encoder(encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary: bool = True) -> None:
+    """Check that a function is a well-behaved encoder of a batch of inputs.
 
-    It must give one finite complex hypervector ``(n, dim, m, m)`` per input, unitary unless said otherwise, the same
-    each time, and the same for an input alone as in a batch.
+    It must return one finite hypervector per input, ``(n, dim, m, m)``, which is unitary unless you say otherwise, is
+    the same in every call, and does not depend on the other inputs of the batch.
 
     Parameters
     ----------
@@ -263,9 +236,12 @@ def check_encoder(
     inputs
         At least two inputs.
     unitary
-        Whether the encodings should be unitary. Say False for encoders that bundle.
-    explain
-        Return ``(verdict, reason)``.
+        Whether the encodings should be unitary. Use False for encoders that bundle.
+
+    Raises
+    ------
+    AssertionError
+        The encoder fails. The message says why, and for which input.
 
     Examples
     --------
@@ -273,39 +249,30 @@ def check_encoder(
     >>> base = ghrr.Space(dim=50, m=1, seed=0).vectors(["x"])[0]
     >>> x = torch.linspace(-1, 1, 5)
     >>> ghrr.testing.check_encoder(lambda x: ghrr.power(base, x), x)
-    True
-    >>> ghrr.testing.check_encoder(lambda x: ghrr.power(base, x - x.mean()), x + 1, explain=True)
-    (False, 'input 0 is encoded differently alone than in a batch: off by 2')
+    >>> ghrr.testing.check_encoder(lambda x: ghrr.power(base, x - x.mean()), x + 1)
+    Traceback (most recent call last):
+    AssertionError: input 0 is encoded differently alone than in a batch: encodings differ by 2
     """
-    if len(inputs) < 2:
+    n = len(inputs)
+    if n < 2:
         raise ValueError(f"check_encoder(encode, inputs): needs at least two inputs, got {describe(inputs)}")
-    return _answer(_why_not_encoder(encode, inputs, unitary), explain)
-
-
-def _why_not_encoder(encode: Callable[[Tensor], Tensor], inputs: Tensor, unitary: bool) -> str:
-    out = encode(inputs)
     try:
-        (out,) = check_hypervectors("encode(inputs)", output=out)
+        (out,) = check_hypervectors("encode(inputs)", output=encode(inputs))
+        if unitary:
+            check_unitary("encode(inputs)", out)
     except (TypeError, ValueError) as error:
-        return str(error)
-    if out.ndim != 4 or len(out) != len(inputs):
-        return f"{len(inputs)} inputs should give ({len(inputs)}, dim, m, m), got {describe(out)}"
+        raise AssertionError(str(error)) from None
+    if out.ndim != 4 or len(out) != n:
+        raise AssertionError(f"encode(inputs): expected ({n}, dim, m, m) for {n} inputs, got {describe(out)}")
     nonfinite = first_nonfinite_slot(out)
     if nonfinite is not None:
-        return f"the encoding of input {nonfinite[0]} is not finite in slot {nonfinite[1]}"
-    if unitary:
-        fine, reason = check_unitary(out, explain=True)
-        if not fine:
-            return reason
+        raise AssertionError(f"the encoding of input {nonfinite[0]} is not finite in slot {nonfinite[1]}")
     if not torch.equal(out, encode(inputs)):
-        return "a second call gives another result"
+        raise AssertionError("encode(inputs): a second call returns another result")
     tolerance = 20 * out.shape[-1] * torch.finfo(out.dtype).eps * (1 + float(out.abs().amax()))
-    for i in range(len(inputs)):
-        off = float((encode(inputs[i : i + 1])[0] - out[i]).abs().amax())
-        if not off <= tolerance:
-            return f"input {i} is encoded differently alone than in a batch: off by {off:.2g}"
-    return ""
-
-
-def _answer(reason: str, explain: bool) -> bool | tuple[bool, str]:
-    return (not reason, reason) if explain else not reason
+    for i in range(n):
+        difference = float((encode(inputs[i : i + 1])[0] - out[i]).abs().amax())
+        if not difference <= tolerance:
+            raise AssertionError(
+                f"input {i} is encoded differently alone than in a batch: encodings differ by {difference:.2g}"
+            )

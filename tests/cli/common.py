@@ -1,4 +1,4 @@
-"""How the tests call the command line."""
+"""Call the command line in this process."""
 
 from __future__ import annotations
 

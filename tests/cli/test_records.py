@@ -234,7 +234,7 @@ def test_bad_documents_are_refused(tmp_path: Path, name: str, text: str, message
 
 def test_bad_queries_are_refused(ada: Path, people: Path, tmp_path: Path) -> None:
     assert "no such file" in fails("query", str(tmp_path / "none"), "a")
-    assert "not a file of items" in fails("decode", str(ada.with_suffix(".json")))
+    assert "not a readable safetensors file" in fails("decode", str(ada.with_suffix(".json")))
     assert "no record has the label 'p9'; the 5 labels start with p0, p1" in fails(
         "query", str(people), "age", "--record", "p9"
     )

@@ -19,7 +19,7 @@ SPACE = Space(1500, 2)
 
 
 def test_a_pixel_is_read_by_unbinding_its_place() -> None:
-    encoder = Image(SPACE, 4, 5, place_bandwidth=0.3, value_bandwidth=0.5)
+    encoder = Image(SPACE, 4, 5, position_bandwidth=0.3, value_bandwidth=0.5)
     image = 2 * torch.rand(4, 5, generator=generator()) - 1
     h = encoder(image)
     places = [[0, 0], [3, 4], [2, 1]]
@@ -36,7 +36,7 @@ def test_a_pixel_is_read_by_unbinding_its_place() -> None:
 
 
 def test_colours_are_read_together() -> None:
-    encoder = Image(SPACE, 3, 3, channels=2, place_bandwidth=0.3, value_bandwidth=0.5)
+    encoder = Image(SPACE, 3, 3, channels=2, position_bandwidth=0.3, value_bandwidth=0.5)
     image = 2 * torch.rand(2, 3, 3, generator=generator()) - 1
     found = encoder.value.decode(ghrr.unbind(encoder(image), encoder.place([2, 1]), side="left"), low=-2, high=2)
     assert ((found.value - image[:, 2, 1]).abs() < 5 * found.std).all()
@@ -44,7 +44,7 @@ def test_colours_are_read_together() -> None:
 
 
 def test_a_value_of_a_series_is_read_by_unbinding_its_time() -> None:
-    encoder = TimeSeries(SPACE, 10, 1, place_bandwidth=0.3, value_bandwidth=0.5)
+    encoder = TimeSeries(SPACE, 10, 1, position_bandwidth=0.3, value_bandwidth=0.5)
     series = torch.sin(torch.arange(10.0))[:, None]
     times = torch.arange(10)[:, None]
     found = encoder.value.decode(ghrr.unbind(encoder(series), encoder.place(times), side="left"), low=-2, high=2)
@@ -68,7 +68,7 @@ def test_an_image_is_the_sum_of_places_bound_to_values() -> None:
 
 
 def test_small_shifts_and_small_changes_keep_similarity() -> None:
-    encoder = Image(SPACE, 8, 8, place_bandwidth=1.5, value_bandwidth=0.3)
+    encoder = Image(SPACE, 8, 8, position_bandwidth=1.5, value_bandwidth=0.3)
     image = torch.zeros(8, 8)
     image[2:5, 2:5] = 1
     h = encoder(image)
@@ -114,7 +114,7 @@ def test_pixels_of_every_kind_and_batches() -> None:
 def test_a_loaded_state_brings_its_places() -> None:
     """Encoded places are not saved: they must follow the frequencies that were loaded."""
     x = torch.rand(3, 4, generator=generator())
-    one, two = (Image(Space(20, 2, seed=seed), 3, 4, place_bandwidth=1 + seed) for seed in (0, 1))
+    one, two = (Image(Space(20, 2, seed=seed), 3, 4, position_bandwidth=1 + seed) for seed in (0, 1))
     assert not torch.allclose(one(x), two(x), atol=0.1)
     two.load_state_dict(one.state_dict())
     assert torch.equal(one(x), two(x))

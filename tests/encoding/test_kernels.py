@@ -80,19 +80,19 @@ def test_the_quantile_of_chi_squared_inverts_its_distribution() -> None:
 # ------------------------------------------------------------------------------------------- how frequencies are spread
 
 
-def draw(name: str, count: int, n: int, features: str, seed: int = 0, label: str = "x") -> Tensor:
-    return draw_frequencies(SPECTRA[name], count, n, features=features, seed=seed, label=label)
+def draw(name: str, count: int, n: int, sampling: str, seed: int = 0, label: str = "x") -> Tensor:
+    return draw_frequencies(SPECTRA[name], count, n, sampling=sampling, seed=seed, label=label)
 
 
-@pytest.mark.parametrize("features", ["random", "orthogonal", "qmc"])
+@pytest.mark.parametrize("sampling", ["random", "orthogonal", "qmc"])
 @pytest.mark.parametrize("name", ["rbf", "matern-3/2"])
-def test_frequencies_depend_on_seed_and_label_only(features: str, name: str) -> None:
+def test_frequencies_depend_on_seed_and_label_only(sampling: str, name: str) -> None:
     torch.manual_seed(1)
-    one = draw(name, 50, 3, features)
+    one = draw(name, 50, 3, sampling)
     torch.manual_seed(2)
-    assert torch.equal(one, draw(name, 50, 3, features))
+    assert torch.equal(one, draw(name, 50, 3, sampling))
     assert one.dtype == torch.float64
-    for other in (draw(name, 50, 3, features, seed=1), draw(name, 50, 3, features, label="y")):
+    for other in (draw(name, 50, 3, sampling, seed=1), draw(name, 50, 3, sampling, label="y")):
         assert not torch.allclose(one, other, rtol=0.1)
 
 
@@ -111,18 +111,18 @@ def test_orthogonal_frequencies_are_orthogonal_and_each_has_the_right_distributi
 
 
 def test_qmc_puts_one_frequency_into_each_of_equally_likely_parts() -> None:
-    def parts(features: str) -> Tensor:
-        return torch.floor(torch.special.ndtr(draw("rbf", 64, 1, features)[:, 0]) * 64).sort().values
+    def parts(sampling: str) -> Tensor:
+        return torch.floor(torch.special.ndtr(draw("rbf", 64, 1, sampling)[:, 0]) * 64).sort().values
 
     assert torch.equal(parts("qmc"), torch.arange(64.0, dtype=torch.float64))
     assert not torch.equal(parts("random"), torch.arange(64.0, dtype=torch.float64))
 
 
-def squared_errors(features: str, dim: int, points: Tensor, seeds: int) -> Tensor:
+def squared_errors(sampling: str, dim: int, points: Tensor, seeds: int) -> Tensor:
     """Of the rbf kernel between the points and 0, per seed: (seeds,)."""
     out = []
     for seed in range(seeds):
-        encoder = FractionalPower(Space(dim, 2, seed=seed), points.shape[-1], features=features)
+        encoder = FractionalPower(Space(dim, 2, seed=seed), points.shape[-1], sampling=sampling)
         zero = torch.zeros(points.shape[-1])
         error = ghrr.similarity(encoder(points), encoder(zero)) - encoder.kernel(points, zero)
         out.append(error.square().mean())
@@ -166,8 +166,8 @@ def test_orthogonal_and_qmc_frequencies_have_visibly_less_error() -> None:
 def test_qmc_works_for_every_kernel(name: str) -> None:
     x = torch.tensor([[0.3, -0.2], [1.0, 0.5]])
     errors = []
-    for features in ("random", "qmc"):
-        encoders = [FractionalPower(Space(256, 2, seed=s), 2, kernel=name, features=features) for s in range(8)]
+    for sampling in ("random", "qmc"):
+        encoders = [FractionalPower(Space(256, 2, seed=s), 2, kernel=name, sampling=sampling) for s in range(8)]
         off = [ghrr.similarity(e(x), e(torch.zeros(2))) - e.kernel(x, torch.zeros(2)) for e in encoders]
         errors.append(torch.stack(off).square().mean().sqrt())
     assert errors[1] < 0.5 * errors[0]
@@ -178,7 +178,7 @@ def test_orthogonal_frequencies_keep_the_kernel(name: str) -> None:
     encoder_values = []
     x, zero = torch.tensor([0.5, -0.4, 0.3]), torch.zeros(3)
     for seed in range(300):
-        encoder = FractionalPower(Space(10, 1, seed=seed), 3, kernel=name, features="orthogonal")
+        encoder = FractionalPower(Space(10, 1, seed=seed), 3, kernel=name, sampling="orthogonal")
         encoder_values.append(ghrr.similarity(encoder(x), encoder(zero)))
     assert_mean(torch.stack(encoder_values), encoder.kernel(x, zero).item())
     with pytest.raises(AssertionError):
@@ -187,10 +187,10 @@ def test_orthogonal_frequencies_keep_the_kernel(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["laplace", "cauchy", "sinc"])
 def test_kernels_that_differ_by_direction_refuse_orthogonal_frequencies(name: str) -> None:
-    with pytest.raises(ValueError, match=f"the same in all directions .*rbf.*not '{name}'"):
-        FractionalPower(Space(4, 2), 2, kernel=name, features="orthogonal")
-    with pytest.raises(ValueError, match="the same in all directions"):
-        FractionalPower(Space(4, 2), 2, kernel=["rbf", name], features="orthogonal")
+    with pytest.raises(ValueError, match=f"needs an isotropic kernel .*rbf.*got '{name}'"):
+        FractionalPower(Space(4, 2), 2, kernel=name, sampling="orthogonal")
+    with pytest.raises(ValueError, match="needs an isotropic kernel"):
+        FractionalPower(Space(4, 2), 2, kernel=["rbf", name], sampling="orthogonal")
 
 
 # -------------------------------------------------------------------------------------------------- kernels of your own
@@ -219,7 +219,7 @@ def test_a_sampler_of_your_own() -> None:
     assert_mean(values, torch.sinc(x / 1.5).item())
     with pytest.raises(AssertionError):
         assert_mean(values, torch.sinc(x).item())
-    with pytest.raises(ValueError, match="a sampler of your own has no known kernel; give a Spectrum"):
+    with pytest.raises(ValueError, match="kernel of a sampling function is not known"):
         encoder.kernel(x, zero)
 
 
@@ -233,11 +233,11 @@ def test_a_sampler_of_your_own() -> None:
     ],
 )
 def test_a_bad_sampler_is_named(bad: Callable[[int, int, torch.Generator], Tensor]) -> None:
-    with pytest.raises(ValueError, match=re.escape("the sampler must give finite real frequencies of shape (8, 2)")):
+    with pytest.raises(ValueError, match=re.escape("must return finite real frequencies of shape (8, 2)")):
         FractionalPower(Space(4, 2), 2, kernel=bad)
 
 
-@pytest.mark.parametrize("features", ["qmc", "orthogonal"])
-def test_a_sampler_draws_random_features_only(features: str) -> None:
-    with pytest.raises(ValueError, match='draws features="random"'):
-        FractionalPower(Space(4, 2), 2, kernel=lambda count, n, source: torch.zeros(count, n), features=features)
+@pytest.mark.parametrize("sampling", ["qmc", "orthogonal"])
+def test_a_sampler_draws_random_features_only(sampling: str) -> None:
+    with pytest.raises(ValueError, match='needs sampling="random"'):
+        FractionalPower(Space(4, 2), 2, kernel=lambda count, n, source: torch.zeros(count, n), sampling=sampling)

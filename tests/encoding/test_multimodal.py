@@ -16,8 +16,8 @@ from tests.encoding.common import slots, wrong
 from tests.helpers import assert_mean
 
 SPACE = Space(8000, 2)
-X = {"size": torch.tensor([0.3]), "place": torch.tensor([0.1, 0.5]), "hour": torch.tensor([23.0])}
-Y = {"size": torch.tensor([0.0]), "place": torch.tensor([0.9, -0.2]), "hour": torch.tensor([1.0])}
+X = {"size": torch.tensor([0.3]), "place": torch.tensor([0.1, 0.5]), "hour": torch.tensor(23.0)}
+Y = {"size": torch.tensor([0.0]), "place": torch.tensor([0.9, -0.2]), "hour": torch.tensor(1.0)}
 
 
 def make(weights: dict[str, float] | None = None, name: str = "place") -> Multimodal:
@@ -125,7 +125,7 @@ def test_bad_inputs_are_named(inputs: Any, error: type[Exception], message: str)
 @pytest.mark.parametrize(
     ("encoders", "weights", "error", "message"),
     [
-        ({}, None, ValueError, "give at least one encoder"),
+        ({}, None, ValueError, "needs at least one encoder"),
         (
             {"a": FractionalPower(Space(10, 2), 1), "b": FractionalPower(Space(10, 2, seed=1), 1)},
             None,
@@ -137,9 +137,9 @@ def test_bad_inputs_are_named(inputs: Any, error: type[Exception], message: str)
             {"type": Codebook(Space(10, 2))},
             None,
             ValueError,
-            "not possible as the name of a modality: attribute 'type'",
+            "invalid name of a modality: attribute 'type'",
         ),
-        ({"a.b": Codebook(Space(10, 2))}, None, ValueError, "not possible as the name of a modality"),
+        ({"a.b": Codebook(Space(10, 2))}, None, ValueError, "invalid name of a modality"),
         ({"a": Codebook(Space(10, 2))}, {"b": 1.0}, ValueError, "weights must have the modalities ['a'], got ['b']"),
         ({"a": Codebook(Space(10, 2))}, {"a": 0.0}, ValueError, "weight of 'a' must lie in (0.0, inf), got"),
         ({"a": Codebook(Space(10, 2))}, {"a": -1.0}, ValueError, "weight of 'a' must lie in (0.0, inf), got"),

@@ -13,7 +13,7 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.encoding import GivenPositions, OneHotPositions, PowerPositions
-from ghrr.unitary import check_unitary
+from ghrr.unitary import is_unitary
 from tests.encoding.common import wrong
 from tests.helpers import gaussian, generator
 
@@ -39,7 +39,7 @@ def test_one_hot_positions_are_projections_that_add_up_to_the_identity() -> None
     torch.testing.assert_close(ghrr.bind(e, e), e)
     torch.testing.assert_close(ghrr.bind(e[0], e[1]), SPACE.zeros())
     torch.testing.assert_close(e.sum(dim=0), SPACE.identity())
-    assert not check_unitary(e)
+    assert not is_unitary(e)
 
 
 # --------------------------------------------------------------------------------------------------------------- powers
@@ -53,7 +53,7 @@ def test_powers_add() -> None:
     torch.testing.assert_close(positions(1), positions.base)
     torch.testing.assert_close(positions(5), ghrr.power(positions.base, 5))
     assert not torch.allclose(ghrr.bind(positions(1), positions(2)), positions(4), atol=0.1)
-    assert check_unitary(positions(torch.linspace(-3, 3, 13)))
+    assert is_unitary(positions(torch.linspace(-3, 3, 13)))
 
 
 def test_only_the_distance_of_two_powers_matters() -> None:
@@ -97,9 +97,9 @@ def test_given_positions_can_be_trained() -> None:
         (-ghrr.similarity(positions(2), target)).backward()
         optimiser.step()
     assert ghrr.similarity(positions(2), target) > 1
-    assert torch.equal(positions([0, 1, 3]), before[[0, 1, 3]])  # places that were not used stay
+    assert torch.equal(positions([0, 1, 3]), before[[0, 1, 3]])  # the others do not change
     assert torch.equal(given, before)  # a copy is trained
-    assert not check_unitary(positions(2).detach())
+    assert not is_unitary(positions(2).detach())
 
 
 # --------------------------------------------------------------------------------------------------------------- inputs
@@ -112,13 +112,13 @@ ALL: dict[str, Any] = WHOLE | {"power": PowerPositions(SPACE)}
 
 
 @pytest.mark.parametrize("which", ALL)
-def test_places_of_every_kind_and_batches(which: str) -> None:
+def test_indices_of_every_kind_and_batches(which: str) -> None:
     positions = ALL[which]
     want = positions(torch.tensor([[0, 2], [1, 1]]))
     assert want.shape == (2, 2, 6, 3, 3)
     assert want.dtype == torch.complex128
-    places: list[Any] = [[[0, 2], [1, 1]], np.array([[0, 2], [1, 1]]), torch.tensor([[0, 2], [1, 1]]).to(torch.uint8)]
-    for x in places:
+    indices: list[Any] = [[[0, 2], [1, 1]], np.array([[0, 2], [1, 1]]), torch.tensor([[0, 2], [1, 1]]).to(torch.uint8)]
+    for x in indices:
         torch.testing.assert_close(positions(x), want)
     assert positions(1).shape == (6, 3, 3)
     assert positions([]).shape == (0, 6, 3, 3)
@@ -127,19 +127,19 @@ def test_places_of_every_kind_and_batches(which: str) -> None:
 
 @pytest.mark.parametrize("which", WHOLE)
 @pytest.mark.parametrize(
-    ("places", "error", "message"),
+    ("indices", "error", "message"),
     [
-        (3, ValueError, "there are 3 positions, 0 to 2; got 3 to 3"),
-        ([0, -1], ValueError, "there are 3 positions, 0 to 2; got -1 to 0"),
-        (1.0, TypeError, "places must be whole numbers, got float 1.0"),
-        (True, TypeError, "places must be whole numbers, got bool True"),
-        ("a", TypeError, "places must be whole numbers, got str 'a'"),
-        (None, TypeError, "places must be whole numbers, got NoneType None"),
+        (3, ValueError, "indices must be from 0 to 2, got 3 to 3"),
+        ([0, -1], ValueError, "indices must be from 0 to 2, got -1 to 0"),
+        (1.0, TypeError, "indices must be whole numbers, got float 1.0"),
+        (True, TypeError, "indices must be whole numbers, got bool True"),
+        ("a", TypeError, "indices must be whole numbers, got str 'a'"),
+        (None, TypeError, "indices must be whole numbers, got NoneType None"),
     ],
 )
-def test_bad_places(which: str, places: Any, error: type[Exception], message: str) -> None:
+def test_bad_indices_are_named(which: str, indices: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match="Positions: " + re.escape(message)):
-        WHOLE[which](places)
+        WHOLE[which](indices)
 
 
 def test_bad_powers() -> None:
@@ -159,5 +159,5 @@ def test_bad_given_positions() -> None:
         GivenPositions(SPACE.zeros())
     with pytest.raises(TypeError, match="positions must be a complex tensor"):
         GivenPositions(wrong([1, 2]))
-    with pytest.raises(ValueError, match="length must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="number of positions must be a whole number of at least 1"):
         GivenPositions(SPACE.zeros(0))(0)

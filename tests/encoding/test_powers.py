@@ -10,7 +10,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr import Space, ops
-from ghrr.encoding import Sequence
+from ghrr.encoding import SequenceEncoder
 from ghrr.encoding.bags import bind_rows
 from ghrr.encoding.powers import Powers
 from ghrr.unitary import unitarity_error
@@ -81,14 +81,14 @@ def test_tables_follow_the_base() -> None:
 def test_tables_made_for_inference_serve_gradients() -> None:
     for m in (1, 2):
         space = Space(4, m)
-        model, items = Sequence(space), space.random(20, generator=generator())
+        model, items = SequenceEncoder(space), space.random(20, generator=generator())
         with torch.inference_mode():
             model(items)
         items.requires_grad_()
         model(items).abs().sum().backward()
         assert items.grad is not None
     with torch.inference_mode():
-        assert Sequence(SPACE)(SPACE.random(3, generator=generator())).shape == SPACE.shape
+        assert SequenceEncoder(SPACE)(SPACE.random(3, generator=generator())).shape == SPACE.shape
 
 
 def test_threads_share_tables() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 import ghrr
 from ghrr import Space
 from ghrr.encoding import Circular, Level, Thermometer
-from ghrr.unitary import check_unitary
+from ghrr.unitary import is_unitary
 from tests.encoding.common import slots
 from tests.helpers import assert_mean, assert_std, generator
 
@@ -36,7 +37,7 @@ def test_the_share_of_slots_is_the_place_on_the_scale(scale: type[Level] | type[
     assert place_share(level, torch.tensor(-3)) == 0
     assert place_share(level, torch.tensor(7)) == 1
     assert ((place_share(level, x) - (x.double() + 2) / 10).abs() > 1 / SPACE.dim).any()  # the control
-    assert check_unitary(level(x))
+    assert is_unitary(level(x))
 
 
 @pytest.mark.parametrize("m", [1, 3])
@@ -111,7 +112,7 @@ def test_scales_of_different_names_are_independent() -> None:
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_the_circle_closes(dtype: torch.dtype) -> None:
     clock = Circular(Space(200, 2, dtype=dtype), period=24)
-    x = torch.linspace(0, 24, 50, dtype=torch.float64)[:, None]
+    x = torch.linspace(0, 24, 50, dtype=torch.float64)
     digits = 1e-5 if dtype == torch.complex64 else 1e-11
     for turns in (1, -1, 3):
         torch.testing.assert_close(clock(x + 24 * turns), clock(x), atol=digits, rtol=0)
@@ -121,7 +122,7 @@ def test_the_circle_closes(dtype: torch.dtype) -> None:
 def test_the_circle_closes_after_many_turns() -> None:
     """Hours since 1970 in double precision: frequencies in single precision must not drift away."""
     clock = Circular(SPACE, period=24)
-    x = torch.rand(20, 1, dtype=torch.float64, generator=generator())
+    x = torch.rand(20, dtype=torch.float64, generator=generator())
     torch.testing.assert_close(clock(x + 24 * 20_000), clock(x), atol=1e-5, rtol=0)
     torch.testing.assert_close(clock.compose(x + 24 * 20_000), clock(x), atol=1e-5, rtol=0)
     assert not torch.allclose(clock(x + 24 * 20_000 + 6), clock(x), atol=0.5)
@@ -131,22 +132,22 @@ def test_the_circle_closes_after_many_turns() -> None:
 def test_similarity_on_the_circle_follows_its_kernel(bandwidth: float | None) -> None:
     clock = Circular(Space(5000, 2), period=24, bandwidth=bandwidth)
     for x, y in ((1.0, 2.0), (23.0, 1.0), (3.0, 9.0)):
-        value = clock.kernel([x], [y]).item()
-        assert_mean(slots(clock([x]), clock([y])), value)
-        assert value == pytest.approx(clock.kernel([x + 24], [y]).item(), abs=1e-5)
+        value = clock.kernel(x, y).item()
+        assert_mean(slots(clock(x), clock(y)), value)
+        assert value == pytest.approx(clock.kernel(x + 24, y).item(), abs=1e-5)
     if bandwidth == 1.0:
         # The rbf, far from closing, times the transform of the rounding.
-        assert clock.kernel([23.0], [1.0]).item() == pytest.approx(math.exp(-2) * np.sinc(2 / 24), abs=1e-5)
+        assert clock.kernel(23.0, 1.0).item() == pytest.approx(math.exp(-2) * np.sinc(2 / 24), abs=1e-5)
         with pytest.raises(AssertionError):
-            assert_mean(slots(clock([23.0]), clock([1.0])), math.exp(-(22**2) / 2))  # the control: a line, no circle
+            assert_mean(slots(clock(23.0), clock(1.0)), math.exp(-(22**2) / 2))  # the control: a line, no circle
 
 
 def test_a_circle_can_be_decoded_and_trained_through() -> None:
     clock = Circular(SPACE, period=24)
     found = clock.decode(clock([[5.0], [29.0]]))
     torch.testing.assert_close(found.value, torch.tensor([[5.0], [5.0]]).double(), atol=1e-3, rtol=0)
-    x = torch.tensor([5.0], requires_grad=True)
-    ghrr.similarity(clock(x), clock([6.0])).backward()
+    x = torch.tensor(5.0, requires_grad=True)
+    ghrr.similarity(clock(x), clock(6.0)).backward()
     assert x.grad is not None
     assert x.grad.item() > 0
 
@@ -156,7 +157,7 @@ def test_a_circle_is_decoded_all_around(bandwidth: float) -> None:
     """Across the seam too, and where most frequencies are zero."""
     space = Space(1000, 2)
     clock = Circular(space, period=24, bandwidth=bandwidth)
-    x = torch.linspace(0, 23.99, 300)[:, None]
+    x = torch.linspace(0, 23.99, 300)
     noise = space.random(300, generator=generator())
     for h, most in ((clock(x), 1e-3), (clock(x) + noise, 0.25 * bandwidth)):
         found = clock.decode(h)
@@ -170,7 +171,7 @@ def test_a_circle_is_decoded_all_around(bandwidth: float) -> None:
 @pytest.mark.parametrize("whole", [16_777_217, 1_700_000_003])
 def test_large_whole_numbers_keep_their_digits(whole: int) -> None:
     clock = Circular(SPACE, period=24)
-    torch.testing.assert_close(clock([whole]), clock([float(whole % 24)]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(clock(whole), clock(float(whole % 24)), atol=1e-4, rtol=0)
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input
@@ -212,7 +213,20 @@ def test_bad_circles() -> None:
             Circular(SPACE, period)
     with pytest.raises(ValueError, match="Circular: bandwidth must lie in"):
         Circular(SPACE, 24, bandwidth=0)
-    with pytest.raises(ValueError, match=re.escape("Circular: needs 1 feature on the last axis, (*, 1); got")):
-        Circular(SPACE, 24)([1.0, 2.0])
-    with pytest.raises(ValueError, match=re.escape("Circular: feature 0 of input (0,) is not finite")):
+    with pytest.raises(ValueError, match=re.escape("Circular: input (0, 0) is not finite")):
         Circular(SPACE, 24)([[math.inf]])
+
+
+# -------------------------------------------------------------------------------------------------- shapes of the input
+
+
+@pytest.mark.parametrize("make", [lambda s: Level(s, 0, 1), lambda s: Thermometer(s, 0, 1), lambda s: Circular(s, 24)])
+@pytest.mark.parametrize("batch", [(), (1,), (3,), (2, 0), (2, 1)])
+def test_scalar_encoders_take_one_number_per_hypervector(make: Callable[[Space], Any], batch: tuple[int, ...]) -> None:
+    space = Space(6, 2)
+    encoder = make(space)
+    assert encoder(torch.zeros(batch)).shape == (*batch, *space.shape)
+    if isinstance(encoder, Circular):
+        found = encoder.decode(encoder(torch.zeros(batch)))
+        assert encoder.kernel(torch.zeros(batch), 1.0).shape == batch
+        assert found.value.shape == found.std.shape == found.score.shape == batch

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr import Space
-from ghrr.encoding import Codebook, NGrams, Sequence
+from ghrr.encoding import Codebook, NGramEncoder, SequenceEncoder
 from tests.encoding.common import wrong
 from tests.helpers import assert_mean, generator
 
@@ -23,27 +23,27 @@ def text(found: Tensor) -> str:
     return "".join(LETTERS.names[i] for i in found.tolist())
 
 
-# ------------------------------------------------------------------------------------------------------------- Sequence
+# ------------------------------------------------------------------------------------------------------ SequenceEncoder
 
 
 @pytest.mark.parametrize("word", ["a", "order", "abracadabra", "zzyzx"])
 def test_a_sequence_can_be_read(word: str) -> None:
-    model = Sequence(SPACE)
-    assert text(model.read(model(LETTERS(list(word))), len(word), LETTERS.vectors)) == word
+    model = SequenceEncoder(SPACE)
+    assert text(model.read(model(LETTERS(list(word))), len(word), LETTERS.vectors())) == word
 
 
 def test_a_swapped_sequence_reads_swapped() -> None:
-    model = Sequence(SPACE)
+    model = SequenceEncoder(SPACE)
     one, two = model(LETTERS([list("stop"), list("pots")]))
-    assert text(model.read(one, 4, LETTERS.vectors)) == "stop"
-    assert text(model.read(two, 4, LETTERS.vectors)) == "pots"
+    assert text(model.read(one, 4, LETTERS.vectors())) == "stop"
+    assert text(model.read(two, 4, LETTERS.vectors())) == "pots"
     assert ghrr.similarity(one, two) / 4 < 0.1  # no letter is at its place
     bag = LETTERS(list("stop")).sum(dim=0)
     torch.testing.assert_close(bag, LETTERS(list("pots")).sum(dim=0))  # the control: without places they are the same
 
 
 def test_an_element_is_read_from_the_left_and_missed_from_the_right() -> None:
-    model = Sequence(SPACE)
+    model = SequenceEncoder(SPACE)
     x = model(LETTERS(list("word")))
     for place, letter in enumerate("word"):
         item = model.item(x, place)
@@ -53,33 +53,33 @@ def test_an_element_is_read_from_the_left_and_missed_from_the_right() -> None:
         assert ghrr.similarity(item, LETTERS(letter)) > 1 - 5 * noise
         if place:  # R^0 is the identity: at place 0 both sides are the same
             assert ghrr.similarity(ghrr.unbind(x, key, side="right"), LETTERS(letter)) < 0.5
-    assert ghrr.similarity(model.item(x, 7), LETTERS.vectors).abs().max() < 5 * math.sqrt(4) * SPACE.noise_std
+    assert ghrr.similarity(model.item(x, 7), LETTERS.vectors()).abs().max() < 5 * math.sqrt(4) * SPACE.noise_std
 
 
 def test_a_sequence_is_the_sum_of_bound_powers() -> None:
     space = Space(10, 2, dtype=torch.complex128)
-    model, items = Sequence(space), space.random(3, generator=generator())
+    model, items = SequenceEncoder(space), space.random(3, generator=generator())
     r = model.positions.base
     want = items[0] + ghrr.bind(r, items[1]) + ghrr.multibind(torch.stack([r, r, items[2]]))
     torch.testing.assert_close(model(items), want)
-    assert not torch.allclose(Sequence(space, name="other")(items), want, atol=0.1)
+    assert not torch.allclose(SequenceEncoder(space, name="other")(items), want, atol=0.1)
 
 
 def test_shapes_of_sequences() -> None:
-    model = Sequence(SPACE)
+    model = SequenceEncoder(SPACE)
     x = model(LETTERS([["a", "b"], ["c", "d"], ["e", "f"]]))
     assert x.shape == (3, 500, 3, 3)
     assert model.item(x, 1).shape == (3, 500, 3, 3)
     assert model.item(x, torch.tensor([0, 1])).shape == (3, 2, 500, 3, 3)
     assert model.item(x, torch.zeros(2, 4)).shape == (3, 2, 4, 500, 3, 3)
-    assert torch.equal(model.read(x, 2, LETTERS.vectors), torch.tensor([[0, 1], [2, 3], [4, 5]]))
-    assert model.read(x, 0, LETTERS.vectors).shape == (3, 0)
+    assert torch.equal(model.read(x, 2, LETTERS.vectors()), torch.tensor([[0, 1], [2, 3], [4, 5]]))
+    assert model.read(x, 0, LETTERS.vectors()).shape == (3, 0)
     assert torch.equal(model(LETTERS([])), SPACE.zeros())
     assert model(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
 
 
 def test_sequences_share_a_beginning() -> None:
-    model = Sequence(SPACE)
+    model = SequenceEncoder(SPACE)
     same, other = model(LETTERS([list("abcdef"), list("abcxyz")]))
     assert ghrr.similarity(same, other).item() / 6 == pytest.approx(0.5, abs=5 * SPACE.noise_std)
 
@@ -87,7 +87,7 @@ def test_sequences_share_a_beginning() -> None:
 def test_a_long_sequence_is_the_sum_of_bound_powers() -> None:
     """Over several digits of an exponent, with a last block that is not full, and with gradients."""
     space = Space(3, 2, dtype=torch.complex128)
-    model, items = Sequence(space), space.random(2, 300, generator=generator()).requires_grad_()
+    model, items = SequenceEncoder(space), space.random(2, 300, generator=generator()).requires_grad_()
     keys = torch.stack([ghrr.power(model.positions.base, place) for place in range(300)])
     want = ghrr.bind_bundle(keys, items)
     torch.testing.assert_close(model(items), want)
@@ -98,45 +98,45 @@ def test_a_long_sequence_is_the_sum_of_bound_powers() -> None:
 
 
 def test_indices_may_be_real_or_negative() -> None:
-    model = Sequence(SPACE)
+    model = SequenceEncoder(SPACE)
     torch.testing.assert_close(model.keys(-2), ghrr.adjoint(model.keys(2)), atol=1e-4, rtol=0)
     half = model.keys(torch.tensor(0.5))
     torch.testing.assert_close(ghrr.bind(half, half), model.keys(1), atol=1e-4, rtol=0)
 
 
 def test_a_trainable_base_gets_gradients() -> None:
-    model = Sequence(Space(5, 2, dtype=torch.complex128))
+    model = SequenceEncoder(Space(5, 2, dtype=torch.complex128))
     model.positions.base.requires_grad_()
     model(model.space.random(20, generator=generator())).abs().sum().backward()
     assert model.positions.base.grad is not None
 
 
 def test_bad_sequences() -> None:
-    model = Sequence(SPACE)
-    with pytest.raises(ValueError, match=re.escape("Sequence(items): items needs an axis of items")):
+    model = SequenceEncoder(SPACE)
+    with pytest.raises(ValueError, match=re.escape("SequenceEncoder(items): items needs an axis of items")):
         model(SPACE.zeros())
     with pytest.raises(ValueError, match="does not fit Space"):
         model(Space(4, 2).zeros(3))
-    with pytest.raises(TypeError, match=re.escape("Sequence(items): items must be complex")):
+    with pytest.raises(TypeError, match=re.escape("SequenceEncoder(items): items must be complex")):
         model(torch.zeros(3, 500, 3, 3))
-    with pytest.raises(TypeError, match=re.escape("Sequence(items): items must be")):
+    with pytest.raises(TypeError, match=re.escape("SequenceEncoder(items): items must be")):
         model(wrong(["a", "b"]))
-    with pytest.raises(ValueError, match=re.escape("Sequence.item")):
+    with pytest.raises(ValueError, match=re.escape("SequenceEncoder.item")):
         model.item(Space(4, 2).zeros(), 0)
     with pytest.raises(TypeError, match="needs numbers, got str 'first'"):
         model.item(SPACE.zeros(), wrong("first"))
-    with pytest.raises(ValueError, match=re.escape("Sequence.read: length must be a whole number of at least 0")):
-        model.read(SPACE.zeros(), -1, LETTERS.vectors)
-    with pytest.raises(ValueError, match="there are no vectors to choose from"):
-        model.read(SPACE.zeros(), 2, LETTERS.vectors[:0])
+    with pytest.raises(ValueError, match=r"SequenceEncoder.read: length must be a whole number of at least 0"):
+        model.read(SPACE.zeros(), -1, LETTERS.vectors())
+    with pytest.raises(ValueError, match="needs at least one vector"):
+        model.read(SPACE.zeros(), 2, LETTERS.vectors()[:0])
 
 
-# --------------------------------------------------------------------------------------------------------------- NGrams
+# --------------------------------------------------------------------------------------------------------- NGramEncoder
 
 
 def gram_scores(space: Space, grams: list[str], source: str = "abracadabra") -> Tensor:
     letters = Codebook(space, list("abcdr"))
-    encoded = NGrams(3, permute=False)(letters(list(source)))
+    encoded = NGramEncoder(3, permute=False)(letters(list(source)))
     return ghrr.similarity(encoded, torch.stack([ghrr.multibind(letters(list(gram))) for gram in grams]))
 
 
@@ -164,14 +164,14 @@ def test_without_matrices_an_ngram_and_its_reversal_are_the_same() -> None:
 def test_ngrams_equal_their_definition(n: int, m: int, permute: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(10, m, dtype=torch.complex128)
     items = space.random(2, 6, generator=generator())
-    model = NGrams(n, permute=permute)
+    model = NGramEncoder(n, permute=permute)
     step = int(m == 1 if permute is None else permute)
     shifted = [ghrr.shift(items, step * factor) for factor in range(n)]
     want = sum(ghrr.multibind([shifted[j][:, t + j] for j in range(n)]) for t in range(6 - n + 1))
     assert isinstance(want, Tensor)
     torch.testing.assert_close(model(items), want)
     torch.testing.assert_close(model.from_codebook(items[0], torch.arange(6)), want[0])
-    monkeypatch.setattr("ghrr.encoding.sequences._CHUNK_NUMBERS", 1)
+    monkeypatch.setattr("ghrr.encoding.ngrams._CHUNK_NUMBERS", 1)
     torch.testing.assert_close(model(items), want)
     if n > 1 and (m > 1 or step):
         assert not torch.allclose(model(items.flip(1)), want, atol=0.1)
@@ -182,7 +182,7 @@ def test_repeated_ngrams_of_a_codebook_are_all_counted(n: int) -> None:
     space = Space(10, 2, dtype=torch.complex128)
     codebook, rows = space.random(3, generator=generator()), torch.randint(0, 3, (50,), generator=generator())
     for permute in (False, True):
-        model = NGrams(n, permute=permute)
+        model = NGramEncoder(n, permute=permute)
         torch.testing.assert_close(model.from_codebook(codebook, rows), model(codebook[rows]))
 
 
@@ -191,33 +191,33 @@ def test_shifted_ngrams_of_a_text_and_its_reversal_share_nothing(m: int) -> None
     space = Space.from_total(9000, m)
     letters = Codebook(space, list("abcdefgh"))
     text, reverse = letters([list("abcdefgh"), list("hgfedcba")])
-    model, control = NGrams(3, permute=True), NGrams(3, permute=False)
+    model, control = NGramEncoder(3, permute=True), NGramEncoder(3, permute=False)
     assert abs(ghrr.similarity(model(text), model(reverse))) < 5 * 6 * space.noise_std
     assert ghrr.similarity(control(text), control(reverse)) / 6 == pytest.approx(1 / m**2, abs=5 * space.noise_std)
-    by_default = NGrams(3)
+    by_default = NGramEncoder(3)
     assert torch.equal(by_default(text), (model if m == 1 else control)(text))
 
 
 def test_shapes_of_ngrams() -> None:
-    assert NGrams(2)(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
-    assert NGrams(3)(SPACE.zeros(3)).shape == (500, 3, 3)
+    assert NGramEncoder(2)(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
+    assert NGramEncoder(3)(SPACE.zeros(3)).shape == (500, 3, 3)
 
 
 def test_bad_ngrams() -> None:
     for n, error in ((0, ValueError), (2.5, TypeError), ("two", TypeError)):
-        with pytest.raises(error, match="NGrams: n must be a whole number"):
-            NGrams(wrong(n))
-    with pytest.raises(ValueError, match=re.escape("NGrams(items): 3-grams need at least 3 items, got")):
-        NGrams(3)(SPACE.zeros(2))
+        with pytest.raises(error, match="NGramEncoder: n must be a whole number"):
+            NGramEncoder(wrong(n))
+    with pytest.raises(ValueError, match=re.escape("NGramEncoder(items): 3-grams need at least 3 items, got")):
+        NGramEncoder(3)(SPACE.zeros(2))
     with pytest.raises(TypeError, match="permute must be True, False or None"):
-        NGrams(2, permute=wrong("yes"))
-    with pytest.raises(ValueError, match="need at least 4 slots"):
-        NGrams(4, permute=True)(Space(3, 2).zeros(5))
-    with pytest.raises(ValueError, match=r"from_codebook: needs a codebook .* at least 3 rows"):
-        NGrams(3).from_codebook(SPACE.zeros(4), torch.tensor([0, 1]))
-    with pytest.raises(IndexError, match="rows must be from 0 to 3, got 0 to 7"):
-        NGrams(2).from_codebook(SPACE.zeros(4), torch.tensor([0, 7]))
+        NGramEncoder(2, permute=wrong("yes"))
+    with pytest.raises(ValueError, match="needs at least 4 slots"):
+        NGramEncoder(4, permute=True)(Space(3, 2).zeros(5))
+    with pytest.raises(ValueError, match=r"from_codebook: needs a codebook .* at least 3 indices"):
+        NGramEncoder(3).from_codebook(SPACE.zeros(4), torch.tensor([0, 1]))
+    with pytest.raises(IndexError, match="indices must be from 0 to 3, got 0 to 7"):
+        NGramEncoder(2).from_codebook(SPACE.zeros(4), torch.tensor([0, 7]))
     with pytest.raises(ValueError, match="needs an axis of items"):
-        NGrams(1)(SPACE.zeros())
+        NGramEncoder(1)(SPACE.zeros())
     with pytest.raises(TypeError, match="must be complex"):
-        NGrams(1)(torch.zeros(2, 4, 2, 2))
+        NGramEncoder(1)(torch.zeros(2, 4, 2, 2))

@@ -1,4 +1,4 @@
-"""The example of the learned kernel runs, writes what it says, and its quick setting shows the same result."""
+"""The example of the learned kernel runs, writes its results, and its quick setting shows the same result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_number_is_written(quick: tuple[str, Path]) -> None:
     assert report["summary"][0]["adaptive_mean"] == pytest.approx(mean)
 
 
-def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
+def test_table_and_figure_are_written(quick: tuple[str, Path]) -> None:
     text, out = quick
     summary = json.loads((out / "adaptive_kernel.json").read_text())["summary"]
     for row in summary:
@@ -64,7 +64,7 @@ def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
     assert (out / "adaptive_kernel.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_seeds_is_an_error_that_says_so() -> None:
+def test_missing_seeds_are_explained() -> None:
     done = run_script("--quick", "--seeds", "0")
     assert done.returncode == 2
     assert "--seeds must be at least 1" in done.stderr

@@ -1,4 +1,4 @@
-"""The example of record capacity runs, writes what it says, and what it measures is what theory predicts."""
+"""The example of record capacity runs, writes its results, and measures what theory predicts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def furthest(points: list[dict[str, Any]], total_dim: int | None = None) -> floa
     return worst
 
 
-def test_measured_recall_is_the_predicted_one(quick: tuple[str, Path]) -> None:
+def test_measured_recall_equals_prediction(quick: tuple[str, Path]) -> None:
     points = load(quick[1])["points"]
     assert [(point["m"], point["leaves"]) for point in points] == [(m, n) for m in (1, 3) for n in (4, 8, 16, 32)]
     assert min(point["predicted_recall"] for point in points) < 0.8  # sizes at which many leaves are read wrongly
@@ -73,7 +73,7 @@ def test_confident_answers_are_right_and_cancellation_finds_more(quick: tuple[st
     assert any(point["decoded"]["share"]["mean"] > 0.1 + point["confident"]["share"]["mean"] for point in points)
 
 
-def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
+def test_table_and_figure_are_written(quick: tuple[str, Path]) -> None:
     text, out = quick
     report = load(out)
     assert report["command"].startswith("python examples/record_capacity.py --quick")
@@ -82,13 +82,13 @@ def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
     assert (out / "record_capacity.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_stored_result_agrees_with_theory() -> None:
+def test_stored_result_equals_theory() -> None:
     points = load(SCRIPT.parent / "results")["points"]
     assert {point["m"] for point in points} == {1, 2, 3, 4}
     assert furthest(points) < STANDARD_ERRORS
 
 
-def test_a_seed_below_zero_is_an_error_that_says_so() -> None:
+def test_negative_seed_is_explained() -> None:
     done = run_script("--quick", "--seed", "-1")
     assert done.returncode == 2
     assert "--seed must be at least 0" in done.stderr

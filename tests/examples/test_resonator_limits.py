@@ -1,4 +1,4 @@
-"""The example of the resonator's limits runs, writes what it says, and its quick setting shows the same result."""
+"""The example of the resonator's limits runs, writes its results, and its quick setting shows the same result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_report(report: dict[str, Any]) -> None:
     assert with_noise > without
 
 
-def test_quick_run(quick: tuple[str, Path]) -> None:
+def test_quick_run_finds_the_limits(quick: tuple[str, Path]) -> None:
     report = json.loads((quick[1] / "resonator_limits.json").read_text())
     assert report["command"].startswith("python examples/resonator_limits.py --quick")
     check_report(report)
@@ -53,7 +53,7 @@ def test_quick_run(quick: tuple[str, Path]) -> None:
     assert len(report["variants"]) == 12
 
 
-def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
+def test_table_and_figure_are_written(quick: tuple[str, Path]) -> None:
     text, out = quick
     limits = json.loads((out / "resonator_limits.json").read_text())["limits"]
     for row in limits:
@@ -62,7 +62,7 @@ def test_table_and_figure_are_made(quick: tuple[str, Path]) -> None:
     assert (out / "resonator_limits.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_stored_results_say_the_same() -> None:
+def test_stored_results_show_the_same_limits() -> None:
     report = json.loads((ROOT / "examples" / "results" / "resonator_limits.json").read_text())
     check_report(report)
     assert report["command"] == "python examples/resonator_limits.py"

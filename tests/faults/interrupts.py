@@ -1,4 +1,4 @@
-"""Interrupt an action at every line, as Ctrl-C may, and check what it left behind."""
+"""Interrupt an action at every line, as Ctrl-C can, and check the state afterwards."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 import ghrr
+from tests.processes import HANG
 
 _SOURCES = str(Path(ghrr.__file__).parent)
 
@@ -47,13 +48,13 @@ def interrupt_every_line(
         except BaseException as error:
             error.add_note(f"interrupted at line {1 + lines * step}: {place}")
             raise
-        if place is None:  # the action came to its end
+        if place is None:  # the action has ended
             return lines
     raise AssertionError("unreachable")
 
 
 def in_another_thread(work: Callable[[], object]) -> None:
-    """Run work in a thread: it would wait for ever for a lock that was not released."""
+    """Run work in a thread, and fail if it waits forever for a lock that was not released."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -64,14 +65,14 @@ def in_another_thread(work: Callable[[], object]) -> None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(HANG)
     assert not thread.is_alive(), "a lock is still held"
     if errors:
         raise errors[0]
 
 
 def _interrupt(action: Callable[[T], object], subject: T, number: int) -> str | None:
-    """Raise KeyboardInterrupt before the n-th line of ghrr; returns where that was, None if there are fewer lines."""
+    """Raise KeyboardInterrupt before the n-th line of ghrr; return its place, or None if there are fewer lines."""
     count = 0
     place: str | None = None
     entered: dict[int, set[int]] = {}
@@ -101,7 +102,7 @@ def _interrupt(action: Callable[[T], object], subject: T, number: int) -> str | 
 
 
 def _takes_no_signal(frame: FrameType, entered: dict[int, set[int]]) -> bool:
-    """Whether Python handles no signal at a line: at ``try:``, which does nothing, and at the end of a with block."""
+    """Return whether Python handles no signal at a line: at ``try:`` and at the end of a with block."""
     text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     if not text.startswith("with "):
         return text == "try:"

@@ -92,14 +92,14 @@ def calls() -> dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
         "Space.check": (SPACE.check, [A], {}),
         "polar": (unitary.polar, [A], {}),
         "diagonality": (unitary.diagonality, [A], {}),
-        "check_unitary": (unitary.check_unitary, [A], {}),
+        "is_unitary": (unitary.is_unitary, [A], {}),
         "FractionalPower": (encoding.FractionalPower, [SPACE, 1], {"bandwidth": 1.0}),
         "FractionalPower()": (power, [[[1.0], [2.0]]], {}),
         "FractionalPower.decode": (power.decode, [power([[1.0]])], {"low": 0.0, "high": 3.0}),
         "Codebook": (encoding.Codebook, [SPACE, ["a"]], {}),
         "Codebook()": (book, [["a", "b"]], {}),
-        "encoding.NGrams": (encoding.NGrams(2), [BATCH], {}),
-        "encoding.Sequence": (encoding.Sequence(SPACE), [BATCH], {}),
+        "encoding.NGramEncoder": (encoding.NGramEncoder(2), [BATCH], {}),
+        "encoding.SequenceEncoder": (encoding.SequenceEncoder(SPACE), [BATCH], {}),
         "ItemMemory": (ItemMemory, [SPACE, ["a"], A[None]], {"storage": "float32"}),
         "ItemMemory.cleanup": (memory.cleanup, [A], {"k": 2}),
         "ItemMemory.match": (memory.match, [A], {}),
@@ -161,7 +161,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
 
 
 def attack(count: int, seed: int) -> list[str]:
-    """Try so many calls; returns what went wrong, in words."""
+    """Try ``count`` changed calls; return a description of each wrong outcome."""
     rng = random.Random(seed)
     working, values = calls(), hostile()
     found: list[str] = []
@@ -193,7 +193,7 @@ def attack(count: int, seed: int) -> list[str]:
     return found
 
 
-def test_calls_that_work_do_work() -> None:
+def test_unchanged_calls_succeed() -> None:
     for name, (function, arguments, keywords) in calls().items():
         try:
             function(*arguments, **keywords)

@@ -43,7 +43,7 @@ WORDS = [
 
 
 def hostile_files(folder: Path) -> list[str]:
-    """Files and folders that are not what a command expects."""
+    """Write files and folders that no command expects; return their paths."""
     contents = {
         "empty.json": b"",
         "text.json": b"hello",
@@ -105,7 +105,7 @@ COMMANDS = [
 
 
 def attack(folder: Path, count: int, seed: int) -> list[str]:
-    """Run so many commands; returns those that ended in another way than they should."""
+    """Run ``count`` commands; return those that ended in a wrong way."""
     rng, runner = random.Random(seed), CliRunner()
     sources, wrong = hostile_files(folder), []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Damaged files of every writer: each is read as it was, or refused by a clear error that names it.
+"""Damaged files of every writer: readers return what was written, or raise an error that names the file.
 
 A sample runs with the other tests, thousands of files by ``make fuzz``. A file is damaged in one of two ways: bytes are
 changed, and then what is read must be what was written; or values are changed by someone who knows the format and
@@ -29,13 +29,13 @@ import ghrr
 from ghrr import ItemMemory, Space, paper
 from ghrr.lm import load_run, train
 from ghrr.lm.checkpoint import load_checkpoint, restore_model, restore_optimizer
-from ghrr.lm.logs import read_log
 from ghrr.lm.run_folder import read_description, read_result
-from ghrr.lm.steps import make_optimizer
 from ghrr.lm.summary import add_results, stored_runs
+from ghrr.lm.train_log import read_log
+from ghrr.lm.train_step import make_optimizer
 from ghrr.paper.journal import Journal, Trial
 from ghrr.structures import Graph
-from tests.faults.mutations import BYTES, sealed_change
+from tests.faults.damage import BYTES, sealed_change
 from tests.lm.common import new_model, random_text, short_training, small_config
 
 SPACE = Space(20, 2, seed=3)
@@ -45,7 +45,7 @@ LIMIT = 4 << 30  # bytes that a reader may allocate beyond what the process has
 
 @dataclass(frozen=True)
 class Writer:
-    """What writes files to a folder and what reads them: as plain values, which can be compared."""
+    """A function that writes files to a folder, and one that reads them as plain values."""
 
     write: Callable[[Path], None]
     read: Callable[[Path], Any]
@@ -159,7 +159,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @contextlib.contextmanager
 def bounded_memory() -> Iterator[None]:
-    """Allocations that a file asks for fail, and do not take the machine with them."""
+    """Limit memory, so that a huge allocation that a file asks for fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else None
     if pages is None:
@@ -173,7 +173,7 @@ def bounded_memory() -> Iterator[None]:
 
 
 def attack(name: str, original: Path, folder: Path, number: int, expected: Any) -> str:
-    """Damage one file of a copy and read it; gives what happened, and fails for anything but a clear outcome."""
+    """Damage one file of a copy and read it; return the outcome, and fail for an unclear error."""
     writer, rng = WRITERS[name], random.Random(f"{name} {number}")
     shutil.copytree(original, folder)
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in ("lock", ".lock"))

@@ -1,4 +1,4 @@
-"""Copies and pickles of a memory are memories of their own, and never read a file that is not theirs."""
+"""Copies and pickles of an item memory are independent, and notice a replaced file."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_pickle_of_a_replaced_file_is_refused(tmp_path: Path) -> None:
     memory = ItemMemory.open(path)
     content = pickle.dumps(memory)
     ItemMemory(SPACE, NAMES, -SPACE.vectors(NAMES)).save(path)
-    with pytest.raises(ValueError, match="holds other items than when the memory was pickled"):
+    with pytest.raises(ValueError, match="was replaced since the memory was pickled"):
         pickle.loads(content)
     assert_holds(memory, NAMES)  # the one that is open reads its own file
     assert_holds(copy.copy(memory), NAMES)
@@ -126,7 +126,7 @@ def take_the_handle(path: Path, memory: ItemMemory) -> None:
     """Another file gets the number under which the file of the memory was open."""
     (segment,) = memory._state.backend.segments  # type: ignore[attr-defined]
     handle = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(handle, segment._file)
+    os.dup2(handle, segment._file._handle)
     os.close(handle)
 
 
@@ -145,11 +145,11 @@ def test_file_that_changes_under_an_opened_memory_is_noticed(
         memory.verify,
     )
     for read in reads:
-        with pytest.raises(ValueError, match="was written to or closed by other code since it was opened"):
+        with pytest.raises(ValueError, match="wrote to the open file or closed it"):
             read()
 
 
-def test_memory_in_a_forked_process(tmp_path: Path) -> None:
+def test_memory_works_in_a_forked_process(tmp_path: Path) -> None:
     ItemMemory(SPACE, NAMES).save(tmp_path / "x")
     memory = ItemMemory.open(tmp_path / "x")
     child = os.fork()
@@ -177,7 +177,7 @@ class Labels(Dataset[str]):
         return label
 
 
-def test_memory_in_workers_that_are_spawned(tmp_path: Path) -> None:
+def test_memory_works_in_spawned_workers(tmp_path: Path) -> None:
     ItemMemory(SPACE, NAMES).save(tmp_path / "x")
     memory = ItemMemory.open(tmp_path / "x")
     memory.add("new")

@@ -1,4 +1,4 @@
-"""Files with checksums that fit and content that no memory writes: refused, by name, before anything large is made."""
+"""Files with valid checksums but invalid content raise an error that names them, before a large allocation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ import torch
 from torch import Tensor
 
 from ghrr import Space
-from ghrr.files import _describe_space
+from ghrr.files import space_header
 from ghrr.memory import ItemMemory, segment
 from ghrr.memory.storage import Stored, pack
+from tests.containers import join
+from tests.containers import seal as seal_container
 
 SPACE = Space(5, 2)
 NAMES = ["a", "b", "c", "d"]
+CODES = {torch.int64: "I64", torch.float32: "F32", torch.int8: "I8", torch.uint8: "U8"}
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
@@ -66,25 +69,25 @@ def change_first(manifest: dict[str, Any], **change: Any) -> list[Any]:
 
 MANIFESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
     "next_id that is in use": (lambda m: {"next_id": 4}, "ids of items-.* must be from 4 to below 4, got 4 to 4"),
-    "next_id of the past": (lambda m: {"next_id": 0}, "must ascend"),
+    "next_id of the past": (lambda m: {"next_id": 0}, "must be ascending"),
     "next_id below 0": (lambda m: {"next_id": -1}, "next_id must be a whole number from 0"),
     "next_id too large": (lambda m: {"next_id": 2**70}, "next_id must be a whole number"),
     "next_id true": (lambda m: {"next_id": True}, "next_id must be a whole number"),
     "next_id text": (lambda m: {"next_id": "5"}, "next_id must be a whole number"),
-    "removed unknown": (lambda m: {"removed": [1, 77]}, r"removed ids that are in none of its files, \[77\]"),
+    "removed unknown": (lambda m: {"removed": [1, 77]}, r"removed ids must be in one of the files, got \[77\]"),
     "removed below 0": (lambda m: {"removed": [-1]}, "a removed id must be a whole number from 0"),
-    "removed twice": (lambda m: {"removed": [1, 1]}, "removed ids repeat"),
+    "removed twice": (lambda m: {"removed": [1, 1]}, "removed ids must be different"),
     "removed text": (lambda m: {"removed": ["1"]}, "a removed id must be a whole number"),
     "removed no list": (lambda m: {"removed": {"1": 1}}, "removed must be a list"),
-    "no entries": (lambda m: {"entries": []}, "needs at least one file"),
+    "no entries": (lambda m: {"entries": []}, "expected at least one file"),
     "empty entry": (lambda m: {"entries": [{}]}, "an entry: name is missing"),
     "entry no object": (lambda m: {"entries": [3]}, "an entry: expected an object with"),
-    "repeated entry": (lambda m: {"entries": m["entries"][:1] * 2}, "every file once"),
-    "entries in another order": (lambda m: {"entries": m["entries"][::-1]}, "must ascend"),
-    "fewer items": (lambda m: {"entries": change_first(m, items=3)}, "is not the file that manifest.json means"),
+    "repeated entry": (lambda m: {"entries": m["entries"][:1] * 2}, "each file once"),
+    "entries in another order": (lambda m: {"entries": m["entries"][::-1]}, "must be ascending"),
+    "fewer items": (lambda m: {"entries": change_first(m, items=3)}, "is not the one that manifest.json lists"),
     "items below 0": (lambda m: {"entries": change_first(m, items=-4)}, "items must be a whole number from 0"),
     "first above its ids": (lambda m: {"entries": change_first(m, first=2)}, "must be from 2 to below 4, got 0 to 3"),
-    "name with a path": (lambda m: {"entries": change_first(m, name="../x")}, "does not write"),
+    "name with a path": (lambda m: {"entries": change_first(m, name="../x")}, "expected file names as written"),
     "name no text": (lambda m: {"entries": change_first(m, name=3)}, "name must be text"),
     "version true": (lambda m: {"version": True}, "version must be a whole number|this ghrr reads"),
 }
@@ -110,7 +113,9 @@ def test_label_that_is_live_in_two_files(folder: Path) -> None:
     manifest = manifest_of(folder)
     name = manifest["entries"][1]["name"]
     memory = ItemMemory(SPACE, ["a"])
-    digest = segment.write_segment(folder / name, SPACE, "float32", {"a": 4}, lambda _: memory_rows(memory), step=9)
+    digest = segment.write_segment(
+        folder / name, SPACE, "float32", {"a": 4}, lambda _: memory_rows(memory), chunk_rows=9
+    )
     manifest["entries"][1]["sha256"] = digest
     seal(folder, json.dumps(manifest))
     assert_refused(folder, "two items have the same label")
@@ -152,27 +157,22 @@ def write(
     ids = torch.arange(4) if ids is None else ids
     rows = pack(torch.view_as_real(SPACE.vectors(NAMES)).reshape(4, -1), storage)
     numbers = rows.numbers if items is None else items
-    texts = [x.encode() if isinstance(x, str) else json.dumps(x).encode() for x in (labels, about)]
-    if about is None:
-        texts[1] = b""
-    stored = {
-        "format": "ghrr-items",
-        "version": 1,
-        "space": _describe_space(SPACE),
-        "storage": storage,
-        "items": len(ids),
-        "labels": len(texts[0]),
-        "about": len(texts[1]),
-    }
-    text = json.dumps(stored | (header or {}), sort_keys=True)
-    small = [ids.numpy().tobytes(), *texts]
+    tensors = {"ids": ids, "items": numbers}
     if storage == "int8":
-        small.insert(1, (rows.scales if scales is None else scales).numpy().tobytes())  # type: ignore[union-attr]
-    large = numbers.contiguous().view(torch.uint8).numpy().tobytes()
-    digests = [hashlib.sha256(b"".join([text.encode(), *small])), hashlib.sha256(large)]
-    entries = segment._table(SPACE, storage, len(ids), len(texts[0]), len(texts[1])) | (table or {})
-    start = segment._header(text, entries, *[digest.hexdigest() for digest in digests])
-    path.write_bytes(start + b"".join([small[0], large, *small[1:]]))
+        tensors["scales"] = rows.scales if scales is None else scales  # type: ignore[assignment]
+    for name, value in (("labels", labels), ("about", about)):
+        text = value if isinstance(value, str) else json.dumps(value)
+        tensors[name] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    entries, data = {}, b""
+    for name, tensor in tensors.items():
+        content = tensor.contiguous().view(torch.uint8).numpy().tobytes()
+        offsets = [len(data), len(data) + len(content)]
+        entries[name] = {"dtype": CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
+        data += content
+    stored = {"format": "ghrr-items", "version": 2, "space": space_header(SPACE)[0], "storage": storage}
+    text = json.dumps(stored | (header or {}), sort_keys=True)
+    entries |= table or {}
+    path.write_bytes(join(seal_container(text, entries, data), entries, data))
 
 
 def test_written_by_hand_like_the_real_one(tmp_path: Path) -> None:
@@ -184,10 +184,11 @@ def test_written_by_hand_like_the_real_one(tmp_path: Path) -> None:
 
 
 HUGE = {"dtype": "U8", "shape": [4 << 40], "data_offsets": [0, 4 << 40]}
+LAST = {"dtype": "U8", "shape": [4 << 40], "data_offsets": [692, 692 + (4 << 40)]}
 NOT_FINITE = torch.tensor([0.1, torch.nan, 0.1, 0.1])
 SEGMENTS: dict[str, tuple[dict[str, Any], str]] = {
-    "repeated labels": ({"labels": ["a", "b", "a", "d"]}, "needs 4 different labels"),
-    "fewer labels": ({"labels": ["a", "b", "c"]}, "needs 4 different labels, got 3"),
+    "repeated labels": ({"labels": ["a", "b", "a", "d"]}, "expected 4 different labels"),
+    "fewer labels": ({"labels": ["a", "b", "c"]}, "expected 4 different labels, got 3"),
     "labels no text": ({"labels": ["a", "b", "c", 4]}, "labels must be a list of strings"),
     "labels null": ({"labels": ["a", "b", "c", None]}, "labels must be a list of strings"),
     "labels no list": ({"labels": {"a": 1}}, "labels must be a list"),
@@ -196,23 +197,23 @@ SEGMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "labels no JSON": ({"labels": "[1,"}, "labels: not valid JSON"),
     "about deep": ({"about": '{"a": ' + DEEP + "}"}, "about: the JSON is nested too deeply"),
     "about no object": ({"about": [1]}, "about must be an object"),
-    "ids below 0": ({"ids": torch.arange(-1, 3)}, "ids must be at least 0 and ascend"),
-    "ids repeat": ({"ids": torch.tensor([0, 1, 1, 2])}, "ids must be at least 0 and ascend"),
-    "ids too far apart": ({"ids": torch.tensor([0, 2**62 + 1, -(2**62), 5])}, "ids must be at least 0 and ascend"),
-    "ids descend": ({"ids": torch.arange(4).flip(0)}, "ids must be at least 0 and ascend"),
+    "ids below 0": ({"ids": torch.arange(-1, 3)}, "ids must be non-negative and ascending"),
+    "ids repeat": ({"ids": torch.tensor([0, 1, 1, 2])}, "ids must be non-negative and ascending"),
+    "ids too far apart": ({"ids": torch.tensor([0, 2**62 + 1, -(2**62), 5])}, "ids must be non-negative and ascending"),
+    "ids descend": ({"ids": torch.arange(4).flip(0)}, "ids must be non-negative and ascending"),
     "scales NaN": ({"storage": "int8", "scales": NOT_FINITE}, "scales must be finite"),
-    "scales below 0": ({"storage": "int8", "scales": -torch.ones(4)}, "scales must be finite and at least 0"),
-    "items below 0": ({"header": {"items": -4}}, "items must be a whole number from 0"),
-    "items true": ({"header": {"items": True}}, "items must be a whole number"),
-    "items of 4 TiB": ({"header": {"items": 1 << 40}}, "the list of its tensors does not fit"),
-    "labels of 4 TiB": ({"header": {"labels": 4 << 40}}, "the list of its tensors does not fit"),
-    "tensor of 4 TiB": ({"table": {"labels": HUGE}}, "cut short: its header asks for"),
+    "scales below 0": ({"storage": "int8", "scales": -torch.ones(4)}, "scales must be finite and non-negative"),
+    "tensor of 4 TiB": ({"table": {"labels": HUGE}}, "do not fit the shape or the other tensors"),
+    "last tensor of 4 TiB": ({"table": {"about": LAST}}, "its header describes 4,398,0"),
     "tensors that overlap": (
         {"table": {"items": {"dtype": "F32", "shape": [4, 40], "data_offsets": [0, 640]}}},
-        "does not fit",
+        "do not fit the shape or the other tensors",
     ),
-    "offsets that descend": ({"table": {"ids": {"dtype": "I64", "shape": [4], "data_offsets": [32, 0]}}}, "not a file"),
-    "space of 4 TiB": ({"header": {"space": _describe_space(Space(1 << 37, 2))}}, "does not fit"),
+    "offsets that descend": (
+        {"table": {"ids": {"dtype": "I64", "shape": [4], "data_offsets": [32, 0]}}},
+        "not a readable",
+    ),
+    "space of 4 TiB": ({"header": {"space": space_header(Space(1 << 37, 2))[0]}}, "do not fit the space"),
     "space no object": ({"header": {"space": 3}}, "space must be an object"),
     "storage unknown": ({"header": {"storage": "pickle"}}, "storage must be one of"),
 }
@@ -246,7 +247,7 @@ def test_items_that_are_not_finite(number: float, tmp_path: Path) -> None:
         lambda: ItemMemory.load(tmp_path / "x"),
     )
     for act in acts:
-        with pytest.raises(ValueError, match=re.escape(str(tmp_path / "x")) + ".*holds NaN or infinity"):
+        with pytest.raises(ValueError, match=re.escape(str(tmp_path / "x")) + ".*must be finite, got NaN or infinity"):
             act()
 
 
@@ -268,10 +269,10 @@ def test_no_regular_file_in_a_folder(make: Callable[[Path], None], which: str, f
     memory = ItemMemory.open(folder)
     (folder / name).unlink()
     make(folder / name)
-    assert_refused(folder, "expected a regular file|outside of its folder", names=folder / name)
+    assert_refused(folder, "expected a regular file|must be inside its folder", names=folder / name)
     if which == "manifest":
         memory.add("new")
-        with pytest.raises((ValueError, OSError), match=r"expected a regular file|outside of its folder"):
+        with pytest.raises((ValueError, OSError), match=r"expected a regular file|must be inside its folder"):
             memory.commit()
 
 
@@ -279,25 +280,25 @@ def test_fifo_in_place_of_a_file_or_of_the_lock(folder: Path) -> None:
     os.mkfifo(folder.parent / "x")
     assert_refused(folder.parent / "x", "it is a FIFO, expected a regular file")
     memory = ItemMemory.open(folder)
-    (folder / "lock").unlink()
-    os.mkfifo(folder / "lock")
+    os.mkfifo(folder / ".lock")
     memory.add("new")
     with pytest.raises(OSError, match="it is a FIFO, expected a regular file"):
         memory.commit()
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "segment", "lock"])
+@pytest.mark.parametrize("name", ["manifest.json", "segment", ".lock"])
 def test_links_that_lead_out_of_the_folder(name: str, folder: Path) -> None:
     name = manifest_of(folder)["entries"][0]["name"] if name == "segment" else name
     memory = ItemMemory.open(folder)
+    (folder / ".lock").touch()
     os.replace(folder / name, folder.parent / "outside")
     (folder / name).symlink_to(folder.parent / "outside")
     before = (folder.parent / "outside").read_bytes()
-    if name != "lock":
-        assert_refused(folder, "outside of its folder", names=folder / name)
+    if name != ".lock":
+        assert_refused(folder, "must be inside its folder", names=folder / name)
     if "items" not in name:
         memory.add("new")
-        with pytest.raises(ValueError, match="outside of its folder"):
+        with pytest.raises((ValueError, OSError), match=r"must be inside its folder|is a symbolic link"):
             memory.commit()
     assert (folder.parent / "outside").read_bytes() == before
 

@@ -1,4 +1,4 @@
-"""A change that is interrupted anywhere is done or not done, and everything goes on working."""
+"""An interrupted change of a memory or codebook is complete or undone, and the object keeps working."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Pat
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_interrupted_add(backend: str) -> None:
+def test_interrupted_add_is_complete_or_undone(backend: str) -> None:
     def check(memory: ItemMemory) -> None:
         assert_works(memory, OLD, OLD + NEW)
         missing = [name for name in NEW if name not in memory]
@@ -70,7 +70,7 @@ def test_interrupted_add(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_interrupted_remove(backend: str) -> None:
+def test_interrupted_remove_is_complete_or_undone(backend: str) -> None:
     lines = interrupt_every_line(
         lambda: ItemMemory(SPACE, OLD + NEW, backend=backend),
         lambda memory: memory.remove(["b", "e", "d"]),
@@ -145,7 +145,7 @@ def assert_consistent(book: Codebook, *allowed: list[str]) -> None:
         names = book.names
         assert names in allowed
         assert len(book) == len(names)
-        assert torch.equal(book.vectors, SPACE.vectors(names))
+        assert torch.equal(book.vectors(), SPACE.vectors(names))
         assert torch.equal(book(names), SPACE.vectors(names))
         book.add(["later"])
         assert book.names == [*names, "later"]
@@ -162,7 +162,7 @@ CODEBOOK_CALLS: dict[str, tuple[Callable[[Codebook], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("call", CODEBOOK_CALLS)
-def test_interrupted_codebook(call: str) -> None:
+def test_interrupted_codebook_stays_consistent(call: str) -> None:
     act, after = CODEBOOK_CALLS[call]
     lines = interrupt_every_line(
         lambda: Codebook(SPACE, OLD, unseen="add"), act, lambda book: assert_consistent(book, OLD, after)

@@ -1,4 +1,4 @@
-"""An encoding that is interrupted anywhere leaves a structure that encodes as before and can be saved."""
+"""After an interrupted encoding a structure encodes as before and can be saved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRUCTURES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_interrupted_structures(name: str, step: int, tmp_path: Path) -> None:
+def test_interrupted_encoding_leaves_a_working_structure(name: str, step: int, tmp_path: Path) -> None:
     """After an interrupt the same encoding gives the same result, and the structure can be saved and loaded."""
     make, encode = STRUCTURES[name]
     fresh = make()

@@ -1,4 +1,4 @@
-"""The grammar: one derivation for each text, agreement, and a perplexity that nothing beats."""
+"""The grammar: one derivation per text, agreement in number, and its perplexity as a lower bound."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def tokens(text: str) -> list[str]:
     return text.replace("\n", " <eos> ").split()
 
 
-def perplexity_of_counts(order: int) -> float:
-    """Of the test text, for a model that counts what follows ``order`` words, with one of each word added."""
+def ngram_perplexity(order: int) -> float:
+    """Return the perplexity of the test text under an n-gram model with add-one smoothing."""
     seen: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     words = tokens(TRAIN)
     vocabulary = set(words) | set(tokens(TEST))
@@ -38,12 +38,12 @@ def perplexity_of_counts(order: int) -> float:
 
 
 def conflicts(rules: dict[str, dict[str, float]]) -> list[str]:
-    """Symbols at which the next word does not decide the rule: what they may begin with, and what may follow them."""
+    """Return the symbols for which the next word does not determine the rule, from their FIRST and FOLLOW sets."""
     first: defaultdict[str, set[str]] = defaultdict(set)
     follow: defaultdict[str, set[str]] = defaultdict(set)
 
     def begins(symbols: list[str]) -> set[str]:
-        """Words that a row of symbols may begin with; "" where it may be nothing."""
+        """Return the words that a sequence of symbols can begin with, and "" if it can be empty."""
         found = {""}
         for symbol in symbols:
             found = (found - {""}) | (first[symbol] if symbol in rules else {symbol})
@@ -51,7 +51,7 @@ def conflicts(rules: dict[str, dict[str, float]]) -> list[str]:
                 break
         return found
 
-    for _ in range(len(rules) + 1):  # each round reaches one symbol further
+    for _ in range(len(rules) + 1):  # enough rounds to reach a fixed point
         for symbol, bodies in rules.items():
             for body in bodies:
                 parts = body.split()
@@ -68,16 +68,16 @@ def conflicts(rules: dict[str, dict[str, float]]) -> list[str]:
     return found
 
 
-def test_every_text_has_one_derivation() -> None:
+def test_next_word_always_determines_the_rule() -> None:
     rules = grammar._rules()
     assert conflicts(rules) == []
-    # The control: "sees the dog near the house" would have two, since the house may be near the dog or the seeing.
+    # Control: an ambiguous grammar. In "sees the dog near the house", the phrase could modify the dog or the verb.
     rules["Act_sg"] = {"See_sg Object_sg Where": 1.0}
     rules["Where"] = {"": 0.5, "Near Phrase": 0.5}
     assert {"Post_sg", "Post_pl"} <= set(conflicts(rules))
 
 
-def test_the_rules_are_complete() -> None:
+def test_rules_have_probabilities_and_no_unused_words() -> None:
     rules = grammar._rules()
     for symbol, bodies in rules.items():
         assert math.isclose(sum(bodies.values()), 1), symbol
@@ -86,10 +86,10 @@ def test_the_rules_are_complete() -> None:
             assert part in rules or part.islower() or part in ",.?!", f"{part} in {symbol}"
     words = {word for table in grammar._tables().values() for word in table.by_word} - {""}
     assert 200 < len(words) < 500
-    assert words == set(generate_grammar_text(20_000, seed=0).split())  # nothing that never comes
+    assert words == set(generate_grammar_text(20_000, seed=0).split())  # every word occurs
 
 
-def test_the_text_depends_on_the_seed_alone() -> None:
+def test_text_depends_only_on_the_seed() -> None:
     state = torch.get_rng_state()
     text = generate_grammar_text(300, seed=3)
     assert text == generate_grammar_text(300, seed=3)
@@ -100,34 +100,34 @@ def test_the_text_depends_on_the_seed_alone() -> None:
     assert generate_grammar_text(0, seed=3) == ""
 
 
-def test_the_text_is_the_same_on_every_machine() -> None:
-    """A change of this hash changes every result that was ever measured on the grammar."""
+def test_text_is_the_same_on_every_machine() -> None:
+    """If this hash changes, earlier results on the grammar are not comparable."""
     digest = hashlib.sha256(TRAIN.encode()).hexdigest()
     assert digest == "2a404ebd709c9434bb2e44f6436970d5d7da6e331a8315f9c40642e132880a53"
 
 
-def test_verbs_agree_with_their_noun_over_what_stands_between() -> None:
+def test_verbs_agree_with_the_subject_not_the_nearest_noun() -> None:
     nouns = {number: grammar.WORDS[f"Noun_{number}"].split() for number in ("sg", "pl")}
     verbs = {
         number: " ".join(grammar.WORDS[f"{verb}_{number}"] for verb in ("See", "Sleep", "Say", "Is")).split()
         for number in ("sg", "pl")
     }
-    # the NOUN near these NOUNS VERB: the verb follows the first noun, though the second is nearer.
+    # the NOUN near these NOUNS VERB: the verb agrees with the first noun, although the second is nearer.
     between = r"^the (\w+) (?:{}) (?:the|{}|{}) (\w+) (\w+) ".format(
         *("|".join(grammar.WORDS[name].split()) for name in ("Near", "A_sg", "A_pl"))
     )
-    agree = nearest = unlike = 0
+    agree = nearest = total = 0
     for noun, near, verb in re.findall(between, generate_grammar_text(20_000, seed=0), re.MULTILINE):
         if near not in nouns["sg"] + nouns["pl"] or verb not in verbs["sg"] + verbs["pl"]:
             continue
         agree += (noun in nouns["sg"]) == (verb in verbs["sg"])
         nearest += (near in nouns["sg"]) == (verb in verbs["sg"])
-        unlike += 1
-    assert agree == unlike > 100
-    assert nearest < 0.8 * unlike  # the control: to follow the nearest noun is wrong
+        total += 1
+    assert agree == total > 100
+    assert nearest < 0.8 * total  # control: agreement with the nearest noun
 
 
-def test_the_exact_perplexity_is_that_of_long_texts() -> None:
+def test_exact_perplexity_equals_perplexity_of_long_texts() -> None:
     lines = generate_grammar_text(20_000, seed=5).splitlines()
     loss = torch.tensor([-grammar._log_probability(line.split()) for line in lines])
     length = torch.tensor([len(line.split()) + 1 for line in lines])
@@ -136,43 +136,43 @@ def test_the_exact_perplexity_is_that_of_long_texts() -> None:
     entropy, expected = grammar._entropy_and_length()
     assert_mean(loss, entropy)
     assert_mean(length, expected)
-    with pytest.raises(AssertionError):  # the control
+    with pytest.raises(AssertionError):  # control
         assert_mean(loss - 1.02 * rate * length, 0.0)
 
 
-def test_the_perplexity_of_a_text_is_its_probability() -> None:
+def test_perplexity_of_a_text_follows_from_its_probability() -> None:
     p = grammar._rules()
     text = "anna sleeps .\n"
-    want = p["Sentence"]["Clause More Stop"] * p["Clause"]["Anna Predicate_sg"] * p["Anna"]["anna"]
-    want *= p["Predicate_sg"]["Act_sg"] * p["Act_sg"]["Sleep_sg Manner"] * p["Sleep_sg"]["sleeps"]
-    want *= p["Manner"][""] * p["More"][""] * p["Stop"]["."]
-    assert grammar_perplexity(text) == pytest.approx(want ** (-1 / 4))
-    assert grammar_perplexity(text.strip()) == pytest.approx(want ** (-1 / 4))
-    assert grammar_perplexity(text + text) == pytest.approx(want ** (-1 / 4))
+    probability = p["Sentence"]["Clause More Stop"] * p["Clause"]["Anna Predicate_sg"] * p["Anna"]["anna"]
+    probability *= p["Predicate_sg"]["Act_sg"] * p["Act_sg"]["Sleep_sg Manner"] * p["Sleep_sg"]["sleeps"]
+    probability *= p["Manner"][""] * p["More"][""] * p["Stop"]["."]
+    assert grammar_perplexity(text) == pytest.approx(probability ** (-1 / 4))
+    assert grammar_perplexity(text.strip()) == pytest.approx(probability ** (-1 / 4))
+    assert grammar_perplexity(text + text) == pytest.approx(probability ** (-1 / 4))
     assert grammar_perplexity("anna sleeps !\n") > grammar_perplexity(text)
 
 
-def test_no_model_that_counts_beats_the_grammar() -> None:
-    best, unigrams, bigrams = grammar_perplexity(TEST), perplexity_of_counts(0), perplexity_of_counts(1)
+def test_ngram_models_have_higher_perplexity_than_the_grammar() -> None:
+    best, unigrams, bigrams = grammar_perplexity(TEST), ngram_perplexity(0), ngram_perplexity(1)
     assert best < bigrams < unigrams
     assert bigrams > 1.5 * best
     assert unigrams > 5 * best
-    assert best < len(set(TRAIN.split()))  # and it says more than that there are so many words
+    assert best < len(set(TRAIN.split()))  # control: the bound is not trivial
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("the dog sleep .\n", "not a sentence of the grammar from ['sleep', '.'] on"),
-        ("the dogs that anna sees sleeps .\n", "from ['sleeps', '.'] on"),
-        ("anna sleeps . .\n", "from ['.'] on"),
-        ("anna sleeps\n", "does not end after ['anna', 'sleeps']"),
-        ("anna sleeps .\n\nanna sleeps .\n", "does not end after []"),
-        ("anna <unk> .\n", "from ['<unk>', '.'] on"),
-        ("", "the text is empty"),
+        ("the dog sleep .\n", "got ['sleep', '.'] after ['the', 'dog']"),
+        ("the dogs that anna sees sleeps .\n", "got ['sleeps', '.'] after"),
+        ("anna sleeps . .\n", "got ['.'] after"),
+        ("anna sleeps\n", "incomplete, it ends with ['anna', 'sleeps']"),
+        ("anna sleeps .\n\nanna sleeps .\n", "incomplete, it ends with []"),
+        ("anna <unk> .\n", "got ['<unk>', '.'] after ['anna']"),
+        ("", "text must not be empty"),
     ],
 )
-def test_what_is_not_of_the_grammar_is_refused(text: str, message: str) -> None:
+def test_grammar_perplexity_rejects_other_texts(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         grammar_perplexity(text)
 
@@ -190,6 +190,6 @@ def test_what_is_not_of_the_grammar_is_refused(text: str, message: str) -> None:
         (lambda: grammar_perplexity(5), TypeError, "grammar_perplexity: text must be a str, got int 5"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_arguments(call: Any, error: type[Exception], message: str) -> None:
+def test_grammar_functions_reject_invalid_arguments(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()

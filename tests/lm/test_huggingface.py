@@ -1,4 +1,4 @@
-"""The model in transformers: files, generation, loss, training, and what is refused."""
+"""The ``transformers`` model: files, generation, loss, ``Trainer``, and errors."""
 
 from __future__ import annotations
 
@@ -25,25 +25,43 @@ from transformers import (
     set_seed,
 )
 
-from ghrr.lm import Model, ModelConfig, RunError, Text, TrainConfig, WordTokens, generate, huggingface, load_run, train
+from ghrr.lm import (
+    EncodedCorpus,
+    Model,
+    ModelConfig,
+    RunError,
+    TrainConfig,
+    WordTokenizer,
+    generate,
+    huggingface,
+    load_run,
+    train,
+)
 from ghrr.lm.huggingface import GHRRCache, GHRRConfig, GHRRForCausalLM
 from tests.helpers import assert_mean, generator, rounding
 
 KINDS: dict[str, dict[str, Any]] = {
     "vanilla": {"attention": "vanilla"},
     "rope": {"attention": "rope"},
-    "feature": {"attention": "ghrr-feature", "window": 3, "phases_trainable": True},
-    "row": {"attention": "ghrr-row"},
-    "bundle": {"attention": "ghrr-bundle"},
+    "feature": {"attention": "ghrr", "window": 3, "trainable_phases": True},
+    "row": {"mode": "row"},
+    "bundle": {"mode": "bundle"},
 }
-SMALL: dict[str, Any] = {"vocabulary": 23, "width": 16, "layers": 2, "heads": 2, "feed_forward": 8, "context": 12}
+SMALL: dict[str, Any] = {
+    "vocab_size": 23,
+    "embed_dim": 16,
+    "num_layers": 2,
+    "num_heads": 2,
+    "ffn_dim": 8,
+    "max_len": 12,
+}
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def make(seed: int = 0, **settings: Any) -> Any:
-    """A GHRRForCausalLM of large random weights, so that what it says depends on every token and position."""
+def make(weight_seed: int = 0, **settings: Any) -> Any:
+    """Make a GHRRForCausalLM with large random weights, so that its output depends on every token and position."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(weight_seed)
         model = GHRRForCausalLM(GHRRConfig(**SMALL | settings))
         with torch.no_grad():
             for parameter in model.parameters():
@@ -51,7 +69,7 @@ def make(seed: int = 0, **settings: Any) -> Any:
     return model.eval()
 
 
-def tokens(*shape: int, vocabulary: int = SMALL["vocabulary"], seed: int = 0) -> Tensor:
+def tokens(*shape: int, vocabulary: int = SMALL["vocab_size"], seed: int = 0) -> Tensor:
     return torch.randint(vocabulary, shape, generator=generator(seed))
 
 
@@ -62,13 +80,13 @@ def logits(model: Any, ids: Tensor) -> Tensor:
 
 
 def same(x: Tensor, y: Tensor) -> bool:
-    """Equal but for rounding."""
+    """Whether two tensors are equal up to rounding."""
     return torch.allclose(x, y, rtol=0, atol=rounding(torch.float32, scale=float(y.abs().max())))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "unitary"])
-def test_saved_and_loaded_it_says_the_same_to_the_bit(tmp_path: Path, kind: str) -> None:
-    settings = KINDS.get(kind, {"attention": "ghrr-feature", "weights": "unitary"})
+def test_loaded_model_gives_identical_logits(tmp_path: Path, kind: str) -> None:
+    settings = KINDS.get(kind, {"attention": "ghrr", "weights": "unitary"})
     model, ids = make(**settings), tokens(3, 12)
     model.save_pretrained(tmp_path)
     for load in (GHRRForCausalLM.from_pretrained, AutoModelForCausalLM.from_pretrained):
@@ -76,10 +94,10 @@ def test_saved_and_loaded_it_says_the_same_to_the_bit(tmp_path: Path, kind: str)
         assert type(loaded) is GHRRForCausalLM
         assert not loaded.training
         assert torch.equal(logits(loaded, ids), logits(model, ids))
-    assert not same(logits(make(seed=1, **settings), ids), logits(model, ids))
+    assert not same(logits(make(weight_seed=1, **settings), ids), logits(model, ids))
 
 
-def test_files_are_safetensors_with_one_embedding_and_no_positions_that_can_be_computed(tmp_path: Path) -> None:
+def test_saved_files_hold_one_embedding_and_no_fixed_positions(tmp_path: Path) -> None:
     for kind in ("vanilla", "rope"):
         model = make(**KINDS[kind])
         model.save_pretrained(tmp_path / kind)
@@ -88,25 +106,25 @@ def test_files_are_safetensors_with_one_embedding_and_no_positions_that_can_be_c
         with safe_open(tmp_path / kind / "model.safetensors", framework="pt") as file:
             stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         assert stored == {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-        wide = (SMALL["vocabulary"], SMALL["width"])
+        wide = (SMALL["vocab_size"], SMALL["embed_dim"])
         assert [name for name, shape in stored.items() if shape == wide] == ["model.embedding.weight"]
         assert not [name for name in stored if name.endswith(("sinusoids", "turns"))]
 
 
 @pytest.mark.parametrize("kind", ["vanilla", "rope", "feature", "row"])
-def test_loaded_in_sixteen_bits_it_is_the_model_rounded_once(tmp_path: Path, kind: str) -> None:
+def test_loading_in_bfloat16_equals_rounding_the_model(tmp_path: Path, kind: str) -> None:
     model, ids = make(**KINDS[kind]), tokens(2, 12)
     model.save_pretrained(tmp_path)
     loaded = GHRRForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
     kept = {name for name, tensor in loaded.state_dict().items() if tensor.dtype == torch.float32}
-    exact = (".phases.", ".positions.", *([".form."] if kind == "row" else []))
-    assert kept == {name for name in loaded.state_dict() if any(part in name for part in exact)}
+    kept_parts = (".phases.", ".positions.", *([".form."] if kind == "row" else []))
+    assert kept == {name for name in loaded.state_dict() if any(part in name for part in kept_parts)}
     assert loaded.dtype == torch.bfloat16
     assert torch.equal(logits(loaded, ids), logits(model.to(torch.bfloat16), ids))
 
 
 @every_kind
-def test_greedy_generation_with_and_without_cache_is_that_of_the_library(kind: str) -> None:
+def test_greedy_generation_equals_lm_generate(kind: str) -> None:
     model, prompt = make(**KINDS[kind]), tokens(5, 4)
     expected = generate(model.model, prompt, 8, temperature=0, generator=generator())
     settings: dict[str, Any] = {"max_new_tokens": 8, "do_sample": False}
@@ -116,30 +134,30 @@ def test_greedy_generation_with_and_without_cache_is_that_of_the_library(kind: s
 
 
 @every_kind
-def test_pieces_with_a_cache_are_the_whole(kind: str) -> None:
+def test_cached_chunks_equal_the_whole_sequence(kind: str) -> None:
     model, ids = make(**KINDS[kind]), tokens(2, 12)
-    whole, cache, pieces = logits(model, ids), None, []
+    whole, cache, chunks = logits(model, ids), None, []
     with torch.inference_mode():
-        for piece in ids.split([5, 1, 4, 2], dim=1):
-            out = model(piece, past_key_values=cache, use_cache=True)
+        for chunk in ids.split([5, 1, 4, 2], dim=1):
+            out = model(chunk, past_key_values=cache, use_cache=True)
             cache = out.past_key_values
-            pieces.append(out.logits)
+            chunks.append(out.logits)
     assert cache is not None
     assert cache.get_seq_length() == 12
-    assert same(torch.cat(pieces, dim=1), whole)
+    assert same(torch.cat(chunks, dim=1), whole)
     assert not same(logits(model, ids[:, -2:]), whole[:, -2:])
     assert model(ids).past_key_values is None
 
 
-def test_positions_are_those_of_the_frequencies_that_were_saved(tmp_path: Path) -> None:
-    model, ids = make(**KINDS["feature"] | {"position_sharing": "head", "phase_seed": 3}), tokens(2, 12)
-    model.config.phase_seed = 9
+def test_loaded_positions_follow_the_saved_frequencies(tmp_path: Path) -> None:
+    model, ids = make(**KINDS["feature"] | {"position_sharing": "head", "seed": 3}), tokens(2, 12)
+    model.config.seed = 9
     model.save_pretrained(tmp_path)
     assert same(logits(GHRRForCausalLM.from_pretrained(tmp_path), ids), logits(model, ids))
 
 
 @every_kind
-def test_beams_with_a_cache_are_those_without(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beam_search_with_cache_equals_beam_search_without(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, prompt = make(**KINDS[kind]), tokens(6, 4)
     settings: dict[str, Any] = {"max_new_tokens": 8, "do_sample": False, "num_beams": 4, "num_return_sequences": 4}
     expected = model.generate(prompt, use_cache=False, **settings)
@@ -148,8 +166,8 @@ def test_beams_with_a_cache_are_those_without(kind: str, monkeypatch: pytest.Mon
     assert not torch.equal(model.generate(prompt, **settings), expected)
 
 
-def test_enough_beams_find_the_best_of_all_continuations() -> None:
-    model = make(seed=2, **KINDS["feature"], vocabulary=4)
+def test_exhaustive_beam_search_finds_the_best_continuation() -> None:
+    model = make(weight_seed=2, **KINDS["feature"], vocab_size=4)
     prompt = torch.tensor(list(itertools.product(range(4), repeat=2)))
     continuations = torch.tensor(list(itertools.product(range(4), repeat=3)))
     rows = torch.cat((prompt.repeat_interleave(4**3, dim=0), continuations.repeat(4**2, 1)), dim=1)
@@ -159,20 +177,20 @@ def test_enough_beams_find_the_best_of_all_continuations() -> None:
     assert not torch.equal(model.generate(prompt, max_new_tokens=3, do_sample=False)[:, 2:], best)
 
 
-def test_sampling_follows_the_probabilities() -> None:
-    model, prompt = make(**KINDS["feature"], vocabulary=5), tokens(1, 6, vocabulary=5)
+def test_samples_follow_the_probabilities() -> None:
+    model, prompt = make(**KINDS["feature"], vocab_size=5), tokens(1, 6, vocabulary=5)
     expected = logits(model, prompt)[0, -1].softmax(-1)
     with torch.random.fork_rng():
         set_seed(0)
-        drawn = model.generate(prompt, max_new_tokens=1, do_sample=True, top_k=0, num_return_sequences=4000)[:, -1]
+        sampled = model.generate(prompt, max_new_tokens=1, do_sample=True, top_k=0, num_return_sequences=4000)[:, -1]
     for token, probability in enumerate(expected.tolist()):
-        assert_mean((drawn == token).double(), probability)
+        assert_mean((sampled == token).double(), probability)
     with pytest.raises(AssertionError, match="mean"):
-        assert_mean((drawn == expected.argmax()).double(), float((expected.sqrt() / expected.sqrt().sum()).max()))
+        assert_mean((sampled == expected.argmax()).double(), float((expected.sqrt() / expected.sqrt().sum()).max()))
 
 
 @every_kind
-def test_the_loss_is_that_of_the_model_per_token(kind: str) -> None:
+def test_loss_is_the_mean_loss_of_the_model(kind: str) -> None:
     model, ids = make(**KINDS[kind]), tokens(3, 12)
     labels = ids.clone()
     labels[:, 5:7] = -100
@@ -187,7 +205,7 @@ def test_the_loss_is_that_of_the_model_per_token(kind: str) -> None:
     assert all(parameter.grad is not None for parameter in model.parameters() if parameter.requires_grad)
 
 
-def test_the_output_as_a_tuple() -> None:
+def test_return_dict_false_gives_a_tuple() -> None:
     model, ids = make(), tokens(2, 5)
     loss, out, cache = model(ids, labels=ids, use_cache=True, return_dict=False)
     assert loss.ndim == 0
@@ -196,7 +214,7 @@ def test_the_output_as_a_tuple() -> None:
 
 
 @every_kind
-def test_padding_on_the_right_changes_nothing_before_it(kind: str) -> None:
+def test_right_padding_does_not_change_earlier_tokens(kind: str) -> None:
     model, ids = make(**KINDS[kind]), tokens(2, 9)
     mask = torch.ones_like(ids)
     mask[1, 6:] = 0
@@ -238,10 +256,10 @@ def test_trainer_trains_and_evaluates(tmp_path: Path) -> None:
     assert torch.equal(logits(GHRRForCausalLM.from_pretrained(tmp_path / "saved"), ids), logits(model, ids))
 
 
-def test_a_batch_in_two_parts_weighs_each_token_alike(tmp_path: Path) -> None:
+def test_gradient_accumulation_weights_tokens_equally(tmp_path: Path) -> None:
     ids = tokens(2, 12)
     labels = ids.clone()
-    labels[1, 3:] = -100  # so that a mean of means is another number
+    labels[1, 3:] = -100  # makes the mean of means differ from the mean over tokens
     rows = [{"input_ids": row, "labels": label} for row, label in zip(ids, labels, strict=True)]
     models = []
     for size in (2, 1):
@@ -255,11 +273,11 @@ def test_a_batch_in_two_parts_weighs_each_token_alike(tmp_path: Path) -> None:
     assert not same(whole, logits(make(), ids))
 
 
-def test_a_run_of_the_library_converts(tmp_path: Path) -> None:
-    words = WordTokens.build("a b c d e f\n")
-    ids = tokens(400, vocabulary=words.size)
-    text = Text("random", words, train=ids, valid=ids[:50], test=ids[:50], words={})
-    config = ModelConfig(**SMALL | {"vocabulary": words.size, "attention": "rope"})
+def test_from_run_converts_a_run_folder(tmp_path: Path) -> None:
+    tokenizer = WordTokenizer.build("a b c d e f\n")
+    ids = tokens(400, vocabulary=tokenizer.vocab_size)
+    text = EncodedCorpus("random", tokenizer, train=ids, valid=ids[:50], test=ids[:50], word_counts={})
+    config = ModelConfig(**SMALL | {"vocab_size": tokenizer.vocab_size, "attention": "rope"})
     train(config, TrainConfig(epochs=1, batch=8, warmup=0), text, tmp_path / "run", device="cpu")
     model = GHRRForCausalLM.from_run(tmp_path / "run")
     trained, _ = load_run(tmp_path / "run")
@@ -275,27 +293,38 @@ def test_a_run_of_the_library_converts(tmp_path: Path) -> None:
         GHRRForCausalLM.from_run(tmp_path / "saved")
 
 
-def test_the_configuration_comes_back_from_json(tmp_path: Path) -> None:
-    own = ModelConfig(**SMALL, **KINDS["feature"], m=5, dropout=0.1, phase_seed=7, qk_gain=0.5)
-    config = GHRRConfig(**dataclasses.asdict(own))
+def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
+    expected = ModelConfig(**SMALL, **KINDS["feature"], m=5, dropout=0.1, seed=7, qk_gain=0.5)
+    config = GHRRConfig(**dataclasses.asdict(expected))
     config.save_pretrained(tmp_path)
     stored = json.loads((tmp_path / "config.json").read_text())
     assert stored["model_type"] == "ghrr"
-    assert {name: stored[name] for name in dataclasses.asdict(own)} == dataclasses.asdict(own)
+    assert {name: stored[name] for name in dataclasses.asdict(expected)} == dataclasses.asdict(expected)
     for loaded in (GHRRConfig.from_pretrained(tmp_path), AutoConfig.from_pretrained(tmp_path)):
         assert type(loaded) is GHRRConfig
-        assert loaded.model_config == own
-    assert GHRRConfig(vocabulary=5).model_config == ModelConfig(vocabulary=5)
+        assert loaded.model_config == expected
+    assert GHRRConfig(vocab_size=5).model_config == ModelConfig(vocab_size=5)
 
 
-def test_the_usual_names_of_settings() -> None:
+def test_model_saved_by_version_0_1_loads(tmp_path: Path) -> None:
+    old = Path(__file__).parent / "version_0_1"
+    ids, expected = tokens(2, 8, vocabulary=20), load_run(old / "run")[0]
+    for load in (GHRRForCausalLM.from_pretrained, AutoModelForCausalLM.from_pretrained):
+        loaded: Any = load(old / "huggingface")
+        assert loaded.config.model_config == expected.config
+        assert same(logits(loaded, ids), expected(ids).detach())
+    loaded.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["version"] == 2
+
+
+def test_config_accepts_transformers_names() -> None:
     config = GHRRConfig(vocab_size=9, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=5)
-    assert config.model_config == ModelConfig(vocabulary=9, width=24, layers=1, heads=3, feed_forward=5)
+    assert config.model_config == ModelConfig(vocab_size=9, embed_dim=24, num_layers=1, num_heads=3, ffn_dim=5)
     config.max_position_embeddings = 7
-    assert config.context == config.model_config.context == 7
+    assert config.max_len == config.model_config.max_len == 7
 
 
-def test_from_a_configuration_it_starts_as_the_model_of_the_library() -> None:
+def test_new_model_has_the_initial_weights_of_lm_model() -> None:
     for kind in KINDS.values():
         with torch.random.fork_rng():
             torch.manual_seed(0)
@@ -307,27 +336,29 @@ def test_from_a_configuration_it_starts_as_the_model_of_the_library() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rope", "feature", "bundle"])
-def test_rows_of_a_cache(kind: str) -> None:
+def test_cache_rows_can_be_selected_and_reset(kind: str) -> None:
     model, ids = make(**KINDS[kind]), tokens(3, 8)
     order = torch.tensor([2, 0, 0])
 
-    def go_on(change: Any, rows: Tensor) -> Tensor:
+    def continue_with(change: Any, rows: Tensor) -> Tensor:
         with torch.inference_mode():
             cache = model(ids[:, :5], use_cache=True).past_key_values
             change(cache)
             out: Tensor = model(rows[:, 5:], past_key_values=cache).logits
         return out
 
-    selected = go_on(lambda cache: cache.batch_select_indices(order), ids[order])
+    selected = continue_with(lambda cache: cache.batch_select_indices(order), ids[order])
     assert same(selected, logits(model, ids[order])[:, 5:])
-    assert not same(selected, go_on(lambda cache: None, ids[order]))
-    forgotten = go_on(lambda cache: cache.reset(), ids)
-    assert torch.equal(forgotten, logits(model, ids[:, 5:]))
-    with pytest.raises(NotImplementedError, match=r"crop: tokens cannot be taken back; generate without an assistant"):
-        go_on(lambda cache: cache.crop(-1), ids)
+    assert not same(selected, continue_with(lambda cache: None, ids[order]))
+    reset = continue_with(lambda cache: cache.reset(), ids)
+    assert torch.equal(reset, logits(model, ids[:, 5:]))
+    with pytest.raises(
+        NotImplementedError, match=r"crop: the cache cannot remove tokens; generate without an assistant"
+    ):
+        continue_with(lambda cache: cache.crop(-1), ids)
 
 
-def test_generation_goes_on_from_a_cache() -> None:
+def test_generation_continues_from_a_cache() -> None:
     model, ids = make(), tokens(2, 6)
     with torch.inference_mode():
         cache = model(ids[:, :4], use_cache=True).past_key_values
@@ -337,12 +368,14 @@ def test_generation_goes_on_from_a_cache() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default `max_length`:UserWarning")
-def test_generation_ends_with_the_context() -> None:
+def test_generation_stops_at_the_context() -> None:
     model, prompt = make(), tokens(1, 3)
-    assert model.generate(prompt, do_sample=False).shape == (1, SMALL["context"])
-    assert model.generate(prompt, max_new_tokens=9, do_sample=False).shape == (1, SMALL["context"])
+    assert model.generate(prompt, do_sample=False).shape == (1, SMALL["max_len"])
+    assert model.generate(prompt, max_new_tokens=9, do_sample=False).shape == (1, SMALL["max_len"])
     for use_cache in (True, False):
-        with pytest.raises(ValueError, match=r"13 tokens, but the context is 12; .* max_new_tokens, or use ghrr\.lm"):
+        with pytest.raises(
+            ValueError, match=r"must not exceed the context \(12\), got 13; .* max_new_tokens, or use ghrr\.lm"
+        ):
             model.generate(prompt, max_new_tokens=11, do_sample=False, use_cache=use_cache)
 
 
@@ -358,34 +391,38 @@ def padding(side: str) -> dict[str, Tensor]:
         (
             lambda m: m(torch.tensor([[1, 23]])),
             ValueError,
-            "go from 1 to 23, but the vocabulary has 23 tokens",
+            "input_ids must lie in [0, 22], got 1 to 23",
         ),
-        (lambda m: m(torch.tensor([[-1, 2]])), ValueError, "input_ids go from -1 to 2, but the vocabulary has 23"),
+        (lambda m: m(torch.tensor([[-1, 2]])), ValueError, "input_ids must lie in [0, 22], got -1 to 2"),
         (lambda m: m(torch.tensor([1, 2])), ValueError, "shape (batch, n), got a int64 tensor of shape (2,)"),
         (lambda m: m(torch.ones(1, 2)), ValueError, "must be whole numbers of shape (batch, n), got a float32"),
         (lambda m: m([[1]]), ValueError, "must be whole numbers of shape (batch, n), got list [[1]]"),
-        (lambda m: m(tokens(1, 13)), ValueError, "13 tokens, but the context is 12; shorten the prompt"),
-        (lambda m: m(**padding("left")), ValueError, "the attention mask hides tokens before others that it shows"),
-        (lambda m: m(**padding("right"), use_cache=True), ValueError, "hides tokens before others"),
+        (lambda m: m(tokens(1, 13)), ValueError, "must not exceed the context (12), got 13; shorten the prompt"),
+        (lambda m: m(**padding("left")), ValueError, "attention_mask must not mask tokens before other tokens"),
+        (lambda m: m(**padding("right"), use_cache=True), ValueError, "must not mask tokens before other tokens"),
         (lambda m: m(tokens(2, 4), torch.ones(2, 3)), ValueError, "attention_mask must have shape (2, 4)"),
-        (lambda m: m.generate(**padding("left"), max_new_tokens=1), ValueError, "generate: the attention mask hides"),
-        (lambda m: m.generate(**padding("right"), max_new_tokens=1), ValueError, "put rows of equal length into a"),
+        (
+            lambda m: m.generate(**padding("left"), max_new_tokens=1),
+            ValueError,
+            "generate: attention_mask must not mask tokens",
+        ),
+        (lambda m: m.generate(**padding("right"), max_new_tokens=1), ValueError, "use batches of rows of equal length"),
         (
             lambda m: m(tokens(1, 2), past_key_values=DynamicCache()),
             TypeError,
-            "must be None or what this model gave back; got",
+            "must be None or a GHRRCache that this model returned, got",
         ),
-        (lambda m: GHRRConfig(vocabulary=0), ValueError, "vocabulary must be a whole number of at least 1, got 0"),
-        (lambda m: GHRRConfig(), TypeError, "vocabulary"),
-        (lambda m: GHRRConfig(vocabulary=9, attention="x"), ValueError, "attention must be one of 'vanilla', 'rope'"),
+        (lambda m: GHRRConfig(vocab_size=0), ValueError, "vocab_size must be a whole number of at least 1, got 0"),
+        (lambda m: GHRRConfig(), TypeError, "vocab_size"),
+        (lambda m: GHRRConfig(vocab_size=9, attention="x"), ValueError, "attention must be one of 'vanilla', 'rope'"),
         (
             lambda m: AutoModelForCausalLM.from_config(GHRRConfig(**SMALL, weights="unitary"), dtype=torch.bfloat16),
             ValueError,
-            "unitary weights are complex, so dtype must be float32, not torch.bfloat16",
+            "dtype must be float32 for unitary weights, which are complex, got torch.bfloat16",
         ),
     ],
 )
-def test_bad_input(call: Any, error: type[Exception], message: str) -> None:
+def test_model_rejects_invalid_input(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call(make())
 
@@ -393,14 +430,14 @@ def test_bad_input(call: Any, error: type[Exception], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "settings", "error", "message"),
     [
-        ({"vocabulary": 24}, {}, RuntimeError, "ignore_mismatched_sizes"),
-        ({"vocabulary": 24}, {"ignore_mismatched_sizes": True}, ValueError, "2 weights are missing, unknown or of"),
-        ({"layers": 3}, {}, ValueError, "model.layers.2.attention.form.bias for one; load them with"),
-        ({"layers": 1}, {}, ValueError, "model.layers.1.attention.form.bias for one; load them with"),
-        ({"attention": "rope"}, {}, ValueError, "are missing, unknown or of another shape"),
+        ({"vocab_size": 24}, {}, RuntimeError, "ignore_mismatched_sizes"),
+        ({"vocab_size": 24}, {"ignore_mismatched_sizes": True}, ValueError, "2 weights are missing, unknown or have"),
+        ({"num_layers": 3}, {}, ValueError, "such as model.layers.2.attention.form.bias; load them with"),
+        ({"num_layers": 1}, {}, ValueError, "such as model.layers.1.attention.form.bias; load them with"),
+        ({"attention": "rope"}, {}, ValueError, "are missing, unknown or have another shape"),
     ],
 )
-def test_weights_of_another_model(
+def test_from_pretrained_rejects_weights_of_another_model(
     tmp_path: Path, change: dict[str, Any], settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     model = make()
@@ -413,7 +450,7 @@ def test_weights_of_another_model(
     assert torch.equal(logits(loaded, tokens(1, 5)), logits(model, tokens(1, 5)))
 
 
-def test_pickles_are_not_read(tmp_path: Path) -> None:
+def test_from_pretrained_refuses_pickles(tmp_path: Path) -> None:
     model = make()
     model.config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
@@ -421,17 +458,17 @@ def test_pickles_are_not_read(tmp_path: Path) -> None:
         GHRRForCausalLM.from_pretrained(tmp_path)
 
 
-def test_without_transformers_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_without_transformers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert huggingface.__file__ is not None
     spec = importlib.util.spec_from_file_location("without_transformers", huggingface.__file__)
     assert spec is not None
     assert spec.loader is not None
-    with pytest.raises(ImportError, match=r"needs transformers, version 5: pip install 'ghrr\[hf\]'"):
+    with pytest.raises(ImportError, match=r"needs transformers 5; pip install 'ghrr\[hf\]'"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def test_the_rest_of_the_library_does_not_import_transformers() -> None:
+def test_ghrr_lm_does_not_import_transformers() -> None:
     code = "import sys, ghrr.lm; print('ghrr.lm' in sys.modules, 'transformers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["True", "False"]

@@ -1,9 +1,10 @@
-"""Items go in, come out and are found exactly; what does not fit is refused and changes nothing."""
+"""ItemMemory: exact search, adding and removing, devices, and rejection of bad input."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,12 @@ NAMES = [f"item {i}" for i in range(30)]
 
 
 def wrong(value: object) -> Any:
-    """A value of a type that the function does not take."""
+    """Return a value of a type that the function does not accept."""
     return value
 
 
 def brute_force(queries: Tensor, items: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Scores and places by the plain formula in double precision, of equal scores the first."""
+    """Return scores and indices by the definition in double precision; of equal scores the first."""
     scores = ghrr.pairwise_similarity(queries.to(torch.complex128), items.to(torch.complex128))
     ordered = scores.sort(dim=-1, descending=True, stable=True)
     return ordered.values[..., :k], ordered.indices[..., :k]
@@ -36,20 +37,20 @@ def brute_force(queries: Tensor, items: Tensor, k: int) -> tuple[Tensor, Tensor]
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("k", [1, 4])
-def test_cleanup_is_brute_force(m: int, dtype: torch.dtype, k: int) -> None:
+def test_cleanup_equals_brute_force(m: int, dtype: torch.dtype, k: int) -> None:
     space = Space(30, m, dtype=dtype)
     items = gaussian(50, 30, m, m, dtype=dtype)
     queries = gaussian(3, 5, 30, m, m, dtype=dtype, seed=1)
     memory = ItemMemory(space, [str(i) for i in range(50)], items)
     found = memory.cleanup(queries, k)
-    scores, places = brute_force(queries, items, k)
+    scores, indices = brute_force(queries, items, k)
     assert found.scores.shape == (3, 5, k)
     assert found.scores.dtype == dtype.to_real()
     assert (found.scores - scores).abs().max() < rounding(dtype.to_real(), terms=2)
-    assert [[[int(label) for label in row] for row in rows] for rows in found.labels] == places.tolist()
+    assert [[[int(label) for label in row] for row in rows] for rows in found.labels] == indices.tolist()
 
 
-def test_small_chunks_give_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_chunks_give_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
     items, queries = (
         gaussian(97, *SPACE.shape, dtype=SPACE.dtype),
         gaussian(23, *SPACE.shape, dtype=SPACE.dtype, seed=1),
@@ -63,7 +64,7 @@ def test_small_chunks_give_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> 
         assert torch.allclose(found.scores, want.scores, atol=rounding(torch.float32))
 
 
-def test_of_equal_scores_the_first_added_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_equal_scores_the_item_added_first_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "CHUNK_NUMBERS", 8 * 2 * SPACE.total_dim)  # eight items at a time
     eye = SPACE.identity()
     vectors = torch.stack([eye * (2 if i % 5 == 3 else 1) for i in range(30)])  # exact in floating point: true ties
@@ -75,15 +76,15 @@ def test_of_equal_scores_the_first_added_comes_first(monkeypatch: pytest.MonkeyP
     assert memory.cleanup(torch.stack([0 * eye, eye]), 3).labels == [NAMES[:3], [NAMES[i] for i in twos[:3]]]
 
 
-def test_atoms_by_name_and_noisy_queries() -> None:
+def test_a_noisy_query_finds_its_item() -> None:
     memory = ItemMemory(Space(300, 2), NAMES)
     query = ghrr.bundle(memory.space.vectors(["item 7", "x", "y"]))
     assert memory.cleanup(query).labels == ["item 7"]
     unrelated = memory.cleanup(memory.space.vectors(["z"])[0])
-    assert unrelated.scores.item() < 5 * memory.space.noise_std  # the control: there is nothing to find
+    assert unrelated.scores.item() < 5 * memory.space.noise_std  # the control: nothing similar is stored
 
 
-def test_add_remove_and_look_up() -> None:
+def test_items_are_added_removed_and_returned() -> None:
     memory = ItemMemory(SPACE)
     assert len(memory) == 0
     memory.add(NAMES)
@@ -105,15 +106,15 @@ def test_add_remove_and_look_up() -> None:
     assert memory.cleanup(SPACE.vectors(["item 3"])).labels == [["item 3"]]
 
 
-def test_removed_items_are_never_found_and_the_rest_always() -> None:
-    """Remove in random order down to nothing: answers are those of brute force over what is left, at every step."""
+def test_removed_items_are_not_found() -> None:
+    """After each removal in random order, the results equal brute force over the remaining items."""
     items = gaussian(60, *SPACE.shape, dtype=SPACE.dtype)
     memory = ItemMemory(SPACE, map(str, range(60)), items)
     queries = gaussian(4, *SPACE.shape, dtype=SPACE.dtype, seed=1)
     left = list(range(60))
-    for place in torch.randperm(60, generator=generator()).tolist():
-        memory.remove(str(place))
-        left.remove(place)
+    for index in torch.randperm(60, generator=generator()).tolist():
+        memory.remove(str(index))
+        left.remove(index)
         k = min(3, len(left))
         want = brute_force(queries, items[left], k)[1]
         assert memory.cleanup(queries, 3).labels == [[str(left[i]) for i in row] for row in want.tolist()]
@@ -121,23 +122,23 @@ def test_removed_items_are_never_found_and_the_rest_always() -> None:
 
 
 @pytest.mark.parametrize("batch", [(), (0,), (3,), (2, 3)])
-def test_shapes_of_answers(batch: tuple[int, ...]) -> None:
+def test_results_have_the_batch_shape_of_the_queries(batch: tuple[int, ...]) -> None:
     queries = SPACE.random(*batch, generator=SPACE.generator("q"))
     for labels, k, columns in ((NAMES[:2], 1, 1), (NAMES[:2], 5, 2), ([], 5, 0)):
         found = ItemMemory(SPACE, labels).cleanup(queries, k)
         assert found.scores.shape == (*batch, columns)
-        want = (0,) if batch == (0,) else found.scores.shape  # a list of no lists has one axis only
+        want = (0,) if batch == (0,) else found.scores.shape  # an empty list has one axis
         assert np.array(found.labels, dtype=object).shape == want
 
 
-def test_growing_item_by_item_moves_each_item_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Amortised O(1): room doubles, so all moves together are fewer than twice the items."""
+def test_adding_one_by_one_is_amortised_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capacity doubles, so fewer than twice as many rows are copied as items are added."""
     moved: list[int] = []
     copied = Buffer.copy
 
-    def counted(self: Buffer, places: slice | Tensor, room: int = 0) -> Buffer:
-        moved.append(len(self.ids[places]))
-        return copied(self, places, room)
+    def counted(self: Buffer, indices: slice | Tensor, capacity: int = 0) -> Buffer:
+        moved.append(len(self.ids[indices]))
+        return copied(self, indices, capacity)
 
     monkeypatch.setattr(Buffer, "copy", counted)
     memory = ItemMemory(SPACE)
@@ -152,7 +153,7 @@ def test_growing_item_by_item_moves_each_item_a_few_times(monkeypatch: pytest.Mo
     assert len(moved) > 5  # the control: rows were moved at all
 
 
-def test_match_says_how_sure() -> None:
+def test_match_is_confident_for_an_item_and_unknown_for_noise() -> None:
     space = Space(300, 2)
     memory = ItemMemory(space, NAMES)
     a, unrelated = space.vectors(["item 5", "nothing"])
@@ -165,7 +166,7 @@ def test_match_says_how_sure() -> None:
     assert ItemMemory(space, ["alone"]).match(space.vectors(["alone"])[0]).label == "alone"  # type: ignore[union-attr]
 
 
-def test_gradients_and_conjugated_views_are_only_numbers() -> None:
+def test_gradients_are_not_recorded_and_views_are_resolved() -> None:
     x = SPACE.random(4, generator=SPACE.generator("x")).requires_grad_()
     lazy = x.mH
     memory = ItemMemory(SPACE, list("abcd"), lazy)
@@ -176,7 +177,39 @@ def test_gradients_and_conjugated_views_are_only_numbers() -> None:
         assert torch.equal(memory.cleanup(lazy).scores, found.scores)
 
 
-def test_an_object_as_a_backend() -> None:
+def test_vectors_without_labels_returns_all_items_in_order() -> None:
+    memory = ItemMemory(SPACE, NAMES)
+    memory.remove("item 3")
+    assert torch.equal(memory.vectors(), SPACE.vectors(memory.labels))
+    memory.remove(memory.labels)
+    assert memory.vectors().shape == (0, *SPACE.shape)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("items_on", ["cpu", "cuda"])
+@pytest.mark.parametrize("queries_on", ["cpu", "cuda"])
+def test_scores_are_on_the_device_of_the_queries_and_vectors_on_that_of_the_memory(
+    items_on: str, queries_on: str, tmp_path: Path
+) -> None:
+    memory = ItemMemory(SPACE, NAMES, SPACE.vectors(NAMES).to(queries_on), device=items_on)
+    memory.save(tmp_path / "x")
+    memory.commit(tmp_path / "folder")
+    queries = SPACE.vectors(NAMES[:3]).to(queries_on)
+    memories = [memory, ItemMemory.load(tmp_path / "x", device=items_on)]
+    memories += [ItemMemory.open(tmp_path / path, device=items_on) for path in ("x", "folder")]
+    for each in memories:
+        found = each.cleanup(queries)
+        assert found.labels == [[name] for name in NAMES[:3]]
+        assert found.scores.device.type == queries_on
+        assert each.vectors().device.type == items_on
+        assert each.vectors([]).device.type == items_on
+        assert torch.equal(each.vectors().cpu(), SPACE.vectors(NAMES))
+        matches = each.match(queries)
+        assert isinstance(matches, list)
+        assert [match.label for match in matches] == NAMES[:3]
+
+
+def test_a_backend_object_is_copied() -> None:
     backend = TorchBackend(2 * SPACE.total_dim, storage="bfloat16", device=torch.device("cpu"))
     memory = ItemMemory(SPACE, NAMES, backend=backend)
     assert memory.storage == "bfloat16"
@@ -184,7 +217,7 @@ def test_an_object_as_a_backend() -> None:
     assert len(backend) == 0  # the memory works on a copy
 
 
-BOOK = ItemMemory(SPACE, NAMES)
+MEMORY = ItemMemory(SPACE, NAMES)
 NAN = SPACE.vectors(["x"])[0].clone()
 NAN[3, 0, 1] = torch.nan
 
@@ -193,7 +226,11 @@ NAN[3, 0, 1] = torch.nan
     ("call", "error", "message"),
     [
         (lambda: ItemMemory(wrong("space")), TypeError, "ItemMemory: needs a ghrr.Space, got str 'space'"),
-        (lambda: ItemMemory(SPACE, vectors=SPACE.zeros(1)), ValueError, "vectors were given without labels"),
+        (
+            lambda: ItemMemory(SPACE, vectors=SPACE.zeros(1)),
+            ValueError,
+            "vectors need labels",
+        ),
         (lambda: ItemMemory(SPACE, storage="int4"), ValueError, "storage must be one of 'float32', 'float64'"),
         (
             lambda: ItemMemory(SPACE, backend="annoy"),
@@ -205,57 +242,65 @@ NAN[3, 0, 1] = torch.nan
             ValueError,
             "storage with FaissBackend must be",
         ),
-        (lambda: ItemMemory(SPACE, uri="x.db"), ValueError, "uri is for backend=\"milvus\", got 'x.db'"),
-        (lambda: ItemMemory(SPACE, backend=wrong(3)), ValueError, "backend must keep rows of 320 numbers"),
+        (lambda: ItemMemory(SPACE, uri="x.db"), ValueError, "uri needs backend=\"milvus\", got uri 'x.db'"),
+        (lambda: ItemMemory(SPACE, backend=wrong(3)), ValueError, "backend must have width 320"),
         (
-            lambda: BOOK.add("item 3"),
+            lambda: MEMORY.add("item 3"),
             ValueError,
-            "'item 3' is there already, or given twice; labels must differ (1",
+            "labels must be new and all different, got 'item 3' (1",
         ),
-        (lambda: BOOK.add(["new", "new"]), ValueError, "'new' is there already, or given twice"),
-        (lambda: BOOK.add(wrong([1])), TypeError, "ItemMemory.add: a label must be a string, got int 1"),
-        (lambda: BOOK.add(wrong(1)), TypeError, "ItemMemory.add: labels must be strings, got int 1"),
-        (lambda: BOOK.add(wrong(SPACE.zeros(2))), TypeError, "labels must be strings, got a complex64 tensor"),
-        (lambda: BOOK.add(["\ud800"]), ValueError, "text that can be written as UTF-8"),
-        (lambda: BOOK.add(["new"], SPACE.zeros(2)), ValueError, "1 labels need vectors of shape (1, 40, 2, 2), got a"),
-        (lambda: BOOK.add(["new"], SPACE.zeros()), ValueError, "1 labels need vectors of shape (1, 40, 2, 2)"),
-        (lambda: BOOK.add(["new"], Space(41, 2).zeros(1)), ValueError, "does not fit Space(dim=40, m=2, seed=0)"),
-        (lambda: BOOK.add(["new"], wrong([1])), TypeError, "ItemMemory.add: x must be a complex tensor"),
-        (lambda: BOOK.add("new", NAN), ValueError, "slot (0, 3) of vectors is not finite"),
-        (lambda: BOOK.remove("new"), KeyError, "'new' is not among the 30 labels of this memory"),
-        (lambda: BOOK.remove(["item 1", "item 1"]), ValueError, "'item 1' is given twice"),
-        (lambda: BOOK.vectors(["item 1", "new"]), KeyError, "ItemMemory.vectors: 'new' is not among the 30 labels"),
-        (lambda: BOOK.cleanup(Space(40, 3).zeros()), ValueError, "does not fit Space(dim=40, m=2, seed=0)"),
-        (lambda: BOOK.cleanup(gaussian(40, 2, 2)), ValueError, "ItemMemory.cleanup: a complex128 tensor of shape"),
-        (lambda: BOOK.cleanup(NAN), ValueError, "slot (3,) of queries is not finite"),
-        (lambda: BOOK.cleanup(SPACE.zeros(), 0), ValueError, "k must be a whole number of at least 1, got 0"),
-        (lambda: BOOK.cleanup(SPACE.zeros(), wrong(1.5)), TypeError, "k must be a whole number, got float 1.5"),
-        (lambda: BOOK.match(SPACE.zeros(2, 2)), ValueError, "queries of shape (n, dim, m, m) or (dim, m, m)"),
-        (lambda: ItemMemory(SPACE).match(SPACE.zeros()), ValueError, "a memory that is not empty"),
+        (lambda: MEMORY.add(["new", "new"]), ValueError, "labels must be new and all different, got 'new'"),
+        (lambda: MEMORY.add(wrong([1])), TypeError, "ItemMemory.add: a label must be a string, got int 1"),
+        (lambda: MEMORY.add(wrong(1)), TypeError, "ItemMemory.add: labels must be strings, got int 1"),
+        (lambda: MEMORY.add(wrong(SPACE.zeros(2))), TypeError, "labels must be strings, got a complex64 tensor"),
+        (lambda: MEMORY.add(["\ud800"]), ValueError, "labels must be valid Unicode text"),
+        (
+            lambda: MEMORY.add(["new"], SPACE.zeros(2)),
+            ValueError,
+            "vectors must have shape (1, 40, 2, 2) for 1",
+        ),
+        (lambda: MEMORY.add(["new"], SPACE.zeros()), ValueError, "vectors must have shape (1, 40, 2, 2)"),
+        (lambda: MEMORY.add(["new"], Space(41, 2).zeros(1)), ValueError, "does not fit Space(dim=40, m=2, seed=0)"),
+        (lambda: MEMORY.add(["new"], wrong([1])), TypeError, "ItemMemory.add: x must be a complex tensor"),
+        (lambda: MEMORY.add("new", NAN), ValueError, "slot (0, 3) of vectors is not finite"),
+        (lambda: MEMORY.remove("new"), KeyError, "'new' is not among the 30 labels of this memory"),
+        (lambda: MEMORY.remove(["item 1", "item 1"]), ValueError, "labels must be different, got 'item 1' twice"),
+        (
+            lambda: MEMORY.vectors(["item 1", "new"]),
+            KeyError,
+            "ItemMemory.vectors: label 'new' is not among",
+        ),
+        (lambda: MEMORY.cleanup(Space(40, 3).zeros()), ValueError, "does not fit Space(dim=40, m=2, seed=0)"),
+        (lambda: MEMORY.cleanup(gaussian(40, 2, 2)), ValueError, "ItemMemory.cleanup: a complex128 tensor of shape"),
+        (lambda: MEMORY.cleanup(NAN), ValueError, "slot (3,) of queries is not finite"),
+        (lambda: MEMORY.cleanup(SPACE.zeros(), 0), ValueError, "k must be a whole number of at least 1, got 0"),
+        (lambda: MEMORY.cleanup(SPACE.zeros(), wrong(1.5)), TypeError, "k must be a whole number, got float 1.5"),
+        (lambda: MEMORY.match(SPACE.zeros(2, 2)), ValueError, "queries of shape (n, dim, m, m) or (dim, m, m)"),
+        (lambda: ItemMemory(SPACE).match(SPACE.zeros()), ValueError, "a memory with items, got"),
         (
             lambda: ItemMemory(SPACE, "a", 1e30 * SPACE.identity(1), storage="float16"),
             ValueError,
-            "not fit into float16",
+            "must fit into float16",
         ),
-        (BOOK.commit, ValueError, "ItemMemory.commit: name a folder"),
+        (MEMORY.commit, ValueError, "ItemMemory.commit: the first commit needs a folder"),
     ],
 )
 def test_bad_input(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()
-    assert BOOK.labels == NAMES  # nothing went in or out
+    assert MEMORY.labels == NAMES  # no item was added or removed
 
 
-def test_a_failed_add_leaves_the_memory_as_it_was() -> None:
+def test_a_failed_add_changes_nothing() -> None:
     memory = ItemMemory(SPACE, NAMES, storage="float16")
-    with pytest.raises(ValueError, match="does not fit into float16"):
+    with pytest.raises(ValueError, match="must fit into float16"):
         memory.add(["p", "q"], torch.stack([SPACE.identity(), 1e30 * SPACE.identity()]))
     assert memory.labels == NAMES
     assert memory.cleanup(SPACE.identity(), 40).scores.shape == (30,)
 
 
-def test_working_memory_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No matrix product has more than a chunk of results, whatever the number of items and queries."""
+def test_search_memory_is_bounded_by_the_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No matrix product has more than one chunk of results, for any number of items and queries."""
     sizes = []
     product = torch.mm
 
@@ -269,10 +314,10 @@ def test_working_memory_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch)
     memory.cleanup(gaussian(1000, *SPACE.shape, dtype=SPACE.dtype))
     assert max(sizes) <= 3200
     assert sum(sizes) == 200 * 1000
-    assert storage.CHUNK_NUMBERS * 4 < 40e6  # as it is: the results of a product take less than 40 MB
+    assert storage.CHUNK_NUMBERS * 4 < 40e6  # by default, the results of a product take less than 40 MB
 
 
-def test_rows_of_zeros_in_int8() -> None:
+def test_int8_stores_rows_of_zeros() -> None:
     stored = pack(torch.zeros(2, 6), "int8")
     assert stored.scales is not None
     assert not stored.scales.any()

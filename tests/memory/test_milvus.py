@@ -1,10 +1,11 @@
-"""Milvus as a backend: collections that persist, changes that are all or none whatever fails, and clear errors."""
+"""Milvus backend: persistent collections, atomic changes when requests fail, and clear errors."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import re
+import secrets
 import socket
 import threading
 from collections import Counter
@@ -19,13 +20,16 @@ from pymilvus import MilvusException
 
 import ghrr
 from ghrr import Space
-from ghrr.memory import ItemMemory, MilvusBackend, backend_milvus, item_memory, milvus_journal
-from ghrr.memory.milvus_connection import hide_credentials
+from ghrr.memory import ItemMemory, MilvusBackend, item_store
+from ghrr.memory.backends import milvus_backend, milvus_journal
+from ghrr.memory.backends.milvus_connection import hide_credentials
 from tests.memory.test_backends import NAMES, SPACE
+
+Milvus = Callable[..., ItemMemory]
 
 
 class Slow(grpc.RpcError):  # type: ignore[misc]
-    """What grpc raises for a request that takes too long."""
+    """Error of grpc for a request that takes too long."""
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.DEADLINE_EXCEEDED
@@ -39,9 +43,9 @@ FAILURES = (GONE, Slow(), KeyboardInterrupt())
 
 
 class FaultyClient:
-    """A client some of whose calls fail: ``fail("insert", error, call=2)`` lets the second call raise.
+    """Client whose calls fail on request: ``fail("insert", error, call=2)`` makes the second call raise.
 
-    With ``landed`` the server does what was asked, and the answer gets lost. ``calls`` names the methods called.
+    With ``landed`` the server executes the request, but its response is lost. ``calls`` lists the called methods.
     """
 
     def __init__(self, client: Any) -> None:
@@ -75,11 +79,24 @@ class FaultyClient:
 
 @pytest.fixture
 def batches_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_milvus, "_NUMBERS_AT_A_TIME", 10 * 2 * SPACE.total_dim)
+    monkeypatch.setattr(milvus_backend, "_NUMBERS_PER_REQUEST", 10 * 2 * SPACE.total_dim)
 
 
-def milvus(path: Path, space: Space = SPACE, **more: Any) -> ItemMemory:
-    return ItemMemory(space, backend=MilvusBackend(str(path / "items.db"), space, **more))
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests, since starting it takes longer than most of them."""
+    return str(tmp_path_factory.mktemp("milvus") / "items.db")
+
+
+@pytest.fixture
+def milvus(database: str) -> Milvus:
+    """Open the collection of this test; every call returns another memory with the same items."""
+    name = f"test_{secrets.token_hex(8)}"
+
+    def make(space: Space = SPACE, *, collection: str = name, **settings: Any) -> ItemMemory:
+        return ItemMemory(space, backend=MilvusBackend(database, space, collection=collection, **settings))
+
+    return make
 
 
 def faulty(memory: ItemMemory) -> FaultyClient:
@@ -89,7 +106,7 @@ def faulty(memory: ItemMemory) -> FaultyClient:
 
 
 def insert_rows(memory: ItemMemory, rows: list[dict[str, Any]]) -> None:
-    """Write to the collection behind the back of the library."""
+    """Write to the collection without the library."""
     backend: Any = memory._state.backend
     vector = SPACE.identity()[None]
     filled = [{"row": torch.view_as_real(vector).reshape(-1).numpy()} | row for row in rows]
@@ -102,69 +119,69 @@ def rows_in_collection(memory: ItemMemory) -> int:
 
 
 def assert_holds(memory: ItemMemory, names: list[str]) -> None:
-    """These labels, each found by its own vector, also among as many answers as there are."""
+    """The memory has these labels and finds the same items as a memory in RAM."""
     assert memory.labels == names
     found = memory.cleanup(SPACE.vectors(NAMES), 3).labels
     expected = ItemMemory(SPACE, names).cleanup(SPACE.vectors(NAMES), 3).labels
     assert found == expected
 
 
-# ----------------------------------------------------------------------------------------------- collections that stay
+# --------------------------------------------------------------------------------------------- persistent collections
 
 
-def test_a_collection_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_milvus, "_MOST_ANSWERS", 16)  # as if the collection were large
-    memory = milvus(tmp_path)
+def test_a_collection_is_opened_again_with_its_items(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(milvus_backend, "_MAX_RESULTS", 16)  # as if the collection were large
+    memory = milvus()
     memory.add(NAMES)
     memory.remove(NAMES[20:40])
     memory.add("late")
-    again = milvus(tmp_path)
+    again = milvus()
     assert again.labels == [*NAMES[:20], "late"]
     again.add("later")
     assert again.cleanup(SPACE.vectors(["late", "later"])).labels == [["late"], ["later"]]
-    with pytest.raises(ValueError, match="Milvus gives 16 answers to a query at most, got k = 17"):
+    with pytest.raises(ValueError, match="k must be at most 16 with Milvus, got 17"):
         again.cleanup(SPACE.identity(), 17)
-    other = milvus(tmp_path, collection="other")
+    other = milvus(collection="other")
     assert len(other) == 0
 
 
-def test_a_collection_whose_ids_are_far_apart_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_milvus, "_MOST_ANSWERS", 2)
-    memory = milvus(tmp_path)
+def test_a_collection_with_sparse_ids_is_opened_again(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(milvus_backend, "_MAX_RESULTS", 2)
+    memory = milvus()
     memory.add(NAMES)
     memory.remove(NAMES[1:38])
-    assert milvus(tmp_path).labels == [NAMES[0], *NAMES[38:]]
+    assert milvus().labels == [NAMES[0], *NAMES[38:]]
 
 
-def test_a_collection_without_a_journal_gets_one(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_a_collection_without_a_journal_gets_one(milvus: Milvus) -> None:
+    memory = milvus()
     memory.add(NAMES)
     memory.remove(NAMES[3])
     backend: Any = memory._state.backend
     backend._connection.client.drop_collection(backend._journal.name)  # as version 0.1 wrote it
 
-    again = milvus(tmp_path)
+    again = milvus()
 
     again.add("new")
-    assert milvus(tmp_path).labels == [*NAMES[:3], *NAMES[4:], "new"]
+    assert milvus().labels == [*NAMES[:3], *NAMES[4:], "new"]
 
 
-def test_a_collection_of_another_space_is_refused(tmp_path: Path) -> None:
-    milvus(tmp_path).add(NAMES)
-    with pytest.raises(ValueError, match=r"holds items of another space than Space\(dim=20, m=2, seed=1\)"):
-        milvus(tmp_path, Space(20, 2, seed=1))
+def test_a_collection_of_another_space_is_refused(milvus: Milvus) -> None:
+    milvus().add(NAMES)
+    with pytest.raises(ValueError, match=r"must hold items of Space\(dim=20, m=2, seed=1\), got another space"):
+        milvus(Space(20, 2, seed=1))
     rotation = ghrr.unitary.haar(m=2, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(ValueError, match="holds items of another space than"):
-        milvus(tmp_path, Space(20, 2, rotation=rotation))
+    with pytest.raises(ValueError, match="got another space"):
+        milvus(Space(20, 2, rotation=rotation))
 
 
 # ---------------------------------------------------------------------------------------------------- other programs
 
 
-def test_a_change_by_another_program_is_noticed(tmp_path: Path) -> None:
-    first = milvus(tmp_path)
+def test_a_change_by_another_program_raises(milvus: Milvus) -> None:
+    first = milvus()
     first.add(NAMES)
-    second = milvus(tmp_path)
+    second = milvus()
     second.add("new")
     second.remove(NAMES[3])  # the number of items is as before
     calls: list[Callable[[], object]] = [
@@ -173,14 +190,14 @@ def test_a_change_by_another_program_is_noticed(tmp_path: Path) -> None:
         lambda: first.remove(NAMES[5]),
     ]
     for call in calls:
-        with pytest.raises(RuntimeError, match="another program changed it"):
+        with pytest.raises(RuntimeError, match="another program wrote to it"):
             call()
-    assert_holds(milvus(tmp_path), second.labels)
+    assert_holds(milvus(), second.labels)
 
 
-def test_a_query_reads_one_record_and_searches_once(tmp_path: Path) -> None:
-    """Nothing is counted: that took seconds."""
-    memory = milvus(tmp_path)
+def test_a_query_reads_one_record_and_searches_once(milvus: Milvus) -> None:
+    """Counting rows would take seconds."""
+    memory = milvus()
     memory.add(NAMES)
     client = faulty(memory)
     memory.cleanup(SPACE.vectors(NAMES))
@@ -188,12 +205,12 @@ def test_a_query_reads_one_record_and_searches_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("embedded", [True, False])
-def test_many_new_items_are_flushed_by_the_embedded_form_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded: bool
+def test_only_the_embedded_form_is_flushed_after_many_adds(
+    milvus: Milvus, monkeypatch: pytest.MonkeyPatch, embedded: bool
 ) -> None:
-    """A search in its log took thirty times as long; servers limit how often they may be asked to flush."""
-    monkeypatch.setattr(backend_milvus, "_NUMBERS_IN_LOG", 30 * 2 * SPACE.total_dim)
-    memory = milvus(tmp_path)
+    """A search in the log of the embedded form is thirty times slower; servers limit flush requests."""
+    monkeypatch.setattr(milvus_backend, "_NUMBERS_IN_LOG", 30 * 2 * SPACE.total_dim)
+    memory = milvus()
     client = faulty(memory)
     backend: Any = memory._state.backend
     backend._connection.embedded = embedded
@@ -205,16 +222,16 @@ def test_many_new_items_are_flushed_by_the_embedded_form_alone(
 
 
 @pytest.mark.usefixtures("batches_of_ten")
-def test_readers_see_nothing_of_an_add_under_way(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_readers_ignore_an_unfinished_add(milvus: Milvus) -> None:
+    memory = milvus()
     memory.add(NAMES[:5])
-    reader = milvus(tmp_path)
+    reader = milvus()
     client = faulty(memory)
     client.fail("insert", GONE, call=3)  # only to have a moment in the middle
 
     def look() -> None:
         assert_holds(reader, NAMES[:5])
-        assert_holds(milvus(tmp_path), NAMES[:5])
+        assert_holds(milvus(), NAMES[:5])
 
     client.before["delete"] = look
     with pytest.raises(ConnectionError):
@@ -224,31 +241,31 @@ def test_readers_see_nothing_of_an_add_under_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("batches_of_ten")
-def test_of_two_programs_that_add_at_once_one_succeeds(tmp_path: Path) -> None:
-    slow, quick = milvus(tmp_path), milvus(tmp_path)
+def test_of_two_concurrent_adds_only_one_succeeds(milvus: Milvus) -> None:
+    slow, quick = milvus(), milvus()
     client = faulty(slow)
 
     def meanwhile() -> None:
-        with pytest.raises(RuntimeError, match="were used meanwhile: another program adds items"):
+        with pytest.raises(RuntimeError, match="another program added items"):
             quick.add("new")  # opened before the ids were reserved
-        milvus(tmp_path).add("new")
+        milvus().add("new")
 
     client.before["insert"] = meanwhile
-    with pytest.raises(RuntimeError, match="another program changed the collection while items were added"):
+    with pytest.raises(RuntimeError, match="another program changed the collection at the same time"):
         slow.add(NAMES)
-    again = milvus(tmp_path)
+    again = milvus()
     assert again.labels == ["new"]
     assert rows_in_collection(again) == 1
 
 
-# ------------------------------------------------------------------------------------------------------- all or none
+# ------------------------------------------------------------------------------------------------------ atomic changes
 
 
 @pytest.mark.usefixtures("batches_of_ten")
-@pytest.mark.parametrize("landed", [False, True], ids=["refused", "answer lost"])
+@pytest.mark.parametrize("landed", [False, True], ids=["refused", "response lost"])
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
-def test_an_add_that_fails_in_the_middle_adds_nothing(tmp_path: Path, failure: BaseException, landed: bool) -> None:
-    memory = milvus(tmp_path)
+def test_an_add_that_fails_in_the_middle_adds_nothing(milvus: Milvus, failure: BaseException, landed: bool) -> None:
+    memory = milvus()
     memory.add(NAMES[:5])
     client = faulty(memory)
     client.fail("insert", failure, call=2, landed=landed)
@@ -258,19 +275,19 @@ def test_an_add_that_fails_in_the_middle_adds_nothing(tmp_path: Path, failure: B
 
     assert rows_in_collection(memory) == 5
     assert_holds(memory, NAMES[:5])
-    assert_holds(milvus(tmp_path), NAMES[:5])
+    assert_holds(milvus(), NAMES[:5])
     memory.add(NAMES[5:])
     assert_holds(memory, NAMES)
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
 @pytest.mark.usefixtures("batches_of_ten")
 @pytest.mark.parametrize("by", ["the same memory", "a new memory"])
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
 def test_rows_that_could_not_be_deleted_are_ignored_and_deleted_later(
-    tmp_path: Path, failure: BaseException, by: str
+    milvus: Milvus, failure: BaseException, by: str
 ) -> None:
-    memory = milvus(tmp_path)
+    memory = milvus()
     memory.add(NAMES[:5])
     client = faulty(memory)
     client.fail("insert", GONE, call=3)
@@ -279,20 +296,20 @@ def test_rows_that_could_not_be_deleted_are_ignored_and_deleted_later(
         memory.add(NAMES[5:])
     assert rows_in_collection(memory) == 25
 
-    writer = memory if by == "the same memory" else milvus(tmp_path)
+    writer = memory if by == "the same memory" else milvus()
 
     assert_holds(writer, NAMES[:5])
     writer.add(NAMES[5:])
     assert_holds(writer, NAMES)
     assert rows_in_collection(writer) == 40
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
-def test_rows_that_arrive_after_their_add_failed_are_no_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The embedded server goes on with an insert that timed out, and so may a real one."""
+def test_rows_that_arrive_after_a_failed_add_are_no_items(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server continues with an insert that timed out."""
     Collection = importlib.import_module("milvus_lite.engine.collection").Collection
 
-    memory = milvus(tmp_path, timeout=2.0)
+    memory = milvus()
     memory.add(NAMES[:5])
     insert, go_on, done = Collection.insert, threading.Event(), threading.Event()
 
@@ -305,12 +322,21 @@ def test_rows_that_arrive_after_their_add_failed_are_no_items(tmp_path: Path, mo
         finally:
             done.set()
 
+    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
+    request = connection.request
+
+    def impatient(operation: str, method: str, *given: Any, **more: Any) -> Any:
+        connection.timeout = 0.5 if method == "insert" else 60.0
+        return request(operation, method, *given, **more)
+
     monkeypatch.setattr(Collection, "insert", slow)
+    monkeypatch.setattr(connection, "request", impatient)
     with pytest.raises(
-        ConnectionError, match=r"ItemMemory.add: the Milvus server at .* did not answer within 2 s; raise"
+        ConnectionError, match=r"ItemMemory.add: the Milvus server at .* did not respond within 0.5 s; increase"
     ):
         memory.add(NAMES[5:])
     monkeypatch.undo()
+    connection.timeout = 60.0
     go_on.set()
     assert done.wait(60)
 
@@ -318,33 +344,33 @@ def test_rows_that_arrive_after_their_add_failed_are_no_items(tmp_path: Path, mo
     assert_holds(memory, NAMES[:5])
     memory.add(NAMES[5:])
     assert_holds(memory, NAMES)
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
-def test_an_add_whose_last_write_is_refused_adds_nothing(tmp_path: Path, failure: BaseException) -> None:
-    memory = milvus(tmp_path)
+def test_an_add_whose_last_write_is_refused_adds_nothing(milvus: Milvus, failure: BaseException) -> None:
+    memory = milvus()
     memory.add(NAMES[:5])
     faulty(memory).fail("upsert", failure, call=2)
     with pytest.raises((ConnectionError, KeyboardInterrupt)):
         memory.add(NAMES[5:])
     assert_holds(memory, NAMES[:5])
-    assert_holds(milvus(tmp_path), NAMES[:5])
+    assert_holds(milvus(), NAMES[:5])
     memory.add(NAMES[5:])
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
 @pytest.mark.parametrize("failure", [GONE, Slow()], ids=repr)
-def test_an_add_whose_last_answer_is_lost_succeeds(tmp_path: Path, failure: BaseException) -> None:
-    memory = milvus(tmp_path)
+def test_an_add_whose_last_response_is_lost_succeeds(milvus: Milvus, failure: BaseException) -> None:
+    memory = milvus()
     faulty(memory).fail("upsert", failure, call=2, landed=True)
     memory.add(NAMES)
     assert_holds(memory, NAMES)
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
-def test_an_interrupt_at_the_last_moment_undoes_an_add_or_a_remove(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_an_interrupt_during_the_last_write_undoes_the_change(milvus: Milvus) -> None:
+    memory = milvus()
     memory.add(NAMES[:5])
     client = faulty(memory)
     client.fail("upsert", KeyboardInterrupt(), call=2, landed=True)
@@ -355,38 +381,36 @@ def test_an_interrupt_at_the_last_moment_undoes_an_add_or_a_remove(tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         memory.remove(NAMES[:2])
     assert_holds(memory, NAMES[:5])
-    assert_holds(milvus(tmp_path), NAMES[:5])
+    assert_holds(milvus(), NAMES[:5])
 
 
-def test_a_memory_that_cannot_know_whether_it_added_says_so(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_a_memory_that_does_not_know_whether_it_added_raises(milvus: Milvus) -> None:
+    memory = milvus()
     client = faulty(memory)
     client.fail("upsert", GONE, call=2, landed=True)
-    client.fail("get", GONE, call=3)  # the question whether the items are there
+    client.fail("get", GONE, call=3)  # the check whether the record was written
     with pytest.raises(ConnectionError, match=r"ItemMemory.add"):
         memory.add(NAMES)
-    with pytest.raises(
-        RuntimeError, match=r"did not confirm the last change of this memory. Make the ItemMemory again"
-    ):
+    with pytest.raises(RuntimeError, match=r"did not confirm the last change; create the ItemMemory again"):
         memory.cleanup(SPACE.identity()) if len(memory) else memory.add("new")
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
-def test_a_remove_that_is_refused_removes_nothing(tmp_path: Path, failure: BaseException) -> None:
-    memory = milvus(tmp_path)
+def test_a_remove_that_is_refused_removes_nothing(milvus: Milvus, failure: BaseException) -> None:
+    memory = milvus()
     memory.add(NAMES)
     faulty(memory).fail("upsert", failure)
     with pytest.raises((ConnectionError, KeyboardInterrupt)):
         memory.remove(NAMES[:20])
     assert_holds(memory, NAMES)
-    assert_holds(milvus(tmp_path), NAMES)
+    assert_holds(milvus(), NAMES)
 
 
-def test_a_remove_whose_rows_are_deleted_later_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_milvus, "_MOST_ANSWERS", 16)
+def test_a_remove_whose_rows_are_deleted_later_is_complete(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(milvus_backend, "_MAX_RESULTS", 16)
     monkeypatch.setattr(milvus_journal, "_RANGES_PER_ROW", 3)  # of scattered items the journal keeps several rows
-    memory = milvus(tmp_path)
+    memory = milvus()
     memory.add(NAMES)
     client = faulty(memory)
     client.fail("delete", GONE, call=2)
@@ -395,28 +419,26 @@ def test_a_remove_whose_rows_are_deleted_later_is_complete(tmp_path: Path, monke
 
     assert memory.labels == NAMES[1::2]
     assert rows_in_collection(memory) == 24
-    again = milvus(tmp_path)
+    again = milvus()
     assert_holds(again, NAMES[1::2])
     assert rows_in_collection(again) == 20
     memory.add("new")
-    assert milvus(tmp_path).labels == [*NAMES[1::2], "new"]
+    assert milvus().labels == [*NAMES[1::2], "new"]
 
 
-def test_an_interrupt_while_rows_are_deleted_leaves_them_removed(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_an_interrupt_while_rows_are_deleted_leaves_them_removed(milvus: Milvus) -> None:
+    memory = milvus()
     memory.add(NAMES)
     faulty(memory).fail("delete", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         memory.remove(NAMES[:20])
-    with pytest.raises(RuntimeError, match="Make the ItemMemory again"):
+    with pytest.raises(RuntimeError, match="create the ItemMemory again"):
         memory.cleanup(SPACE.identity())
-    assert_holds(milvus(tmp_path), NAMES[20:])
+    assert_holds(milvus(), NAMES[20:])
 
 
-def test_a_load_that_fails_in_the_middle_leaves_nothing_and_can_be_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(item_memory, "rows_per_chunk", lambda width, k: 10)
+def test_a_failed_load_leaves_no_items_and_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(item_store, "rows_per_chunk", lambda width: 10)
     ItemMemory(SPACE, NAMES).commit(tmp_path / "saved")
     backend = MilvusBackend(str(tmp_path / "items.db"), SPACE)
     client = FaultyClient(backend._connection.client)
@@ -424,12 +446,12 @@ def test_a_load_that_fails_in_the_middle_leaves_nothing_and_can_be_repeated(
     client.fail("insert", GONE, call=3)
     with pytest.raises(ConnectionError):
         ItemMemory.load(tmp_path / "saved", backend=backend)
-    assert len(milvus(tmp_path)) == 0
+    assert len(ItemMemory(SPACE, backend="milvus", uri=str(tmp_path / "items.db"))) == 0
 
     loaded = ItemMemory.load(tmp_path / "saved", backend="milvus", uri=str(tmp_path / "items.db"), timeout=30)
 
     assert_holds(loaded, NAMES)
-    with pytest.raises(ValueError, match="the backend holds 40 items already; give an empty one"):
+    with pytest.raises(ValueError, match="the backend must be empty, got one with 40 items"):
         ItemMemory.load(tmp_path / "saved", backend="milvus", uri=str(tmp_path / "items.db"))
 
 
@@ -439,13 +461,13 @@ def test_a_load_that_fails_in_the_middle_leaves_nothing_and_can_be_repeated(
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
-        (GONE, r"the Milvus server at '.*items.db' failed \(server unavailable\); is it running"),
-        (Slow(), "the Milvus server at '.*items.db' did not answer within 60 s; raise timeout="),
+        (GONE, r"the Milvus server at '.*items.db' failed \(server unavailable\); check that it is running"),
+        (Slow(), "the Milvus server at '.*items.db' did not respond within 60 s; increase timeout="),
     ],
     ids=["gone", "slow"],
 )
-def test_every_operation_names_itself_when_the_server_fails(tmp_path: Path, failure: Exception, message: str) -> None:
-    memory = milvus(tmp_path)
+def test_connection_errors_name_the_operation(milvus: Milvus, failure: Exception, message: str) -> None:
+    memory = milvus()
     memory.add(NAMES)
     client = faulty(memory)
     for verb in ("insert", "upsert", "delete", "search", "get"):
@@ -471,17 +493,17 @@ def test_every_operation_names_itself_when_the_server_fails(tmp_path: Path, fail
         ("elsewhere", "failed (uri: elsewhere is illegal"),
     ],
 )
-def test_milvus_that_is_away(uri: str, message: str) -> None:
+def test_an_unreachable_server_raises_connection_error(uri: str, message: str) -> None:
     with pytest.raises(ConnectionError, match=re.escape(message)) as caught:
         ItemMemory(SPACE, backend="milvus", uri=uri)
-    assert "is it running, and is the address right?" in str(caught.value)
+    assert "check that it is running and the address is right" in str(caught.value)
 
 
-def test_milvus_that_does_not_answer() -> None:
-    """Something listens there but never says a word: the timeout ends the wait."""
+def test_a_silent_server_raises_after_the_timeout() -> None:
+    """The port accepts connections but never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         uri = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match="is it running, and is the address right"):
+        with pytest.raises(ConnectionError, match="check that it is running"):
             ItemMemory(SPACE, backend="milvus", uri=uri, timeout=0.5)
 
 
@@ -495,7 +517,7 @@ def test_milvus_that_does_not_answer() -> None:
     ],
 )
 @pytest.mark.parametrize("backend", ["milvus", "torch"])
-def test_no_error_shows_a_password(uri: str, backend: str) -> None:
+def test_errors_do_not_contain_the_password(uri: str, backend: str) -> None:
     with pytest.raises((ConnectionError, ValueError)) as caught:
         ItemMemory(SPACE, backend=backend, uri=uri, timeout=0.5 if backend == "milvus" else None)
     error: BaseException | None = caught.value
@@ -504,7 +526,7 @@ def test_no_error_shows_a_password(uri: str, backend: str) -> None:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def test_hidden_credentials_in_the_words_of_a_server() -> None:
+def test_credentials_are_hidden_in_server_messages() -> None:
     uri = "http://root:p%40ss:word@host:19530"
     text = "cannot log in as root:p@ss:word (password p%40ss:word) at http://root:p%40ss:word@host, not http://a@b"
     hidden = "cannot log in as *** (password ***) at http://***@host, not http://***@b"
@@ -522,11 +544,11 @@ def test_hidden_credentials_in_the_words_of_a_server() -> None:
             TypeError,
             'backend="milvus" needs uri, a path such as',
         ),
-        (lambda: MilvusBackend("x.db", SPACE, collection="a b"), ValueError, "collection must be a name of letters"),
+        (lambda: MilvusBackend("x.db", SPACE, collection="a b"), ValueError, "collection must consist of letters"),
         (
             lambda: MilvusBackend("x.db", Space(20_000, 1)),
             ValueError,
-            "rows of at most 32768 numbers, but Space(",
+            "at most 32768 numbers per row, got 40000 for Space(",
         ),
         *[
             (
@@ -542,22 +564,22 @@ def test_hidden_credentials_in_the_words_of_a_server() -> None:
                 ("3", TypeError),
             ]
         ],
-        (lambda: ItemMemory(SPACE, timeout=3.0), ValueError, 'timeout is for backend="milvus"'),
+        (lambda: ItemMemory(SPACE, timeout=3.0), ValueError, 'timeout needs backend="milvus"'),
     ],
 )
-def test_bad_settings_for_milvus(call: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_bad_settings_raise(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()
 
 
-def test_labels_too_long_for_milvus(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
-    with pytest.raises(ValueError, match="Milvus keeps labels of 65535 bytes at most, got 'ööö"):
+def test_labels_that_are_too_long_raise(milvus: Milvus) -> None:
+    memory = milvus()
+    with pytest.raises(ValueError, match="must have at most 65535 bytes, got 'ööö"):
         memory.add("ö" * 40_000)
     assert len(memory) == 0
 
 
-# ---------------------------------------------------------------------------------- collections that others wrote to
+# --------------------------------------------------------------------------- collections changed by other programs
 
 
 @pytest.mark.parametrize(
@@ -569,49 +591,49 @@ def test_labels_too_long_for_milvus(tmp_path: Path) -> None:
     ],
     ids=["repeated label", "negative id", "repeated label far away"],
 )
-def test_rows_that_are_no_items_are_refused(tmp_path: Path, rows: list[dict[str, Any]], reason: str) -> None:
-    memory = milvus(tmp_path)
+def test_rows_that_are_no_items_are_refused(milvus: Milvus, rows: list[dict[str, Any]], reason: str) -> None:
+    memory = milvus()
     memory.add(NAMES)
     backend: Any = memory._state.backend
     insert_rows(memory, rows)
     backend._connection.client.drop_collection(backend._journal.name)  # which would not list them
-    with pytest.raises(ValueError, match=f"was not written by this library.*{reason}"):
-        milvus(tmp_path)
+    with pytest.raises(ValueError, match=f"was not written by ghrr.*{reason}"):
+        milvus()
 
 
-def test_labels_that_are_no_strings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    milvus(tmp_path).add(NAMES)
+def test_labels_that_are_no_strings_are_refused(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
+    milvus().add(NAMES)
     monkeypatch.setattr(MilvusBackend, "_query", lambda *given: [{"id": 0, "label": 7}])
     with pytest.raises(ValueError, match="the id int 0 and the label int 7"):
-        milvus(tmp_path)
+        milvus()
 
 
-def test_rows_with_nan_are_refused(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_rows_with_nan_are_refused(milvus: Milvus) -> None:
+    memory = milvus()
     memory.add(NAMES)
     broken = torch.full((2 * SPACE.total_dim,), torch.nan).numpy()
     insert_rows(memory, [{"id": 3, "label": NAMES[3], "row": broken}])
-    with pytest.raises(ValueError, match=r"the row of id 3 .* NaN or infinity"):
+    with pytest.raises(ValueError, match=r"got NaN or infinity for the row of id 3"):
         memory.cleanup(SPACE.identity(), 40)
     with pytest.raises(ValueError, match=r"the rows of 1 items .* the first has the id 3"):
         memory.vectors(NAMES)
 
 
-def test_rows_that_vanish_or_appear_are_noticed(tmp_path: Path) -> None:
-    memory = milvus(tmp_path)
+def test_rows_that_another_program_deleted_or_added_raise(milvus: Milvus) -> None:
+    memory = milvus()
     memory.add(NAMES)
     memory.remove(NAMES[7])
     insert_rows(memory, [{"id": 7, "label": "x"}])
-    with pytest.raises(RuntimeError, match="found id 7, which is none of this memory's 39 items"):
+    with pytest.raises(RuntimeError, match="found id 7, which is not one of the 39 items"):
         memory.cleanup(SPACE.identity())
     backend: Any = memory._state.backend
     backend._connection.client.delete(backend._name, ids=[7, 8, 9])
-    with pytest.raises(RuntimeError, match="gave 37 answers of 39"):
+    with pytest.raises(RuntimeError, match=r"expected 39 results .* got 37"):
         memory.cleanup(SPACE.identity(), 39)
     with pytest.raises(ValueError, match=r"the rows of 2 items .* missing"):
         memory.vectors([name for name in NAMES if name != NAMES[7]])
     with pytest.raises(ValueError, match="37 different labels for 39 items"):
-        milvus(tmp_path)
+        milvus()
 
 
 @pytest.mark.parametrize(
@@ -627,11 +649,11 @@ def test_rows_that_vanish_or_appear_are_noticed(tmp_path: Path) -> None:
         json.dumps({"version": 1, "count": 0, "next_id": 3, "unfinished": [], "removed": [], "more_removed": [5]}),
     ],
 )
-def test_a_damaged_journal_is_refused(tmp_path: Path, text: str) -> None:
-    memory = milvus(tmp_path)
+def test_a_damaged_journal_is_refused(milvus: Milvus, text: str) -> None:
+    memory = milvus()
     memory.add(NAMES)
     backend: Any = memory._state.backend
     backend._journal._put("test", "upsert", {0: text})
-    for call in (lambda: milvus(tmp_path), lambda: memory.cleanup(SPACE.identity())):
+    for call in (milvus, lambda: memory.cleanup(SPACE.identity())):
         with pytest.raises(ValueError, match=r"the journal .* is damaged .* drop this collection to rebuild"):
             call()

@@ -1,4 +1,4 @@
-"""Narrow storage rounds within a bound that follows from its type, and no better."""
+"""Storage types: rounding errors are within the bound of the type, and not within that of a finer type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.helpers import STANDARD_ERRORS, gaussian, rounding
 
 SPACE = Space(100, 2)
 KINDS = ("float32", "bfloat16", "float16", "int8")
-# Half the gap between neighbours, relative to the number.
+# Half the distance to the next number, relative to the number.
 HALF_GAP = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
@@ -22,11 +22,11 @@ def as_rows(x: Tensor) -> Tensor:
 
 
 def errors_and_bounds(kind: str, bound_of: str, items: Tensor) -> tuple[Tensor, Tensor]:
-    """Error of the scores of kept items, and the most that rounding each number as in ``bound_of`` explains."""
+    """Return the errors of the scores of stored items, and the bound from rounding every number as ``bound_of``."""
     memory = ItemMemory(SPACE, map(str, range(len(items))), items, storage=kind)
-    kept, given = as_rows(memory.vectors(memory.labels)), as_rows(items)
+    kept, given = as_rows(memory.vectors()), as_rows(items)
     sizes = given.abs()
-    if bound_of == "int8":  # half a step of a 127th of the largest number, which is itself rounded to single precision
+    if bound_of == "int8":  # half a level; the scale itself is rounded to single precision
         bound = sizes.sum(dim=1)[:, None] * sizes.amax(dim=1) * (0.5 + 127 * 2.0**-22) / 127
     else:
         bound = HALF_GAP[bound_of] * (sizes @ sizes.mT)
@@ -52,20 +52,20 @@ def test_the_bound_of_a_finer_type_does_not_hold(kind: str, finer: str, items: T
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_those_of_the_kept_items(kind: str) -> None:
+def test_scores_are_those_of_the_rounded_items(kind: str) -> None:
     memory = ItemMemory(SPACE, list("abcdefgh"), storage=kind)
     queries = SPACE.vectors(["a", "b", "z"])
     found = memory.cleanup(queries, 8)
-    exact = ghrr.pairwise_similarity(queries.to(torch.complex128), memory.vectors(memory.labels).to(torch.complex128))
+    exact = ghrr.pairwise_similarity(queries.to(torch.complex128), memory.vectors().to(torch.complex128))
     assert torch.allclose(found.scores.double(), exact.sort(descending=True).values, atol=rounding(torch.float32))
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_rounding_is_far_below_the_noise(kind: str) -> None:
+def test_rounding_errors_are_small_against_the_noise(kind: str) -> None:
     """Errors of single numbers are independent, so the error of a score is their root sum of squares."""
     items = SPACE.vectors([str(i) for i in range(200)])
     memory = ItemMemory(SPACE, map(str, range(200)), items, storage=kind)
-    kept = memory.vectors(memory.labels)
+    kept = memory.vectors()
     each = (as_rows(kept) - as_rows(items)).square().mean().sqrt().item()
     scores = ghrr.pairwise_similarity(items, kept) - ghrr.pairwise_similarity(items, items)
     # A unitary hypervector has the squared norm mD: the deviation is that of one number over the root of mD.
@@ -76,7 +76,7 @@ def test_rounding_is_far_below_the_noise(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_to_noisy_queries_stay_right(kind: str) -> None:
+def test_noisy_queries_find_their_items(kind: str) -> None:
     space = Space(300, 2)
     names = [str(i) for i in range(100)]
     noise = space.random(100, 5, generator=space.generator("noise")).sum(dim=1)
@@ -84,7 +84,7 @@ def test_answers_to_noisy_queries_stay_right(kind: str) -> None:
     assert memory.cleanup(space.vectors(names) + noise).labels == [[name] for name in names]
 
 
-def test_double_precision_is_kept() -> None:
+def test_double_precision_is_the_default_for_complex128() -> None:
     space = Space(50, 2, dtype=torch.complex128)
     memory = ItemMemory(space, list("abc"))
     assert memory.storage == "float64"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from ghrr.nn import kernels as kernels_module
-from ghrr.ops import choice
+from ghrr.ops import backends, tensor_state
+from ghrr.ops.dispatch import OPERATIONS
 
 
 def offer_failing_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -24,10 +22,9 @@ def offer_failing_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> list[st
 
         return start
 
-    kernels: Any = ModuleType(f"ghrr.nn.{name}")
-    kernels.forward, kernels.backward = failing("forward"), failing("backward")
-    monkeypatch.setitem(sys.modules, f"ghrr.nn.{name}", kernels)
-    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
-    monkeypatch.setattr(kernels_module, "_TRITON_INSTALLED", True)
-    monkeypatch.setattr(choice, "_failed", {})
+    for which, operation in (("forward", OPERATIONS[name]), ("backward", OPERATIONS[f"{name}_backward"])):
+        monkeypatch.setattr(operation.kernels[0], "function", failing(which))
+    monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
+    monkeypatch.setitem(backends._installed, "triton", True)
+    monkeypatch.setattr(backends, "_failures", {})
     return started

@@ -1,4 +1,4 @@
-"""The layer in the place of torch.nn.MultiheadAttention: its calls, its masks, its outputs."""
+"""The layer as a replacement of torch.nn.MultiheadAttention: calls, masks, outputs, weights."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.nn.common import (
     EMBED,
     HEADS,
     LENGTH,
+    PADDING,
     PLAIN,
+    TOKENWISE,
     label,
     literal_parts,
     make,
-    side_by_side,
+    output_features,
     tokens,
 )
 
 KEYS = 4
-TOKENWISE: list[dict[str, Any]] = [variant for variant in PLAIN if variant["mode"] != "representation"]
 HIDDEN = torch.tensor([[False, True, False, False, True, False]]).expand(LENGTH, LENGTH).triu()
-PADDING = torch.tensor([[False] * 4 + [True] * 2, [False] * 5 + [True]])
 NUMBERS = torch.randn(LENGTH, LENGTH, dtype=torch.float64, generator=generator(8))
 
 
@@ -62,7 +62,7 @@ CALLS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_calls_and_masks_are_those_of_multihead_attention(
+def test_masks_hide_the_same_keys_as_in_multihead_attention(
     variant: dict[str, Any], call: str, batch_first: bool
 ) -> None:
     settings = CALLS[call]
@@ -83,7 +83,7 @@ def test_calls_and_masks_are_those_of_multihead_attention(
 
 
 @pytest.mark.parametrize("variant", PLAIN, ids=label)
-def test_one_sequence_without_a_batch(variant: dict[str, Any]) -> None:
+def test_input_without_a_batch_axis(variant: dict[str, Any]) -> None:
     for batch_first in (True, False):
         attention, x = make(variant, batch_first=batch_first), tokens(batch=1)[0]
         whole = make(variant)
@@ -98,7 +98,7 @@ def test_one_sequence_without_a_batch(variant: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_masks_of_one_sequence_without_a_batch(variant: dict[str, Any]) -> None:
+def test_masks_without_a_batch_axis(variant: dict[str, Any]) -> None:
     attention, x = make(variant), tokens(batch=1)[0]
     per_head = torch.stack([HIDDEN, HIDDEN.roll(1, 0)])
     for settings in ({"attn_mask": HIDDEN}, {"attn_mask": per_head}, {"key_padding_mask": PADDING[0]}):
@@ -116,12 +116,12 @@ def test_all_calls_of_self_attention_agree(variant: dict[str, Any]) -> None:
     for given in ((x, x, x), (x, x.clone(), x.clone()), (x, x, x.clone())):
         torch.testing.assert_close(attention(*given)[0], want)
         assert attention(*given, need_weights=False)[1] is None
-    turned = make(variant, batch_first=False)
-    torch.testing.assert_close(turned(x.transpose(0, 1)), want.transpose(0, 1))
+    transposed = make(variant, batch_first=False)
+    torch.testing.assert_close(transposed(x.transpose(0, 1)), want.transpose(0, 1))
 
 
 @pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_cross_attention(variant: dict[str, Any]) -> None:
+def test_cross_attention_has_shapes_and_masks_of_multihead_attention(variant: dict[str, Any]) -> None:
     attention, query, key = make(variant), tokens(LENGTH), tokens(KEYS, seed=5)
     padding = torch.tensor([[False, False, False, True], [False] * 4])
     hidden = torch.zeros(LENGTH, KEYS, dtype=torch.bool)
@@ -136,7 +136,7 @@ def test_cross_attention(variant: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("variant", PLAIN, ids=label)
-def test_nothing_in_gives_nothing_out(variant: dict[str, Any]) -> None:
+def test_empty_inputs_give_empty_outputs(variant: dict[str, Any]) -> None:
     attention = make(variant)
     assert attention(tokens(0)).shape == (BATCH, 0, EMBED)
     assert attention(tokens(batch=0)).shape == (0, LENGTH, EMBED)
@@ -145,7 +145,7 @@ def test_nothing_in_gives_nothing_out(variant: dict[str, Any]) -> None:
 
 
 class Block(nn.Module):
-    """A layer of a transformer as people write it, around any attention that is called like torch's."""
+    """A transformer block around any attention that is called like torch's."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class Block(nn.Module):
 
 
 @pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_a_block_of_a_transformer_learns_with_either(variant: dict[str, Any]) -> None:
+def test_transformer_block_learns_with_either_attention(variant: dict[str, Any]) -> None:
     x = tokens()
     target = x.roll(1, 1)  # to be learned from the tokens and their order
     for attention in (make(variant, scrambled=False), multihead()):
@@ -179,7 +179,7 @@ def test_a_block_of_a_transformer_learns_with_either(variant: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_in_the_place_of_the_attention_of_a_layer_of_torch(variant: dict[str, Any]) -> None:
+def test_encoder_layer_of_torch_uses_the_attention(variant: dict[str, Any]) -> None:
     layer = nn.TransformerEncoderLayer(EMBED, HEADS, 32, dropout=0.0, batch_first=True, dtype=torch.float64)
     layer.self_attn = make(variant)  # type: ignore[assignment]
     x = tokens()
@@ -193,7 +193,7 @@ def test_in_the_place_of_the_attention_of_a_layer_of_torch(variant: dict[str, An
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("variant", [*TOKENWISE, {"mode": "feature", "window": 2, "position_values": True}], ids=label)
-def test_weights_are_those_that_were_used(variant: dict[str, Any], causal: bool) -> None:
+def test_returned_weights_are_those_of_the_output(variant: dict[str, Any], causal: bool) -> None:
     """With an output projection that does nothing, the output is the weights times the values."""
     attention, x = make(variant, is_causal=causal and variant["mode"] != "dense"), tokens()
     attention.out_proj = nn.Identity()  # type: ignore[assignment]
@@ -201,13 +201,13 @@ def test_weights_are_those_that_were_used(variant: dict[str, Any], causal: bool)
     average = attention(x, x, x, attn_mask=NUMBERS)[1]
     torch.testing.assert_close(average, weights.mean(dim=1))
     for b in range(BATCH):
-        values = side_by_side(attention, literal_parts(attention, x[b], x[b], x[b])[2])  # (heads, n, 2 m)
+        values = output_features(attention, literal_parts(attention, x[b], x[b], x[b])[2])  # (heads, n, 2 m)
         want = (weights[b] @ values).transpose(0, 1).flatten(1)
         torch.testing.assert_close(out[b], want)
         assert not torch.allclose((average[b] @ values).transpose(0, 1).flatten(1), want, atol=1e-3)  # the control
 
 
-def test_the_scale_of_each_head_is_learned_from_one_over_the_square_root() -> None:
+def test_scale_of_each_head_starts_at_one_over_the_square_root_of_its_size() -> None:
     attention = make({}, scrambled=False)
     torch.testing.assert_close(
         attention.log_scale.exp(), torch.full((HEADS, 1, 1, 1), (2 * attention.m) ** -0.5).double()
@@ -220,78 +220,37 @@ def test_the_scale_of_each_head_is_learned_from_one_over_the_square_root() -> No
     assert weights[:, 0].std() > 0.01
 
 
-def test_rows_of_equal_lengths_do_not_know_the_size_of_w() -> None:
+def test_normalized_rows_do_not_depend_on_the_size_of_weights() -> None:
     x = tokens()
-    for unit_rows in (True, False):
-        attention: Any = make({"unit_rows": unit_rows})
+    for normalize in (True, False):
+        attention: Any = make({"normalize_rows": normalize})
         before = attention(x, x, x)[1].detach()
         with torch.no_grad():
             attention.form.weights.matrix[: 2 * HEADS] *= 3  # those of queries and keys
             attention.form.bias[: 2 * HEADS] *= 3
         same = torch.allclose(attention(x, x, x)[1], before, atol=1e-5)
-        assert same == unit_rows
-        plain, small = (make({"unit_rows": unit_rows}, scrambled=False, qk_gain=gain) for gain in (1.0, 0.125))
+        assert same == normalize
+        plain, small = (make({"normalize_rows": normalize}, scrambled=False, qk_gain=gain) for gain in (1.0, 0.125))
         same = torch.allclose(small(x, x, x)[1], plain(x, x, x)[1], atol=1e-3)
-        assert same == unit_rows
+        assert same == normalize
 
 
 @pytest.mark.parametrize("kv_heads", [1, HEADS])
-def test_the_gain_scales_queries_and_keys_before_training(kv_heads: int) -> None:
-    plain, small = (make({"kv_heads": kv_heads}, scrambled=False, qk_gain=gain).state_dict() for gain in (1.0, 0.25))
+def test_qk_gain_scales_initial_weights_of_queries_and_keys(kv_heads: int) -> None:
+    plain, small = (
+        make({"num_kv_heads": kv_heads}, scrambled=False, qk_gain=gain).state_dict() for gain in (1.0, 0.25)
+    )
     gains = torch.ones(HEADS + 2 * kv_heads, 1, 1, 1, 1, dtype=torch.float64)
     gains[: HEADS + kv_heads] = 0.25
     assert torch.equal(small.pop("form.weights.matrix"), gains * plain.pop("form.weights.matrix"))
     assert all(torch.equal(small[name], value) for name, value in plain.items())
 
 
-# -------------------------------------------------------------------------------------------------------------- padding
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("variant", [*TOKENWISE, {"mode": "feature", "window": 3}], ids=label)
-def test_padding_hides_tokens(variant: dict[str, Any], causal: bool) -> None:
-    causal = causal and variant["mode"] != "dense"
-    attention, x = make(variant, is_causal=causal), tokens()
-    changed, kept = torch.where(PADDING[..., None], x + 1, x), ~PADDING
-    out, again = (attention(y, key_padding_mask=PADDING)[kept] for y in (x, changed))
-    assert torch.equal(out, again)
-    out, again = (attention(y, y, y, PADDING)[0][kept] for y in (x, changed))
-    assert torch.equal(out, again)
-    # The control: without the mask they are seen, unless they are later.
-    assert torch.equal(attention(changed)[kept], attention(x)[kept]) == causal
-
-
-@pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_padding_in_front_hides_tokens(variant: dict[str, Any]) -> None:
-    attention, x, padding = make(variant), tokens(), PADDING.flip(1)
-    changed = torch.where(padding[..., None], x + 1, x)
-    out, again = (attention(y, key_padding_mask=padding)[~padding] for y in (x, changed))
-    assert torch.equal(out, again)
-    assert not torch.equal(attention(x)[~padding], attention(changed)[~padding])
-
-
-@pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_padding_hides_tokens_of_cross_attention(variant: dict[str, Any]) -> None:
-    attention, query, memory = make(variant), tokens(3, seed=6), tokens()
-    changed = torch.where(PADDING[..., None], memory + 1, memory)
-    out = attention(query, memory, memory, key_padding_mask=PADDING)[0]
-    assert torch.equal(attention(query, changed, changed, key_padding_mask=PADDING)[0], out)
-    assert not torch.allclose(attention(query, changed, changed)[0], attention(query, memory, memory)[0], atol=1e-3)
-
-
-@pytest.mark.parametrize("variant", TOKENWISE, ids=label)
-def test_padding_at_the_end_is_the_same_as_a_shorter_sequence(variant: dict[str, Any]) -> None:
-    attention, x = make(variant), tokens()
-    padding = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
-    padding[:, 4:] = True
-    torch.testing.assert_close(attention(x, key_padding_mask=padding)[:, :4], attention(x[:, :4]))
-
-
 # -------------------------------------------------------------------------------------------------------------- dropout
 
 
 @pytest.mark.parametrize("variant", PLAIN, ids=label)
-def test_dropout_is_for_training(variant: dict[str, Any]) -> None:
+def test_dropout_applies_in_training_only(variant: dict[str, Any]) -> None:
     attention, x = make(variant, dropout=0.5), tokens()
     want = make(variant)(x)
     torch.manual_seed(0)
@@ -303,11 +262,11 @@ def test_dropout_is_for_training(variant: dict[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------------------------- settings
 
 
-def test_m_makes_any_embed_dim_fit() -> None:
+def test_m_allows_any_embed_dim() -> None:
     attention = Attention(15, 2, m=4, max_len=LENGTH)
-    assert attention.slots == 4  # the fewest that hold 15 phases
+    assert attention.config.num_slots == 4  # the fewest that hold 15 phases
     assert attention(torch.randn(2, LENGTH, 15, generator=generator())).shape == (2, LENGTH, 15)
 
 
-def test_its_settings_can_be_read() -> None:
+def test_repr_shows_main_settings() -> None:
     assert "embed_dim=16, num_heads=2, m=4, max_len=6, mode='feature', is_causal=True" in repr(make({}, is_causal=True))

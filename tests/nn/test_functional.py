@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import ghrr
+from ghrr.nn.complex_rows import from_complex, to_complex
 from ghrr.nn.functional import attention_weights, ghrr_attention, naive_attention
 from tests.encoding.common import wrong
 from tests.helpers import assert_mean, gaussian, generator
@@ -58,8 +59,8 @@ KINDS: dict[str, Callable[[Tensor], Tensor]] = {
     "adjoint of the adjoint": lambda x: x.mH.clone().mH,
     "strided": lambda x: x.repeat_interleave(2, dim=-2)[..., ::2, :],
     "transposed": lambda x: x.mT.clone().mT,
-    "pairs": torch.view_as_real,
-    "strided pairs": lambda x: torch.view_as_real(x).movedim(-1, 0).contiguous().movedim(0, -1),
+    "real parts first": from_complex,
+    "real parts first, strided": lambda x: from_complex(x).mT.contiguous().mT,
 }
 
 
@@ -74,7 +75,7 @@ def with_gradients(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES)
-def test_the_fast_one_is_the_formula(case: str, kind: str) -> None:
+def test_ghrr_attention_equals_naive_attention(case: str, kind: str) -> None:
     *shapes, settings = CASES[case]
     given = [gaussian(*shape, seed=i) for i, shape in enumerate(shapes)]
     out, gradients = with_gradients(ghrr_attention, given, kind, settings)
@@ -86,15 +87,21 @@ def test_the_fast_one_is_the_formula(case: str, kind: str) -> None:
         torch.testing.assert_close(got, expected, **EXACT)
 
 
-def test_pairs_and_complex_numbers_are_the_same() -> None:
+def test_query_that_sees_no_key_gets_zeros() -> None:
+    q, hidden = gaussian(3, 4), torch.zeros(3, 3, dtype=torch.bool)
+    for function in (ghrr_attention, naive_attention):
+        assert torch.equal(function(q, q, q, hidden), torch.zeros_like(q))
+
+
+def test_real_rows_and_complex_numbers_give_the_same() -> None:
     q, k, v = gaussian(3, 2, 5, 4)
-    out = ghrr_attention(torch.view_as_real(q), torch.view_as_real(k), torch.view_as_real(v))
+    out = ghrr_attention(from_complex(q), from_complex(k), from_complex(v))
     assert not out.is_complex()
-    assert torch.equal(torch.view_as_complex(out), ghrr_attention(q, k, v))
-    torch.testing.assert_close(attention_weights(torch.view_as_real(q), torch.view_as_real(k)), attention_weights(q, k))
+    assert torch.equal(to_complex(out), ghrr_attention(q, k, v))
+    torch.testing.assert_close(attention_weights(from_complex(q), from_complex(k)), attention_weights(q, k))
 
 
-def test_the_gradient_of_a_mask_of_numbers() -> None:
+def test_gradient_of_a_mask_of_numbers() -> None:
     q, k, v = gaussian(3, 2, 5, 4)
     gradients: list[Tensor] = []
     for function in (ghrr_attention, naive_attention):
@@ -105,7 +112,7 @@ def test_the_gradient_of_a_mask_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_it_is_the_equation_of_the_paper_on_hypervectors(dtype: torch.dtype) -> None:
+def test_attention_is_the_equation_of_the_paper_on_hypervectors(dtype: torch.dtype) -> None:
     q, k, v = gaussian(3, 6, 4, 4, dtype=dtype)
     scores = ghrr.bind(q, ghrr.adjoint(k)).real
     want = ghrr.bind(torch.softmax(scores, dim=-1).to(dtype), v)
@@ -121,14 +128,14 @@ def test_it_is_the_equation_of_the_paper_on_hypervectors(dtype: torch.dtype) -> 
         assert not torch.allclose(ghrr_attention(q, k, v), other, atol=0.1)
 
 
-def test_no_scale_is_a_scale_of_one() -> None:
+def test_default_scale_is_one() -> None:
     q, k, v = gaussian(3, 2, 5, 4)
     assert torch.equal(ghrr_attention(q, k, v), ghrr_attention(q, k, v, scale=1.0))
     assert torch.equal(attention_weights(q, k), attention_weights(q, k, scale=1.0))
     assert not torch.allclose(ghrr_attention(q, k, v), ghrr_attention(q, k, v, scale=8**-0.5), atol=0.1)
 
 
-def test_it_is_one_real_call_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_is_one_real_call_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[torch.dtype]] = []
     real = torch.nn.functional.scaled_dot_product_attention
 
@@ -145,7 +152,7 @@ def test_it_is_one_real_call_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_weights_times_values_are_the_attention(case: str) -> None:
+def test_weights_times_values_give_the_output(case: str) -> None:
     *shapes, settings = CASES[case]
     q, k, v = (gaussian(*shape, seed=i) for i, shape in enumerate(shapes))
     weights = attention_weights(q, k, **settings)
@@ -154,7 +161,7 @@ def test_weights_times_values_are_the_attention(case: str) -> None:
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1], dtype=weights.dtype))
 
 
-def test_true_means_seen() -> None:
+def test_true_in_a_mask_shows_a_key() -> None:
     q, k = gaussian(2, 3, 4), gaussian(2, 5, 4, seed=1)
     weights = attention_weights(q, k, attn_mask=SEEN)
     assert torch.equal(weights > 0, SEEN.expand(2, 3, 5))
@@ -162,7 +169,7 @@ def test_true_means_seen() -> None:
     assert torch.equal(past > 0, torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5))
 
 
-def test_weights_by_hand() -> None:
+def test_weights_equal_hand_computed_values() -> None:
     q = torch.tensor([[1 + 2j, 3j]], dtype=torch.complex128)
     k = torch.tensor([[1j, 1], [2, 1 - 1j]], dtype=torch.complex128)
     # Re q k†: Re((1+2i)(-i) + 3i) = 2, and Re((1+2i) 2 + 3i (1+i)) = 2 - 3 = -1.
@@ -173,7 +180,7 @@ def test_weights_by_hand() -> None:
 # -------------------------------------------------------------------------------------------------------------- dropout
 
 
-def test_dropout_drops_weights_and_scales_up_the_rest() -> None:
+def test_dropout_drops_weights_and_scales_up_the_others() -> None:
     q, k = gaussian(40, 30, 4), gaussian(40, 30, 4, seed=1)
     each = torch.eye(30, dtype=torch.complex128).expand(40, 30, 30)
     rate = 0.25
@@ -199,14 +206,13 @@ BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], type[Excepti
         (gaussian(3, 4), gaussian(5, 3), gaussian(5, 4)),
         {},
         ValueError,
-        "q and k must have as many features each; got q a complex128 tensor of shape (3, 4), k a complex128 tensor of "
-        "shape (5, 3)",
+        "q and k must have the same number of features; got q a complex128 tensor of shape (3, 4), k a complex128",
     ),
     "tokens of k and v": (
         (gaussian(3, 4), gaussian(5, 4), gaussian(6, 4)),
         {},
         ValueError,
-        "k and v must have as many tokens each",
+        "k and v must have the same number of tokens",
     ),
     "batches": (
         (gaussian(2, 3, 4), gaussian(3, 5, 4), gaussian(3, 5, 4)),
@@ -218,49 +224,56 @@ BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], type[Excepti
         (gaussian(4), gaussian(5, 4), gaussian(5, 4)),
         {},
         ValueError,
-        "each needs axes for tokens and features",
+        "all three need axes for tokens and features",
     ),
-    "a pair too few": (
-        (reals(3, 2), reals(5, 2), reals(5, 2)),
+    "odd number of real features": (
+        (reals(3, 4), reals(5, 4), reals(5, 3)),
         {},
         ValueError,
-        "real tensors hold real and imaginary parts on a last axis of 2",
-    ),
-    "no pairs": (
-        (reals(2, 3, 4), reals(2, 5, 4), reals(2, 5, 4)),
-        {},
-        ValueError,
-        "real tensors hold real and imaginary parts on a last axis of 2; got q a float64 tensor of shape (2, 3, 4)",
+        "the last axis of real tensors must be even: real parts, then imaginary parts; got q a float64 tensor",
     ),
     "whole numbers": (
-        (torch.ones(3, 4, 2).long(),) * 3,
-        {},
-        ValueError,
-        "real tensors hold real and imaginary parts on a last axis of 2; got q a int64 tensor",
-    ),
-    "pairs and complex": (
-        (reals(3, 4, 2), gaussian(5, 4), gaussian(5, 4)),
+        (torch.ones(3, 4).long(),) * 3,
         {},
         TypeError,
-        "all three must have one dtype; got q a float64 tensor",
+        "all three must be complex or floating-point tensors; got q a int64 tensor",
+    ),
+    "real and complex": (
+        (reals(3, 8), gaussian(5, 4), gaussian(5, 4)),
+        {},
+        TypeError,
+        "all three must have the same dtype; got q a float64 tensor",
+    ),
+    "no tensor": ((wrong([1.0]), gaussian(5, 4), gaussian(5, 4)), {}, TypeError, "q must be a tensor, got list [1.0]"),
+    "no tensor as mask": (
+        (gaussian(3, 4),) * 3,
+        {"attn_mask": [[True]]},
+        TypeError,
+        "attn_mask must be a tensor, got list [[True]]",
+    ),
+    "a mask of too many axes": (
+        (gaussian(3, 4),) * 3,
+        {"attn_mask": reals(7, 3, 3)},
+        ValueError,
+        "attn_mask has more axes than the scores",
     ),
     "precisions": (
         (gaussian(3, 4), gaussian(5, 4), gaussian(5, 4).to(torch.complex64)),
         {},
         TypeError,
-        "all three must have one dtype",
+        "all three must have the same dtype",
     ),
     "a mask of whole numbers": (
         (gaussian(3, 4),) * 3,
         {"attn_mask": torch.ones(3, 3).long()},
         TypeError,
-        "attn_mask must be bool (True: may look) or real numbers, got a int64 tensor of shape (3, 3)",
+        "attn_mask must be bool (True: may attend) or floating-point, got a int64 tensor of shape (3, 3)",
     ),
     "a complex mask": (
         (gaussian(3, 4),) * 3,
         {"attn_mask": gaussian(3, 3)},
         TypeError,
-        "attn_mask must be bool (True: may look) or real numbers, got a complex128 tensor",
+        "attn_mask must be bool (True: may attend) or floating-point, got a complex128 tensor",
     ),
     "a mask of another size": (
         (gaussian(3, 4),) * 3,
@@ -278,21 +291,21 @@ BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], type[Excepti
 
 
 @pytest.mark.parametrize("rate", [-0.5, 1.5, float("nan")])
-def test_a_chance_of_dropout_that_is_none(rate: float) -> None:
+def test_dropout_probability_outside_0_1_raises(rate: float) -> None:
     with pytest.raises(ValueError, match=r"^ghrr_attention\(q, k, v\): dropout_p must lie in \[0, 1\], got"):
         ghrr_attention(*(gaussian(3, 4),) * 3, dropout_p=rate)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input(case: str, function: str) -> None:
+def test_invalid_inputs_raise_and_are_named(case: str, function: str) -> None:
     given, settings, error, message = BAD[case]
     with pytest.raises(error, match="^" + re.escape(f"{function}: ") + ".*" + re.escape(message)):
         FUNCTIONS[function](*given, **settings)
 
 
-def test_bad_input_of_weights() -> None:
-    with pytest.raises(ValueError, match=r"^attention_weights\(q, k\): q and k must have as many features"):
+def test_invalid_inputs_of_attention_weights_raise() -> None:
+    with pytest.raises(ValueError, match=r"^attention_weights\(q, k\): q and k must have the same number of features"):
         attention_weights(gaussian(3, 4), gaussian(5, 3))
     with pytest.raises(TypeError, match=r"^attention_weights\(q, k\): attn_mask must be bool"):
         attention_weights(gaussian(3, 4), gaussian(5, 4), attn_mask=wrong(torch.ones(3, 5).int()))

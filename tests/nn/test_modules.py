@@ -1,4 +1,4 @@
-"""The layer as a module: what is trained, saved, copied, compiled, and which precision it works in."""
+"""The layer as a module: training, saving, copying, precision, compilation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.nn import Attention
-from ghrr.nn.forms import Bundles, Feature
 from ghrr.nn.phases import Phases
-from ghrr.unitary import check_unitary
+from ghrr.unitary import is_unitary
 from tests.helpers import generator
 from tests.nn.common import (
     DIFFERENT,
@@ -22,6 +21,7 @@ from tests.nn.common import (
     PLAIN,
     TOGETHER,
     VARIANTS,
+    form_of,
     label,
     literal_weights,
     make,
@@ -38,9 +38,9 @@ def loss(attention: Attention, x: Tensor) -> Tensor:
 
 
 def reached(attention: Attention, name: str, parameter: Tensor) -> Tensor:
-    """Which numbers of a parameter say anything: those of rows before their tokens do not."""
+    """Which entries of a parameter are used: mode "bundle" ignores positions of rows before their token."""
     numbers = torch.ones_like(parameter, dtype=torch.bool)
-    if isinstance(attention.form, Bundles) and name == "form.positions" and attention.form.causal:
+    if name == "form.positions" and attention.config.mode == "bundle":
         numbers &= torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()[:, :, None, None]
     return numbers
 
@@ -61,17 +61,17 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
-def test_what_is_trained_is_what_was_asked_for(variant: dict[str, Any]) -> None:
+def test_settings_decide_which_parameters_are_trained(variant: dict[str, Any]) -> None:
     names = {name for name, _ in make(variant).named_parameters()}
-    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("phases_trainable", False)
+    assert ("phases.frequencies" in names) == ("phases.offsets" in names) == variant.get("trainable_phases", False)
     positions = {"form.positions", "form.positions.frequencies"} & names
-    assert bool(positions) == variant["position_trainable"]
+    assert bool(positions) == variant["trainable_positions"]
     assert ("form.taps" in names) == ("window" in variant)
     assert "log_scale" in names
 
 
 @pytest.mark.parametrize("variant", [v for v in DIFFERENT if v.get("weights") == "unitary"], ids=label)
-def test_unitary_weights_stay_unitary(variant: dict[str, Any]) -> None:
+def test_unitary_weights_stay_unitary_in_training(variant: dict[str, Any]) -> None:
     attention, x = make(variant, scrambled=False), tokens()
     before = [literal_weights(attention, part) for part in range(3)]
     optimiser = torch.optim.Adam(attention.parameters(), lr=0.05)
@@ -82,12 +82,12 @@ def test_unitary_weights_stay_unitary(variant: dict[str, Any]) -> None:
     for part in range(3):
         w = literal_weights(attention, part)
         slots = w.shape[1]
-        assert check_unitary(w * slots**0.5)
+        assert is_unitary(w * slots**0.5)
         assert not torch.allclose(w, before[part], atol=0.01)  # and they moved
 
 
-def test_relaxed_weights_do_not_stay_so() -> None:
-    assert not check_unitary(literal_weights(make({"mode": "row"}), 0))
+def test_relaxed_weights_are_not_unitary() -> None:
+    assert not is_unitary(literal_weights(make({"mode": "row"}), 0))
 
 
 # ----------------------------------------------------------------------------------------------------- saved and copied
@@ -102,7 +102,7 @@ def saved(module: nn.Module) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
-def test_a_state_dict_makes_another_layer_the_same(variant: dict[str, Any]) -> None:
+def test_loaded_state_dict_gives_the_same_outputs(variant: dict[str, Any]) -> None:
     attention, x = make(variant), tokens()
     other = make(variant, scrambled=False, seed=7)
     assert not torch.allclose(other(x), attention(x), atol=0.01)
@@ -111,7 +111,7 @@ def test_a_state_dict_makes_another_layer_the_same(variant: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
-def test_a_deep_copy_is_independent(variant: dict[str, Any]) -> None:
+def test_deep_copy_is_independent(variant: dict[str, Any]) -> None:
     attention, x = make(variant), tokens()
     want = attention(x).detach()
     other = copy.deepcopy(attention)
@@ -123,8 +123,7 @@ def test_a_deep_copy_is_independent(variant: dict[str, Any]) -> None:
     assert not torch.allclose(other(x), want, atol=0.01)
 
 
-def test_the_start_follows_the_seed_of_torch() -> None:
-    """What is trained starts as in other layers of torch; what is fixed does not."""
+def test_trained_parameters_start_from_the_generator_of_torch() -> None:
     variants: list[dict[str, Any]] = [{}, {"weights": "unitary"}]
     for variant in variants:
         torch.manual_seed(1)
@@ -163,26 +162,25 @@ def test_single_precision_is_close_to_double(variant: dict[str, Any]) -> None:
     torch.testing.assert_close(out.double(), double(x), rtol=0, atol=1e-5)
 
 
-def test_phases_and_positions_are_of_full_precision_under_autocast() -> None:
+def test_phases_and_positions_have_full_precision_under_autocast() -> None:
     attention, x = (
-        make({"position_trainable": True}, dtype=torch.float32, max_len=2000),
+        make({"trainable_positions": True}, dtype=torch.float32, max_len=2000),
         100 * tokens(dtype=torch.float32),
     )
-    assert isinstance(attention.form, Feature)
-    want = attention.phases(x), attention.form.positions(1000, LENGTH)
+    want = attention.phases(x), form_of(attention).positions(1000, LENGTH)
     with torch.autocast("cpu", torch.bfloat16):
-        got = attention.phases(x), attention.form.positions(1000, LENGTH)
+        got = attention.phases(x), form_of(attention).positions(1000, LENGTH)
     for a, b in zip(got, want, strict=True):
         assert a.dtype == torch.float32
         assert torch.equal(a, b)
     coarse = (x.bfloat16() @ attention.phases.frequencies.bfloat16().T).float().cos()  # the control
-    assert not torch.allclose(coarse, want[0][..., 0], atol=0.1)
+    assert not torch.allclose(coarse, want[0].chunk(2, dim=-1)[0], atol=0.1)
 
 
 @pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("learned", [False, True])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
-def test_derivatives_of_phases(shape: tuple[int, ...], learned: bool, slots: int) -> None:
+def test_first_and_second_derivatives_of_phases(shape: tuple[int, ...], learned: bool, slots: int) -> None:
     phases = Phases(6, 4, slots=slots, trainable=learned, dtype=torch.float64)
     x = torch.randn(*shape, 6, dtype=torch.float64, generator=generator(), requires_grad=True)
     given = [x, *phases.parameters()]
@@ -190,21 +188,24 @@ def test_derivatives_of_phases(shape: tuple[int, ...], learned: bool, slots: int
         phases.offsets.data += 0.3
 
     def compute(*_: Tensor) -> Tensor:
-        return phases.side_by_side(x, 0.4, torch.float64)
+        out: Tensor = phases(x, 0.4)
+        return out
 
     assert torch.autograd.gradcheck(compute, given)
     assert torch.autograd.gradgradcheck(compute, given)
     angles = x @ torch.block_diag(*phases.frequencies.chunk(slots)).T
     angles = angles if phases.offsets is None else angles + phases.offsets
     torch.testing.assert_close(compute(), torch.cat((angles.cos() - 0.4, angles.sin()), dim=-1))
-    jacobian = torch.func.jacrev(lambda z: phases(z).sum(dim=-2))(x.detach())
-    torch.testing.assert_close(jacobian, torch.func.jacfwd(lambda z: phases(z).sum(dim=-2))(x.detach()))
+    jacobian = torch.func.jacrev(lambda z: phases(z).unflatten(-1, (2, -1)).sum(dim=-1))(x.detach())
+    torch.testing.assert_close(
+        jacobian, torch.func.jacfwd(lambda z: phases(z).unflatten(-1, (2, -1)).sum(dim=-1))(x.detach())
+    )
 
 
-def test_offsets_are_learned_where_frequencies_are_not() -> None:
+def test_offsets_have_gradients_when_frequencies_are_frozen() -> None:
     phases = Phases(5, 4, trainable=True, dtype=torch.float64)
     phases.frequencies.requires_grad_(False)
-    phases(torch.randn(3, 5, dtype=torch.float64, generator=generator()))[..., 1].sum().backward()
+    phases(torch.randn(3, 5, dtype=torch.float64, generator=generator()))[..., 4:].sum().backward()
     assert phases.offsets is not None
     assert phases.offsets.grad is not None
     assert phases.frequencies.grad is None
@@ -212,7 +213,7 @@ def test_offsets_are_learned_where_frequencies_are_not() -> None:
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # of torch's own attention
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
-def test_transforms_of_functions(variant: dict[str, Any]) -> None:
+def test_layer_supports_vmap_and_grad(variant: dict[str, Any]) -> None:
     attention, x = make(variant), torch.stack((tokens(), tokens(seed=9)))
     torch.testing.assert_close(torch.vmap(attention)(x), torch.stack([attention(one) for one in x]))
     leaf = x[0].clone().requires_grad_()
@@ -220,7 +221,7 @@ def test_transforms_of_functions(variant: dict[str, Any]) -> None:
     torch.testing.assert_close(torch.func.grad(lambda z: attention(z).square().sum())(x[0]), leaf.grad)
 
 
-def test_a_layer_without_memory() -> None:
+def test_layer_on_meta_device_loads_weights() -> None:
     with torch.device("meta"):
         attention = make({"window": 2}, scrambled=False)
     other = make({"window": 2}, seed=5)
@@ -228,42 +229,28 @@ def test_a_layer_without_memory() -> None:
     torch.testing.assert_close(attention(tokens()), other(tokens()))
 
 
-def test_double_precision_under_autocast() -> None:
+def test_autocast_leaves_double_precision_alone() -> None:
     attention, x = make({"window": 2}), tokens()
     want = attention(x)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(attention(x), want)
 
 
-def test_fixed_positions_are_computed_once_and_not_stored() -> None:
-    shared, apart = (make({"position_sharing": sharing}, max_len=100) for sharing in ("all", "head"))
-    assert isinstance(shared.form, Feature)
-    assert isinstance(apart.form, Feature)
-    assert shared.form.positions.table.numel() == 100 * 2 * shared.m
-    assert apart.form.positions.table.shape == (2 * HEADS, 100, 2 * apart.m)
-    assert "form.positions.table" not in apart.state_dict()
-    exact = apart.form.positions.table
+def test_table_of_fixed_positions_is_computed_once_and_not_stored() -> None:
+    shared, separate = (make({"position_sharing": sharing}, max_len=100) for sharing in ("all", "head"))
+    assert form_of(shared).positions.table.numel() == 100 * 2 * shared.m
+    assert form_of(separate).positions.table.shape == (2 * HEADS, 100, 2 * separate.m)
+    assert "form.positions.table" not in separate.state_dict()
+    exact = form_of(separate).positions.table
     single = make({"position_sharing": "head"}, max_len=100, dtype=torch.float32).double()
-    assert isinstance(single.form, Feature)
-    frequencies = single.form.positions.frequencies  # rounded once; the table is that of these numbers
+    frequencies = form_of(single).positions.frequencies  # rounded once; the table is that of these numbers
     angles = torch.arange(100)[:, None] * frequencies[0, :, None]
-    assert torch.equal(single.form.positions.table[:HEADS, :, : apart.m], angles.cos())
-    assert not torch.equal(single.form.positions.table, exact)
-
-
-def test_a_cache_keeps_what_the_window_reaches_back_to() -> None:
-    attention = make({"window": 3}, is_causal=True, dtype=torch.float32).bfloat16()
-    cache = attention.new_cache()
-    attention(tokens(dtype=torch.bfloat16), cache=cache)
-    assert cache.recent is not None
-    assert cache.keys is not None
-    assert cache.recent.shape[1] == 2
-    assert cache.recent.dtype == cache.keys.dtype == torch.bfloat16
-    assert cache.recent.untyped_storage().nbytes() == 2 * cache.recent.numel()
+    assert torch.equal(form_of(single).positions.table[:HEADS, :, : separate.m], angles.cos())
+    assert not torch.equal(form_of(single).positions.table, exact)
 
 
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
-def test_a_layer_in_16_bits_keeps_the_phases_in_32(variant: dict[str, Any]) -> None:
+def test_16_bit_layer_keeps_phases_in_32_bits(variant: dict[str, Any]) -> None:
     attention: Any = make(variant, scrambled=False, dtype=torch.float32)
     x = tokens(dtype=torch.float32)
     want, frequencies = attention(x).detach(), attention.phases.frequencies.clone()
@@ -282,7 +269,7 @@ def test_a_layer_in_16_bits_keeps_the_phases_in_32(variant: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("how", ["to", "double"])
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
-def test_a_layer_goes_to_double_precision(variant: dict[str, Any], how: str) -> None:
+def test_layer_converts_to_double_precision(variant: dict[str, Any], how: str) -> None:
     attention, x = make(variant, dtype=torch.float32), tokens()
     want = attention(x.float())
     out = (attention.double() if how == "double" else attention.to(torch.float64))(x)
@@ -294,7 +281,7 @@ def test_a_layer_goes_to_double_precision(variant: dict[str, Any], how: str) -> 
 
 
 @pytest.mark.parametrize("variant", [{"mode": "feature", **TOGETHER}, {"mode": "dense"}], ids=label)
-def test_compiled_with_masks(variant: dict[str, Any]) -> None:
+def test_compiled_layer_with_masks_equals_eager_layer(variant: dict[str, Any]) -> None:
     attention, x = make(variant), tokens()
     padding = torch.tensor([[False] * 4 + [True] * 2, [False] * LENGTH])
     torch.compiler.reset()

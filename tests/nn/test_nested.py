@@ -1,4 +1,4 @@
-"""Nested tensors: every sequence is attended to as if it came alone."""
+"""Nested tensors: every sequence gives what it gives alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.nn.common import EMBED, LENGTH, PLAIN, label, make, tokens
+from tests.nn.common import EMBED, LENGTH, PLAIN, form_of, label, make, tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
@@ -34,14 +34,14 @@ def gradients(outputs: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)
-def test_self_attention_is_that_of_each_sequence(variant: dict[str, Any], layout: torch.layout) -> None:
+def test_self_attention_equals_that_of_each_sequence(variant: dict[str, Any], layout: torch.layout) -> None:
     attention, parts = make(variant), sequences()
     out = attention(nest(parts, layout))
     assert out.layout == layout
     want = [attention(x) for x in parts]
     for got, expected in zip(out.unbind(), want, strict=True):
         torch.testing.assert_close(got, expected)
-    trained = [*parts, attention.out_proj.weight, attention.form.weights.matrix]
+    trained = [*parts, attention.out_proj.weight, form_of(attention).weights.matrix]
     for got, expected in zip(gradients(list(out.unbind()), trained), gradients(want, trained), strict=True):
         torch.testing.assert_close(got, expected)
 
@@ -52,22 +52,22 @@ def test_later_tokens_of_a_nested_sequence_have_no_influence(variant: dict[str, 
     attention, parts = make(variant, is_causal=how == "layer"), sequences()
     mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1) if how == "mask" else None
     if variant["mode"] == "representation":
-        mask = None  # each token looks at itself alone, and no mask is taken
+        mask = None  # takes no mask
     x = nest(parts, torch.jagged)
     out, _ = attention(x, x, x, attn_mask=mask, is_causal=how == "call")
     for number, part in enumerate(parts):
         causal = make(variant, is_causal=True)
         torch.testing.assert_close(out.unbind()[number], causal(part))
-        for place in range(len(part)):
-            found = torch.autograd.grad(out.unbind()[number][place].sum(), parts, retain_graph=True)
-            assert not found[number][place + 1 :].any()
-            assert found[number][place].any()
+        for t in range(len(part)):
+            found = torch.autograd.grad(out.unbind()[number][t].sum(), parts, retain_graph=True)
+            assert not found[number][t + 1 :].any()
+            assert found[number][t].any()
             assert not any(other.any() for i, other in enumerate(found) if i != number)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)
-def test_cross_attention_and_its_weights(variant: dict[str, Any], batch_first: bool) -> None:
+def test_cross_attention_and_weights_equal_those_of_each_sequence(variant: dict[str, Any], batch_first: bool) -> None:
     attention = make(variant, batch_first=batch_first)
     single = make(variant)
     lengths = LENGTHS if variant["mode"] == "representation" else (2, 5, LENGTH, 1)
@@ -88,9 +88,9 @@ def test_cross_attention_and_its_weights(variant: dict[str, Any], batch_first: b
                 assert not own[..., len(k) :].any()
 
 
-def test_the_result_fits_the_input() -> None:
+def test_output_can_be_added_to_the_input() -> None:
     x = nest(sequences(), torch.jagged)
-    assert (x + make({})(x)).is_nested  # which needs the same offsets
+    assert (x + make({})(x)).is_nested  # needs the same offsets
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -103,11 +103,11 @@ def test_empty_sequences_stay_empty(layout: torch.layout, lengths: tuple[int, in
         torch.testing.assert_close(out[1], attention(parts[1]))
 
 
-def test_what_does_not_go_with_nested_tensors_is_named() -> None:
+def test_invalid_calls_with_nested_tensors_raise() -> None:
     attention, x, y = make({}, is_causal=True), nest(sequences(), torch.jagged), nest(sequences(), torch.strided)
     padding = torch.zeros(len(LENGTHS), LENGTH, dtype=torch.bool)
     for arguments, options in (((x, x, x), {"key_padding_mask": padding}), ((x,), {"cache": attention.new_cache()})):
-        with pytest.raises(ValueError, match=r"^Attention: nested tensors go with neither"):
+        with pytest.raises(ValueError, match=r"^Attention: nested tensors take neither"):
             attention(*arguments, **options)
     with pytest.raises(TypeError, match=r"^Attention: .* must all be nested"):
         attention(x, tokens(batch=4), tokens(batch=4))
@@ -119,8 +119,8 @@ def test_what_does_not_go_with_nested_tensors_is_named() -> None:
     empty = nest(sequences(lengths=(0, 2, 1, 1)), torch.jagged)
     with pytest.raises(ValueError, match=r"^Attention: queries .* need at least one key"):
         make({})(x, empty, empty)
-    with pytest.raises(ValueError, match=r"^Attention: 7 tokens"):
+    with pytest.raises(ValueError, match=r"^Attention: expected at most max_len=6 tokens, got 7"):
         attention(nest([torch.zeros(7, EMBED, dtype=torch.float64)], torch.jagged))
-    with pytest.raises(ValueError, match=r"^Attention: inputs must have shape"):
+    with pytest.raises(ValueError, match=r"^Attention: inputs must all have shape"):
         attention(nest([torch.zeros(3, EMBED + 1, dtype=torch.float64)], torch.jagged))
     assert attention(y).is_nested  # the control

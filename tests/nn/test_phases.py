@@ -11,6 +11,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr.nn.phases import Phases
+from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import generator, rounding
 from tests.nn.offering import offer_failing_kernels
 
@@ -30,7 +31,7 @@ def by_operator(phases: Phases, x: Tensor, dtype: torch.dtype | None = None) -> 
 def test_the_operator_computes_phases_and_their_gradients(slots: int) -> None:
     phases = Phases(6, 4, slots=slots, dtype=torch.float64)
     x = drawn(5, 6, dtype=torch.float64).requires_grad_()
-    torch.testing.assert_close(by_operator(phases, x), phases.side_by_side(x, MEAN, torch.float64))
+    torch.testing.assert_close(by_operator(phases, x), phases(x, MEAN, torch.float64))
     assert torch.autograd.gradcheck(lambda y: by_operator(phases, y), [x])
     torch.library.opcheck(torch.ops.ghrr.phases.default, (x, phases.frequencies, slots, MEAN, torch.float64))
 
@@ -46,13 +47,13 @@ def test_the_operator_for_gradients_has_the_shape_that_it_says(slots: int) -> No
 
 def test_the_operator_has_no_gradient_of_frequencies() -> None:
     phases = Phases(6, 4, trainable=True)
-    with pytest.raises(NotImplementedError, match="there is no gradient of frequencies; use"):
+    with pytest.raises(NotImplementedError, match="frequencies have no gradient here; use"):
         by_operator(phases, drawn(5, 6)).sum().backward()
 
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return offer_failing_kernels("phases_kernels", monkeypatch)
+    return offer_failing_kernels("phases", monkeypatch)
 
 
 WARNING = "triton backend failed .RuntimeError"
@@ -72,10 +73,10 @@ def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
 
 def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     phases, x = Phases(32, 32, slots=2), drawn(3, 32).requires_grad_()
-    weights = drawn(3, 32, 2)
+    weights = drawn(3, 64)
     with ghrr.backend("torch"):
         want = torch.autograd.grad(phases(x), x, weights)[0]
-    monkeypatch.setattr(sys.modules["ghrr.nn.phases_kernels"], "forward", sys.modules["ghrr.nn.phases"]._forward)
+    monkeypatch.setattr(OPERATIONS["phases"].kernels[0], "function", OPERATIONS["phases"].torch)
     with ghrr.backend("auto"):
         out = phases(x)
         with pytest.warns(RuntimeWarning, match=WARNING):
@@ -90,7 +91,7 @@ def test_what_torch_cannot_compute_either_is_no_fault_of_a_kernel(
     def no_memory(*_: Any) -> Tensor:
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(sys.modules["ghrr.nn.phases"], "_side_by_side", no_memory)
+    monkeypatch.setattr(sys.modules["ghrr.nn.phases"], "_cosines_and_sines", no_memory)
     with ghrr.backend("auto"):
         for _ in range(2):
             with pytest.raises(torch.OutOfMemoryError, match="no memory"):
@@ -98,14 +99,16 @@ def test_what_torch_cannot_compute_either_is_no_fault_of_a_kernel(
     assert offered == ["forward", "forward"]
 
 
-def test_a_lack_of_memory_is_no_fault_of_a_kernel(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_raised_and_the_backend_stays(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(*_: Any) -> Tensor:
         offered.append("no memory")
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(sys.modules["ghrr.nn.phases_kernels"], "forward", no_memory)
+    monkeypatch.setattr(OPERATIONS["phases"].kernels[0], "function", no_memory)
     with ghrr.backend("auto"):
-        assert torch.equal(Phases(32, 32)(drawn(3, 32)), Phases(32, 32)(drawn(3, 32)))
+        for _ in range(2):
+            with pytest.raises(torch.OutOfMemoryError, match="no memory"):
+                Phases(32, 32)(drawn(3, 32))
     assert offered == ["no memory", "no memory"]
 
 
@@ -125,16 +128,14 @@ def test_what_is_learned_or_was_learned_goes_to_torch(offered: list[str]) -> Non
 
 @pytest.mark.parametrize(("inputs", "count", "slots"), [(6, 4, 0), (6, 4, 4), (6, 4, 3), (6, 5, 2)])
 def test_slots_that_cannot_share(inputs: int, count: int, slots: int) -> None:
-    with pytest.raises(
-        ValueError, match=f"{inputs} inputs and {count} phases cannot be shared equally by {slots} slots"
-    ):
+    with pytest.raises(ValueError, match=f"must be multiples of slots={slots}, got {inputs} and {count}"):
         Phases(inputs, count, slots=slots)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 def test_what_kernels_take(dtype: torch.dtype, offered: list[str]) -> None:
     with ghrr.backend("auto"), pytest.warns(RuntimeWarning, match=WARNING):
-        Phases(64, 32, slots=2).side_by_side(drawn(2, 3, 64), MEAN, dtype)
+        Phases(64, 32, slots=2)(drawn(2, 3, 64), MEAN, dtype)
     assert offered == ["forward"]
 
 
@@ -147,7 +148,7 @@ def test_what_kernels_do_not_take(offered: list[str]) -> None:
         Phases(32, 32, slots=4)(x)
         Phases(32, 32, trainable=True)(x)
         Phases(32, 32).double()(x.double())
-        Phases(32, 32).side_by_side(x, MEAN, torch.float64)
+        Phases(32, 32)(x, MEAN, torch.float64)
         torch.vmap(Phases(32, 32))(x)
     with ghrr.backend("torch"):
         Phases(32, 32)(x)

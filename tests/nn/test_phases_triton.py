@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn import kernels as kernels_module
 from ghrr.nn.phases import Phases
+from ghrr.ops import tensor_state
 from tests.helpers import generator, rounding
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
 
@@ -54,26 +54,26 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
     launch, empty = phases_kernels._launch, guarded(buffers)
 
     def noted(kernel: Any, *rest: Any, **options: Any) -> None:
-        names.append("forward" if kernel is phases_kernels.turn else "backward")
+        names.append("forward" if kernel is phases_kernels.phases_forward else "backward")
         launch(kernel, *rest, **options)
 
     monkeypatch.setattr(phases_kernels, "_launch", noted)
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: empty(shape, like.to(dtype)))
-    monkeypatch.setattr(kernels_module, "_on_gpu", lambda _: True)
+    monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
         yield names
     assert_untouched(buffers)
 
 
 def layer(case: Case) -> Phases:
-    return Phases(case.inputs, case.phases, slots=case.slots, spread=case.spread).to(DEVICE)
+    return Phases(case.inputs, case.phases, slots=case.slots, phase_std=case.spread).to(DEVICE)
 
 
 def drawn(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -97,7 +97,7 @@ def expected(case: Case, x: Tensor, grad: Tensor, out: Tensor) -> tuple[Tensor, 
 def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = lambda x: x) -> None:
     x, grad = drawn(case, dtype)
     leaf = layout(x).detach().requires_grad_()
-    out = layer(case).side_by_side(leaf, MEAN, dtype)
+    out = layer(case)(leaf, MEAN, dtype)
     assert out.dtype == dtype
     angles, want, by_x = expected(case, x, grad, out.detach())
     eps = torch.finfo(dtype).eps
@@ -146,7 +146,7 @@ def test_every_layout(layout: Callable[[Tensor], Tensor], dtype: torch.dtype) ->
 @DTYPES
 def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: kernels get one frequency with the other sign, or another mean."""
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     launch = phases_kernels._launch
 
@@ -172,7 +172,7 @@ def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeyp
 def test_huge_angles_stay_on_the_circle_and_nothing_hides_a_missing_number() -> None:
     x = torch.tensor([1e8, 1e15, 3e30, torch.nan, torch.inf], device=DEVICE)[:, None].expand(-1, 32)
     with torch.no_grad():
-        cosines, sines = layer(Case()).side_by_side(x, 0.0, torch.float32).chunk(2, dim=-1)
+        cosines, sines = layer(Case())(x, 0.0, torch.float32).chunk(2, dim=-1)
     assert (cosines[:3].square() + sines[:3].square() - 1).abs().max() < rounding(torch.float32, scale=4)
     assert cosines[3:].isnan().all()
     assert sines[3:].isnan().all()
@@ -188,16 +188,16 @@ def test_cosines_and_sines_are_within_units_of_the_last_place(largest: float) ->
     assert (have - want).abs().max() < 8 * 2**-24
 
 
-def test_products_are_exact_unless_torch_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.nn import phases_kernels
+def test_products_are_exact_unless_torch_is_set_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ghrr.ops.gpu import phases as phases_kernels
 
-    told: list[str] = []
+    precisions: list[str] = []
 
     class Recorder:
         def __getitem__(self, grid: Any) -> Callable[..., None]:
-            return lambda *_, **options: told.append(options["PRECISION"])
+            return lambda *_, **options: precisions.append(options["PRECISION"])
 
-    for name in ("turn", "turn_back"):
+    for name in ("phases_forward", "phases_backward"):
         monkeypatch.setattr(phases_kernels, name, Recorder())
     matmul: Any = torch.backends.cuda.matmul
     x, f, grad = (
@@ -218,14 +218,14 @@ def test_products_are_exact_unless_torch_is_told_otherwise(monkeypatch: pytest.M
         start()
     finally:
         matmul.fp32_precision = before
-    assert told == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # numbers of 16 bits are exact in it
+    assert precisions == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # numbers of 16 bits are exact in it
 
 
 def test_there_are_no_second_derivatives() -> None:
     case = Case(32, 32, 2)
     x = drawn(case, torch.float32)[0].requires_grad_()
     first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
-    with pytest.raises(NotImplementedError, match=r"first derivatives alone; use ghrr\.backend\('torch'\)"):
+    with pytest.raises(NotImplementedError, match=r"first derivatives only; use ghrr\.backend\('torch'\)"):
         first.sum().backward()
     with ghrr.backend("torch"):
         first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
@@ -242,7 +242,7 @@ def test_what_is_learned_does_not_come_here(started: list[str]) -> None:
 
 
 def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.nn import phases_kernels
+    from ghrr.ops.gpu import phases as phases_kernels
 
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: like.new_empty(shape, dtype=dtype))
     f = layer(Case()).frequencies
@@ -259,7 +259,7 @@ def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dt
     x, grad = drawn(case, dtype)
     results = []
     torch.compiler.reset()
-    function = lambda y: phases.side_by_side(y * 2, MEAN, dtype) * 2  # noqa: E731
+    function = lambda y: phases(y * 2, MEAN, dtype) * 2  # noqa: E731
     # Where gradients are torch's, inductor would multiply and add in one rounding; this makes it round as torch does.
     options: Any = {"emulate_precision_casts": True} if COMPILER == "inductor" else None
     compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=COMPILER, options=options)
@@ -283,7 +283,7 @@ def test_products_are_as_precise_as_torch_is_told() -> None:
     for precision in ("highest", "high"):
         torch.set_float32_matmul_precision(precision)
         try:
-            errors[precision] = float((layer(case).side_by_side(x, 0.0, torch.float32) - want).square().mean().sqrt())
+            errors[precision] = float((layer(case)(x, 0.0, torch.float32) - want).square().mean().sqrt())
         finally:
             torch.set_float32_matmul_precision(before)
     assert errors["highest"] < 1e-6

@@ -1,4 +1,4 @@
-"""Encoding, all ways: the specification, torch in chunks, torch with derivatives, and numba's loops."""
+"""Fractional power encoding: PyTorch in chunks, with derivatives, and CPU kernels equal the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ghrr import ops
-from ghrr.ops import numba_backend, numba_kernels, torch_backend
+from ghrr.ops import operations, torch_implementation
+from ghrr.ops.cpu import phasors
 from tests.helpers import generator, rounding, unitary
 from tests.ops.test_parity import value_and_gradients
 
@@ -49,22 +50,22 @@ def assert_equal(got: Tensor, inputs: list[Tensor]) -> None:
 @pytest.fixture
 def numba_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use numba's loops for tensors of any size, in chunks of a few rows, with two threads."""
-    monkeypatch.setattr(numba_backend, "_MANY_PHASES", 1)
-    monkeypatch.setattr(torch_backend, "_CHUNK_PHASES", 50)
+    monkeypatch.setattr(operations, "_LEAST_PHASES", 1)
+    monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("m", range(1, 9))
-def test_torch_equals_the_reference(m: int, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_backend, "_CHUNK_PHASES", 50)
+def test_pytorch_equals_reference(m: int, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
     with ops.backend("torch"):
         for inputs in (arguments(m, batch), single(arguments(m, batch))):
             assert_equal(ops.fractional_power(*inputs), inputs)
 
 
 @pytest.mark.parametrize("m", range(1, 9))
-def test_gradients_equal_those_of_the_reference(m: int) -> None:
+def test_gradients_equal_reference(m: int) -> None:
     inputs = arguments(m, (2, 3))
     with ops.backend("reference"):
         want = value_and_gradients(ops.fractional_power, inputs)
@@ -75,9 +76,9 @@ def test_gradients_equal_those_of_the_reference(m: int) -> None:
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.parametrize("batch", BATCHES[1:], ids=str)
 @pytest.mark.parametrize("m", range(1, 9))
-def test_numba_equals_the_reference(m: int, batch: tuple[int, ...]) -> None:
+def test_kernel_equals_reference(m: int, batch: tuple[int, ...]) -> None:
     inputs = single(arguments(m, batch))
-    assert numba_backend.suits_fractional_power(*inputs) == (0 not in batch)
+    assert operations._cpu_supports_encoding(*inputs) == (0 not in batch)
     torch.use_deterministic_algorithms(True)  # new memory holds NaN
     try:
         assert_equal(ops.fractional_power(*inputs), inputs)
@@ -88,7 +89,7 @@ def test_numba_equals_the_reference(m: int, batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_a_wrong_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transposed_rotation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a rotation that is transposed does not pass."""
     inputs = single(arguments(2, (7,)))
     assert_equal(ops.fractional_power(*inputs), inputs)
@@ -96,9 +97,9 @@ def test_a_wrong_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_equal(ops.fractional_power(inputs[0].mT.contiguous(), *inputs[1:]), inputs)
 
 
-def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loop_is_compiled_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
-    rotate = numba_kernels.rotate_kernel.__wrapped__(2)
+    rotate = phasors.rotate_kernel.__wrapped__(2)
     angles, q = torch.zeros(3, 2), torch.randn(8, generator=generator())
     out = torch.empty(3, 8)
     rotate(angles.numpy(), q.numpy(), q.numpy(), out.numpy())
@@ -106,19 +107,19 @@ def test_a_loop_is_compiled_where_none_is_on_disk(tmp_path: Path, monkeypatch: p
 
 
 def test_cosines_and_sines_are_exact_to_rounding_over_their_whole_range() -> None:
-    limit = numba_kernels.LARGEST_ANGLE
+    limit = phasors.LARGEST_ANGLE
     random = limit * (2 * torch.rand(1 << 20, generator=generator()) - 1)
     quarters = (torch.arange(-2000, 2001) * (torch.pi / 2)).float()
     angles = torch.cat([random, quarters, torch.tensor([0.0, limit, -limit, 1e-30])])
     cos, sin = torch.empty_like(angles), torch.empty_like(angles)
-    numba_kernels.cos_sin(angles.numpy(), cos.numpy(), sin.numpy())
+    phasors.cos_sin(angles.numpy(), cos.numpy(), sin.numpy())
     for got, exact in ((cos, torch.cos(angles.double())), (sin, torch.sin(angles.double()))):
         assert float((got - exact).abs().max()) < 2 * torch.finfo(torch.float32).eps
 
 
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.parametrize("size", [1e5, 1e30])
-def test_huge_angles_are_left_to_torch(size: float) -> None:
+def test_huge_angles_go_to_pytorch(size: float) -> None:
     inputs = single(arguments(2, (7,), scale=size))
     with ops.backend("torch"):
         want = ops.fractional_power(*inputs)
@@ -130,10 +131,10 @@ def test_huge_angles_are_left_to_torch(size: float) -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_what_is_not_plain_numbers_is_left_to_torch() -> None:
+def test_other_than_plain_tensors_go_to_pytorch() -> None:
     rotation, frequencies, x = single(arguments(2, (7,)))
-    assert numba_backend.suits_fractional_power(rotation, frequencies, x)
-    assert not numba_backend.suits_fractional_power(rotation, frequencies, x.double())
+    assert operations._cpu_supports_encoding(rotation, frequencies, x)
+    assert not operations._cpu_supports_encoding(rotation, frequencies, x.double())
     trained = rotation.clone().requires_grad_()
     assert ops.fractional_power(trained, frequencies, x).requires_grad
     with torch.no_grad():
@@ -157,7 +158,7 @@ def test_vmap_over_numbers_and_over_rotations() -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_several_threads_may_encode_at_once() -> None:
+def test_encoding_from_several_threads() -> None:
     inputs = single(arguments(3, (40,)))
     want = ops.fractional_power(*inputs)
     with ThreadPoolExecutor(4) as pool:
@@ -171,7 +172,7 @@ def _encode_in_child(inputs: list[Tensor], queue: multiprocessing.Queue[list[flo
 
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
-def test_a_forked_process_may_encode() -> None:
+def test_encoding_in_a_forked_process() -> None:
     """As the workers of a data loader do: the threads of the parent do not exist there."""
     inputs = single(arguments(2, (7,)))
     want = ops.fractional_power(*inputs)
@@ -189,8 +190,8 @@ import sys, warnings
 {prepare}
 import torch
 from ghrr import ops
-from ghrr.ops import numba_backend
-numba_backend._MANY_PHASES = 0
+from ghrr.ops import operations
+operations._LEAST_PHASES = 0
 eye, frequencies = torch.eye(2, dtype=torch.complex64).repeat(4, 1, 1), torch.ones(4, 2, 3)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -215,7 +216,7 @@ print(len(caught), *[w.message for w in caught])
     ],
     ids=["missing", "broken"],
 )
-def test_without_numba_torch_does_it(prepare: str, said: str) -> None:
+def test_encoding_without_numba(prepare: str, said: str) -> None:
     script = WITHOUT_NUMBA.format(prepare=prepare)
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert shown.startswith(said)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 import ghrr
 from ghrr import ops
-from ghrr.ops import numba_backend, reference
+from ghrr.ops import reference
+from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import gaussian, rounding, unitary
 
 DTYPES = [torch.complex64, torch.complex128]
@@ -26,7 +27,7 @@ def error(got: Tensor, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("backend", ["torch", "numba"])
-def test_equals_the_specification(backend: str, dtype: torch.dtype) -> None:
+def test_polar_equals_reference(backend: str, dtype: torch.dtype) -> None:
     torch.use_deterministic_algorithms(True)  # memory that a kernel forgets to write holds NaN
     try:
         for m in range(1, 9):
@@ -44,7 +45,7 @@ def test_equals_the_specification(backend: str, dtype: torch.dtype) -> None:
                     assert got.dtype == dtype
                     assert got.shape == layout.shape
                     if x.numel():
-                        assert ghrr.unitary.check_unitary(got)
+                        assert ghrr.unitary.is_unitary(got)
                         assert error(got, layout).max() <= rounding(dtype, terms=m)
     finally:
         torch.use_deterministic_algorithms(False)
@@ -52,7 +53,7 @@ def test_equals_the_specification(backend: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
-def test_gradients_equal_the_specification(m: int, backend: str) -> None:
+def test_gradients_equal_reference(m: int, backend: str) -> None:
     x, weights = gaussian(2, 20, m, m).requires_grad_(), gaussian(2, 20, m, m, seed=1)
     (want,) = torch.autograd.grad(reference.polar(x), x, weights)
     with ops.backend(backend):
@@ -78,7 +79,7 @@ def test_singular_and_extreme_slots_have_a_nearest_unitary_matrix(m: int, backen
             x = (u * sizes @ v).to(dtype).expand(40, m, m)
             with ops.backend(backend):
                 got = ghrr.unitary.polar(x)
-            assert ghrr.unitary.check_unitary(got)
+            assert ghrr.unitary.is_unitary(got)
             positive = got.to(u.dtype).mH @ x.to(u.dtype)  # P = W^H X has the same singular values, as eigenvalues
             shortfall = (
                 torch.linalg.svdvals(x.to(u.dtype)).sum(-1) - positive.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -90,16 +91,18 @@ def test_singular_and_extreme_slots_have_a_nearest_unitary_matrix(m: int, backen
             torch.testing.assert_close(ghrr.unitary.polar(scale * x), x, rtol=0, atol=rounding(dtype, terms=m))
 
 
-def test_kernels_are_used_and_the_comparison_would_notice_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_is_used_and_wrong_results_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     x = gaussian(1000, 3, 3)
     calls: list[int] = []
-    kernel = numba_backend.polar
+    kernel = OPERATIONS["polar_factor"].kernels[0]
+    function = kernel.load()
 
     def counted(x: Tensor) -> Tensor:
         calls.append(len(x))
-        return kernel(x)
+        result: Tensor = function(x)
+        return result
 
-    monkeypatch.setattr(numba_backend, "polar", counted)
+    monkeypatch.setattr(kernel, "function", counted)
     assert error(ghrr.unitary.polar(x), x).max() <= rounding(x.dtype, terms=3)
     assert calls == [1000]
     assert error(ghrr.unitary.polar(x).mT, x).max() > rounding(x.dtype, terms=3)

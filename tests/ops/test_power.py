@@ -38,8 +38,25 @@ def test_powers_of_unitary_slots_are_those_of_the_nearest_unitary_matrix(
         )
         with ops.backend(backend):
             got = ghrr.power(a, exponent)
-        assert ghrr.unitary.check_unitary(got)
+        assert ghrr.unitary.is_unitary(got)
         torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, dtype, exponent))
+
+
+@pytest.mark.parametrize("exponent", [0.3, 1.5, 40.5, 1e3 + 0.5, 1e5 + 0.5, 1e7 + 0.5])
+@pytest.mark.parametrize("m", [1, 3])
+def test_single_precision_slots_at_the_edge_of_unitary_have_exact_powers(m: int, exponent: float) -> None:
+    """The larger the exponent, the more exactly such slots must be polished and diagonalised."""
+    largest = 20 * m * torch.finfo(torch.complex64).eps
+    a = unitary(70, m=m, seed=m)
+    a = (a * torch.linspace(1, 1 + 0.4 * largest, 70)[:, None, None]).to(torch.complex64)
+    number = torch.tensor(exponent, dtype=torch.float64)
+    want = reference.power(reference.polar(a.to(torch.complex128)), number)
+    with ops.backend("numba"):
+        got = ops.unitary_power(a, number)
+    assert got is not None
+    torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, a.dtype, exponent))
+    wrong = reference.power(reference.polar(a.to(torch.complex128)), number + 1e-3)  # the control
+    assert (got - wrong).abs().max() > tolerance(m, a.dtype, exponent)
 
 
 def test_the_specification_is_the_exact_power_of_known_eigenphases() -> None:
@@ -72,7 +89,7 @@ def test_equal_and_nearly_equal_eigenvalues(m: int, backend: str) -> None:
         root = ghrr.power(a, 1 / 3)
     want = (v * torch.exp(0.3j * phases)[:, None, :]) @ v.mH
     torch.testing.assert_close(got[0, :5], want, rtol=0, atol=rounding(a.dtype, terms=m))
-    assert ghrr.unitary.check_unitary(got)
+    assert ghrr.unitary.is_unitary(got)
     even = torch.ones(len(a), dtype=torch.bool)
     even[5] = m % 2 == 1  # a shift of an even number has the eigenvalue -1
     torch.testing.assert_close((root @ root @ root)[even], a[even], rtol=0, atol=rounding(a.dtype, terms=8 * m))
@@ -84,7 +101,7 @@ def test_powers_of_slots_that_are_not_unitary_are_products() -> None:
     want = torch.linalg.matrix_power(a, 40)
     torch.testing.assert_close(ghrr.power(a, 40), want)
     torch.testing.assert_close(ghrr.power(a.to(torch.complex64), 40), want.to(torch.complex64), rtol=1e-4, atol=1e-5)
-    assert not ghrr.unitary.check_unitary(ghrr.power(1.001 * unitary(6, m=3), 10**6)[:2])  # the control
+    assert not ghrr.unitary.is_unitary(ghrr.power(1.001 * unitary(6, m=3), 10**6)[:2])  # the control
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
@@ -154,7 +171,7 @@ def test_derivative_of_a_real_power_of_unitary_slots(m: int) -> None:
 def test_exponents_add_however_large(m: int, dtype: torch.dtype, x: float, y: float, seed: int) -> None:
     a = unitary(5, m=m, dtype=dtype, seed=seed)
     both, product = ghrr.power(a, x + y), ghrr.bind(ghrr.power(a, x), ghrr.power(a, y))
-    assert ghrr.unitary.check_unitary(both)
+    assert ghrr.unitary.is_unitary(both)
     torch.testing.assert_close(both, product, rtol=0, atol=3 * tolerance(m, dtype, abs(x) + abs(y)))
     other = ghrr.power(a, x + y + 0.5)  # the control
     assert not torch.allclose(other, product, rtol=0, atol=3 * tolerance(m, dtype, abs(x) + abs(y)))
@@ -169,6 +186,6 @@ def test_positions_far_out(place: float, dtype: torch.dtype) -> None:
     want = reference.power(base, torch.tensor(float(place), dtype=torch.float64))
     for places in (place, torch.tensor([place], dtype=torch.float64), [place]):
         got = positions(places).reshape(30, 3, 3)
-        assert ghrr.unitary.check_unitary(got)
+        assert ghrr.unitary.is_unitary(got)
         torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(3, dtype, place))
     assert not torch.allclose(positions(place), positions(place + 1), atol=0.1)

@@ -1,4 +1,4 @@
-"""Work in threads: all of it is done once, errors come through, nobody writes after the end."""
+"""run_in_threads: every row once, errors raised, memory kept while threads write."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
-from ghrr.ops import numba_backend, threads
-from ghrr.ops.threads import share_out
+from ghrr.ops import threads
+from ghrr.ops.cpu import products as cpu_products
+from ghrr.ops.threads import run_in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -26,15 +27,15 @@ def three_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("calls_torch", [False, True])
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 10])
-def test_every_row_is_done_once(rows: int, calls_torch: bool) -> None:
+def test_every_row_is_processed_once(rows: int, calls_torch: bool) -> None:
     done: list[int] = []
-    share_out(lambda part: done.extend(range(part.start, part.stop)), rows, calls_torch=calls_torch)
+    run_in_threads(lambda part: done.extend(range(part.start, part.stop)), rows, calls_torch=calls_torch)
     assert sorted(done) == list(range(rows))
 
 
-def test_work_that_calls_torch_stays_away_from_the_caller_and_its_threads() -> None:
+def test_work_that_calls_pytorch_runs_in_single_threaded_workers() -> None:
     seen: set[tuple[int, int]] = set()
-    share_out(lambda part: seen.add((threading.get_ident(), torch.get_num_threads())), 3, calls_torch=True)
+    run_in_threads(lambda part: seen.add((threading.get_ident(), torch.get_num_threads())), 3, calls_torch=True)
     assert threading.get_ident() not in {thread for thread, _ in seen}
     assert {count for _, count in seen} == {1}
     with ThreadPoolExecutor(1) as pool:
@@ -42,7 +43,7 @@ def test_work_that_calls_torch_stays_away_from_the_caller_and_its_threads() -> N
 
 
 @pytest.mark.parametrize("failing", [0, 2])
-def test_an_error_waits_for_the_other_threads_and_comes_through(failing: int) -> None:
+def test_error_is_raised_after_other_threads_finish(failing: int) -> None:
     ended = []
 
     def work(part: slice) -> None:
@@ -52,29 +53,29 @@ def test_an_error_waits_for_the_other_threads_and_comes_through(failing: int) ->
         ended.append(part.start)
 
     with pytest.raises(KeyError, match=str(failing)):
-        share_out(work, 3)
+        run_in_threads(work, 3)
     assert sorted(ended) == sorted({0, 1, 2} - {failing})
 
 
 @pytest.mark.parametrize("what", ["submit", "start"])
-def test_without_threads_everything_is_done_here(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_does_all_work_without_threads(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any) -> NoReturn:
         raise RuntimeError("no thread is to be had")
 
     owner = ThreadPoolExecutor if what == "submit" else threading.Thread
     if what == "submit":
-        share_out(lambda part: None, 3)  # the pool is there, but takes nothing any more
+        run_in_threads(lambda part: None, 3)  # the pool is there, but takes nothing any more
     else:
         threads._pool.cache_clear()
     monkeypatch.setattr(owner, what, refuse)
     seen = []
-    share_out(lambda part: seen.append(threading.get_ident()), 3)
+    run_in_threads(lambda part: seen.append(threading.get_ident()), 3)
     assert seen == [threading.get_ident()] * 3
     assert torch.get_num_threads() == 3
     threads._pool.cache_clear()
 
 
-def test_what_loops_use_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while others are at work: they write to addresses, so the memory must still be there."""
 
     def interrupt(waiting: object) -> NoReturn:
@@ -89,7 +90,7 @@ def test_what_loops_use_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -
             go.wait()
 
     with pytest.raises(KeyboardInterrupt):
-        numba_backend._in_threads(work, 2, used=(memory,))
+        cpu_products.run_loop_in_threads(work, 2, keep=(memory,))
     del memory
     assert alive() is not None
     go.set()
@@ -100,7 +101,7 @@ def test_what_loops_use_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -
     pytest.fail("the memory is never given back")
 
 
-def test_a_pool_of_which_only_some_threads_start_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_pool_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     threads._pool.cache_clear()
     start = threading.Thread.start
     started: list[threading.Thread] = []
@@ -113,6 +114,6 @@ def test_a_pool_of_which_only_some_threads_start_is_not_used(monkeypatch: pytest
 
     monkeypatch.setattr(threading.Thread, "start", start_one)
     done: list[int] = []
-    share_out(lambda part: done.append(part.start), 3)
+    run_in_threads(lambda part: done.append(part.start), 3)
     assert sorted(done) == [0, 1, 2]
     threads._pool.cache_clear()

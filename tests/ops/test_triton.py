@@ -1,4 +1,4 @@
-"""The kernels of triton equal the specification and write nothing beside their results.
+"""GPU kernels of the products equal the reference and write only to their results.
 
 They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
 """
@@ -14,10 +14,15 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.ops import reference, triton_backend
+from ghrr.ops import reference
+from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import gaussian, rounding
 
 pytest.importorskip("triton")
+from ghrr.ops.gpu import product_kernels
+from ghrr.ops.gpu import products as gpu_products
+from ghrr.ops.gpu.launch import Launch
+
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.skipif(
     DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1",
@@ -27,7 +32,6 @@ pytestmark = pytest.mark.skipif(
 SIZES = pytest.mark.parametrize("m", range(1, 9), ids=lambda m: f"m{m}")
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
 GUARD, UNTOUCHED = 64, 7
-NAN_PAIR = 0x7FC07FC0  # two NaN of 16 bits
 SPECIFIED: dict[str, Callable[..., Tensor]] = {
     "bind": reference.bind,
     "bind_bundle": reference.bind_bundle,
@@ -43,7 +47,7 @@ def guarded(buffers: list[Tensor]) -> Callable[[tuple[int, ...], Tensor], Tensor
     def empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
         size = torch.Size(shape).numel()
         buffer = torch.full((size + 2 * GUARD,), UNTOUCHED, dtype=like.dtype, device=like.device)
-        buffer[GUARD : GUARD + size] = NAN_PAIR if like.dtype == torch.int32 else torch.nan
+        buffer[GUARD : GUARD + size] = torch.nan
         buffers.append(buffer)
         return buffer[GUARD : GUARD + size].view(shape)
 
@@ -59,7 +63,7 @@ def assert_untouched(buffers: list[Tensor]) -> None:
 @pytest.fixture(autouse=True)
 def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tensor]]:
     buffers: list[Tensor] = []
-    monkeypatch.setattr(triton_backend, "_empty", guarded(buffers))
+    monkeypatch.setattr(gpu_products, "_empty", guarded(buffers))
     yield buffers
     assert_untouched(buffers)
 
@@ -111,7 +115,7 @@ def check(name: str, exact: list[Tensor], *options: Any, layout: Callable[[Tenso
     # Rounding is relative to the sum of absolute values, which the same operation on these bounds.
     sizes = [x.abs().to(torch.complex128) for x in single]
     bound = SPECIFIED[name](*sizes, *options).abs() + 1
-    have = getattr(triton_backend, name)(*[layout(x.to(DEVICE)) for x in single], *options)
+    have = getattr(gpu_products, name)(*[layout(x.to(DEVICE)) for x in single], *options)
     assert have.shape == want.shape
     assert have.dtype == (torch.complex64 if want.is_complex() else torch.float32)
     assert not have.is_conj()
@@ -130,7 +134,7 @@ def test_bind_with_every_adjoint(m: int, dim: int) -> None:
 
 
 @SIZES
-def test_many_slots(m: int) -> None:
+def test_many_slots_equal_reference(m: int) -> None:
     check("bind", inputs(m, (), (), dim=1000 if m < 5 else 160), True, False)
     check("bind_similarity", inputs(m, (), (), (), dim=300 if m < 5 else 48), False, True)
     check("multibind", inputs(m, (3,), dim=300 if m < 5 else 64))
@@ -138,7 +142,7 @@ def test_many_slots(m: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout(m: int, layout: Callable[[Tensor], Tensor]) -> None:
+def test_every_memory_layout(m: int, layout: Callable[[Tensor], Tensor]) -> None:
     check("bind", inputs(m, (2, 3), (2, 3)), True, False, layout=layout)
     check("bind_bundle", inputs(m, (2, 3), (2, 3)), False, True, layout=layout)
     check("bind_similarity", inputs(m, (2, 3), (2, 3), (2, 3)), True, False, layout=layout)
@@ -156,40 +160,40 @@ def test_batches_broadcast(m: int) -> None:
         check("bind_similarity", inputs(m, a, b, c), False, True)
 
 
-def test_a_repeated_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expanded_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     (key, values) = inputs(2, (1,), (50,))
     key = conjugated(key.to(DEVICE, torch.complex64)).expand(50, -1, -1, -1)
     in_memory: list[int] = []
-    launch = triton_backend._launch
+    launch = Launch.__call__
 
-    def noted(name: str, grid: tuple[int, ...], tensors: tuple[Tensor, ...], *rest: Any) -> None:
+    def noted(self: Launch, *tensors: Tensor) -> None:
         in_memory.extend(x.untyped_storage().nbytes() // x.itemsize for x in tensors[1:])
-        launch(name, grid, tensors, *rest)
+        launch(self, *tensors)
 
-    monkeypatch.setattr(triton_backend, "_launch", noted)
-    triton_backend.bind(key, values.to(DEVICE, torch.complex64))
+    monkeypatch.setattr(Launch, "__call__", noted)
+    gpu_products.bind(key, values.to(DEVICE, torch.complex64))
     assert in_memory == [12, 600]  # one key and all values
 
 
 @SIZES
-def test_bundles_with_every_adjoint_whole_and_in_parts(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_bundle_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_bundle", inputs(m, (2, 5), (2, 5)), *flags)
-    monkeypatch.setattr(triton_backend, "_FEWEST_ITEMS", 2)
+    monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 2)
     check("bind_bundle", inputs(m, (2, 5), (2, 5)), True, True)
 
 
 @pytest.mark.parametrize("m", [1, 2, 8], ids=lambda m: f"m{m}")
-def test_bundles_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_backend, "_FEWEST_ITEMS", 1000)
+def test_bind_bundle_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 1000)
     check("bind_bundle", inputs(m, (131,), (131,), dim=1))
 
 
 @SIZES
-def test_similarity_with_every_adjoint_in_one_sum_and_in_several(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_similarity_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_similarity", inputs(m, (2,), (2,), (2,), dim=5), *flags)
-    monkeypatch.setattr(triton_backend, "_PROGRAMS", 0)
+    monkeypatch.setattr(gpu_products, "_PROGRAMS", 0)
     check("bind_similarity", inputs(m, (), (), (), dim=600 // m**2), False, False)
 
 
@@ -197,28 +201,28 @@ def test_similarity_with_every_adjoint_in_one_sum_and_in_several(m: int, monkeyp
 def test_chains_and_powers(m: int) -> None:
     for count in (0, 1, 2, 5):
         check("multibind", inputs(m, (count,)))
-    for exponent in (0, 1, 2, triton_backend._LARGEST_CHAIN, triton_backend._LARGEST_CHAIN + 3):
+    for exponent in (0, 1, 2, gpu_products._LARGEST_CHAIN, gpu_products._LARGEST_CHAIN + 3):
         check("whole_power", [x / (2 * m) for x in inputs(m, (2,))], exponent)
 
 
 @SIZES
-def test_offsets_of_64_bits(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_backend, "_NARROW", 0)
+def test_results_with_64_bit_offsets(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_products, "_LARGEST_OFFSET", 0)
     check("bind", inputs(m, (3, 1), (2,)), False, True)
     check("bind_bundle", inputs(m, (2, 3), (3,)), True, False)
     check("bind_similarity", inputs(m, (3, 1), (2,), ()), True, False)
     check("multibind", inputs(m, (2, 3)))
 
 
-def test_offsets_have_64_bits_where_32_are_too_few() -> None:
+def test_large_tensors_use_64_bit_offsets() -> None:
     far = ((2, 3, 1, 1), (1 << 31, 1, 1, 1))
-    assert triton_backend._axes((2, 3, 1, 1), (), triton_backend._NARROW, far).wide
+    assert gpu_products._axes((2, 3, 1, 1), (), gpu_products._LARGEST_OFFSET, far).wide
     near = ((2, 3, 1, 1), (1 << 30, 1, 1, 1))
-    assert not triton_backend._axes((2, 3, 1, 1), (), triton_backend._NARROW, near).wide
+    assert not gpu_products._axes((2, 3, 1, 1), (), gpu_products._LARGEST_OFFSET, near).wide
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_nothing_to_compute(m: int) -> None:
+def test_empty_tensors(m: int) -> None:
     check("bind", inputs(m, (0,), ()))
     check("bind", inputs(m, (2, 0), (2, 1)))
     check("bind_bundle", inputs(m, (0,), (0,)))
@@ -229,17 +233,9 @@ def test_nothing_to_compute(m: int) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_gradients_through_the_dispatch(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_use_kernels_and_equal_reference(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a CPU, where these kernels are not offered: no warning says that torch stood in for them."""
-    monkeypatch.setattr(triton_backend, "suits", lambda *tensors: True)
-    used: set[str] = set()
-    launch = triton_backend._launch
-
-    def noted(name: str, *rest: Any) -> None:
-        used.add(name)
-        launch(name, *rest)
-
-    monkeypatch.setattr(triton_backend, "_launch", noted)
+    used = record_kernels(monkeypatch)
     for name, batches in [
         ("bind", ((2,), (2,))),
         ("bind", ((3, 1), (2,))),
@@ -257,6 +253,24 @@ def test_gradients_through_the_dispatch(m: int, monkeypatch: pytest.MonkeyPatch)
     assert used == {"bind", "bind_bundle", "bind_similarity"}
 
 
+def record_kernels(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Offer the kernels for tensors on any device, and return the names of those that are launched."""
+    names: set[str] = set()
+    launch = Launch.__call__
+
+    def noted(self: Launch, *tensors: Tensor) -> None:
+        names.add(self._kernel.fn.__name__)
+        launch(self, *tensors)
+
+    monkeypatch.setattr(Launch, "__call__", noted)
+    if DEVICE == "cpu":
+        for operation in OPERATIONS.values():
+            for kernel in operation.kernels:
+                if kernel.backend == "triton":
+                    monkeypatch.setattr(kernel, "supports", lambda *_: True)
+    return names
+
+
 def value_and_gradients(backend: str, name: str, given: list[Tensor]) -> list[Tensor]:
     leaves = [x.detach().requires_grad_() for x in given]
     with ops.backend(backend):
@@ -266,42 +280,52 @@ def value_and_gradients(backend: str, name: str, given: list[Tensor]) -> list[Te
         return [out.detach(), *torch.autograd.grad(out, leaves, weights)]
 
 
-def test_which_tensors_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = gaussian(2, 3, 3).to(torch.complex64)
-    assert not triton_backend.suits("bind", x)
-    if DEVICE == "cuda":
-        assert triton_backend.suits("bind", x.to(DEVICE))
-        assert not triton_backend.suits("bind", x.to(DEVICE, torch.complex128))
-        assert not triton_backend.suits("bind", gaussian(2, 9, 9).to(DEVICE, torch.complex64))
-        parts = torch.view_as_real(x).to(DEVICE, torch.bfloat16)
-        assert triton_backend.suits("bind_pairs", parts)
-        assert not triton_backend.suits("bind", parts)
-        assert not triton_backend.suits("bind_pairs", parts.double())
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
-    assert not triton_backend._recent.__wrapped__(0)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
-    assert triton_backend._recent.__wrapped__(0)
+@SIZES
+def test_flat_bind_equals_bind(m: int) -> None:
+    a, b = (x.to(DEVICE, torch.complex64) for x in inputs(m, (2,), (2,)))
+    for flags in FLAGS:
+        assert torch.equal(gpu_products.bind_flat(a, b, *flags), gpu_products.bind(a, b, *flags))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+def test_which_tensors_have_a_kernel() -> None:
+    x = gaussian(2, 3, 3).to(DEVICE, torch.complex64)
+    with ops.backend("triton"):
+        assert OPERATIONS["bind"].choose_kernel(x, x, False, False) is not None
+        for other in (x.to(torch.complex128), gaussian(2, 9, 9).to(DEVICE, torch.complex64), x.cpu()):
+            assert OPERATIONS["bind"].choose_kernel(other, other, False, False) is None
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+def test_repeated_launches_and_unaligned_tensors_equal_pytorch() -> None:
+    """The second launch reuses the compiled kernel; an address that is not aligned needs another one."""
+    for m in (1, 2, 3):
+        buffer = torch.randn(2 * 64 * m * m + 1, dtype=torch.complex64, device=DEVICE)
+        whole = buffer[: 128 * m * m].view(2, 64, m, m)
+        odd = buffer[1:].view(2, 64, m, m)
+        for x in (whole, whole, odd, whole, odd):
+            got = gpu_products.bind_flat(x[0], x[1], False, False)
+            torch.testing.assert_close(got, x[0] @ x[1], atol=rounding(torch.complex64, terms=m, scale=20), rtol=0)
 
 
 @pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity"])
-def test_a_wrong_adjoint_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = getattr(triton_backend, name)
-    monkeypatch.setattr(triton_backend, name, lambda *given: right(*given[:-1], not given[-1]))
+def test_wrong_adjoint_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = getattr(gpu_products, name)
+    monkeypatch.setattr(gpu_products, name, lambda *given: right(*given[:-1], not given[-1]))
     batches = ((2,), (2,), (2,)) if name == "bind_similarity" else ((2,), (2,))
     for m in (1, 2, 3):
         with pytest.raises(AssertionError):
             check(name, inputs(m, *batches), False, False)
 
 
-def test_a_write_beyond_the_end_would_be_noticed() -> None:
+def test_write_beyond_the_end_is_noticed() -> None:
     """The same kernel, told that there is one number more."""
     buffers: list[Tensor] = []
     a, b = (torch.ones(4, 1, 1, dtype=torch.complex64, device=DEVICE) for _ in range(2))
     out = guarded(buffers)((3, 1, 1), a)
-    kind = {"ROWS": 1, "ADJOINT_A": False, "ADJOINT_B": False, "PART": torch.float32, "BLOCK": 16}
-    axes = triton_backend._axes_of((3, 1, 1), a[:3], b[:3])
-    triton_backend._launch("bind", (1,), (out, a[:3], b[:3]), (3,), axes, kind, 1)
+    axes, constants = ((3,), (1,), (1,)), (1, 1, 1, False, False, False, 16)
+    Launch(product_kernels.bind, (1,), (3, *axes, *constants), 1)(out, a[:3], b[:3])
     assert_untouched(buffers)
-    triton_backend._launch("bind", (1,), (out, a[:3], b[:3]), (4,), axes, kind, 1)
+    Launch(product_kernels.bind, (1,), (4, *axes, *constants), 1)(out, a[:3], b[:3])
     with pytest.raises(AssertionError):
         assert_untouched(buffers)

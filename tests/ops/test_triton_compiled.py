@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.ops import library, triton_backend
+from ghrr.ops import gradients, operations
 from tests.helpers import rounding
-from tests.ops.test_pairs import OPERATIONS as ON_PAIRS
-from tests.ops.test_pairs import assert_rounded_once, drawn, specified, value_and_gradients
-from tests.ops.test_triton import DEVICE, inputs
+from tests.ops.test_parity import value_and_gradients
+from tests.ops.test_triton import DEVICE, inputs, record_kernels
 from tests.ops.test_triton import pytestmark as interpreted_or_on_gpu
-from tests.ops.test_triton_pairs import UNITS
 
 COMPILER = "inductor" if DEVICE == "cuda" else "aot_eager"
 pytestmark = [
@@ -49,17 +47,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Tensor], Batches, set[str]]] = {
 @pytest.fixture(autouse=True)
 def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """Names of the kernels that were started."""
-    names: set[str] = set()
-    launch = triton_backend._launch
-
-    def noted(name: str, *rest: Any) -> None:
-        names.add(name)
-        launch(name, *rest)
-
-    monkeypatch.setattr(triton_backend, "_launch", noted)
-    if DEVICE == "cpu":
-        monkeypatch.setattr(triton_backend, "suits", lambda *_: True)
-        monkeypatch.setattr(library, "compiles_for_triton", lambda _: torch.compiler.is_compiling())
+    names = record_kernels(monkeypatch)
     torch.compiler.reset()
     with ops.backend("triton"):
         yield names
@@ -96,38 +84,15 @@ def test_values_and_gradients(name: str, used: set[str]) -> None:
         torch.testing.assert_close(have.cpu().to(want.dtype), want, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "batches", "kernels"),
-    [
-        ("bind", ((2,), (2,)), {"bind"}),
-        ("bind adjoint left", ((3, 1), (2,)), {"bind", "bind_bundle"}),
-        ("bind adjoint right", ((2,), ()), {"bind", "bind_bundle"}),
-        ("bind_bundle", ((2, 3), (3,)), {"bind", "bind_bundle"}),
-    ],
-    ids=lambda x: x if isinstance(x, str) else "",
-)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_values_and_gradients_of_pairs(
-    name: str, batches: Batches, kernels: set[str], dtype: torch.dtype, used: set[str]
-) -> None:
-    given = [x.to(DEVICE) for x in drawn(batches, 3, dtype)]
-    got = value_and_gradients(compiled(ON_PAIRS[name]), given)
-    assert used == kernels
-    eager = value_and_gradients(ON_PAIRS[name], given)
-    for want, have, uncompiled in zip(specified(name, batches, 3, dtype), got, eager, strict=True):
-        assert torch.equal(have, uncompiled)
-        assert_rounded_once(have, want, 3, units=UNITS)
-
-
-def test_a_wrong_gradient_would_be_noticed(monkeypatch: pytest.MonkeyPatch, used: set[str]) -> None:
+def test_wrong_gradient_is_noticed(monkeypatch: pytest.MonkeyPatch, used: set[str]) -> None:
     """The control: with the factors of the gradient swapped nothing passes."""
-    right = library._product_like
-    monkeypatch.setattr(library, "_product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
+    right = gradients.product_like
+    monkeypatch.setattr(gradients, "product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
     with pytest.raises(AssertionError):
         test_values_and_gradients("bind", used)
 
 
-def test_sizes_that_change(used: set[str]) -> None:
+def test_dynamic_shapes(used: set[str]) -> None:
     def function(a: Tensor, b: Tensor) -> Tensor:
         return as_real(ops.bind(a, b) + ops.bind_bundle(a[None], b[None]))
 
@@ -139,7 +104,7 @@ def test_sizes_that_change(used: set[str]) -> None:
     assert used == {"bind", "bind_bundle"}
 
 
-def test_memory_of_other_kinds() -> None:
+def test_strides_chosen_by_the_compiler() -> None:
     """A compiler may hand on tensors in other strides than it was given."""
 
     def function(a: Tensor, b: Tensor) -> Tensor:
@@ -159,22 +124,18 @@ def test_vmap_and_vmap_compiled(used: set[str]) -> None:
     torch.testing.assert_close(compiled(mapped)(a, b), ops.bind(a, b))
 
 
-@pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity", "bind_pairs", "bind_bundle_pairs"])
-def test_the_operators_pass_torchs_own_checks(name: str) -> None:
+@pytest.mark.parametrize("name", ["bind", "bind_bundle", "bind_similarity"])
+def test_operators_pass_opcheck(name: str) -> None:
     operator = getattr(torch.ops.ghrr, name).default
-    if name.endswith("pairs"):
-        tensors = drawn(((2,), (1,)), 2, torch.bfloat16)
-    else:
-        tensors = inputs(2, *((2,), (1,), (2,))[: 3 if name == "bind_similarity" else 2])
-        tensors = [x.to(torch.complex64) for x in tensors]
-    tensors = [x.to(DEVICE) for x in tensors]
+    tensors = inputs(2, *((2,), (1,), (2,))[: 3 if name == "bind_similarity" else 2])
+    tensors = [x.to(DEVICE, torch.complex64) for x in tensors]
     for given in (tensors, [x.clone().requires_grad_() for x in tensors]):
         torch.library.opcheck(operator, (*given, True, False))
 
 
 @needs_gpu
-def test_large_tensors_take_the_kernels_unasked(used: set[str]) -> None:
-    a, b = (x.to(DEVICE, torch.complex64) for x in inputs(3, (), (), dim=triton_backend._WORTH_IT // 9 + 1))
+def test_auto_uses_kernels_for_large_tensors(used: set[str]) -> None:
+    a, b = (x.to(DEVICE, torch.complex64) for x in inputs(3, (), (), dim=operations._LEAST_NUMBERS_GPU // 9 + 1))
     with ops.backend("auto"):
         got = compiled(ops.bind)(a, b)
     assert used == {"bind"}
@@ -182,7 +143,7 @@ def test_large_tensors_take_the_kernels_unasked(used: set[str]) -> None:
 
 
 @needs_gpu
-def test_a_graph_of_the_gpu_may_be_replayed() -> None:
+def test_cuda_graph_can_be_replayed() -> None:
     recorded = torch.compile(lambda a, b: as_real(ops.bind(a, b)), fullgraph=True, mode="reduce-overhead")
     for seed in range(4):
         a, b = (x.to(DEVICE, torch.complex64) * (seed + 1) for x in inputs(3, (5,), ()))

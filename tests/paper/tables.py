@@ -1,4 +1,4 @@
-"""What tests of single experiments need: a small run, its verdicts, and its table as it comes back from a file."""
+"""Helpers to run a small experiment in a test, alter its table, and judge its claims."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ghrr.paper.experiment import Claim, Experiment, Finding, judge
 from tests.helpers import generator
 
 
-def run(experiment: Experiment, settings: dict[str, Any]) -> pd.DataFrame:
-    """The table of a run: every trial with a generator of its own."""
+def run(experiment: Experiment, settings: dict[str, Any], *, seed: int = 0) -> pd.DataFrame:
+    """Return the table of all trials. The generator of trial n has the seed ``seed + n``."""
     trials = enumerate(experiment.trials(settings))
-    tables = [experiment.run_trial(settings, params, generator(n)).assign(trial=n) for n, params in trials]
+    tables = [experiment.run_trial(settings, params, generator(seed + n)).assign(trial=n) for n, params in trials]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -30,7 +30,7 @@ def verdicts(claims: Sequence[Claim], data: pd.DataFrame, settings: dict[str, An
 
 
 def scaled(data: pd.DataFrame, factor: float, offset: float = 0.0, **where: object) -> pd.DataFrame:
-    """The table with altered values in the rows in which columns have the given entries."""
+    """Scale and shift ``value`` in the rows in which the named columns have the given values."""
     chosen = pd.Series(True, index=data.index)
     for column, entry in where.items():
         chosen &= data[column] == entry
@@ -39,7 +39,7 @@ def scaled(data: pd.DataFrame, factor: float, offset: float = 0.0, **where: obje
 
 
 def assert_survives_files(claims: Sequence[Claim], data: pd.DataFrame, settings: dict[str, Any]) -> None:
-    """A table read back from a file gives the same verdicts, and all checks can be written as JSON."""
+    """Assert that the table gives the same verdicts after a round trip through CSV, and that checks fit into JSON."""
     again = pd.read_csv(io.StringIO(data.to_csv(index=False)), keep_default_na=False, na_values=[""])
     before, after = (findings(claims, table, settings) for table in (data, again))
     assert [finding.verdict for finding in before] == [finding.verdict for finding in after]

@@ -1,4 +1,4 @@
-"""Similarity and binding: kept by unitary hypervectors only; and the phases that make similarity vanish."""
+"""Binding with unitary hypervectors preserves similarity; similarities vanish if the phases have zero mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ghrr.paper import algebraic_properties as properties
+from ghrr.paper.experiments import algebraic_properties as properties
 from tests.paper.tables import assert_survives_files, findings, run, scaled, verdicts
 
 SMALL: dict[str, Any] = {
@@ -27,19 +27,17 @@ def data() -> pd.DataFrame:
     return run(properties.EXPERIMENT, SMALL)
 
 
-def test_verdicts(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     assert verdicts(properties.CLAIMS, data, SMALL) == ["reproduced", "erratum", "reproduced"]
     assert_survives_files(properties.CLAIMS, data, SMALL)
 
 
-def test_haar_rotations_alone_hide_the_phases(data: pd.DataFrame) -> None:
-    """Of the four kinds only the one with own Haar rotations vanishes although the phases do not average to zero."""
+def test_similarity_vanishes_without_zero_mean_phases_only_for_haar_rotations(data: pd.DataFrame) -> None:
     (checks,) = findings(properties.CLAIMS, data, SMALL)[2].rejected.values()
     assert [check.holds for check in checks] == [True, False, False, False]
 
 
-def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
-    """The control: each verdict changes when the data it rests on are altered."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     claims = properties.CLAIMS
     assert verdicts(claims, scaled(data, 1.01, kind=properties.BASE), SMALL)[0] == "not reproduced"
     assert verdicts(claims, scaled(data, 1.3, kind=properties.BUNDLE), SMALL)[1] == "not reproduced"
@@ -62,12 +60,12 @@ def test_similarities_follow_theory(data: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("half_width", [0.3, 1.0, 2.5, math.pi])
-def test_mean_phase_is_an_average_over_angles(half_width: float) -> None:
+def test_mean_phase_is_mean_over_angles(half_width: float) -> None:
     angles = (np.arange(20_000) + 0.5) / 10_000 * half_width - half_width
     assert properties.mean_phase(half_width) == pytest.approx(np.exp(1j * angles).mean(), abs=1e-8)
 
 
-def test_expected_similarities() -> None:
+def test_expected_similarity_in_closed_form() -> None:
     assert properties.expected(properties.OWN, 1.0) == 0
     assert properties.expected(properties.SHARED, 1.0) == properties.expected(properties.FHRR, 1.0)
     assert properties.expected(properties.FHRR, 1.0) == pytest.approx(math.sin(1) ** 2)
@@ -75,7 +73,7 @@ def test_expected_similarities() -> None:
     assert properties.expected(properties.FACTOR, math.pi) == pytest.approx(0, abs=1e-15)
 
 
-def test_the_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = properties.EXPERIMENT.draw(data, SMALL)
     assert len(figure.axes) == 2
     for axis in figure.axes:

@@ -1,4 +1,4 @@
-"""Binding as attention: the form is right, literal weights do not mix features, the bound on weights is sharp."""
+"""Binding as attention: it equals dot-product attention, and the bound on its weights is attained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import ghrr
-from ghrr.paper import binding_as_attention as attention
+from ghrr.paper.experiments import binding_as_attention as attention
+from ghrr.paper.theory.attention import attend, influence
 from tests.helpers import gaussian, generator, unitary
 from tests.paper.tables import assert_survives_files, findings, run, scaled, verdicts
 
@@ -22,12 +23,12 @@ def data() -> pd.DataFrame:
     return run(attention.EXPERIMENT, SMALL)
 
 
-def test_verdicts(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     assert verdicts(attention.CLAIMS, data, SMALL) == ["reproduced", "reproduced", "erratum", "partly"]
     assert_survives_files(attention.CLAIMS, data, SMALL)
 
 
-def test_each_entry_of_a_query_has_one_phase(data: pd.DataFrame) -> None:
+def test_each_entry_of_a_literal_query_depends_on_one_phase(data: pd.DataFrame) -> None:
     finding = findings(attention.CLAIMS, data, SMALL)[2]
     assert [check.holds for check in finding.checks] == [True, False, False, False]
     assert finding.checks[-1].measured == pytest.approx(1 / 5)
@@ -46,13 +47,11 @@ def test_each_entry_of_a_query_has_one_phase(data: pd.DataFrame) -> None:
         (3, {"what": attention.TRIVIAL}, "not reproduced"),
     ],
 )
-def test_verdicts_follow_from_the_data(data: pd.DataFrame, claim: int, where: dict[str, str], verdict: str) -> None:
-    """The control: data with larger differences or weights."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame, claim: int, where: dict[str, str], verdict: str) -> None:
     assert verdicts(attention.CLAIMS, scaled(data, 1.0, 0.5, **where), SMALL)[claim] == verdict
 
 
-def test_other_verdicts_are_possible(data: pd.DataFrame) -> None:
-    """The control for claims that do not hold as written: data on which they would."""
+def test_claims_hold_on_data_that_agree_with_them(data: pd.DataFrame) -> None:
     literal = data.loc[data["kind"] != attention.LITERAL]
     as_written = pd.concat([literal, literal.replace({"kind": {attention.RIGHT: attention.LITERAL}})])
     assert verdicts(attention.CLAIMS, as_written, SMALL)[2] == "reproduced"
@@ -60,10 +59,9 @@ def test_other_verdicts_are_possible(data: pd.DataFrame) -> None:
     assert verdicts(attention.CLAIMS, scaled(data, 0.1, what=attention.FREE), SMALL)[1] == "partly"
 
 
-def test_attention_by_hand() -> None:
-    """Row by row, with plain numbers."""
+def test_attend_equals_softmax_of_dot_products() -> None:
     query, key, value = gaussian(3, 2, 4, 4)
-    out = attention.attend(query, key, value)
+    out = attend(query, key, value)
     for d in range(2):
         for i in range(4):
             scores = [float((query[d, i] * key[d, j].conj()).sum().real) for j in range(4)]
@@ -74,8 +72,7 @@ def test_attention_by_hand() -> None:
 
 
 @pytest.mark.parametrize("m", [2, 3, 12])
-def test_no_unitary_product_is_sharper(m: int) -> None:
-    """The bound holds, and there is a real orthogonal matrix that attains it."""
+def test_sharpest_weight_is_attained_and_never_exceeded(m: int) -> None:
     bound = attention.sharpest_weight(m)
     product = unitary(2000, m=m)
     assert float(product.real.softmax(dim=-1).max()) <= bound
@@ -83,11 +80,11 @@ def test_no_unitary_product_is_sharper(m: int) -> None:
     row[0] = math.sqrt((m - 1) / m)
     basis = torch.linalg.qr(torch.cat([row[:, None], torch.eye(m, dtype=torch.float64)[:, 1:]], dim=1)).Q.mT
     basis[0] = row
-    assert ghrr.unitary.check_unitary(basis.to(torch.complex128)[None])
+    assert ghrr.unitary.is_unitary(basis.to(torch.complex128)[None])
     assert float(basis.softmax(dim=-1)[0, 0]) == pytest.approx(bound)
 
 
-def test_influence_is_a_derivative() -> None:
+def test_influence_is_norm_of_derivative() -> None:
     x = torch.randn(3, 2, generator=generator(), dtype=torch.float64)
     scale = torch.tensor([2.0, 3.0], dtype=torch.float64)
 
@@ -97,10 +94,10 @@ def test_influence_is_a_derivative() -> None:
 
     length = math.hypot(2, 3)
     expected = torch.tensor([[length, 0, 0], [0, 0, length]], dtype=torch.float64)
-    assert torch.allclose(attention.influence(first_and_last, x), expected)
+    assert torch.allclose(influence(first_and_last, x), expected)
 
 
-def test_the_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = attention.EXPERIMENT.draw(data, SMALL)
     panels = [axis for part in figure.subfigs for axis in part.axes if axis.get_title(loc="left")]
     assert len(panels) == 5

@@ -1,4 +1,4 @@
-"""Binding as a projection: the view φ is what the paper says, its inverse needs all entries of R."""
+"""Binding as a projection: φ is the paper's linear map, and its inverse requires all entries of R."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import ghrr
-from ghrr.paper import binding_as_projection as projection
+from ghrr.paper.experiments import binding_as_projection as projection
+from ghrr.paper.theory.sampling import random_phases
 from tests.helpers import generator, unitary
 from tests.paper.tables import assert_survives_files, findings, run, scaled, verdicts
 
@@ -29,7 +30,7 @@ def data() -> pd.DataFrame:
     return run(projection.EXPERIMENT, SMALL)
 
 
-def test_verdicts(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     found = findings(projection.CLAIMS, data, SMALL)
     assert [finding.verdict for finding in found] == ["reproduced"] * 4
     assert not any(check.holds for checks in found[2].rejected.values() for check in checks)
@@ -49,14 +50,13 @@ def test_verdicts(data: pd.DataFrame) -> None:
         (projection.DIAGONAL, 3, "partly"),
     ],
 )
-def test_verdicts_follow_from_the_data(data: pd.DataFrame, what: str, claim: int, verdict: str) -> None:
-    """The control: altered data change the verdicts that rest on them, and no other."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame, what: str, claim: int, verdict: str) -> None:
     before, after = (verdicts(projection.CLAIMS, x, SMALL) for x in (data, scaled(data, 1.2, 0.2, what=what)))
     assert after[claim] == verdict
     assert [n for n in range(4) if before[n] != after[n]] == ([2, 3] if what == projection.KEPT else [claim])
 
 
-def test_blocks_of_a_tensor_product() -> None:
+def test_diagonal_blocks_of_a_tensor_product() -> None:
     product = torch.arange(36.0).reshape(6, 6)
     blocks = projection.diagonal_blocks(product, 2)
     assert torch.equal(blocks, torch.stack([product[i : i + 2, i : i + 2] for i in (0, 2, 4)]))
@@ -64,28 +64,28 @@ def test_blocks_of_a_tensor_product() -> None:
     assert torch.equal(projection.diagonal_blocks(product, 6)[0], product)
 
 
-def test_the_view_is_the_papers_column_by_column() -> None:
+def test_view_matrix_transforms_columns_as_in_the_paper() -> None:
     q, r, block = unitary(3, m=3)
-    seen = projection.view_matrix(q, r) @ block.mT.flatten()
+    transformed = projection.view_matrix(q, r) @ block.mT.flatten()
     for l in range(3):
         column = q @ torch.diag(r[:, l]) @ block[:, l]
-        assert torch.allclose(seen[3 * l : 3 * l + 3], column)
+        assert torch.allclose(transformed[3 * l : 3 * l + 3], column)
 
 
-def test_chance_of_condition_numbers() -> None:
+def test_chance_above_matches_haar_matrices() -> None:
     assert np.allclose(projection.chance_above(np.array([1.0, 3**0.5])), [1.0, 0.5])
-    sizes = ghrr.unitary.haar(40_000, m=2, generator=generator(), dtype=torch.complex128).abs()
+    sizes = ghrr.unitary.haar(20_000, m=2, generator=generator(), dtype=torch.complex128).abs()
     ratio = sizes.amax((-1, -2)) / sizes.amin((-1, -2))
     for c in (1.5, 3.0, 10.0):
         chance = float(projection.chance_above(np.array(c)))
-        assert abs(float((ratio > c).double().mean()) - chance) < 5 * (chance / 40_000) ** 0.5
+        assert abs(float((ratio > c).double().mean()) - chance) < 5 * (chance / 20_000) ** 0.5
 
 
 def test_tensor_products_can_be_completed_where_the_view_is_singular() -> None:
-    """What the comment says of m = 4: a zero of R hides an entry, which its neighbours in rank one determine."""
+    """For m = 4, a zero of R hides an entry, which the other entries determine because the rank is one."""
     r = ghrr.unitary.with_diagonality(0.0, 50, m=4, generator=generator(1), dtype=torch.complex128)
     r = r[(r.abs() > 1e-8).sum((-1, -2)) == 12][0]
-    left, right = projection.random_phases(2, 4, generator=generator(2))
+    left, right = random_phases(2, 4, generator=generator(2))
     product = torch.outer(left, right)
     seen = torch.where(r.abs() > 1e-8, product, torch.nan)
     for n in range(4):
@@ -93,12 +93,12 @@ def test_tensor_products_can_be_completed_where_the_view_is_singular() -> None:
         assert torch.allclose(seen[n, k] * seen[p, k].conj() * seen[p, n], product[n, n])
 
 
-def test_the_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = projection.EXPERIMENT.draw(data, SMALL)
-    pictures, lines = figure.subfigs
-    assert pictures.get_supxlabel()
-    assert pictures.get_supylabel()
-    titles = [axis.get_title(loc="left") for axis in pictures.axes[:4]]
-    assert titles == ["m = 1: FHRR", "m = 2: 3 blocks", "m = 3: 2 blocks", "m = 6: the whole"]
+    matrices, lines = figure.subfigs
+    assert matrices.get_supxlabel()
+    assert matrices.get_supylabel()
+    titles = [axis.get_title(loc="left") for axis in matrices.axes[:4]]
+    assert titles == ["m = 1: FHRR", "m = 2: 3 blocks", "m = 3: 2 blocks", "m = 6: everything"]
     assert lines.axes[0].get_xlabel()
     assert lines.axes[0].get_legend() is not None

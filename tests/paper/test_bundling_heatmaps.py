@@ -1,8 +1,7 @@
-"""Bundles of base hypervectors: verdicts follow from data, theory agrees with a direct simulation of its model."""
+"""Bundles of base hypervectors: verdicts follow from data, and theory agrees with a simulation of its model."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pandas as pd
@@ -10,9 +9,10 @@ import pytest
 import torch
 
 import ghrr
-from ghrr.paper import bundling_heatmaps as heatmaps
 from ghrr.paper.experiment import judge
+from ghrr.paper.experiments import bundling_heatmaps as heatmaps
 from tests.helpers import assert_mean, generator
+from tests.paper import tables
 
 SMALL = {
     "items": 300,
@@ -23,17 +23,16 @@ SMALL = {
     "repetitions": 8,
     "blocks": 2,
 }
-EXPERIMENT = dataclasses.replace(heatmaps.EXPERIMENT, settings={"quick": SMALL, "full": SMALL})
+EXPERIMENT = heatmaps.EXPERIMENT
 CLAIM = heatmaps.CLAIMS[0]
 
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
-    parts = [EXPERIMENT.run_trial(SMALL, params, generator(i)) for i, params in enumerate(EXPERIMENT.trials(SMALL))]
-    return pd.concat(parts, ignore_index=True)
+    return tables.run(EXPERIMENT, SMALL)
 
 
-def test_verdict(data: pd.DataFrame) -> None:
+def test_verdict_of_a_small_run(data: pd.DataFrame) -> None:
     finding = judge(CLAIM, data, SMALL)
     assert finding.verdict == "reproduced"
     assert len(finding.checks) == 4 + 6
@@ -41,15 +40,14 @@ def test_verdict(data: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("rotation", ["fixed", "varying"])
-def test_the_verdict_follows_from_the_data(data: pd.DataFrame, rotation: str) -> None:
-    """The control: one variant a little worse, and everything worse."""
+def test_verdict_changes_with_altered_data(data: pd.DataFrame, rotation: str) -> None:
     worse = data["accuracy"].where((data["m"] != 4) | (data["rotation"] != rotation), 0.9 * data["accuracy"])
     assert judge(CLAIM, data.assign(accuracy=worse), SMALL).verdict == "partly"
     altered = judge(CLAIM, data.assign(accuracy=0.9 * data["accuracy"]), SMALL)
     assert not any(check.holds for check in altered.checks if "theory" in check.what)
 
 
-def test_same_generator_same_numbers() -> None:
+def test_same_generator_gives_same_numbers() -> None:
     settings = {**SMALL, "repetitions": 1}
     params = {"m": 2, "rotation": "shared", "block": 0}
     tables = [heatmaps.run_trial(settings, params, generator(seed)) for seed in (1, 1, 2)]
@@ -57,7 +55,7 @@ def test_same_generator_same_numbers() -> None:
     assert not tables[0].equals(tables[2])
 
 
-def test_members_are_found_without_noise_and_guessed_without_signal() -> None:
+def test_find_members_is_exact_without_noise_and_random_without_signal() -> None:
     sizes = torch.tensor([1, 3, 10])
     items = ghrr.Space(5000, 1).random(20, generator=generator())
     assert heatmaps.find_members(items, sizes, generator(1)).tolist() == [1, 1, 1]
@@ -67,21 +65,20 @@ def test_members_are_found_without_noise_and_guessed_without_signal() -> None:
 
 
 @pytest.mark.parametrize(("items", "k", "noise"), [(1000, 50, 0.06), (300, 20, 0.05), (50, 3, 0.4)])
-def test_theory_is_the_mean_of_its_model(items: int, k: int, noise: float) -> None:
-    """Scores drawn from the two Gaussians, the k highest taken."""
-    inside, outside = (torch.randn(2000, n, generator=generator(n), dtype=torch.float64) for n in (k, items - k))
+def test_theory_is_mean_of_simulated_scores(items: int, k: int, noise: float) -> None:
+    inside, outside = (torch.randn(1000, n, generator=generator(n), dtype=torch.float64) for n in (k, items - k))
     scores = torch.cat([1 + math.sqrt(k - 2) * noise * inside, math.sqrt(k) * noise * outside], dim=1)
     found = (scores.topk(k).indices < k).double().mean(dim=1)
     assert_mean(found, heatmaps.theory(items, k, noise))
 
 
-def test_theory_in_its_limits() -> None:
+def test_theory_at_limits() -> None:
     assert heatmaps.theory(1000, 50, 1e-3) == pytest.approx(1)
-    assert heatmaps.theory(1000, 50, 1e3) == pytest.approx(50 / 1000, rel=0.1)  # nearly chance
+    assert heatmaps.theory(1000, 50, 1e3) == pytest.approx(50 / 1000, rel=0.1)
     assert heatmaps.theory(1000, 50, 1 / math.sqrt(2 * 576)) == pytest.approx(0.97, abs=0.005)
 
 
-def test_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = EXPERIMENT.draw(data, SMALL)
     *maps, bar, cut = figure.axes
     assert len(maps) == 6

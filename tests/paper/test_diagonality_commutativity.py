@@ -1,8 +1,7 @@
-"""Diagonality and commutativity: verdicts follow from data, the laws of random rotations are right."""
+"""Diagonality and commutativity: verdicts follow from data, and means over random rotations are correct."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -12,26 +11,27 @@ import pytest
 import torch
 
 import ghrr
-from ghrr.paper import diagonality_commutativity as diagonality
-from ghrr.paper.experiment import judge, mean_with_error
-from ghrr.paper.rotation_theory import mean_commutativity, mean_exponential, mean_square_diagonal
+from ghrr.paper.experiment import judge
+from ghrr.paper.experiments import diagonality_commutativity as diagonality
+from ghrr.paper.statistics import mean_with_error
+from ghrr.paper.theory.rotations import mean_commutativity, mean_exponential, mean_square_diagonal
 from tests.helpers import assert_mean, generator, unitary
+from tests.paper import tables
 
-SMALL: dict[str, Any] = {"ms": [2, 4], "dim": 40, "pairs": 120, "free": 200, "steps": 200, "plain_m": 2, "blocks": 1}
-EXPERIMENT = dataclasses.replace(diagonality.EXPERIMENT, settings={"quick": SMALL, "full": SMALL})
+SMALL: dict[str, Any] = {"ms": [2, 4], "dim": 40, "pairs": 120, "free": 200, "steps": 150, "plain_m": 2, "blocks": 1}
+EXPERIMENT = diagonality.EXPERIMENT
 
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
-    trials = enumerate(EXPERIMENT.trials(SMALL))
-    return pd.concat([EXPERIMENT.run_trial(SMALL, params, generator(i)).assign(trial=i) for i, params in trials])
+    return tables.run(EXPERIMENT, SMALL)
 
 
 def verdicts(data: pd.DataFrame) -> list[str]:
-    return [judge(claim, data, SMALL).verdict for claim in diagonality.CLAIMS]
+    return tables.verdicts(EXPERIMENT.claims, data, SMALL)
 
 
-def test_verdicts(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     findings = [judge(claim, data, SMALL) for claim in diagonality.CLAIMS]
     assert [finding.verdict for finding in findings] == ["reproduced"] * 5
     rejected = {name: checks for finding in findings for name, checks in finding.rejected.items()}
@@ -39,8 +39,7 @@ def test_verdicts(data: pd.DataFrame) -> None:
     assert not any(check.holds for checks in rejected.values() for check in checks)
 
 
-def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
-    """The control: each verdict changes when the data it rests on are altered."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     shuffled = data.assign(commutativity=data["commutativity"].sample(frac=1, random_state=0).to_numpy())
     assert verdicts(shuffled)[0] == "not reproduced"
     assert verdicts(shuffled)[2] == "not reproduced"
@@ -49,14 +48,14 @@ def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
     assert verdicts(data.assign(commutativity=data["commutativity"] + 0.3))[4] == "not reproduced"
 
 
-def test_trials_cover_all_sizes() -> None:
+def test_every_block_contains_all_m() -> None:
     trials = EXPERIMENT.trials({**SMALL, "blocks": 3})
     assert [params["m"] for params in trials] == [2, 4] * 3
 
 
 @pytest.mark.parametrize("m", [2, 3])
-def test_the_law_is_the_mean_over_phases(m: int) -> None:
-    """Phases on a grid of third roots of unity are enough to average over: products hold each at most twice."""
+def test_mean_commutativity_is_mean_over_phases(m: int) -> None:
+    """Averaging over third roots of unity is exact, because each phase occurs at most twice in a product."""
     first, second = unitary(2, m=m, seed=m)
     roots = torch.exp(2j * math.pi * torch.arange(3, dtype=torch.float64) / 3)
     phases = torch.cartesian_prod(*[roots] * (2 * m))
@@ -65,40 +64,38 @@ def test_the_law_is_the_mean_over_phases(m: int) -> None:
     assert abs(mean - mean_commutativity(first, second)) < 1e-12
 
 
-def test_the_law_at_its_limits() -> None:
+def test_mean_commutativity_at_limits() -> None:
     q, r = unitary(2, m=3)
     assert mean_commutativity(torch.eye(3) + 0j, torch.diag(torch.tensor([1j, -1, 1]))) == 1
     assert abs(mean_commutativity(torch.roll(torch.eye(3), 1, 0) + 0j, r)) < 1e-15
     assert abs(mean_commutativity(q, r) - mean_commutativity(r, q)) < 1e-15
     sixty, c, s = math.pi / 3, math.cos, math.sin
-    turn, back = (torch.tensor([[c(a), s(a)], [-s(a), c(a)]]) + 0j for a in (sixty, -sixty))
-    assert abs(mean_commutativity(turn, back) + 1 / 8) < 1e-6
+    rotation, inverse = (torch.tensor([[c(a), s(a)], [-s(a), c(a)]]) + 0j for a in (sixty, -sixty))
+    assert abs(mean_commutativity(rotation, inverse) + 1 / 8) < 1e-6
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 6])
-@pytest.mark.parametrize("t", [0.0, 0.7, 1.0])
-def test_exponentials_of_gaussian_matrices(m: int, t: float) -> None:
-    x = torch.randn(20_000, m, m, dtype=torch.complex128, generator=generator(m)) * 2**0.5
+@pytest.mark.parametrize(("m", "t"), [(1, 0.7), (2, 0.0), (2, 1.0), (6, 0.7)])
+def test_means_of_exponentials_of_gaussian_matrices(m: int, t: float) -> None:
+    x = torch.randn(10_000, m, m, dtype=torch.complex128, generator=generator(m)) * 2**0.5
     q = torch.linalg.matrix_exp(1j * t * (x + x.mH) / 2)
     assert_mean(q[:, 0, 0].real + 1e-9 * x.real[:, 0, 0], mean_exponential(m, t))
     assert_mean(q[:, 0, 0].abs().square() + 1e-9 * x.real[:, 0, 0], mean_square_diagonal(m, t))
 
 
-def test_small_sizes_in_closed_form() -> None:
+def test_means_of_exponentials_for_small_m() -> None:
     assert mean_square_diagonal(1) == pytest.approx(1)
     assert mean_exponential(1, 0.5) == pytest.approx(math.exp(-1 / 8))
     assert mean_exponential(2, 0.5) == pytest.approx(math.exp(-1 / 8) * (1 - 1 / 8))
 
 
-def test_descent_arrives() -> None:
+def test_descent_reaches_targets() -> None:
     targets = torch.linspace(0.05, 0.95, 10, dtype=torch.float64)
     q = diagonality.descend(targets, 3, generator(), 300)
-    assert ghrr.unitary.check_unitary(q)
+    assert ghrr.unitary.is_unitary(q)
     assert (ghrr.unitary.diagonality(q) - targets).abs().max() < 0.01
 
 
-def test_error_of_a_correlation() -> None:
-    """Against the spread over repetitions, for numbers that are not normal."""
+def test_error_of_correlation_is_std_over_repetitions() -> None:
     source = np.random.default_rng(0)
     results = []
     for _ in range(300):
@@ -110,7 +107,7 @@ def test_error_of_a_correlation() -> None:
     assert errors.mean() == pytest.approx(values.std(), rel=0.2)
 
 
-def test_the_figure_says_what_it_shows(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = diagonality.draw(data, SMALL)
     assert figure.get_supylabel()
     drawn = [axis for axis in figure.axes if axis.has_data()]

@@ -1,4 +1,4 @@
-"""Finished trials survive what happens to files: cut lines, damage, other versions, a full disk."""
+"""Stored trials survive truncated lines, damage, other versions and a full disk."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ import pytest
 
 from ghrr import paper
 from ghrr.paper import journal as journals
+from ghrr.paper import source_code
 from ghrr.paper.journal import Journal, Trial
+from ghrr.paper.source_code import source_hash
 from tests.paper.conftest import SMALL
 
 EXPERIMENT = paper.EXPERIMENTS["fixed-vs-varying"]
 
 
-def make(path: Path, seed: int = 0, **settings: int) -> Journal:
+def new_journal(path: Path, seed: int = 0, **settings: int) -> Journal:
     return Journal(path, EXPERIMENT, SMALL | settings, seed)
 
 
@@ -35,17 +37,17 @@ def trial(number: int) -> Trial:
     return Trial(number, pd.DataFrame(columns), 0.25)
 
 
-def filled(path: Path, count: int = 3) -> Journal:
-    journal = make(path)
+def filled_journal(path: Path, count: int = 3) -> Journal:
+    journal = new_journal(path)
     assert journal.open() == ""
     for number in range(count):
         journal.append(trial(number))
     return journal
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    filled(tmp_path / "x.jsonl")
-    again = make(tmp_path / "x.jsonl")
+def test_stored_trials_are_read_unchanged(tmp_path: Path) -> None:
+    filled_journal(tmp_path / "x.jsonl")
+    again = new_journal(tmp_path / "x.jsonl")
     assert again.open() == ""
     found = again.trials()
     assert list(found) == [0, 1, 2]
@@ -55,24 +57,24 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 10, 60])
-def test_a_line_cut_short_costs_one_trial(tmp_path: Path, lost: int) -> None:
+def test_truncated_line_loses_one_trial(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "x.jsonl"
-    filled(path)
+    filled_journal(path)
     path.write_bytes(path.read_bytes()[:-lost])
-    again = make(path)
-    assert again.open() == "x.jsonl ended in the middle of a trial, which runs again"
+    again = new_journal(path)
+    assert "incomplete trial" in again.open()
     assert list(again.trials()) == [0, 1]
     again.append(trial(2))
-    assert list(make(path).trials()) == [0, 1, 2]
+    assert list(new_journal(path).trials()) == [0, 1, 2]
 
 
-def test_a_damaged_line_costs_its_trial_alone(tmp_path: Path) -> None:
+def test_damaged_line_loses_only_its_trial(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    filled(path)
+    filled_journal(path)
     lines = path.read_bytes().splitlines(keepends=True)
-    lines[2] = lines[2].replace(b"0.25", b"0.35")  # still JSON; the checksum tells
+    lines[2] = lines[2].replace(b"0.25", b"0.35")  # valid JSON with a wrong checksum
     path.write_bytes(b"".join(lines))
-    again = make(path)
+    again = new_journal(path)
     assert again.open() == ""
     assert list(again.trials()) == [0, 2]
 
@@ -80,45 +82,54 @@ def test_a_damaged_line_costs_its_trial_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"ghrr": "0.0.1"}, r"was written by another version of ghrr \(0.0.1, this is "),
-        ({"code": "abc"}, r"was written by another version of this experiment \(abc, this is "),
-        ({"format": 0}, r"was written by another format \(0, this is 1\)"),
-        ({"settings": {"m": 7}}, "belongs to other settings"),
-        ({"seed": 5}, "belongs to other settings"),
+        ({"ghrr": "0.0.1"}, r"another version of ghrr \(got 0.0.1, expected "),
+        ({"code": "abc"}, r"another version of this experiment \(got abc, expected "),
+        ({"format": 0}, r"another format \(got 0, expected 1\)"),
+        ({"settings": {"m": 7}}, "other settings"),
+        ({"seed": 5}, "other settings"),
     ],
 )
-def test_results_of_another_version_are_set_aside(tmp_path: Path, change: dict[str, object], reason: str) -> None:
+def test_file_with_another_header_is_renamed(tmp_path: Path, change: dict[str, object], reason: str) -> None:
     path = tmp_path / "x.jsonl"
-    filled(path)
+    filled_journal(path)
     header, *rest = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(journals._sealed(json.loads(header[9:]) | change) + b"".join(rest))
+    path.write_bytes(journals._format_line(json.loads(header[9:]) | change) + b"".join(rest))
     before = path.read_bytes()
-    again = make(path)
+    again = new_journal(path)
     notice = again.open()
     assert not again.trials()
     assert re.search(reason, notice)
-    assert "it is now x.aside-1.jsonl, and its trials run anew" in notice
+    assert "renamed to x.aside-1.jsonl" in notice
     assert (tmp_path / "x.aside-1.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"half a he", b"\x00\xff\x00\n", b"[1, 2]\n"])
-def test_an_unreadable_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_file_is_renamed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
-    again = make(path)
-    assert again.open().startswith("x.jsonl is not readable; it is now x.aside-1.jsonl")
+    again = new_journal(path)
+    assert "is not readable; it was renamed to x.aside-1.jsonl" in again.open()
     assert (tmp_path / "x.aside-1.jsonl").read_bytes() == content
     path.write_bytes(content)
-    assert "x.aside-2.jsonl" in make(path).open()
+    assert "x.aside-2.jsonl" in new_journal(path).open()
 
 
-def test_the_code_of_an_experiment_is_that_of_its_own_module() -> None:
-    codes = {journals.code_of(experiment) for experiment in paper.EXPERIMENTS.values()}
-    assert len(codes) == len(paper.EXPERIMENTS)
+def test_source_hash_differs_between_experiments() -> None:
+    assert len({source_hash(name) for name in paper.EXPERIMENTS}) == len(paper.EXPERIMENTS)
+
+
+def test_source_hash_includes_indirect_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernel-shapes uses theory.rotations through theory.kernels; fixed-vs-varying does not use it."""
+    before = {name: source_hash(name) for name in ("kernel-shapes", "fixed-vs-varying")}
+    read = source_code._read_module
+    changed = "ghrr.paper.theory.rotations"
+    monkeypatch.setattr(source_code, "_read_module", lambda name: (b"", []) if name == changed else read(name))
+    assert source_hash("kernel-shapes") != before["kernel-shapes"]
+    assert source_hash("fixed-vs-varying") == before["fixed-vs-varying"]
 
 
 @pytest.mark.usefixtures("small")
-def test_a_folder_of_another_version_runs_anew_with_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_of_another_version_are_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paper.run(["fixed-vs-varying"], tmp_path)
     table = (tmp_path / "fixed-vs-varying.csv").read_bytes()
     monkeypatch.setattr("ghrr.__version__", "9.9.9")
@@ -128,8 +139,8 @@ def test_a_folder_of_another_version_runs_anew_with_a_notice(tmp_path: Path, mon
     assert (tmp_path / "fixed-vs-varying.csv").read_bytes() == table
 
 
-def test_a_full_disk_loses_nothing_that_was_stored(tmp_path: Path) -> None:
-    """The process may write no file beyond a size, as on a full disk; then it may."""
+def test_full_disk_loses_no_stored_trial(tmp_path: Path) -> None:
+    """A limit on the file size acts like a full disk. Without the limit, the run continues."""
     out = tmp_path / "report"
     command = [sys.executable, "-m", "ghrr", "paper", "run", "fixed-vs-varying", "-j", "1", "--out", str(out)]
     limit = 40_000
@@ -146,14 +157,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(tmp_path: Path) -> None:
     journal = out / "trials" / "quick-seed-0" / "fixed-vs-varying.jsonl"
     whole = [line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     assert 2 < len(whole) < 11
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "ended in the middle of a trial" in done.stdout.replace("\n", " ")
+    notices: list[str] = []
+    paper.run(["fixed-vs-varying"], out, on_notice=notices.append)
+    assert "incomplete trial" in notices[0]
     assert journal.read_bytes().startswith(b"".join(whole))
-
-
-def test_a_place_where_nobody_may_write_is_named() -> None:
-    command = [sys.executable, "-m", "ghrr", "paper", "run", "fixed-vs-varying", "--out", "/proc/ghrr"]
-    stopped = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert stopped.returncode == 2
-    assert "cannot write to /proc/ghrr: " in stopped.stderr
-    assert "Nothing was computed yet." in stopped.stderr

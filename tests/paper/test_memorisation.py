@@ -1,4 +1,4 @@
-"""The histograms' verdicts follow from the data, and theory agrees with simpler simulations and limits."""
+"""Memorisation: verdicts follow from data, and theory agrees with simulations and limits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import ghrr
-from ghrr.paper.capacity_search import chance_memorised
 from ghrr.paper.experiment import judge
-from ghrr.paper.memorisation import CLAIMS, EXPERIMENT, OTHER, OWN, chance_disjoint, outcomes, spread
+from ghrr.paper.experiments.memorisation import CLAIMS, EXPERIMENT, OTHER, OWN, chance_disjoint, noise_std, outcomes
+from ghrr.paper.theory.capacity import chance_memorised
 from tests.helpers import STANDARD_ERRORS, generator
 
-# A tenth of the paper's sizes, and a middle total dimension at which all x may be right and the histograms overlap.
+# A tenth of the paper's sizes. At the middle total dimension, all x can be correct although the histograms overlap.
 SETTINGS = {"m": 2, "total_dims": [900, 200, 40], "bundled": [25, 300], "repetitions": 20, "repetitions_of_many": 2}
-FEW, MANY, SO, ABOUT = CLAIMS
+SMALL_SETS, LARGE_SETS, DISJOINT, MEANS = CLAIMS
 
 
 @pytest.fixture(scope="module")
@@ -26,32 +26,31 @@ def data() -> pd.DataFrame:
     return pd.concat([EXPERIMENT.run_trial(SETTINGS, p, generator(i)) for i, p in enumerate(trials)], ignore_index=True)
 
 
-def test_verdicts_on_true_data(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     findings = [judge(claim, data, SETTINGS) for claim in CLAIMS]
     assert [finding.verdict for finding in findings] == ["reproduced", "reproduced", "erratum", "reproduced"]
-    for checks in findings[0].rejected.values():  # at a smaller total dimension theory holds and the claim does not
+    for checks in findings[0].rejected.values():  # theory holds, the claim does not
         assert [check.holds for check in checks] == [False, True]
 
 
-def test_verdicts_change_on_altered_data(data: pd.DataFrame) -> None:
+def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     swapped = data.rename(columns={OWN: OTHER, OTHER: OWN})
-    apart = data.assign(**{OWN: data[OWN] + 100})
-    assert judge(FEW, swapped, SETTINGS).verdict == "not reproduced"
-    assert judge(MANY, apart, SETTINGS).verdict == "not reproduced"
-    assert judge(SO, apart, SETTINGS).verdict == "reproduced"
-    assert judge(ABOUT, apart, SETTINGS).verdict == "not reproduced"
-    assert judge(ABOUT, data.assign(**{OTHER: 1.2 * data[OTHER]}), SETTINGS).verdict == "partly"
+    separated = data.assign(**{OWN: data[OWN] + 100})
+    assert judge(SMALL_SETS, swapped, SETTINGS).verdict == "not reproduced"
+    assert judge(LARGE_SETS, separated, SETTINGS).verdict == "not reproduced"
+    assert judge(DISJOINT, separated, SETTINGS).verdict == "reproduced"
+    assert judge(MEANS, separated, SETTINGS).verdict == "not reproduced"
+    assert judge(MEANS, data.assign(**{OTHER: 1.2 * data[OTHER]}), SETTINGS).verdict == "partly"
 
 
-def test_similarities_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In chunks of slots as in one piece; here a chunk holds everything."""
+def test_similarities_follow_definition_with_any_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     params = {"total_dim": 60, "bundled": 10, "repetition": 0}
     table = EXPERIMENT.run_trial({"m": 2}, params, generator(3))
     own, other = ghrr.Space(15, 2).random(2, 10, generator=generator(3))
     for name, members in ((OWN, own), (OTHER, other)):
         expected = [float(ghrr.similarity(x, ghrr.bundle(members))) for x in own]
         assert table[name].to_list() == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr("ghrr.paper.memorisation._CHUNK_NUMBERS", 400)  # five slots at a time
+    monkeypatch.setattr("ghrr.paper.experiments.memorisation._CHUNK_NUMBERS", 400)  # five slots at a time
     random = generator(3)
     parts = [ghrr.Space(5, 2).random(2, 10, generator=random) for _ in range(3)]
     own, other = torch.cat(parts, dim=2)
@@ -60,7 +59,7 @@ def test_similarities_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatc
     assert table[OTHER].to_list() == pytest.approx(expected, abs=1e-5)
 
 
-def test_outcomes_of_each_trial() -> None:
+def test_outcomes_are_found_for_each_trial() -> None:
     case = {"total_dim": 4, "bundled": 2}
     rows = [(0, 1.0, 0.1), (0, 0.9, 0.2), (1, 1.0, 0.95), (1, 0.9, 0.2), (2, 1.0, 0.1), (2, 0.2, 0.2)]
     data = pd.DataFrame([{**case, "repetition": r, OWN: own, OTHER: other} for r, own, other in rows])
@@ -70,21 +69,19 @@ def test_outcomes_of_each_trial() -> None:
 
 
 @pytest.mark.parametrize(("total_dim", "size"), [(200, 25), (3600, 250)])
-def test_chance_of_disjoint_histograms(total_dim: int, size: int) -> None:
-    """Independent Gaussian similarities, drawn."""
+def test_chance_disjoint_matches_gaussian_similarities(total_dim: int, size: int) -> None:
     own, other = torch.randn(2, 4000, size, generator=generator(1), dtype=torch.float64)
-    least = 1 + spread(total_dim, size - 1) * own.amin(dim=1)
-    share = float((least > spread(total_dim, size) * other.amax(dim=1)).double().mean())
+    least = 1 + noise_std(total_dim, size - 1) * own.amin(dim=1)
+    share = float((least > noise_std(total_dim, size) * other.amax(dim=1)).double().mean())
     assert abs(share - chance_disjoint(total_dim, size)) < STANDARD_ERRORS * 0.5 / math.sqrt(4000)
 
 
-def test_limits_of_the_chance_of_disjoint_histograms() -> None:
+def test_chance_disjoint_at_limits() -> None:
     assert chance_disjoint(10**6, 250) == pytest.approx(1, abs=1e-6)
     assert chance_disjoint(900, 1500) == pytest.approx(0, abs=1e-6)
 
 
-def test_the_range_of_total_dimensions_in_the_comment() -> None:
-    """Both panels of the paper come out 19 times in 20."""
+def test_total_dimensions_in_comment_reproduce_both_panels() -> None:
 
     def chance(total: int) -> float:
         space = ghrr.Space(total, 1)
@@ -95,7 +92,7 @@ def test_the_range_of_total_dimensions_in_the_comment() -> None:
     assert likely == list(range(3200, 12401, 100))
 
 
-def test_the_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = EXPERIMENT.draw(data, SETTINGS)
     assert len(figure.axes) == 4
     assert all(axis.get_title(loc="left") for axis in figure.axes)

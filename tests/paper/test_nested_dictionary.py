@@ -1,41 +1,38 @@
-"""The nested dictionary: verdicts follow from data, the theory of its peaks and of its noise is right."""
+"""Nested dictionary: verdicts follow from data, and theory predicts its peaks and noise."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import pandas as pd
 import pytest
 import torch
 
 import ghrr
-from ghrr.paper import nested_dictionary as nested
 from ghrr.paper.experiment import judge
+from ghrr.paper.experiments import nested_dictionary as nested
 from tests.helpers import assert_mean, generator
+from tests.paper import tables
 
 SMALL = {**nested.EXPERIMENT.settings["quick"], "total_dim": 1296, "ms": [1, 2, 3], "structures": 6, "blocks": 25}
-EXPERIMENT = dataclasses.replace(nested.EXPERIMENT, settings={"quick": SMALL, "full": SMALL})
+EXPERIMENT = nested.EXPERIMENT
 EXPECTED = ["reproduced", "reproduced", "reproduced", "erratum"]
 
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
-    trials = enumerate(EXPERIMENT.trials(SMALL))
-    return pd.concat([EXPERIMENT.run_trial(SMALL, params, generator(i)).assign(trial=i) for i, params in trials])
+    return tables.run(EXPERIMENT, SMALL)
 
 
 def verdicts(data: pd.DataFrame) -> list[str]:
-    return [judge(claim, data, SMALL).verdict for claim in nested.CLAIMS]
+    return tables.verdicts(EXPERIMENT.claims, data, SMALL)
 
 
-def test_verdicts(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     assert verdicts(data) == EXPECTED
     rejected = judge(nested.CLAIMS[0], data, SMALL).rejected
     assert not any(check.holds for checks in rejected.values() for check in checks)
 
 
-def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
-    """The control: each verdict changes when the data it rests on are altered."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     assert verdicts(data.assign(similarity=data["similarity"] / 2))[0] == "partly"
     assert verdicts(data.assign(square=2 * data["square"]))[0] == "partly"
     assert verdicts(data.assign(gap=data["gap"] + 0.01))[1] == "partly"
@@ -48,14 +45,13 @@ def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
     assert verdicts(higher)[3] == "partly"
 
 
-def test_same_generator_same_numbers() -> None:
+def test_same_generator_gives_same_numbers() -> None:
     tables = [nested.run_trial({**SMALL, "structures": 1}, {}, generator(seed)) for seed in (1, 1, 2)]
     pd.testing.assert_frame_equal(tables[0], tables[1])
     assert not tables[0].equals(tables[2])
 
 
-def test_fhrr_answers_are_those_of_a_direct_computation() -> None:
-    """A structure of phases, bound and read by hand, has the two peaks that theory gives it."""
+def test_expected_peaks_of_fhrr_match_direct_computation() -> None:
     w = torch.randn(20_000, generator=generator(), dtype=torch.float64) / SMALL["bandwidth"]
     k1, k2 = torch.polar(
         torch.ones(2, 20_000, dtype=torch.float64),
@@ -69,8 +65,8 @@ def test_fhrr_answers_are_those_of_a_direct_computation() -> None:
 
 
 @pytest.mark.parametrize("m", [2, 3, 4])
-def test_weights_against_matrices(m: int) -> None:
-    k1, k2, q = ghrr.unitary.haar(3, 40_000, m=m, generator=generator(m), dtype=torch.complex128)
+def test_weights_match_haar_matrices(m: int) -> None:
+    k1, k2, q = ghrr.unitary.haar(3, 15_000, m=m, generator=generator(m), dtype=torch.complex128)
 
     def share(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return torch.einsum("nij,njk,nkl,nil->n", left, q, right, q.conj()).real / m
@@ -82,25 +78,25 @@ def test_weights_against_matrices(m: int) -> None:
     assert_mean(share(k2 @ k1, k1.mH @ k2.mH), nested.weights("right", m, 2)[1])
 
 
-def test_one_dimensional_keys_commute() -> None:
+def test_weights_of_commuting_keys() -> None:
     assert nested.weights("left", 1, 2) == nested.weights("right", 1, 2) == (1.0, 1.0)
     assert nested.weights("right", 1, 1) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_noise_variance_against_matrices(m: int) -> None:
-    """One slot, phases of the values independent of those of φ(x), as far from all numbers."""
+def test_noise_variance_matches_haar_matrices(m: int) -> None:
+    """Simulate one slot. For x far from all numbers, the phases of φ(x) are independent of those of the values."""
     source = generator(m)
-    k1, k2 = ghrr.unitary.haar(2, 100_000, m=m, generator=source, dtype=torch.complex128)
-    turns = torch.rand(4, 100_000, m, generator=source, dtype=torch.float64)
-    v1, v2, v3, v4 = torch.diag_embed(torch.polar(torch.ones_like(turns), 6.283185307179586 * turns))
+    k1, k2 = ghrr.unitary.haar(2, 30_000, m=m, generator=source, dtype=torch.complex128)
+    angles = 2 * torch.pi * torch.rand(4, 30_000, m, generator=source, dtype=torch.float64)
+    v1, v2, v3, v4 = torch.diag_embed(torch.polar(torch.ones_like(angles), angles))
     h = k1 @ (k1 @ v1 + k2 @ v2) + k2 @ (k1 @ v3 + k2 @ v4)
     answer = k1.mH @ k1.mH @ h
     trace = torch.diagonal(answer, dim1=-2, dim2=-1).sum(dim=-1).real / m
     assert_mean(trace.square(), nested.noise_variance(1, m))
 
 
-def test_the_figure_says_what_it_shows(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = nested.draw(data, SMALL)
     assert len(figure.axes) == 3
     for axis in figure.axes:

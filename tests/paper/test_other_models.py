@@ -1,4 +1,4 @@
-"""Other models of binding: they are what their names say, and the verdicts on them follow from data."""
+"""Other binding operations follow their definitions, and verdicts follow from data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from ghrr.paper import other_models as others
+from ghrr.paper.experiments import other_models as others
 from tests.helpers import generator
 from tests.paper.tables import assert_survives_files, run, scaled, verdicts
 
@@ -21,13 +21,12 @@ def data() -> pd.DataFrame:
     return run(others.EXPERIMENT, SMALL)
 
 
-def test_verdicts(data: pd.DataFrame) -> None:
+def test_verdicts_of_a_small_run(data: pd.DataFrame) -> None:
     assert verdicts(others.CLAIMS, data, SMALL) == ["erratum", "reproduced", "reproduced"]
     assert_survives_files(others.CLAIMS, data, SMALL)
 
 
-def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
-    """The control: HRR as VTB is, and the others as HRR is."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     renamed = {others.HRR: others.VTB, others.VTB: others.HRR}
     swapped = data.assign(model=data["model"].replace(renamed))
     assert verdicts(others.CLAIMS, swapped, SMALL) == ["reproduced", "partly", "reproduced"]
@@ -38,25 +37,24 @@ def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
     assert verdicts(others.CLAIMS, scaled(data, 1, 0.1, model=others.GHRR), SMALL)[2] == "partly"
 
 
-def test_circular_convolution_by_its_definition() -> None:
+def test_convolve_follows_definition() -> None:
     a, b = torch.randn(2, 7, generator=generator(), dtype=torch.float64)
     by_hand = torch.stack([sum((a[k] * b[(n - k) % 7] for k in range(7)), torch.tensor(0.0)) for n in range(7)])
     assert torch.allclose(others.convolve(a, b), by_hand)
 
 
-def test_vtb_by_its_definition() -> None:
-    """A block-diagonal matrix, the second vector in every block, times the first vector."""
+def test_transform_is_product_with_block_diagonal_matrix() -> None:
     a, b = torch.randn(2, 16, generator=generator(), dtype=torch.float64)
     matrix = torch.block_diag(*[b.reshape(4, 4)] * 4)
     assert torch.allclose(others.transform(a, b), math.sqrt(4) * matrix @ a)
 
 
-def test_matrices_multiply() -> None:
+def test_multiply_is_matrix_product() -> None:
     a, b = torch.randn(2, 9, generator=generator(), dtype=torch.float64)
     assert torch.allclose(others.multiply(a, b), (a.reshape(3, 3) @ b.reshape(3, 3)).flatten())
 
 
-def test_ghrr_is_as_far_from_commuting_as_theory_says(data: pd.DataFrame) -> None:
+def test_ghrr_violates_commutativity_as_predicted(data: pd.DataFrame) -> None:
     """|AB - BA|² / |AB|² = 2 - 2δ(AB, BA), and δ has the mean 1/m²."""
     rows = data.loc[(data["model"] == others.GHRR) & (data["what"] == others.COMMUTES), "value"]
     square = rows**2
@@ -64,7 +62,7 @@ def test_ghrr_is_as_far_from_commuting_as_theory_says(data: pd.DataFrame) -> Non
     assert abs(square.mean() - 2 * (1 - 1 / 9)) < 5 * error
 
 
-def test_the_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     axis = others.EXPERIMENT.draw(data, SMALL).axes[0]
     assert axis.get_xlabel()
     assert axis.get_ylabel()

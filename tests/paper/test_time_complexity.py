@@ -1,4 +1,4 @@
-"""Time complexity: the count is right, the fit finds a power law, the verdict follows from times, not from speed."""
+"""Time complexity: multiplications are counted correctly, and the verdict follows from the measured times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import ghrr
-from ghrr.paper import time_complexity as cost
 from ghrr.paper.experiment import judge
+from ghrr.paper.experiments import time_complexity as cost
 from tests.helpers import unitary
 from tests.paper.tables import assert_survives_files, run, verdicts
 
@@ -32,27 +32,26 @@ def data() -> pd.DataFrame:
 
 
 def with_times(data: pd.DataFrame, exponent: float) -> pd.DataFrame:
-    """The same rounds, with times that follow a power law but for a little noise."""
+    """Replace the times by a power law with little noise."""
     noise = 1 + 0.01 * np.random.default_rng(0).standard_normal(len(data))
     times = data["m"] ** exponent * noise
     return data.assign(value=data["value"].where(data["what"] != cost.BIND, times))
 
 
-def test_every_round_has_every_m_once(data: pd.DataFrame) -> None:
+def test_every_round_measures_every_m_once(data: pd.DataFrame) -> None:
     rows = data.loc[data["what"] == cost.BIND]
     assert (rows.groupby(["batch", "block", "round"])["m"].apply(sorted).map(tuple) == (1, 2, 3, 4)).all()
     assert (data["value"] > 0).all()
     assert len(cost.EXPERIMENT.trials(SMALL)) == 4
-    assert cost.EXPERIMENT.alone
+    assert cost.EXPERIMENT.exclusive
 
 
-def test_all_sizes_divide_the_total_dimension() -> None:
+def test_total_dimension_is_divisible_by_all_m() -> None:
     for settings in cost.EXPERIMENT.settings.values():
         assert all(settings["total_dim"] % m**2 == 0 for m in settings["ms"])
 
 
-def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
-    """Times like m, faster and slower ones, and a wrong count."""
+def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     assert verdicts(cost.CLAIMS, data, SMALL) == ["reproduced"]
     for power, holds in ((1.0, True), (0.5, False), (1.5, False)):
         (seconds,) = judge(cost.CLAIMS[0], with_times(data, power), SMALL).rejected.values()
@@ -63,25 +62,24 @@ def test_verdicts_follow_from_the_data(data: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 5])
-def test_multiplications_are_counted(m: int) -> None:
+def test_count_multiplications_is_dim_times_m_cubed(m: int) -> None:
     assert cost.count_multiplications(3, m) == 3 * m**3
 
 
-def test_torch_counts_the_same() -> None:
-    """Its counter takes an addition for each multiplication, and does not know elementwise products."""
+def test_count_multiplications_agrees_with_torch() -> None:
+    """torch counts one addition per multiplication."""
     a = unitary(7, m=4)
     with FlopCounterMode(display=False) as counter:
         ghrr.bind(a, a)
     assert counter.get_total_flops() == 2 * cost.count_multiplications(7, 4)
 
 
-def test_the_exponent_of_a_power_law() -> None:
+def test_exponents_of_power_laws() -> None:
     relative = pd.DataFrame({m: [m**0.7, m**1.2] for m in (1, 2, 5, 8)}, dtype=float)
     assert np.allclose(cost.exponents(relative), [0.7, 1.2])
 
 
-def test_the_error_of_a_median() -> None:
-    """Against the spread of medians of many samples of a normal distribution."""
+def test_error_of_median_is_std_of_medians() -> None:
     draws = np.random.default_rng(0).normal(3.0, 2.0, size=(2000, 101))
     medians, errors = np.array([cost.median_with_error(pd.Series(row)) for row in draws]).T
     assert medians.std() == pytest.approx(errors.mean(), rel=0.1)
@@ -89,7 +87,7 @@ def test_the_error_of_a_median() -> None:
     assert outlier[1] == pytest.approx(errors[0], rel=0.2)
 
 
-def test_results_do_not_use_the_global_seed() -> None:
+def test_run_does_not_use_global_random_state() -> None:
     torch.manual_seed(0)
     before = torch.rand(1)
     torch.manual_seed(0)
@@ -97,7 +95,7 @@ def test_results_do_not_use_the_global_seed() -> None:
     assert torch.equal(torch.rand(1), before)
 
 
-def test_the_figure(data: pd.DataFrame) -> None:
+def test_figure_is_complete(data: pd.DataFrame) -> None:
     figure = cost.EXPERIMENT.draw(data, SMALL)
     top, bottom = figure.axes
     assert top.get_ylabel()

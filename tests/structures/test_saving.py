@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import ghrr
 from ghrr import Space
 from ghrr.structures import Automaton, Graph, NGrams, Set, Tree
 from ghrr.structures.base import Structure
+from tests.containers import reseal
 from tests.structures.common import SPACE
 
 SHIFTED = Space(2700, 1, seed=4)
@@ -85,23 +85,6 @@ def test_given_hypervectors_are_saved(tmp_path: Path) -> None:
     assert atoms.nodes.names == []
 
 
-def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change the header of a saved structure, with a checksum that fits."""
-    import json
-
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
-    from ghrr.files import _checksum
-
-    with safe_open(path, framework="pt") as file:
-        header = json.loads(file.metadata()["ghrr"])
-    tensors = load_file(path)
-    change(header)
-    text = json.dumps(header, sort_keys=True)
-    save_file(tensors, path, metadata={"ghrr": text, "sha256": _checksum(text, tensors)})
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -124,9 +107,9 @@ def test_files_with_inconsistent_content_are_refused(change: Callable[[dict[str,
     path = tmp_path / "x"
     graph = Graph(SPACE)
     graph.save(path, graph.encode(EDGES))
-    rewrite(path, lambda _: None)
+    reseal(path, lambda _: None)
     Graph.load(path)  # the control: rewriting alone changes nothing
-    rewrite(path, change)
+    reseal(path, change)
     with pytest.raises(ValueError, match=r"Graph\.load\("):
         Graph.load(path)
 

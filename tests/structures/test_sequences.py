@@ -54,7 +54,7 @@ def test_read_and_next() -> None:
 def test_encode_equals_the_sequence_encoder() -> None:
     model = Sequence(SPACE)
     h = model.encode(WORDS)
-    assert close(h, encoding.Sequence(SPACE)(model.names.vectors()))
+    assert close(h, encoding.SequenceEncoder(SPACE)(model.names.vectors()))
 
 
 def test_positions_are_unbound_from_the_left() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ghrr.unitary import check_unitary, diagonal, diagonality, haar, with_diagonality
+from ghrr.unitary import diagonal, diagonality, haar, is_unitary, with_diagonality
 from tests.helpers import assert_mean, generator
 
 VALUES = (0.0, 0.001, 0.1, 1 / 3, 0.5, 0.77, 0.99, 1.0)
@@ -29,7 +29,7 @@ def test_closed_form_reaches_every_value(m: int, value: float) -> None:
     for dtype, tolerance in ((torch.complex64, 1e-6), (torch.complex128, 1e-12)):
         q = with_diagonality(value, 40, 3, m=m, generator=generator(m), dtype=dtype)
         assert q.shape == (40, 3, m, m)
-        assert check_unitary(q)
+        assert is_unitary(q)
         assert (diagonality(q) - value).abs().max() < tolerance
 
 
@@ -37,7 +37,7 @@ def test_closed_form_reaches_every_value(m: int, value: float) -> None:
 def test_descent_reaches_every_value(m: int) -> None:
     for value in (0.0, 0.5, 1.0) if m % 4 else VALUES:
         q = with_diagonality(value, 4, m=m, generator=generator(m), method="descent", dtype=torch.complex128)
-        assert check_unitary(q)
+        assert is_unitary(q)
         assert (diagonality(q) - value).abs().max() < 1e-3
 
 
@@ -85,7 +85,7 @@ def test_descent_needs_no_gradient_mode() -> None:
 
 def test_matrices_of_size_one() -> None:
     q = with_diagonality(1.0, 10, m=1, generator=generator())
-    assert check_unitary(q)
+    assert is_unitary(q)
 
 
 def test_descent_that_does_not_arrive_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,5 +93,5 @@ def test_descent_that_does_not_arrive_says_so(monkeypatch: pytest.MonkeyPatch) -
         return torch.zeros(count, m, m, dtype=torch.complex128), torch.zeros(count, dtype=torch.bool)
 
     monkeypatch.setattr(diagonal, "_descend_once", stuck)
-    with pytest.raises(RuntimeError, match=r"descent to 0.5 with m=3 did not arrive for 4 of 4 matrices"):
+    with pytest.raises(RuntimeError, match=r"descent to 0.5 with m=3 did not converge for 4 of 4 matrices"):
         with_diagonality(0.5, 4, m=3, generator=generator(), method="descent")

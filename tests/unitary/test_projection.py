@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ghrr.unitary import check_unitary, polar, unitarity_error
+from ghrr.unitary import is_unitary, polar, unitarity_error
+from ghrr.unitary.projection import check_unitary
 from tests.helpers import gaussian, unitary
 
 
@@ -14,7 +15,7 @@ def test_polar_factor_leaves_a_positive_matrix(m: int) -> None:
     x = gaussian(10, m, m)
     w = polar(x)
     rest = w.mH @ x
-    assert check_unitary(w)
+    assert is_unitary(w)
     torch.testing.assert_close(rest, rest.mH)
     assert (torch.linalg.eigvalsh(rest) > 0).all()
     other = unitary(10, m=m) @ x  # the control: another unitary factor leaves no positive matrix
@@ -46,20 +47,20 @@ def test_polar_gradcheck() -> None:
         assert torch.autograd.gradgradcheck(polar, x.clone().requires_grad_())
 
 
-def test_check_unitary_names_the_worst_slot() -> None:
+def test_check_unitary_returns_a_unitary_tensor_and_names_the_worst_slot_of_another() -> None:
     x = unitary(2, 6, m=3, dtype=torch.complex64)
-    assert check_unitary(x, explain=True) == (True, "")
+    assert check_unitary("test", x) is x
     x[1, 4] *= 1.5
     x[0, 2] *= 1.2
-    fine, reason = check_unitary(x, explain=True)
-    assert not fine
-    assert reason.startswith("slot 4 of item (1,) is not unitary: |A^H A - I| is up to 1.25")
+    with pytest.raises(ValueError, match=r"test: slot 4 of item \(1,\) is not unitary, got .* up to 1.25, expected"):
+        check_unitary("test", x)
+    assert is_unitary(x) is False
     assert unitarity_error(x).argmax() == 10
 
 
-def test_check_unitary_is_as_strict_as_the_precision() -> None:
+def test_is_unitary_is_as_strict_as_the_precision() -> None:
     x = unitary(5, m=3)
-    assert check_unitary(x)
-    assert not check_unitary(x * (1 + 1e-9))
-    assert check_unitary((x * (1 + 1e-9)).to(torch.complex64))
-    assert check_unitary(x[:, None][:0])  # none at all
+    assert is_unitary(x)
+    assert not is_unitary(x * (1 + 1e-9))
+    assert is_unitary((x * (1 + 1e-9)).to(torch.complex64))
+    assert is_unitary(x[:, None][:0])  # none at all

@@ -1,4 +1,4 @@
-"""Which way samples: numba's loop for many numbers, torch for the rest, and all of the same numbers."""
+"""Sampling by CPU kernels and by PyTorch gives the same matrices."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from typing import NoReturn
 
 import pytest
 import torch
 
 from ghrr import Space, ops
-from ghrr.ops import choice, numba_sampling
-from ghrr.unitary import check_unitary, sampling
+from ghrr.ops import backends
+from ghrr.ops.cpu import sampling as sampling_loops
+from ghrr.ops.cpu import unitary as cpu_unitary
+from ghrr.ops.dispatch import OPERATIONS
+from ghrr.unitary import is_unitary, sampling
 from ghrr.unitary.sampling import draw_uniform, haar_from_uniform
 from tests.helpers import generator
 
@@ -22,8 +24,8 @@ from tests.helpers import generator
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The m of each call of a loop."""
     seen: list[int] = []
-    loop = numba_sampling.haar_kernel
-    monkeypatch.setattr(numba_sampling, "haar_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
+    loop = sampling_loops.haar_kernel
+    monkeypatch.setattr(sampling_loops, "haar_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
     return seen
 
 
@@ -31,20 +33,21 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def base_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The m of each call of a loop that makes base hypervectors."""
     seen: list[int] = []
-    loop = sampling._base_kernel
-    monkeypatch.setattr(sampling, "_base_kernel", lambda m: seen.append(m) or loop(m))  # type: ignore[func-returns-value]
+    kernel = OPERATIONS["base_slots"].kernels[0]
+    function = kernel.load()
+    monkeypatch.setattr(kernel, "function", lambda *given: seen.append(given[2][-1]) or function(*given))  # type: ignore[func-returns-value]
     return seen
 
 
 @pytest.fixture
-def all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
+def kernel_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_LEAST_NUMBERS", 0)
 
 
 @pytest.mark.parametrize("phases", ["uniform", 4])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_both_ways_give_the_same_hypervectors(
+def test_kernel_and_pytorch_give_the_same_hypervectors(
     m: int, dtype: torch.dtype, phases: str | int, base_calls: list[int]
 ) -> None:
     space = Space(1100, m, dtype=dtype, phases=phases)
@@ -59,36 +62,23 @@ def test_both_ways_give_the_same_hypervectors(
     assert not torch.allclose(got[0], space.random(2, 4, generator=generator(1)))  # the control: other numbers
 
 
-def test_threads_share_out_base_hypervectors(base_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_change_base_hypervectors(base_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(500, 2)
     want = space.random(20, generator=generator())
-    monkeypatch.setattr(sampling, "_SHARED", 1)
+    monkeypatch.setattr(cpu_unitary, "_LEAST_THREADED_SAMPLES", 1)
     assert torch.equal(space.random(20, generator=generator()), want)
     assert base_calls == [2, 2]
 
 
-def test_a_lost_column_of_base_hypervectors_goes_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dependent_columns_of_base_hypervectors_go_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(500, 3)
     with ops.backend("torch"):
         want = space.random(4, generator=generator())
-    monkeypatch.setattr(sampling, "_base_kernel", lambda m: (lambda *_: 1, 64))
+    monkeypatch.setattr(sampling_loops, "base_kernel", lambda m: lambda *_: 1)
     assert torch.equal(space.random(4, generator=generator()), want)
 
 
-def test_broken_base_loop_falls_back_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_failed", {})
-
-    def broken(m: int) -> NoReturn:
-        raise OSError("no compiler")
-
-    monkeypatch.setattr(sampling, "_base_kernel", broken)
-    with pytest.warns(RuntimeWarning, match="OSError: no compiler") as caught:
-        first = Space(1000, 3).random(3, generator=generator())
-    assert len(caught) == 1
-    assert check_unitary(first)
-
-
-def test_few_numbers_large_matrices_and_other_backends_are_left_to_torch(calls: list[int]) -> None:
+def test_few_numbers_and_large_matrices_go_to_pytorch(calls: list[int]) -> None:
     few = draw_uniform(generator(), 10, 3, 3, 2)
     haar_from_uniform(few)
     with ops.backend("reference"):
@@ -100,8 +90,8 @@ def test_few_numbers_large_matrices_and_other_backends_are_left_to_torch(calls: 
     assert calls == [3]
 
 
-@pytest.mark.usefixtures("all_are_many")
-def test_the_loop_takes_numbers_however_they_lie(calls: list[int]) -> None:
+@pytest.mark.usefixtures("kernel_for_all_sizes")
+def test_kernel_takes_any_memory_layout(calls: list[int]) -> None:
     u = draw_uniform(generator(), 4, 10, 3, 3, 2)
     together = haar_from_uniform(u)
     with torch.inference_mode():
@@ -111,17 +101,17 @@ def test_the_loop_takes_numbers_however_they_lie(calls: list[int]) -> None:
     assert calls == [3] * 4
 
 
-@pytest.mark.usefixtures("all_are_many")
-def test_what_is_not_plain_numbers_is_left_to_torch(calls: list[int]) -> None:
+@pytest.mark.usefixtures("kernel_for_all_sizes")
+def test_fake_tensors_go_to_pytorch(calls: list[int]) -> None:
     space = Space(10, 3, dtype=torch.complex128)
     with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
         assert space.random(4, generator=generator()).shape == (4, 10, 3, 3)
     assert calls == []
 
 
-@pytest.mark.usefixtures("all_are_many")
+@pytest.mark.usefixtures("kernel_for_all_sizes")
 @pytest.mark.parametrize("turned", [False, True])
-def test_equal_columns_are_left_to_torch(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_columns_go_to_pytorch(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     u, turns = draw_uniform(generator(), 500, 3, 3, 2), draw_uniform(generator(1), 500, 3) if turned else None
     u[7, :, 2] = u[7, :, 0]
     u[8, :, 1, 0] = 0
@@ -130,43 +120,24 @@ def test_equal_columns_are_left_to_torch(turned: bool, monkeypatch: pytest.Monke
     with ops.backend("torch"):
         want = haar_from_uniform(u, turns)
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
-    assert check_unitary(got[9:])
+    assert is_unitary(got[9:])
 
 
-@pytest.mark.usefixtures("all_are_many")
-def test_memory_that_holds_nan_is_filled() -> None:
+@pytest.mark.usefixtures("kernel_for_all_sizes")
+def test_results_are_complete() -> None:
     torch.use_deterministic_algorithms(True)
     try:
-        assert check_unitary(Space(33, 2).random(7, generator=generator()))
+        assert is_unitary(Space(33, 2).random(7, generator=generator()))
     finally:
         torch.use_deterministic_algorithms(False)
 
 
-def test_many_numbers_are_drawn_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uniform_numbers_do_not_depend_on_their_count(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = generator(), generator()
     want = torch.rand(50, 7, dtype=torch.float64, generator=one)
-    monkeypatch.setattr(sampling, "_MANY_NUMBERS", 0)
+    monkeypatch.setattr(sampling, "_LEAST_NUMBERS", 0)
     assert torch.equal(draw_uniform(two, 50, 7), want)
     assert torch.equal(one.get_state(), two.get_state())
-
-
-@pytest.mark.usefixtures("all_are_many")
-def test_a_loop_that_fails_is_replaced_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_failed", {})
-
-    def broken(m: int) -> NoReturn:
-        raise OSError("no compiler")
-
-    monkeypatch.setattr(numba_sampling, "haar_kernel", broken)
-    u = draw_uniform(generator(), 10, 3, 3, 2)
-    with pytest.warns(RuntimeWarning, match="numba backend failed") as caught:
-        first = haar_from_uniform(u)
-    assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        second = haar_from_uniform(u)
-    assert torch.equal(first, second)
-    assert check_unitary(first)
 
 
 def run(code: str) -> str:
@@ -177,17 +148,17 @@ HIDE = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda x: 
 SAMPLE = "import sys, torch, ghrr; x = ghrr.Space(1000, 3).random({count}, generator=torch.Generator()); "
 
 
-def test_numba_is_imported_for_many_numbers_only() -> None:
+def test_numba_is_imported_only_for_many_numbers() -> None:
     few = SAMPLE.replace("1000", "50").format(count=1) + "print('numba' in sys.modules)"
     many = SAMPLE.format(count=1) + "print('numba' in sys.modules)"
     assert [run(few), run(many)] == ["False", "True"]
 
 
-def test_without_numba_torch_does_it() -> None:
-    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.check_unitary(x))") == "True"
+def test_sampling_without_numba() -> None:
+    assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.is_unitary(x))") == "True"
 
 
-def test_another_default_device_changes_nothing(base_calls: list[int]) -> None:
+def test_default_device_does_not_matter(base_calls: list[int]) -> None:
     space, count = Space(1000, 3), 2
     want = space.random(count, generator=generator())
     with warnings.catch_warnings(), torch.device("meta"):
@@ -198,15 +169,15 @@ def test_another_default_device_changes_nothing(base_calls: list[int]) -> None:
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_turns_for_some_of_the_slots_are_refused(backend: str) -> None:
+def test_turns_of_the_wrong_shape_are_refused(backend: str) -> None:
     u, turns = draw_uniform(generator(), 40, 3, 3, 2), draw_uniform(generator(1), 7, 3)
     with pytest.raises(RuntimeError), ops.backend(backend):
         haar_from_uniform(u, turns)
-    assert "numba" not in choice._failed
+    assert "numba" not in backends._failures
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_what_is_no_number_stays_in_its_slot(backend: str) -> None:
+def test_nan_stays_in_its_slot(backend: str) -> None:
     u = draw_uniform(generator(), 40, 3, 3, 2)
     u[17, 1, 1, 0] = torch.nan
     with ops.backend(backend):
@@ -216,12 +187,12 @@ def test_what_is_no_number_stays_in_its_slot(backend: str) -> None:
 
 
 @pytest.mark.parametrize("place", [3, 36])
-def test_a_lost_column_in_any_part_goes_to_torch(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dependent_columns_in_any_thread_go_to_pytorch(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_halves(work: Callable[[slice], None], count: int, **_: object) -> None:
         work(slice(0, count // 2))
         work(slice(count // 2, count))
 
-    monkeypatch.setattr(sampling, "share_out", in_halves)
+    monkeypatch.setattr(cpu_unitary, "run_in_threads", in_halves)
     u = draw_uniform(generator(), 40, 3, 3, 2)
     u[place, :, 2] = u[place, :, 1] = 0.0  # a radius of 0: nothing is there
     with ops.backend("torch"):

@@ -1,4 +1,4 @@
-"""The command line: it parses, calls the library, and shows what comes back."""
+"""The command line ``ghrr``. Commands parse arguments, call the library and print its results."""
 
 from __future__ import annotations
 
@@ -58,33 +58,35 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def demo() -> None:
-    """A nested dictionary in one vector: read right, read from the wrong side, and read by FHRR."""
+    """Encode a nested dictionary in one vector, and read it with GHRR, with FHRR and from the wrong side."""
     story = {"home": {"home": "tea", "work": "coffee"}, "work": {"home": "laptop", "work": "desk"}}
     values = [value for inner in story.values() for value in inner.values()]
     console.print("\n[bold]One vector for a nested dictionary[/]\n")
     console.print_json(data=story)
     console.print(
-        "\nEach pair is bound, key * value, and the pairs are bundled, level by level:\n"
+        "\nEach key is bound to its value (key * value), and the pairs of each dictionary are bundled (added):\n"
         "  H = home * (home * tea + work * coffee) + work * (home * laptop + work * desk)\n"
-        "A path is read by unbinding its keys from the left, outermost first. Same total dimension for both.\n",
+        "To read a path, unbind its keys from the left, outermost first. GHRR and FHRR use the same total dimension.\n",
         highlight=False,
     )
     ghrr_space, fhrr_space = ghrr.Space.from_total(3600, m=3), ghrr.Space.from_total(3600, m=1)
     for title, space, side in (
-        ("GHRR, m = 3, read from the left", ghrr_space, "left"),
-        ("FHRR, m = 1: the paths home.work and work.home look the same", fhrr_space, "left"),
-        ("GHRR, m = 3, read from the wrong side", ghrr_space, "right"),
+        ("GHRR (m = 3), read from the left", ghrr_space, "left"),
+        ("FHRR (m = 1): confuses the paths home.work and work.home", fhrr_space, "left"),
+        ("GHRR (m = 3), read from the wrong side", ghrr_space, "right"),
     ):
-        console.print(_readings(title, story, values, space, side))
+        console.print(_similarity_table(title, story, values, space, side))
     console.print(
-        f"A right answer scores about 1 and noise 0 ± {ghrr_space.noise_std:.3f} per item. A swapped path is left with "
-        "about 1/m² = 0.11 in GHRR, but with 1 in FHRR.\n",
+        f"The right value has a similarity of about 1, and noise of 0 ± {ghrr_space.noise_std:.3f} per item. The value "
+        "of the swapped path has about 1/m² = 0.11 with GHRR, but 1 with FHRR.\n",
         highlight=False,
     )
 
 
-def _readings(title: str, story: dict[str, dict[str, str]], values: list[str], space: ghrr.Space, side: str) -> Table:
-    """Every path of the story read from one side, with the similarity to each value."""
+def _similarity_table(
+    title: str, story: dict[str, dict[str, str]], values: list[str], space: ghrr.Space, side: str
+) -> Table:
+    """Read every path of the story from one side, and list the similarity to each value."""
     keys = dict(zip(story, space.atoms(*story), strict=True))
     atoms = dict(zip(values, space.atoms(*values), strict=True))
     inner = {key: reduce(add, [keys[k] * atoms[v] for k, v in pairs.items()]) for key, pairs in story.items()}
@@ -100,7 +102,7 @@ def _readings(title: str, story: dict[str, dict[str, str]], values: list[str], s
             scores = {value: float(found.similarity(atom)) for value, atom in atoms.items()}
             answers = [value for value, score in scores.items() if score > 0.5]
             mark = "[green]✓[/]" if answers == [right] else "[red]✗[/]"
-            answer = f"{mark} {' or '.join(answers) or 'nothing near 1'}"
+            answer = f"{mark} {' or '.join(answers) or 'none'}"
             table.add_row(f"{outer}.{key}", *(f"{score:.2f}" for score in scores.values()), answer)
     return table
 
@@ -110,12 +112,12 @@ def _readings(title: str, story: dict[str, dict[str, str]], values: list[str], s
 
 @app.command()
 def info() -> None:
-    """Versions, device, which kernels compute there, linear algebra, and which extras are installed."""
+    """Show versions, devices, kernels, the BLAS library and the installed extras."""
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _facts():
         table.add_row(f"[bold]{name}[/]", foreign(value))
-    there = {extra: all(map(importlib.util.find_spec, modules)) for extra, modules in EXTRAS.items()}
-    extras = (f"{extra} {'[green]yes[/]' if installed else '[dim]no[/]'}" for extra, installed in there.items())
+    installed = {extra: all(map(importlib.util.find_spec, modules)) for extra, modules in EXTRAS.items()}
+    extras = (f"{extra} {'[green]yes[/]' if found else '[dim]no[/]'}" for extra, found in installed.items())
     table.add_row("[bold]extras[/]", ", ".join(extras))
     console.print(table, highlight=False)
 
@@ -141,5 +143,5 @@ def _facts() -> list[tuple[str, str]]:
 
 @app.command()
 def cite() -> None:
-    """How to cite the paper, as BibTeX."""
+    """Print the BibTeX entry of the paper."""
     print(BIBTEX)

@@ -1,4 +1,4 @@
-"""``ghrr lm``: language models whose attention is binding."""
+"""``ghrr lm``: train, evaluate and compare language models with GHRR attention."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ from rich import box
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import ERRORS, console, fail, foreign, need, say
+from ghrr.cli.shared import ERRORS, console, fail, foreign, need, say, warn
 from ghrr.files import parse_json
 
 if TYPE_CHECKING:
     from ghrr import lm
 
-lm_app = typer.Typer(help="Language models whose attention is binding.", no_args_is_help=True)
+lm_app = typer.Typer(help="Train, evaluate and compare language models with GHRR attention.", no_args_is_help=True)
 
 Dataset = Annotated[
-    str, typer.Argument(help="ptb, wikitext-2, grammar (made up, needs no files), or a folder of text.")
+    str, typer.Argument(help="ptb, wikitext-2, grammar (generated, needs no files), or a folder of texts.")
 ]
-Data = Annotated[Path | None, typer.Option(help="Folder of the corpus; else where `ghrr lm data` puts it.")]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; else the GPU if there is one.")]
-RunFolder = Annotated[Path, typer.Argument(help="Folder of a run.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the corpus. Default: where `ghrr lm data` stores it.")]
+TrainDevice = Annotated[str | None, typer.Option("--device", help="cpu or cuda. Default: the GPU if there is one.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a trained run.")]
 
 
 @lm_app.command("data")
 def lm_data(
     name: Annotated[str, typer.Argument(help="ptb or wikitext-2.")],
-    folder: Annotated[Path | None, typer.Option(help="Where to put it; else in the cache.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Take the files from this folder instead of the network.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder to store it in. Default: the user cache.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Copy the files from this folder instead of downloading them.")
+    ] = None,
 ) -> None:
-    """Get a corpus: from the network or a folder, every file checked against its hash."""
+    """Download a corpus, or copy it from a folder, and check the hash of every file."""
     from ghrr import lm
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
@@ -50,33 +53,39 @@ def lm_data(
             progress.update(rows[file], completed=done)
 
         try:
-            there = lm.fetch_corpus(name, folder, source=source, on_progress=show)
+            stored = lm.fetch_corpus(name, folder, source=source, on_progress=show)
         except (OSError, ValueError) as error:
             progress.stop()
             fail(error)
-    say(foreign(name), " is in ", foreign(there))
+    say(foreign(name), " is stored in ", foreign(stored))
 
 
 @lm_app.command("train")
 def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     dataset: Dataset,
-    out: Annotated[Path, typer.Option(help="A new folder for the run.")],
-    attention: Annotated[str | None, typer.Option(help="vanilla, rope, ghrr-feature, ghrr-row or ghrr-bundle.")] = None,
+    out: Annotated[Path, typer.Option(help="New folder for the run.")],
+    attention: Annotated[str | None, typer.Option(help="vanilla, rope or ghrr.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training text.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same run.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of the run.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of ModelConfig or TrainConfig; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Setting of ModelConfig or TrainConfig. Repeatable."),
     ] = None,
-    params: Annotated[int | None, typer.Option(help="Choose the feed-forward width for so many parameters.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Words: keep so many of the most frequent.")] = None,
-    bpe: Annotated[int | None, typer.Option(help="Byte-pair tokens, so many, instead of words.")] = None,
+    params: Annotated[
+        int | None, typer.Option(help="Set ffn_dim so that the model has about this many parameters.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Maximum vocabulary size of words; rarer words become <unk>.")
+    ] = None,
+    bpe: Annotated[int | None, typer.Option(help="Use BPE tokens with this vocabulary size instead of words.")] = None,
     data: Data = None,
-    device: Device = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard events too.")] = False,
+    device: TrainDevice = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in the folder from its last checkpoint.")
+    ] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
 ) -> None:
-    """Train a model. A run that was stopped goes on with --resume, and ends as if it never had been."""
+    """Train a model. An interrupted run continues with --resume and gives the same result."""
     if bpe is not None:
         need("lm")
     from ghrr import lm
@@ -85,109 +94,113 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
     try:
         model, training = _settings(settings or [], {k: v for k, v in shortcuts.items() if v is not None})
         text = lm.encode_corpus(lm.load_corpus(dataset, data), bpe=bpe, limit=limit)
-        config = lm.ModelConfig(vocabulary=text.tokens.size, **model)
+        config = lm.ModelConfig.from_dict({"vocab_size": text.tokenizer.vocab_size, **model})
         config = config if params is None else lm.match_parameters(config, params)
-        planned = lm.TrainConfig(**training)
-        with _training_progress() as progress:
-            task = progress.add_task("training", total=None, loss="", valid="", visible=False)
+        train_config = lm.TrainConfig(**training)
+        with _training_bar() as bar:
+            task = bar.add_task("training", total=None, loss="", valid="", visible=False)
             result = lm.train(
                 config,
-                planned,
+                train_config,
                 text,
                 out,
                 device=device,
                 resume=resume,
                 tensorboard=tensorboard,
                 command=shlex.join(["ghrr", *sys.argv[1:]]),
-                on_progress=lambda step: _show(progress, task, step),
+                on_progress=lambda progress: _show_progress(bar, task, progress),
             )
     except KeyboardInterrupt:
-        say("Stopped. The same command with --resume goes on from the last checkpoint in ", foreign(out), ".")
+        say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", foreign(out), ".")
         raise typer.Exit(130) from None
     except ERRORS as error:
         fail(error)
     _show_results([{"run": str(out), **result}], ("run", "params", "valid_ppl", "test_ppl", "tokens_per_s"))
-    if planned.warmup >= result["steps"]:
-        say(
-            f"The learning rate rises for {planned.warmup} steps, and there were {result['steps']}: it never got to "
-            "where it should; use --set warmup=... or more epochs."
+    if train_config.warmup >= result["steps"]:
+        warn(
+            f"the run ended before the warm-up of the learning rate: it had {result['steps']} steps, and warmup is "
+            f"{train_config.warmup}; lower it with --set warmup=N, or train for more epochs"
         )
 
 
 @lm_app.command("eval")
 def lm_eval(  # noqa: PLR0917
     run: RunFolder,
-    dataset: Annotated[str | None, typer.Argument(help="Another corpus than that of the run.")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="Corpus to score. Default: the corpus of the run.")] = None,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
-    stride: Annotated[int | None, typer.Option(help="Tokens between windows; else the whole context.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Tokens between the starts of windows. Default: the context.")
+    ] = None,
     data: Data = None,
-    device: Device = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    device: Device = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Perplexity per token and per word, every token scored once."""
+    """Compute the perplexity of a trained model per token and per word."""
     from ghrr import lm
     from ghrr.lm.run_folder import read_description
 
     try:
-        model, tokens = lm.load_run(run, device=device or "cpu")
+        model, tokenizer = lm.load_run(run, device=device)
         trained = read_description(run)
         name = dataset or trained["corpus"].removesuffix("-small").removesuffix("-bpe")
-        text = lm.encode_corpus(lm.load_corpus(name, data), tokens)
+        text = lm.encode_corpus(lm.load_corpus(name, data), tokenizer)
         if dataset is None and text.fingerprint != trained["text"]:
             raise ValueError(
-                f"the run was trained on another text that is also called {name!r}, expected sha256 {trained['text']}, "
-                f"got {text.fingerprint}; name the corpus: ghrr lm eval {run} CORPUS"
+                f"lm eval: the corpus {name!r} has changed since the training: got sha256 {text.fingerprint}, expected "
+                f"{trained['text']}; to score it anyway, name it: ghrr lm eval {run} CORPUS"
             )
-        if split not in text.words:
-            raise ValueError(f"--split must be one of {', '.join(text.words)}, got {split!r}")
-        score = lm.evaluate(model, getattr(text, split), words=text.words[split], stride=stride)
+        if split not in text.word_counts:
+            raise ValueError(f"lm eval: --split must be one of {', '.join(text.word_counts)}, got {split!r}")
+        score = lm.evaluate(model, getattr(text, split), words=text.word_counts[split], stride=stride)
     except ERRORS as error:
         fail(error)
-    found = {"corpus": name, "split": split, "tokens": score.tokens, "words": score.words}
-    found |= {"perplexity": score.perplexity, "word_perplexity": score.word_perplexity}
+    row = {"corpus": name, "split": split, "tokens": score.tokens, "words": score.words}
+    row |= {"perplexity": score.perplexity, "word_perplexity": score.word_perplexity}
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(row))
     else:
-        _show_results([found], tuple(found))
+        _show_results([row], tuple(row))
 
 
 @lm_app.command("generate")
 def lm_generate(  # noqa: PLR0917
     run: RunFolder,
-    prompt: Annotated[str, typer.Option(help="How the text begins; else at the start of a line.")] = "\n",
-    count: Annotated[int, typer.Option("--tokens", min=0, help="How many to add.")] = 100,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the likeliest so many.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same text.")] = 0,
-    device: Device = None,
+    prompt: Annotated[str, typer.Option(help="Beginning of the text. Default: the start of a line.")] = "\n",
+    count: Annotated[int, typer.Option("--tokens", min=0, help="Number of tokens to add.")] = 100,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="Divisor of the logits; 0 always takes the most likely token.")
+    ] = 1.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens only.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the text.")] = 0,
+    device: Device = "cpu",
 ) -> None:
-    """Text from a trained model."""
+    """Generate text with a trained model."""
     from ghrr import lm
 
     try:
-        model, tokens = lm.load_run(run, device=device or "cpu")
-        ids = torch.from_numpy(tokens.encode(prompt)).long()[None]
+        model, tokenizer = lm.load_run(run, device=device)
+        ids = torch.from_numpy(tokenizer.encode(prompt)).long()[None]
         if not ids.numel():
-            raise ValueError("the prompt has no tokens")
+            raise ValueError(f"lm generate: --prompt must have at least one token, got {prompt!r}")
         generator = torch.Generator().manual_seed(seed)
-        found = lm.generate(model, ids, count, temperature=temperature, top_k=top_k, generator=generator)
+        generated = lm.generate(model, ids, count, temperature=temperature, top_k=top_k, generator=generator)
     except ERRORS as error:
         fail(error)
-    say(foreign(tokens.decode(found[0].cpu().numpy()).strip("\n"), lines=True))
+    say(foreign(tokenizer.decode(generated[0].cpu().numpy()).strip("\n"), lines=True))
 
 
 @lm_app.command("compare")
 def lm_compare(  # noqa: PLR0917
-    plan: Annotated[Path, typer.Argument(help="JSON file of runs; see ghrr.lm.plan.")],
+    plan: Annotated[Path, typer.Argument(help="JSON file with the runs; `python -m pydoc ghrr.lm.plan` describes it.")],
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("runs"),
     summary: Annotated[
-        Path, typer.Option(help="JSON file that the results are added to; a .md beside it has them as a table.")
+        Path, typer.Option(help="JSON file for the results. The same name with .md gets a table.")
     ] = Path("summary.json"),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by side.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of runs at the same time.")] = 1,
     data: Data = None,
-    device: Device = None,
+    device: TrainDevice = None,
 ) -> None:
-    """Do the runs of a plan, side by side, and gather their results."""
+    """Do the runs of a plan, several at a time, and collect their results."""
     from ghrr import lm
 
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -209,42 +222,48 @@ def lm_compare(  # noqa: PLR0917
     except ERRORS as error:
         fail(error)
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
-    _show_results(sorted(lm.average(results), key=lambda row: row["test_ppl"]), shown)
-    say("With parameters, speeds and commands: ", foreign(summary.with_suffix(".md")))
+    _show_results(sorted(lm.average_over_seeds(results), key=lambda row: row["test_ppl"]), shown)
+    say("Full table: ", foreign(summary.with_suffix(".md")))
 
 
 def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """NAME=VALUE pairs, sorted into settings of the model and of the training."""
-    from ghrr import lm
+    """Split NAME=VALUE pairs into settings of the model and of the training.
 
-    known = {field.name: "model" for field in dataclasses.fields(lm.ModelConfig) if field.name != "vocabulary"}
-    known |= {field.name: "training" for field in dataclasses.fields(lm.TrainConfig)}
-    sorted_: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
+    A name that both have, such as ``seed``, belongs to the training; ``model.seed`` is the one of the model.
+    """
+    from ghrr import lm
+    from ghrr.lm.config import setting_names
+
+    model, training = setting_names(), {field.name for field in dataclasses.fields(lm.TrainConfig)}
+    section = dict.fromkeys(setting_names(old=True) - {"vocab_size", "vocabulary"}, "model")
+    section |= dict.fromkeys(training, "training") | {f"model.{name}": "model" for name in model & training}
+    settings: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
     values = dict(shortcuts)
     for pair in given:
         name, equals, value = pair.partition("=")
-        if not equals or name not in known:
-            raise ValueError(f"--set {pair}: give NAME=VALUE with a name among {', '.join(known)}")
+        if not equals or name not in section:
+            names = sorted(name for name in section if name.removeprefix("model.") in model | training)
+            raise ValueError(f"lm train: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}")
         try:
             values[name] = parse_json(value, "--set")
         except ValueError:
             values[name] = value
     for name, value in values.items():
-        sorted_[known[name]][name] = value
-    return sorted_["model"], sorted_["training"]
+        settings[section[name]][name.removeprefix("model.")] = value
+    return settings["model"], settings["training"]
 
 
-def _training_progress() -> Progress:
+def _training_bar() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"))
     return Progress(*columns, TextColumn("{task.fields[valid]}"), TimeRemainingColumn(), console=console)
 
 
-def _show(progress: Progress, task: Any, step: lm.Progress) -> None:
-    if step.loss is not None:
-        progress.update(task, loss=f"loss {step.loss:.3f}")
-    if step.valid is not None:
-        progress.update(task, valid=f"valid {step.valid:.2f}")
-    progress.update(task, completed=step.step, total=step.steps, visible=True)
+def _show_progress(bar: Progress, task: Any, progress: lm.TrainProgress) -> None:
+    if progress.loss is not None:
+        bar.update(task, loss=f"loss {progress.loss:.3f}")
+    if progress.valid_perplexity is not None:
+        bar.update(task, valid=f"valid {progress.valid_perplexity:.2f}")
+    bar.update(task, completed=progress.step, total=progress.total_steps, visible=True)
 
 
 def _show_results(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""``ghrr paper``: re-make the paper's results."""
+"""``ghrr paper``: reproduce the results of the paper."""
 
 from __future__ import annotations
 
@@ -19,39 +19,38 @@ from ghrr.cli.shared import console, fail, foreign, need, say
 if TYPE_CHECKING:
     from ghrr import paper
 
-paper_app = typer.Typer(help="Re-make the paper: figures, claims, verdicts.", no_args_is_help=True)
+paper_app = typer.Typer(help="Reproduce the figures and claims of the paper.", no_args_is_help=True)
 
 
 @paper_app.command("list")
 def paper_list() -> None:
-    """The experiments there are."""
+    """List the experiments."""
     need("paper")
     from ghrr import paper
 
-    table = Table("name", "what it shows", "claims", box=box.SIMPLE_HEAD)
+    table = Table("name", "title", "claims", box=box.SIMPLE_HEAD)
     table.columns[0].no_wrap = True
     table.columns[0].min_width = max(map(len, paper.EXPERIMENTS))
     for experiment in paper.EXPERIMENTS.values():
-        count = sum(claim.experiment == experiment.name for claim in paper.CLAIMS)
-        table.add_row(foreign(experiment.name), foreign(experiment.title), str(count))
+        table.add_row(foreign(experiment.name), foreign(experiment.title), str(len(experiment.claims)))
     console.print(table)
 
 
 @paper_app.command("run")
 def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
-    names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; all when none is named.")] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="The paper's sizes, or smaller ones.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(help="Names of experiments.  [default: all]")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Use the sizes of the paper, or smaller ones.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")] = Path("report"),
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed. The same seed gives the same numbers.")] = 0,
     jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", "-j", min=1, help="Processes that share the work; else one per core."),
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes.  [default: number of cores]")
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Use the workers of this dask scheduler, tcp://host:port.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Compute on the dask cluster at this address: tcp://host:port."),
     ] = None,
 ) -> None:
-    """Run experiments and write the report. A run that was stopped goes on where it was."""
+    """Run experiments and write the report. An interrupted run resumes from its finished trials."""
     need("paper")
     if dask is not None:
         need("cluster")
@@ -59,29 +58,29 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
 
     size = "full" if full else "quick"
     try:
-        experiments = paper.choose(names or [])
+        experiments = paper.select(names or [])
     except ValueError as error:
         fail(error)
     command = " ".join(["ghrr paper run", *(names or []), f"--{size}", f"--seed {seed}"])
-    stored: dict[str, int] = {}
+    done: dict[str, int] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         totals = {e.name: len(e.trials(e.settings[size])) for e in experiments}
         rows = {name: progress.add_task(name, total=total) for name, total in totals.items()}
         rows[""] = progress.add_task("[bold]all[/]", total=sum(totals.values()))
 
-        def show(step: paper.Progress) -> None:
-            stored[step.experiment.name] = step.done
+        def show(step: paper.RunProgress) -> None:
+            done[step.experiment.name] = step.done
             progress.update(rows[step.experiment.name], completed=step.done)
-            progress.update(rows[""], completed=sum(stored.values()))
+            progress.update(rows[""], completed=sum(done.values()))
 
-        def what_is_kept() -> str:
+        def describe_stored() -> str:
             progress.stop()
-            if not sum(stored.values()):
-                return "Nothing was computed yet."
+            if not sum(done.values()):
+                return "No trials were computed."
             return (
-                f"{sum(stored.values())} of {sum(totals.values())} trials are stored in {out / 'trials'}; the same "
-                "command goes on from there."
+                f"{sum(done.values())} of {sum(totals.values())} trials are stored in {out / 'trials'}; run the same "
+                "command again to continue."
             )
 
         try:
@@ -97,20 +96,20 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
                 on_notice=lambda notice: say(Text("Note:", "yellow"), " ", foreign(notice), "."),
             )
         except KeyboardInterrupt:
-            say("Interrupted. ", foreign(what_is_kept()))
+            say("Interrupted. ", foreign(describe_stored()))
             raise typer.Exit(130) from None
         except (paper.ComputeError, ValueError) as error:
-            fail(f"{error}. {what_is_kept()}")
+            fail(f"{error}. {describe_stored()}")
         except OSError as error:
-            fail(f"cannot write to {out}: {error.strerror or error}. {what_is_kept()}")
-    _show_verdicts([outcome for outcome in outcomes if outcome.experiment.name in totals], report)
+            fail(f"cannot write to {out}: {error.strerror or error}. {describe_stored()}")
+    _show_verdicts(outcomes, report)
 
 
 @paper_app.command("plot")
 def paper_plot(
     out: Annotated[Path, typer.Option(help="Folder of an earlier run.")] = Path("report"),
 ) -> None:
-    """Draw the figures and the report of an earlier run again, from its tables; nothing is computed."""
+    """Draw the figures and the report of an earlier run again from its tables, without computing trials."""
     need("paper")
     from ghrr import paper
 
@@ -133,7 +132,7 @@ _COLOURS = {
 
 
 def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
-    """Claim by claim for a few experiments; for many, how often each verdict was given."""
+    """Show the verdict on each claim; for more than three experiments, only the number of each verdict."""
     if len(outcomes) <= 3:
         table = Table("experiment", "claim", "verdict")
         for outcome in outcomes:
@@ -142,18 +141,18 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
                 table.add_row(foreign(outcome.experiment.name), foreign(finding.claim.says), verdict)
     else:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
-        known = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
+        verdicts = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
         table = Table(
             "experiment",
-            *(Column(foreign(verdict, _COLOURS.get(verdict, "dim"))) for verdict in known),
+            *(Column(foreign(verdict, _COLOURS.get(verdict, "dim"))) for verdict in verdicts),
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,
         )
         for outcome, count in zip(outcomes, counts, strict=True):
-            table.add_row(foreign(outcome.experiment.name), *(str(count[verdict] or "") for verdict in known))
+            table.add_row(foreign(outcome.experiment.name), *(str(count[verdict] or "") for verdict in verdicts))
         table.add_section()
-        table.add_row("all", *(str(sum(count[verdict] for count in counts)) for verdict in known))
+        table.add_row("all", *(str(sum(count[verdict] for count in counts)) for verdict in verdicts))
     table.columns[0].no_wrap = True
     table.columns[0].min_width = max(len(outcome.experiment.name) for outcome in outcomes)
     console.print(table)

@@ -165,7 +165,7 @@ def _records(memory: ghrr.ItemMemory, label: str | None) -> Iterator[tuple[list[
         yield names[start : start + _BLOCK], memory.vectors(names[start : start + _BLOCK])
 
 
-def _parse_path(text: str, paths: PathTree) -> tuple[Key, ...]:
+def _parse_path(text: str, paths: PathTree) -> tuple[Any, ...]:
     """Parse keys between dots, integers as list indices; or a JSON list, in which keys can contain dots or digits.
 
     A text that ``decode`` prints for a known path is that path, even if its keys contain dots or digits.

@@ -1,15 +1,16 @@
-"""Encoders: numbers, symbols, sequences, images and positions as hypervectors. All are ``nn.Module`` s."""
+"""Encoders: modules that turn numbers, names, sequences, images and positions into hypervectors."""
 
 from ghrr.encoding.adaptive import AdaptiveEncoder
+from ghrr.encoding.codebook import Codebook
 from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fields import Image, TimeSeries
 from ghrr.encoding.fractional_power import FractionalPower, kernel_weights
 from ghrr.encoding.kernels import Spectrum
 from ghrr.encoding.multimodal import Multimodal
+from ghrr.encoding.ngrams import NGramEncoder
 from ghrr.encoding.positions import GivenPositions, OneHotPositions, PowerPositions
 from ghrr.encoding.scalars import Circular, Level, Thermometer
-from ghrr.encoding.sequences import NGrams, Sequence
-from ghrr.encoding.symbols import Codebook
+from ghrr.encoding.sequences import SequenceEncoder
 
 __all__ = [
     "AdaptiveEncoder",
@@ -21,10 +22,10 @@ __all__ = [
     "Image",
     "Level",
     "Multimodal",
-    "NGrams",
+    "NGramEncoder",
     "OneHotPositions",
     "PowerPositions",
-    "Sequence",
+    "SequenceEncoder",
     "Spectrum",
     "Thermometer",
     "TimeSeries",

@@ -1,9 +1,8 @@
-r"""Input-dependent rotations: a kernel that adapts to its input.
+r"""Rotations that depend on the input: a kernel whose length scale adapts to the region.
 
-For :math:`\phi(x) = Q(x) \Lambda(x)` the weight of the k-th kernel between x and y is :math:`(Q(y)^\dagger
-Q(x))_{kk}`. Where Q does not change all weights are 1 and the kernel is the stationary one; where Q turns quickly
-with x, similarity falls faster than :math:`\Lambda` alone would make it. So a learned Q(x) gives each region its
-own length scale.
+For :math:`\phi(x) = Q(x) \Lambda(x)` the weight of kernel k between x and y is :math:`(Q(y)^\dagger Q(x))_{kk}`. Where
+Q is constant, all weights are 1 and the kernel is stationary. Where Q changes quickly with x, similarity falls faster
+than :math:`\Lambda` alone would make it. So a learned Q(x) gives each region its own length scale.
 """
 
 from __future__ import annotations
@@ -23,12 +22,14 @@ from ghrr.unitary import exp_hermitian
 
 
 class AdaptiveEncoder(Encoder):
-    r"""Encode numbers with a rotation that depends on them: :math:`\phi(x)_j = Q_j\,e^{i H_j(x)} \Lambda_j(x)`.
+    r"""Encode numbers with a learned rotation that depends on them: :math:`\phi(x)_j = Q_j e^{i H_j(x)} \Lambda_j(x)`.
 
-    A small network gives a few coordinates :math:`u_r(x)`, and each slot turns about its own random Hermitian axes:
+    A small network computes coordinates :math:`u_r(x)`, and each slot rotates about its own random Hermitian axes:
     :math:`H_j(x) = \sum_r u_r(x)\,G_{jr}`. So the kernel is the stationary one times a function of the distance
-    between u(x) and u(y), and there is little to learn. The network's last layer starts at zero: an untrained
-    encoder is the :class:`FractionalPower` of the same name.
+    between u(x) and u(y), which takes few parameters to learn. The last layer of the network starts at zero: an
+    untrained encoder equals the :class:`FractionalPower` of the same name.
+
+    Differentiable with respect to x and the parameters of the network.
 
     Parameters
     ----------
@@ -37,11 +38,13 @@ class AdaptiveEncoder(Encoder):
     latent
         Number of coordinates u.
     hidden
-        Width of the network's two hidden layers. Inputs should be of the order of 1.
+        Width of the two hidden layers of the network. Inputs should be of the order of 1.
     network
-        Your own instead: ``(*, n_features)`` to ``(*, latent)``.
+        Module to use instead: ``(*batch, n_features)`` to ``(*batch, latent)``.
+    device
+        Device of the encoder, the CPU by default.
     **settings
-        Further arguments of :class:`FractionalPower`: kernel, bandwidth, features, name, …
+        Further arguments of :class:`FractionalPower`: kernel, bandwidth, sampling, name, …
 
     Shapes
     ------
@@ -67,6 +70,7 @@ class AdaptiveEncoder(Encoder):
         latent: int = 2,
         hidden: int = 32,
         network: nn.Module | None = None,
+        device: torch.device | str | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
@@ -78,21 +82,22 @@ class AdaptiveEncoder(Encoder):
         source = space.generator(f"axes {self.base.name}")
         gaussian = torch.randn((self.latent, *space.shape), generator=source, dtype=torch.complex128)
         self.register_buffer("axes", ((gaussian + gaussian.mH) / 2).to(space.dtype))
+        self._move(device)
 
     def hermitian(self, x: Any) -> Tensor:
-        r"""The Hermitian matrices :math:`H_j(x)`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
+        r"""Return the Hermitian matrices :math:`H_j(x)`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
         x = as_features("AdaptiveEncoder", x, self.base.n_features, like=self.base.frequencies)
         coordinates = self.network(x.to(self.base.frequencies.dtype))
         if coordinates.shape != (*x.shape[:-1], self.latent):
             raise ValueError(
-                f"AdaptiveEncoder: the network must give {(*x.shape[:-1], self.latent)} for an input of shape "
+                f"AdaptiveEncoder: the network must return {(*x.shape[:-1], self.latent)} for an input of shape "
                 f"{tuple(x.shape)}, got {tuple(coordinates.shape)}"
             )
         matrices: Tensor = torch.tensordot(coordinates.to(self.axes.dtype), self.axes, dims=1)
         return matrices
 
     def rotation(self, x: Any) -> Tensor:
-        r"""The whole rotation :math:`Q_j e^{iH_j(x)}`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
+        r"""Return the rotation :math:`Q_j e^{iH_j(x)}`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
         return self.base.rotation @ exp_hermitian(self.hermitian(x))
 
     def forward(self, x: Any) -> Tensor:
@@ -101,14 +106,14 @@ class AdaptiveEncoder(Encoder):
 
 
 def _mlp(space: Space, widths: tuple[int, int, int], name: str) -> nn.Sequential:
-    """Two hidden layers and zeros at the end; drawn from the seed of the space, not from the global one."""
+    """Return a network with two hidden layers, initialised from the seed of the space; its last layer is zero."""
     n_features, hidden, latent = widths
     sizes = ((n_features, hidden), (hidden, hidden), (hidden, latent))
-    # A linear layer's own start would draw from the global seed.
+    # The default initialisation would draw from the global generator.
     first, second, last = (skip_init(nn.Linear, *pair) for pair in sizes)  # type: ignore[no-untyped-call]
     source = space.generator(f"adaptive network {name}")
     with torch.no_grad():
-        for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # steep at first: it must bend within the data
+        for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # steep at first, to bend within the data
             bound = gain * layer.in_features**-0.5
             for parameter in layer.parameters():
                 parameter.uniform_(-bound, bound, generator=source)

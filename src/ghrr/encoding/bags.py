@@ -1,4 +1,4 @@
-"""Sums of bound pairs that are given by their rows in two tables."""
+"""Sums of bound pairs, given by indices into two tables."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ from ghrr import ops
 
 
 def bind_rows(
-    keys: Tensor, values: Tensor, key_rows: Tensor, value_rows: Tensor, starts: Tensor, *, shifted: bool = False
+    keys: Tensor,
+    values: Tensor,
+    key_indices: Tensor,
+    value_indices: Tensor,
+    offsets: Tensor,
+    *,
+    shifted: bool = False,
 ) -> Tensor:
-    r"""Return sums of keys times values, :math:`\sum_n K_{k_n} * V_{v_n}`, without the bound pairs in memory.
+    r"""Return sums of bound pairs, :math:`\sum_n K_{k_n} * V_{v_n}`, without storing the pairs.
+
+    Differentiable with respect to keys and values.
 
     Parameters
     ----------
     keys, values
-        Two tables of hypervectors.
-    key_rows, value_rows
-        Rows of the tables, pair by pair.
-    starts
-        Pair at which each sum starts, and the number of pairs.
+        Tables of hypervectors.
+    key_indices, value_indices
+        Row of the key and row of the value of each pair.
+    offsets
+        Index of the first pair of each sum, followed by the number of pairs.
     shifted
-        Bind values that are shifted by one slot; the table is not copied.
+        Shift values by one slot before binding. The table is not copied.
 
     Shapes
     ------
-    keys: ``(p, dim, m, m)``, values: ``(q, dim, m, m)``, rows: ``(n,)``, starts: ``(sums + 1,)``; output:
+    keys: ``(p, dim, m, m)``, values: ``(q, dim, m, m)``, indices: ``(n,)``, offsets: ``(sums + 1,)``; output:
     ``(sums, dim, m, m)``
 
     Examples
     --------
     >>> import torch, ghrr
     >>> from ghrr.encoding.bags import bind_rows
-    >>> x = ghrr.Space(dim=10, m=2).random(3, generator=torch.Generator().manual_seed(0))
-    >>> sums = bind_rows(x, x, torch.tensor([0, 1]), torch.tensor([2, 2]), torch.tensor([0, 1, 2]), shifted=True)
+    >>> x = ghrr.Space(dim=10, m=2).random(3)
+    >>> keys, values, offsets = torch.tensor([0, 1]), torch.tensor([2, 2]), torch.tensor([0, 1, 2])
+    >>> sums = bind_rows(x, x, keys, values, offsets, shifted=True)
     >>> torch.allclose(sums, ghrr.bind(x[:2], ghrr.shift(x[2])), atol=1e-6)
     True
     """
     if not shifted or keys.shape[1] == 1:
-        return ops.bind_bags(keys, values, key_rows, value_rows, starts)
-    first = ops.bind(keys[key_rows, :1], values[value_rows, -1:])  # one slot: the pairs may exist
-    sums = torch.repeat_interleave(starts.diff())
-    others = ops.bind_bags(keys[:, 1:], values[:, :-1], key_rows, value_rows, starts)
-    return torch.cat([first.new_zeros((len(others), *first.shape[1:])).index_add_(0, sums, first), others], dim=1)
+        return ops.bind_bags(keys, values, key_indices, value_indices, offsets)
+    first = ops.bind(keys[key_indices, :1], values[value_indices, -1:])  # a single slot: storing the pairs is cheap
+    sum_of_pair = torch.repeat_interleave(offsets.diff())
+    others = ops.bind_bags(keys[:, 1:], values[:, :-1], key_indices, value_indices, offsets)
+    zeros = first.new_zeros((len(others), *first.shape[1:]))
+    return torch.cat([zeros.index_add_(0, sum_of_pair, first), others], dim=1)

@@ -1,7 +1,7 @@
-r"""From a noisy hypervector back to the number: scan a grid, climb to the peak, and say how sure.
+r"""Decode numbers from noisy hypervectors: search a grid, then climb to the peak of the similarity.
 
 With :math:`z_{jk} = (Q_j^\dagger h_j)_{kk}` the similarity of h with an encoding is :math:`s(x) = \frac{1}{mD}
-\mathrm{Re} \sum_{jk} z_{jk} e^{-i w_{jk}^\top x}`: a grid of x is one real matrix product, and gradient and
+\mathrm{Re} \sum_{jk} z_{jk} e^{-i w_{jk}^\top x}`. Its values on a grid are one real matrix product; gradient and
 curvature are sums of the same terms.
 """
 
@@ -12,14 +12,31 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_MOST_POINTS = 1 << 20
+_MAX_POINTS = 1 << 20
 _CHUNK_NUMBERS = 1 << 22
 
 
 class Decoded(NamedTuple):
-    """A decoded number: ``value`` and its standard error ``std``, ``(*, n)``, and the similarity ``score``, ``(*)``.
+    """Result of decoding a number.
 
-    Value and std are in double precision: near 1.7e9 neighbours in single precision are 128 apart.
+    Value and std are in double precision: around 1.7e9 (seconds since 1970) single precision has steps of 128.
+
+    Attributes
+    ----------
+    value
+        The decoded numbers, ``(*batch, n_features)``, or ``(*batch)`` for :class:`Circular`.
+    std
+        Their standard errors, of the same shape.
+    score
+        Similarity of the hypervector with the encoding of the value, ``(*batch)``.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> clock = ghrr.encoding.Circular(ghrr.Space(dim=500, m=2), period=24)
+    >>> found = clock.decode(clock(7.5))
+    >>> f"{found.value:.2f} {found.score:.2f}"
+    '7.50 1.00'
     """
 
     value: Tensor
@@ -46,32 +63,32 @@ def decode_peak(
     frequencies
         ``(dim * m, n)``.
     typical
-        A typical frequency of each feature, ``(n,)``: one over it is about the width of the peak.
+        A typical frequency of each feature, ``(n,)``: its inverse is about the width of the peak.
     energy
-        :math:`\delta(h, h)`, ``(batch,)``: what the peak does not explain of it is noise.
+        :math:`\delta(h, h)`, ``(batch,)``. The part that the peak does not explain is noise.
     m
         Size of the slots.
     box
-        Its two corners, each ``(n,)``, in double precision. The search runs over the distance from the lower one.
+        The two corners of the box, each ``(n,)``, in double precision.
     slack
         How far the climb from the best point of the grid may leave the box.
     """
     origin = box[0]
-    z = z * torch.exp(-1j * (frequencies.double() @ origin)).to(z.dtype)  # so that x = 0 is the lower corner
+    z = z * torch.exp(-1j * (frequencies.double() @ origin)).to(z.dtype)  # move the lower corner to x = 0
     box = torch.zeros_like(frequencies[0]), (box[1] - origin).to(frequencies.dtype)
     pairs = torch.cat([z.real, z.imag], dim=-1)  # s(x) = pairs · (cos, sin) / (mD)
     x, spacing = _best_of_grid(pairs, frequencies, typical, box)
     low, high = box[0] - slack, box[1] + slack
-    if (frequencies.square().mean(dim=0).sqrt() > 4 * typical).any():  # heavy tails: a rough kernel
+    if (frequencies.square().mean(dim=0).sqrt() > 4 * typical).any():  # heavy tails: a kernel with a sharp peak
         x = _zoom(pairs, frequencies, x, spacing, box=(low, high))
-    # At the peak s is flat: in single precision it would hide half of the digits of x.
+    # At the peak s is flat: single precision would lose half of the digits of x.
     pairs, frequencies, x, low, high = (t.double() for t in (pairs, frequencies, x, low, high))
-    unit = 1 / typical.double()  # from here in units of each feature's bandwidth
+    unit = 1 / typical.double()  # from here on, x is in units of the bandwidth of each feature
     frequencies, x, low, high = frequencies * unit, x / unit, low / unit, high / unit
     for _ in range(10):
         x = torch.clamp(_climb(pairs, frequencies, x), low, high)
     score, _, curvature = _local(pairs, frequencies, x)
-    # Noise of energy v spreads evenly: v / (2m) in each real part that the gradient sums with weights w / (mD).
+    # Noise of energy v has variance v / (2m) in each real term, which the gradient sums with weights w / (mD).
     noise = (energy - score.square()).clamp(min=0) / (2 * m * len(frequencies))
     spread = frequencies.mT @ frequencies / len(frequencies)
     inverse = torch.linalg.pinv(curvature)
@@ -91,30 +108,30 @@ def _table(frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 def _best_of_grid(
     pairs: Tensor, frequencies: Tensor, typical: Tensor, box: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The best point of a grid fine enough not to miss the peak, whose width is about one over a typical frequency."""
+    """Return the best point of a grid that is fine enough to find the peak, and the spacing of the grid."""
     low, high = box
     counts = (torch.ceil((high - low) * typical * 2).long() + 2).tolist()
     total = 1
     for count in counts:
         total *= count
-    if total > _MOST_POINTS:
+    if total > _MAX_POINTS:
         raise ValueError(
-            f"decode: a grid fine enough for this box has {' x '.join(map(str, counts))} points; give a smaller box "
-            f"(low, high), or decode fewer features at a time"
+            f"decode: the grid for this box has {' x '.join(map(str, counts))} points, expected at most "
+            f"{_MAX_POINTS}; use a smaller box (low, high), or decode fewer features at a time"
         )
     axes = [torch.linspace(0, 1, count, dtype=low.dtype, device=low.device) for count in counts]
     unit = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(counts))
     grid = low + unit * (high - low)
     best = torch.full_like(pairs[:, 0], -torch.inf)
-    at = grid[:1].expand(len(pairs), -1).clone()
+    best_point = grid[:1].expand(len(pairs), -1).clone()
     step = max(1, _CHUNK_NUMBERS // (2 * len(frequencies) + len(pairs)))
     for start in range(0, len(grid), step):
         points = grid[start : start + step]
         scores, index = (pairs @ torch.cat(_table(frequencies, points), dim=-1).mT).max(dim=-1)
         better = scores > best
         best = torch.where(better, scores, best)
-        at = torch.where(better[:, None], points[index], at)
-    return at, (high - low) / torch.tensor([count - 1 for count in counts], device=low.device)
+        best_point = torch.where(better[:, None], points[index], best_point)
+    return best_point, (high - low) / torch.tensor([count - 1 for count in counts], device=low.device)
 
 
 def _score(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
@@ -122,7 +139,7 @@ def _score(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
 
 
 def _local(pairs: Tensor, frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, gradient and curvature (minus the Hessian) of s at x."""
+    """Return value, gradient and curvature (minus the Hessian) of s at x."""
     real, imaginary = pairs.chunk(2, dim=-1)
     cosine, sine = _table(frequencies, x)
     even, odd = real * cosine + imaginary * sine, imaginary * cosine - real * sine
@@ -132,7 +149,7 @@ def _local(pairs: Tensor, frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tenso
 
 
 def _zoom(pairs: Tensor, frequencies: Tensor, x: Tensor, spacing: Tensor, *, box: tuple[Tensor, Tensor]) -> Tensor:
-    """Look ever closer along one axis after the other: rough kernels have peaks too sharp for Newton's method."""
+    """Refine a grid along each axis in turn, for peaks that are too sharp for Newton's method."""
     offsets = torch.linspace(-1, 1, 17, dtype=x.dtype, device=x.device)
     for power in range(8):
         for axis in range(x.shape[-1]):
@@ -145,14 +162,14 @@ def _zoom(pairs: Tensor, frequencies: Tensor, x: Tensor, spacing: Tensor, *, box
 
 
 def _climb(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
-    """The best of some steps: Newton's where the peak is round, along the gradient elsewhere; none if none goes up."""
+    """Take the best of several Newton steps, or steps along the gradient where s is not concave, if one goes up."""
     score, gradient, curvature = _local(pairs, frequencies, x)
     values, vectors = torch.linalg.eigh(curvature)
     floor = values.abs().amax(dim=-1, keepdim=True).clamp(min=1e-12) * 1e-3
     step = (vectors / torch.maximum(values.abs(), floor)[:, None, :]) @ (vectors.mT @ gradient[..., None])
     best = x
-    for shorter in (1, 1 / 2, 1 / 4, 1 / 16):  # far from the peak a whole step would jump over it
-        candidate = x + shorter * step[..., 0]
+    for scale in (1, 1 / 2, 1 / 4, 1 / 16):  # far from the peak a full step would jump over it
+        candidate = x + scale * step[..., 0]
         value = _score(pairs, frequencies, candidate)
         best = torch.where((value > score)[:, None], candidate, best)
         score = torch.maximum(score, value)

@@ -1,4 +1,4 @@
-r"""Values on a grid: images and time series, each value bound to its place and all of them bundled."""
+"""Encoders of images and time series: each value is bound to its position, and all pairs are bundled."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CHUNK_NUMBERS = 1 << 24  # encoded values held at a time: 128 MiB in complex64
 
 
 class _Field(Encoder):
-    r""":math:`\sum_p \phi(p) * \psi(v_p)` over the places p of a grid: place on the left, value on the right."""
+    r"""Encode values on a grid as :math:`\sum_p \phi(p) * \psi(v_p)`, positions p on the left, values on the right."""
 
-    places: Tensor
+    positions: Tensor
 
     def __init__(
         self,
@@ -29,31 +29,34 @@ class _Field(Encoder):
         shape: tuple[int, ...],
         channels: int,
         *,
-        place_bandwidth: float,
+        position_bandwidth: float,
         value_bandwidth: float,
         name: str,
+        device: torch.device | str | None,
     ) -> None:
         super().__init__()
         operation = type(self).__name__
         self.space = check_space(type(self).__name__, space)
         self.shape = tuple(check_integer(operation, "size", size, least=1) for size in shape)
         self.channels = check_integer(operation, "channels", channels, least=1)
-        self.place = FractionalPower(space, len(self.shape), bandwidth=place_bandwidth, name=f"{name} place")
+        # The module and the name keep the word "place", so that state dicts and encodings of version 0.1 stay valid.
+        self.place = FractionalPower(space, len(self.shape), bandwidth=position_bandwidth, name=f"{name} place")
         self.value = FractionalPower(space, self.channels, bandwidth=value_bandwidth, name=f"{name} value")
-        self.register_buffer("places", self._all_places(), persistent=False)  # made again from the encoder of places
-        self.register_load_state_dict_post_hook(_renew_places)  # type: ignore[no-untyped-call]
+        self.register_buffer("positions", self._all_positions(), persistent=False)  # computed from self.place
+        self.register_load_state_dict_post_hook(_update_positions)  # type: ignore[no-untyped-call]
+        self._move(device)
 
-    def _all_places(self) -> Tensor:
+    def _all_positions(self) -> Tensor:
         axes = torch.meshgrid(*(torch.arange(size) for size in self.shape), indexing="ij")
         encoded: Tensor = self.place(torch.stack(axes, dim=-1).reshape(-1, len(self.shape)))
         return encoded
 
     def _encode(self, values: Tensor) -> Tensor:
-        """Values ``(*batch, *shape, channels)`` to hypervectors."""
+        """Encode values ``(*batch, *shape, channels)``."""
         batch = values.shape[: -1 - len(self.shape)]
         rows = values.reshape(-1, math.prod(self.shape), self.channels)
         step = max(1, _CHUNK_NUMBERS // (rows.shape[1] * self.space.total_dim))
-        parts = [bind_bundle(self.places, self.value(part)) for part in torch.split(rows, step)]
+        parts = [bind_bundle(self.positions, self.value(part)) for part in torch.split(rows, step)]
         encoded: Tensor = torch.cat(parts).reshape(*batch, *self.space.shape)
         return encoded
 
@@ -64,28 +67,30 @@ class _Field(Encoder):
         return numbers
 
 
-def _renew_places(field: _Field, _: object) -> None:
-    field.places = field._all_places()
+def _update_positions(field: _Field, _: object) -> None:
+    field.positions = field._all_positions()
 
 
 class Image(_Field):
-    r"""An image as one hypervector: :math:`\sum_{r,c} \phi(r, c) * \psi(v_{rc})`.
+    r"""Encode images: :math:`\sum_{r,c} \phi(r, c) * \psi(v_{rc})` over rows r and columns c.
 
-    Places near each other, and values near each other, have similar hypervectors; so a small shift or change of
-    brightness changes the image's hypervector little.
+    Nearby positions and similar values have similar hypervectors, so a small shift or change of brightness changes the
+    encoding little. Differentiable with respect to the values.
 
     Parameters
     ----------
     space
-        Where the encodings live.
+        Space of the encodings.
     height, width, channels
         Size of the images.
-    place_bandwidth
-        In pixels: how far a shift may be before similarity falls.
+    position_bandwidth
+        Length scale of the kernel over positions, in pixels.
     value_bandwidth
-        In the units of the pixel values.
+        Length scale of the kernel over values, in the units of the pixel values.
     name
-        Encoders of different names are independent.
+        Encoders with different names are independent.
+    device
+        Device of the encoder, the CPU by default.
 
     Shapes
     ------
@@ -95,7 +100,7 @@ class Image(_Field):
     Examples
     --------
     >>> import torch, ghrr
-    >>> encoder = ghrr.encoding.Image(ghrr.Space(dim=500, m=2), 8, 8, place_bandwidth=1.5, value_bandwidth=0.3)
+    >>> encoder = ghrr.encoding.Image(ghrr.Space(dim=500, m=2), 8, 8, position_bandwidth=1.5, value_bandwidth=0.3)
     >>> image = torch.zeros(8, 8)
     >>> image[2:5, 2:5] = 1
     >>> near, far = (ghrr.similarity(encoder(image), encoder(image.roll(s, 1))) for s in (1, 4))
@@ -110,43 +115,47 @@ class Image(_Field):
         width: int,
         channels: int = 1,
         *,
-        place_bandwidth: float = 1.0,
+        position_bandwidth: float = 1.0,
         value_bandwidth: float = 0.5,
         name: str = "image",
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__(
             space,
             (height, width),
             channels,
-            place_bandwidth=place_bandwidth,
+            position_bandwidth=position_bandwidth,
             value_bandwidth=value_bandwidth,
             name=name,
+            device=device,
         )
 
     def forward(self, x: Any) -> Tensor:
-        """Encode images."""
+        """Encode a batch of images."""
         x = self._numbers(x)
-        wanted = self.shape if self.channels == 1 else (self.channels, *self.shape)
-        if tuple(x.shape[-len(wanted) :]) != wanted:
-            raise ValueError(f"Image: needs (*batch, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}")
+        expected = self.shape if self.channels == 1 else (self.channels, *self.shape)
+        if tuple(x.shape[-len(expected) :]) != expected:
+            raise ValueError(f"Image: needs (*batch, {', '.join(map(str, expected))}), got shape {tuple(x.shape)}")
         return self._encode(x[..., None] if self.channels == 1 else x.movedim(-3, -1))
 
 
 class TimeSeries(_Field):
-    r"""A time series as one hypervector: :math:`\sum_t \phi(t) * \psi(v_t)`.
+    r"""Encode time series: :math:`\sum_t \phi(t) * \psi(v_t)`. Differentiable with respect to the values.
 
     Parameters
     ----------
     space
-        Where the encodings live.
+        Space of the encodings.
     length, channels
         Size of the series.
-    place_bandwidth
-        In steps: how far a shift in time may be before similarity falls.
+    position_bandwidth
+        Length scale of the kernel over time, in steps.
     value_bandwidth
-        In the units of the values.
+        Length scale of the kernel over values, in their units.
     name
-        Encoders of different names are independent.
+        Encoders with different names are independent.
+    device
+        Device of the encoder, the CPU by default.
 
     Shapes
     ------
@@ -166,16 +175,23 @@ class TimeSeries(_Field):
         length: int,
         channels: int,
         *,
-        place_bandwidth: float = 1.0,
+        position_bandwidth: float = 1.0,
         value_bandwidth: float = 0.5,
         name: str = "series",
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__(
-            space, (length,), channels, place_bandwidth=place_bandwidth, value_bandwidth=value_bandwidth, name=name
+            space,
+            (length,),
+            channels,
+            position_bandwidth=position_bandwidth,
+            value_bandwidth=value_bandwidth,
+            name=name,
+            device=device,
         )
 
     def forward(self, x: Any) -> Tensor:
-        """Encode series."""
+        """Encode a batch of series."""
         x = self._numbers(x)
         if tuple(x.shape[-2:]) != (*self.shape, self.channels):
             raise ValueError(

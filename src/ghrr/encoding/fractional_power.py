@@ -1,4 +1,4 @@
-r"""Fractional power encoding: numbers to hypervectors whose similarity is a kernel you choose."""
+r"""Fractional power encoding: numbers to hypervectors whose similarity approximates a kernel of your choice."""
 
 from __future__ import annotations
 
@@ -22,42 +22,49 @@ from ghrr._checks import (
 from ghrr.algebra import multibind, similarity
 from ghrr.encoding.decoding import Decoded, decode_peak
 from ghrr.encoding.inputs import as_features, as_numbers
-from ghrr.encoding.kernels import FEATURES, Kernel, Spectrum, draw_frequencies, find_spectrum
+from ghrr.encoding.kernels import SAMPLING, Kernel, Spectrum, draw_frequencies, find_spectrum
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space, check_space
-from ghrr.unitary import check_unitary
+from ghrr.unitary.projection import check_unitary
 
 
 class FractionalPower(Encoder):
     r"""Encode numbers: :math:`\phi(x)_j = Q_j\,\mathrm{diag}(e^{i w_{j1}^\top x}, \dots, e^{i w_{jm}^\top x})`.
 
     The similarity of two encodings approximates a kernel, :math:`\delta(\phi(x), \phi(y)) \approx \frac1m \sum_k
-    K_k(x - y)`, where :math:`K_k` belongs to the distribution of the frequencies :math:`w_{jk}` of the k-th
-    diagonal entry. Its error is at most about :math:`1/\sqrt{2Dm}`.
+    K_k(x - y)`. The distribution of the frequencies :math:`w_{jk}` of diagonal entry k determines :math:`K_k`. The
+    error is at most about :math:`1/\sqrt{2Dm}`.
+
+    Differentiable with respect to x and to Q; the frequencies are constants.
 
     Parameters
     ----------
     space
-        Where the encodings live; gives Q (by its rotation regime) and the seed.
+        Space of the encodings. It determines Q, by its rotation, and the seed.
     n_features
-        How many numbers make one input.
+        Numbers per input.
     kernel
         ``"rbf"``, ``"laplace"``, ``"cauchy"``, ``"sinc"``, ``"matern-1/2"``, ``"matern-3/2"`` or ``"matern-5/2"``;
         a :class:`Spectrum`; a function ``(count, n_features, generator)`` that draws frequencies; or a list of m of
         these, one per diagonal entry.
     bandwidth
-        The distance at which similarity falls, in the units of the input: a number, one per feature ``(n,)``, or
-        one per diagonal entry ``(m, 1)`` or ``(m, n)``.
-    features
-        How frequencies are spread: ``"random"``, ``"orthogonal"`` (kernels that are the same in all directions) or
-        ``"qmc"``.
+        Length scale of the kernel, in the units of the input: a number, one per feature ``(n,)``, or one per diagonal
+        entry ``(m, 1)`` or ``(m, n)``.
+    sampling
+        How frequencies are drawn: ``"random"``, ``"orthogonal"`` (only for isotropic kernels) or ``"qmc"``
+        (quasi-Monte Carlo). The last two lower the error of the kernel.
     rotation
-        Q for this encoder, ``(m, m)`` or ``(dim, m, m)``, instead of the one that the space gives for ``name``.
-    trainable
-        Make Q a parameter: ``"unitary"``, kept unitary by parametrisation, or ``"relaxed"``, free.
+        Q of this encoder, ``(m, m)`` or ``(dim, m, m)``, copied without its gradient. By default the space determines Q
+        from ``name``.
+    trainable_rotation
+        Make Q a parameter.
+    keep_unitary
+        Keep a trainable Q unitary, by parametrisation. With False it may become any matrix.
     name
-        Encoders of different names have independent frequencies and rotations.
+        Encoders with different names have independent frequencies and rotations.
+    device
+        Device of the encoder, by default that of ``rotation`` or the CPU.
 
     Shapes
     ------
@@ -83,17 +90,19 @@ class FractionalPower(Encoder):
         *,
         kernel: Kernel | Sequence[Kernel] = "rbf",
         bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | Tensor = 1.0,
-        features: str = "random",
+        sampling: str = "random",
         rotation: Tensor | None = None,
-        trainable: str | None = None,
+        trainable_rotation: bool = False,
+        keep_unitary: bool = True,
         name: str = "x",
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         operation = "FractionalPower"
         self.space = check_space(type(self).__name__, space)
         self.n_features = check_integer(operation, "n_features", n_features, least=1)
         self.name = name
-        check_choice(operation, "features", features, FEATURES)
+        check_choice(operation, "sampling", sampling, SAMPLING)
         kernels = list(kernel) if isinstance(kernel, Sequence) and not isinstance(kernel, str) else [kernel] * space.m
         if len(kernels) != space.m:
             raise ValueError(
@@ -102,74 +111,80 @@ class FractionalPower(Encoder):
         self.spectra = [find_spectrum(operation, one) for one in kernels]
         real = torch.float32 if space.dtype == torch.complex64 else torch.float64
         self.register_buffer("bandwidth", _as_bandwidths(operation, bandwidth, space.m, self.n_features))
-        self.register_buffer("frequencies", self._draw(features).to(real))
+        self.register_buffer("frequencies", self._draw(sampling).to(real))
         if not torch.isfinite(self.frequencies).all():
             raise ValueError(f"{operation}: bandwidth {float(self.bandwidth.min())} is too small for {real}")
-        given = (
-            space.rotations([name], namespace="encoder")[0].clone() if rotation is None else _checked(rotation, space)
-        )
-        _hold_rotation(self, given, trainable)
+        if rotation is None:
+            rotation = space.rotations([name], namespace="encoder")[0].clone()
+        else:
+            rotation = _check_rotation(rotation, space)
+            device = rotation.device if device is None else device
+        _register_rotation(self, rotation, trainable_rotation, keep_unitary)
+        self._move(device)
 
-    def _draw(self, features: str) -> Tensor:
-        """Frequencies ``(dim, m, n)``. Diagonal entries of one kernel share one long sequence, cut into m runs."""
+    def _draw(self, sampling: str) -> Tensor:
+        """Return frequencies ``(dim, m, n)``; diagonal entries of one kernel share one sequence, cut into parts."""
         space, n = self.space, self.n_features
         drawn = torch.empty(space.m, space.dim, n, dtype=torch.float64)
         for spectrum in dict.fromkeys(self.spectra):
             entries = [k for k, other in enumerate(self.spectra) if other == spectrum]
             label = f"{self.name} {entries[0]}"
-            run = draw_frequencies(
-                spectrum, len(entries) * space.dim, n, features=features, seed=space.seed, label=label
-            )
-            drawn[entries] = run.reshape(len(entries), space.dim, n)
+            count = len(entries) * space.dim
+            sequence = draw_frequencies(spectrum, count, n, sampling=sampling, seed=space.seed, label=label)
+            drawn[entries] = sequence.reshape(len(entries), space.dim, n)
         return (drawn / self.bandwidth[:, None, :]).movedim(0, 1).contiguous()
-
-    def phases(self, x: Any) -> Tensor:
-        r"""The angles :math:`w_{jk}^\top x`: ``(*batch, n)`` to ``(*batch, dim, m)``."""
-        return self._angles(self._numbers(x))
-
-    def _numbers(self, x: Any) -> Tensor:
-        numbers = as_features(type(self).__name__, x, self.n_features, like=self.frequencies)
-        if numbers.numel():
-            largest = numbers.abs().amax() * self.frequencies.abs().amax() * self.n_features
-            if is_true(~torch.isfinite(largest)):
-                raise ValueError(
-                    f"{type(self).__name__}: numbers as large as {numbers.abs().max():.3g} have no angle here"
-                )
-        return numbers
-
-    def _angles(self, x: Tensor) -> Tensor:
-        weights = self.frequencies.to(x.dtype).flatten(0, 1)
-        with torch.autocast(x.device.type, enabled=False):  # angles need all their digits
-            angles: Tensor = x @ weights.mT
-        return angles.reshape(*x.shape[:-1], *self.frequencies.shape[:2])
 
     def forward(self, x: Any) -> Tensor:
         """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
-        return ops.fractional_power(self.rotation, self.frequencies, self._numbers(x))
+        return ops.fractional_power(self.rotation, self.frequencies, self._checked(x))
+
+    def phases(self, x: Any) -> Tensor:
+        r"""Return the angles :math:`w_{jk}^\top x`: ``(*batch, n)`` to ``(*batch, dim, m)``."""
+        return self._angles(self._checked(x))
 
     def diagonal(self, x: Any) -> Tensor:
-        r"""The phases on the diagonal, :math:`e^{i w_{jk}^\top x}`: ``(*batch, n)`` to ``(*batch, dim, m)``."""
-        return self._diagonal(self._numbers(x))
+        r"""Return the diagonal entries :math:`e^{i w_{jk}^\top x}`: ``(*batch, n)`` to ``(*batch, dim, m)``."""
+        return self._phasors(self._angles(self._checked(x)))
 
-    def _diagonal(self, x: Tensor) -> Tensor:
-        angles = self._angles(x)
+    def _features(self, operation: str, x: Any) -> Tensor:
+        """Return finite numbers ``(*batch, n_features)`` on the device of the encoder."""
+        return as_features(operation, x, self.n_features, like=self.frequencies)
+
+    def _checked(self, x: Any) -> Tensor:
+        """Return the features; raise for numbers so large that their angles would not be finite."""
+        features = self._features(type(self).__name__, x)
+        if features.numel():
+            largest = features.abs().amax() * self.frequencies.abs().amax() * self.n_features
+            if is_true(~torch.isfinite(largest)):
+                raise ValueError(
+                    f"{type(self).__name__}: the angles of numbers as large as {features.abs().max():.3g} are not "
+                    f"finite; rescale the input or use a larger bandwidth"
+                )
+        return features
+
+    def _angles(self, x: Tensor) -> Tensor:
+        weights = self.frequencies.to(x.dtype).flatten(0, 1)
+        with torch.autocast(x.device.type, enabled=False):  # angles need full precision
+            angles: Tensor = x @ weights.mT
+        return angles.reshape(*x.shape[:-1], *self.frequencies.shape[:2])
+
+    def _phasors(self, angles: Tensor) -> Tensor:
         real = self.frequencies.dtype
         return torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))
 
     def factors(self, x: Any) -> Tensor:
-        r"""One diagonal hypervector per feature, :math:`\mathrm{diag}(e^{i w_{jkf} x_f})`.
+        r"""Return one diagonal hypervector per feature, :math:`\mathrm{diag}(e^{i w_{jkf} x_f})`.
 
-        Binding them all to the rotation gives the same encoding as :meth:`forward`: composition by binding and joint
-        encoding agree, since diagonal matrices commute.
+        Binding the rotation with all of them gives the same encoding as :meth:`forward`, since diagonal matrices
+        commute.
 
         Shapes
         ------
         x: ``(*batch, n)``; output: ``(*batch, n, dim, m, m)``
         """
-        x = self._numbers(x)
+        x = self._checked(x)
         angles = x[..., :, None, None] * self.frequencies.to(x.dtype).movedim(-1, 0)
-        real = self.frequencies.dtype
-        return torch.diag_embed(torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real)))
+        return torch.diag_embed(self._phasors(angles))
 
     def compose(self, x: Any) -> Tensor:
         r"""Encode by binding, :math:`Q * \Lambda_1(x_1) * \dots * \Lambda_n(x_n)`: equal to :meth:`forward`, slower."""
@@ -178,20 +193,20 @@ class FractionalPower(Encoder):
         return multibind(torch.cat([rotation, factors], dim=-4))
 
     def kernel(self, x: Any, y: Any) -> Tensor:
-        r"""The kernel that similarity approximates, exactly: :math:`\frac1m \sum_k K_k(x - y)`.
+        r"""Return the exact kernel that similarity approximates: :math:`\frac1m \sum_k K_k(x - y)`.
 
         Shapes
         ------
         x, y: ``(*batch, n)``, broadcast; output: ``(*batch)``
         """
-        first, second = (as_features("kernel(x, y)", z, self.n_features, like=self.frequencies) for z in (x, y))
+        first, second = (self._features("kernel(x, y)", z) for z in (x, y))
         check_broadcast("kernel(x, y)", x=first.shape, y=second.shape)
         delta = (first - second)[..., None, :] / self.bandwidth.to(first.dtype)
         values = []
         for k, spectrum in enumerate(self.spectra):
             if not isinstance(spectrum, Spectrum):
                 raise ValueError(
-                    "kernel(x, y): a sampler of your own has no known kernel; give a Spectrum, which has both"
+                    "kernel(x, y): the kernel of a sampling function is not known; use a Spectrum, which has both"
                 )
             values.append(spectrum.kernel(delta[..., k, :]))
         return torch.stack(values).mean(dim=0)
@@ -199,20 +214,21 @@ class FractionalPower(Encoder):
     def decode(
         self, h: Tensor | Hypervector, *, low: float | Sequence[float], high: float | Sequence[float]
     ) -> Decoded:
-        """The input whose encoding is most similar to a noisy hypervector.
+        """Find the input whose encoding is most similar to a noisy hypervector, and its standard error.
 
-        A grid over the box, then Newton's method. The standard error takes what is left over in h for noise, and the
-        peak for round, which those of laplace and matern-1/2 are not (theirs is too small, by a factor of six for two
-        features). It holds when the right peak was found, which ``score`` tells: well above ``space.noise_std`` times
-        the size of h. It is infinite where there
-        is no peak, and where the best place is on the edge of the box.
+        Searches a grid over the box, then improves the best point with Newton's method. Not differentiable.
+
+        The standard error treats the rest of h as noise. It is valid if the search found the right peak: then
+        ``score`` is well above ``space.noise_std`` times the norm of h. It assumes a round peak; those of laplace and
+        matern-1/2 are sharp, and their standard error is too small, by a factor of six for two features. It is infinite
+        if there is no peak, and if the best point is on the edge of the box.
 
         Parameters
         ----------
         h
-            Hypervectors, such as an answer of ``unbind``.
+            Hypervectors, such as the result of ``unbind``.
         low, high
-            The box to look in: numbers, or one per feature.
+            Corners of the box to search: numbers, or one number per feature.
 
         Shapes
         ------
@@ -234,7 +250,7 @@ class FractionalPower(Encoder):
     def _decode(
         self, h: Tensor | Hypervector, low: float | Sequence[float], high: float | Sequence[float], slack: float = 0.0
     ) -> Decoded:
-        """As :meth:`decode`; from the grid in the box the climb may leave it by ``slack``."""
+        """Decode; Newton's method may leave the box by ``slack``."""
         h = self.space.check(h, "FractionalPower.decode")
         check_finite("FractionalPower.decode", "h", h)
         frequencies = self.frequencies.flatten(0, 1)
@@ -262,18 +278,18 @@ class FractionalPower(Encoder):
         return Decoded(*(part.reshape(h.shape[:-3] + part.shape[1:]) for part in found))
 
     def _typical_frequency(self) -> Tensor:
-        """For each feature the median frequency but for zeros, of the diagonal entry where it is largest: ``(n,)``."""
+        """Return the median nonzero frequency of each feature, at the diagonal entry where it is largest: ``(n,)``."""
         sizes = self.frequencies.abs()
         medians = torch.where(sizes > 0, sizes, torch.nan).nanmedian(dim=0).values
         return medians.nan_to_num(0.0).amax(dim=0).clamp(min=1e-12)
 
 
 def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) -> Tensor:
-    r"""Weights of the kernels in the similarity of two encodings that share their phases but not Q.
+    r"""Return the weights of the kernels in the similarity of two encodings with the same phases but other rotations.
 
     :math:`\delta(Q \Lambda(x), R \Lambda(y)) \approx \frac1m \sum_k a_k K_k(x - y)` with :math:`a_k =
-    \mathrm{Re}\,E_j[(R_j^\dagger Q_j)_{kk}]`, which has a sign: the paper's equation reads as if weights were
-    magnitudes. Equal rotations give weights of 1.
+    \mathrm{Re}\,E_j[(R_j^\dagger Q_j)_{kk}]`. Weights can be negative, although the paper's equation reads as if they
+    were magnitudes. Equal rotations have weights of 1. Differentiable.
 
     Shapes
     ------
@@ -292,33 +308,31 @@ def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) ->
     return relative.real.mean(dim=-2)
 
 
-def _checked(rotation: Tensor, space: Space) -> Tensor:
+def _check_rotation(rotation: Tensor, space: Space) -> Tensor:
     fits = isinstance(rotation, Tensor) and rotation.shape in ((space.m, space.m), space.shape)
     if not fits or rotation.dtype != space.dtype:
         raise ValueError(
             f"FractionalPower: rotation must be {space.dtype} of shape ({space.m}, {space.m}) or {space.shape}, "
             f"got {describe(rotation)}"
         )
-    full = rotation.detach().expand(space.shape).clone()
-    fine, reason = check_unitary(full, explain=True)
-    if not fine:
-        raise ValueError(f"FractionalPower: the given rotation is not unitary: {reason}")
-    return full
+    return check_unitary("FractionalPower: rotation", rotation.detach().expand(space.shape).clone())
 
 
-def _hold_rotation(module: nn.Module, rotation: Tensor, trainable: str | None) -> None:
-    """Keep Q in a module: as a buffer, as a free parameter, or as a parameter that stays unitary."""
-    if trainable is None:
+def _register_rotation(module: nn.Module, rotation: Tensor, trainable: bool, keep_unitary: bool) -> None:
+    """Register Q as a buffer, as a parameter, or as a parameter that stays unitary."""
+    for name, value in (("trainable_rotation", trainable), ("keep_unitary", keep_unitary)):
+        if not isinstance(value, bool):
+            raise TypeError(f"FractionalPower: {name} must be True or False, got {describe(value)}")
+    if not trainable:
         module.register_buffer("rotation", rotation)
         return
-    check_choice("FractionalPower", "trainable", trainable, ("unitary", "relaxed"))
     module.register_parameter("rotation", nn.Parameter(rotation))
-    if trainable == "unitary":
+    if keep_unitary:
         orthogonal(module, "rotation", orthogonal_map="matrix_exp")
 
 
 def _as_bandwidths(operation: str, bandwidth: Any, m: int, n: int) -> Tensor:
-    """Bandwidths as ``(m, n)``; raises for one that is not positive, naming the feature."""
+    """Return bandwidths as ``(m, n)``; raise for one that is not positive, with its feature."""
     given = as_numbers(f"{operation}: bandwidth", bandwidth, like=torch.empty(0, dtype=torch.float64))
     if tuple(given.shape) not in ((), (n,), (1, n), (m, 1), (m, n)):
         raise ValueError(

@@ -1,9 +1,8 @@
-r"""Kernels and the distributions of frequencies behind them (Bochner's theorem).
+r"""Kernels and their distributions of frequencies (Bochner's theorem).
 
 A shift-invariant kernel is the expectation :math:`K(\Delta) = E \cos(w^\top \Delta)` over random frequencies w. A
-:class:`Spectrum` holds both sides: frequencies as a function of uniform numbers, so that plain, orthogonal and
-quasi-random points all go through it, and the kernel itself, for plots and tests. Differences are in units of the
-bandwidth.
+:class:`Spectrum` holds both sides of this equation. It computes frequencies from uniform numbers, so it works for
+random, orthogonal and quasi-random points alike. Differences are in units of the bandwidth.
 """
 
 from __future__ import annotations
@@ -23,20 +22,34 @@ from ghrr.unitary import orthonormalize
 
 @dataclass(frozen=True)
 class Spectrum:
-    r"""A kernel and its distribution of frequencies, at bandwidth 1.
+    r"""Kernel and its distribution of frequencies, at bandwidth 1.
 
     Attributes
     ----------
     name
-        What it is called.
+        Name of the kernel.
     frequencies
-        Uniform numbers ``(*, n + extra)`` in (0, 1) to frequencies ``(*, n)``.
+        Function from uniform numbers ``(*, n + extra)`` in (0, 1) to frequencies ``(*, n)``.
     kernel
-        Differences ``(*, n)`` to values ``(*)``, 1 at zero; the Fourier transform of the distribution of frequencies.
+        Function from differences ``(*, n)`` to values ``(*)``, with value 1 at zero: the Fourier transform of the
+        distribution of frequencies.
     extra
-        How many uniform numbers a frequency needs beyond one per feature.
+        Number of uniform numbers that a frequency needs beyond one per feature.
     isotropic
-        Whether the distribution is the same in all directions, which orthogonal frequencies need.
+        Whether the distribution is the same in all directions. ``sampling="orthogonal"`` requires it.
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> triangle = ghrr.encoding.Spectrum(
+    ...     "sinc squared",
+    ...     frequencies=lambda u: torch.pi * (u[..., :1] + u[..., 1:] - 1),
+    ...     kernel=lambda delta: torch.sinc(delta / 2).square().prod(dim=-1),
+    ...     extra=1,
+    ... )
+    >>> encoder = ghrr.encoding.FractionalPower(ghrr.Space(dim=2000, m=2), n_features=1, kernel=triangle)
+    >>> f"{ghrr.similarity(encoder([0.0]), encoder([1.0])):.2f} {encoder.kernel([0.0], [1.0]):.2f}"
+    '0.41 0.41'
     """
 
     name: str
@@ -46,7 +59,7 @@ class Spectrum:
     isotropic: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The ones that are built in are made of nameless functions and travel by their own name.
+        # The built-in spectra contain lambdas, which cannot be pickled.
         if SPECTRA.get(self.name) is self:
             return _built_in, (self.name,)
         return Spectrum, (self.name, self.frequencies, self.kernel, self.extra, self.isotropic)
@@ -57,7 +70,7 @@ def _built_in(name: str) -> Spectrum:
 
 
 def _chi_squared_quantile(u: Tensor, freedom: int) -> Tensor:
-    """Inverse of the distribution function of chi-squared, by bisection: torch has the function but not its inverse."""
+    """Invert the distribution function of chi-squared by bisection; torch has no such function."""
     low, high = torch.zeros_like(u), torch.full_like(u, 200.0)
     half = torch.full_like(u, freedom / 2)
     for _ in range(60):
@@ -68,7 +81,7 @@ def _chi_squared_quantile(u: Tensor, freedom: int) -> Tensor:
 
 
 def _student(u: Tensor, freedom: int) -> Tensor:
-    """Multivariate Student t: a Gaussian direction over the root of an independent chi-squared."""
+    """Return multivariate Student t: a Gaussian divided by the root of an independent chi-squared."""
     scale = torch.sqrt(_chi_squared_quantile(u[..., -1:], freedom) / freedom)
     student: Tensor = torch.special.ndtri(u[..., :-1]) / scale
     return student
@@ -120,11 +133,11 @@ SPECTRA: dict[str, Spectrum] = {
 
 Sampler = Callable[[int, int, torch.Generator], Tensor]
 Kernel = str | Spectrum | Sampler
-FEATURES = ("random", "orthogonal", "qmc")
+SAMPLING = ("random", "orthogonal", "qmc")
 
 
 def find_spectrum(operation: str, kernel: Kernel) -> Spectrum | Sampler:
-    """A spectrum by its name; a spectrum or a sampler as it is."""
+    """Return the spectrum of a name; a spectrum or a sampler is returned as it is."""
     if isinstance(kernel, str):
         check_choice(operation, "kernel (or a Spectrum, or a sampler)", kernel, tuple(SPECTRA))
         return SPECTRA[kernel]
@@ -134,35 +147,32 @@ def find_spectrum(operation: str, kernel: Kernel) -> Spectrum | Sampler:
 
 
 def draw_frequencies(
-    spectrum: Spectrum | Sampler, count: int, n: int, *, features: str, seed: int, label: str
+    spectrum: Spectrum | Sampler, count: int, n: int, *, sampling: str, seed: int, label: str
 ) -> Tensor:
-    """``count`` frequencies of ``n`` features that depend on seed and label only: ``(count, n)``, in double precision.
+    """Draw ``count`` frequencies of ``n`` features, ``(count, n)`` in double precision, from a seed and a label.
 
-    ``"random"`` draws them independently. ``"orthogonal"`` makes each run of n of them orthogonal, keeping every single
-    one's distribution. ``"qmc"`` uses scrambled Sobol points instead of random numbers. The last two spread the
-    frequencies more evenly and so lower the error of the kernel at equal dimension.
+    ``"random"`` draws them independently. ``"orthogonal"`` makes groups of n of them orthogonal and keeps the
+    distribution of each. ``"qmc"`` uses scrambled Sobol points instead of random numbers. The last two distribute the
+    frequencies more evenly, which lowers the error of the kernel at equal dimension.
     """
     if not isinstance(spectrum, Spectrum):
-        return _sampled(spectrum, count, n, features, labelled_generator(seed, "frequencies", label))
+        return _sampled(spectrum, count, n, sampling, labelled_generator(seed, "frequencies", label))
     width = n + spectrum.extra
-    if features == "qmc":
+    if sampling == "qmc":
         if width > torch.quasirandom.SobolEngine.MAXDIM:
             most = torch.quasirandom.SobolEngine.MAXDIM - spectrum.extra
-            raise ValueError(f"quasi-random points exist for up to {most} features, not {n}; choose another kind")
+            raise ValueError(f'sampling="qmc" supports at most {most} features, got {n}; use sampling="random"')
         scramble = labelled_generator(seed, "scramble", label).initial_seed()
         engine = torch.quasirandom.SobolEngine(width, scramble=True, seed=scramble)  # type: ignore[no-untyped-call]
         points = engine.draw(count, dtype=torch.float64)
     else:
         points = labelled_uniform(count * width, seed, "frequencies", label).reshape(count, width)
     frequencies = spectrum.frequencies(points.clamp(2.0**-40, 1 - 2.0**-40))
-    if features != "orthogonal":
+    if sampling != "orthogonal":
         return frequencies
     if not spectrum.isotropic:
         fitting = ", ".join(name for name, other in SPECTRA.items() if other.isotropic)
-        raise ValueError(
-            f"orthogonal frequencies need a kernel that is the same in all directions ({fitting}), "
-            f"not {spectrum.name!r}"
-        )
+        raise ValueError(f'sampling="orthogonal" needs an isotropic kernel ({fitting}), got {spectrum.name!r}')
     blocks = -(-count // n)
     directions = labelled_uniform(blocks * n * n, seed, "directions", label).clamp(min=2.0**-40)
     directions = orthonormalize(torch.special.ndtri(directions.reshape(blocks, n, n))).reshape(blocks * n, n)[:count]
@@ -170,13 +180,14 @@ def draw_frequencies(
     return radii * directions
 
 
-def _sampled(sampler: Sampler, count: int, n: int, features: str, generator: torch.Generator) -> Tensor:
-    if features != "random":
-        raise ValueError(f'a sampler of your own draws features="random"; for {features!r} give a Spectrum')
+def _sampled(sampler: Sampler, count: int, n: int, sampling: str, generator: torch.Generator) -> Tensor:
+    if sampling != "random":
+        raise ValueError(f'a sampling function needs sampling="random", got {sampling!r}; or use a Spectrum')
     frequencies = sampler(count, n, generator)
     fits = isinstance(frequencies, Tensor) and frequencies.shape == (count, n) and not frequencies.is_complex()
     if not fits or not frequencies.isfinite().all():
         raise ValueError(
-            f"the sampler must give finite real frequencies of shape ({count}, {n}), got {frequencies!r:.100}"
+            f"the sampling function must return finite real frequencies of shape ({count}, {n}), got "
+            f"{frequencies!r:.100}"
         )
     return frequencies.double()

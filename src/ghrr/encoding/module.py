@@ -1,24 +1,32 @@
-"""The base of all encoders: a module that moves between devices but keeps the precision of its space."""
+"""Base class of all encoders: a module that moves between devices and keeps the precision of its space."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+
+from ghrr._checks import check_device
 
 
 class Encoder(nn.Module):
-    """A module whose tensors keep their dtype under ``.to(dtype)``, ``.half()`` or ``.double()``; devices change.
+    """Module whose tensors change their device with ``.to()``, but not their dtype.
 
-    Casting would drop imaginary parts or round phases to 16 bits. For another precision make the encoder in a space of
-    that dtype.
+    Casting would drop imaginary parts or round phases to 16 bits: ``.half()``, ``.double()`` and ``.to(dtype)`` leave
+    the dtype unchanged. For another precision, create the encoder in a space of that dtype.
     """
+
+    def _move(self, device: torch.device | str | None) -> None:
+        """Move to a device, if there is one: the last step of a constructor."""
+        if device is not None:
+            self.to(check_device(type(self).__name__, device))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Encoder:
         def keep_dtype(tensor: Tensor) -> Tensor:
             if tensor.is_floating_point() or tensor.is_complex():
-                empty = fn(tensor.new_empty(0).real)  # what fn does to a device, without the data
+                empty = fn(tensor.new_empty(0).real)  # shows the device that fn moves to, without moving data
                 return tensor.to(empty.device) if empty.dtype != tensor.real.dtype else fn(tensor)
             return fn(tensor)
 

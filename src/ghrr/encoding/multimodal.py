@@ -1,4 +1,4 @@
-"""Several modalities in one hypervector, each with an encoder of its own."""
+"""Multimodal: bundle the encodings of several modalities."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from ghrr.encoding.module import Encoder
 class Multimodal(Encoder):
     r"""Bundle the encodings of several modalities, each bound to a key: :math:`\sum_s \sqrt{a_s}\,K_s * \phi_s(x_s)`.
 
-    The keys keep modalities apart in every space, also for m = 1 and shared rotations, and whatever the encoders are
-    called. So the similarity is the mixture of their kernels, :math:`\sum_s a_s K_s(x_s, y_s)`, with weights that sum
-    to 1. One modality is read by unbinding its key, ``keys[s]``, from the left.
+    The similarity is the mixture of the kernels of the encoders, :math:`\sum_s a_s K_s(x_s, y_s)`, with weights that
+    sum to 1. The keys make modalities independent in every space, also for m = 1 and shared rotations. To read one
+    modality, unbind its key, ``keys[s]``, from the left. Differentiable where the encoders are.
 
     Parameters
     ----------
     encoders
-        A module per modality, all of one space.
+        One module per modality, all of one space.
     weights
-        How much each counts; scaled to sum to 1. Equal by default.
+        Weight of each modality, equal by default. They are scaled to sum to 1.
+    device
+        Device of the encoders and keys. By default the encoders stay where they are, and the keys are on the CPU.
 
     Shapes
     ------
-    inputs: a mapping of modality to what its encoder takes; output: ``(*batch, dim, m, m)``
+    inputs: a mapping from modality to the input of its encoder; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
@@ -46,14 +48,20 @@ class Multimodal(Encoder):
 
     keys: Tensor
 
-    def __init__(self, encoders: Mapping[str, nn.Module], weights: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        encoders: Mapping[str, nn.Module],
+        weights: Mapping[str, float] | None = None,
+        *,
+        device: torch.device | str | None = None,
+    ) -> None:
         super().__init__()
         if not encoders:
-            raise ValueError("Multimodal: give at least one encoder")
+            raise ValueError("Multimodal: needs at least one encoder, got an empty mapping")
         try:
             self.encoders = nn.ModuleDict(dict(encoders))
         except KeyError as error:  # torch reserves dots and the names of its own methods
-            raise ValueError(f"Multimodal: not possible as the name of a modality: {error.args[0]}") from None
+            raise ValueError(f"Multimodal: invalid name of a modality: {error.args[0]}") from None
         spaces = {name: getattr(encoder, "space", None) for name, encoder in encoders.items()}
         first = next(iter(spaces.values()))
         for name, space in spaces.items():
@@ -69,9 +77,10 @@ class Multimodal(Encoder):
         )
         self.weights = {name: given[name] / total for name in encoders}
         self.register_buffer("keys", self.space.vectors(list(encoders), namespace="modality"))
+        self._move(device)
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Encode inputs that have all modalities."""
+        """Encode inputs, one per modality."""
         self._check_keys("inputs", inputs)
         parts = [
             bind(key, math.sqrt(a) * self.encoders[name](inputs[name]))
@@ -83,7 +92,7 @@ class Multimodal(Encoder):
         return torch.stack(torch.broadcast_tensors(*parts)).sum(dim=0)  # type: ignore[no-untyped-call]
 
     def kernel(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> Tensor:
-        """The mixture that similarity approximates; every encoder must have a ``kernel`` of its own."""
+        """Return the exact kernel that similarity approximates; every encoder must have a method ``kernel``."""
         self._check_keys("x", x)
         self._check_keys("y", y)
         total: Tensor | float = 0.0

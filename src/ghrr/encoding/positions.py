@@ -1,4 +1,4 @@
-r"""Positions as hypervectors, to be bound from the left: one-hot :math:`E_j`, powers :math:`R^j`, given :math:`P_j`."""
+r"""Positions as hypervectors, bound from the left: one-hot :math:`E_j`, powers :math:`R^j`, and given :math:`P_j`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from torch import Tensor, nn
 
 from ghrr._checks import check_hypervectors, check_integer, check_items, describe, is_true
 from ghrr.algebra import power
-from ghrr.encoding.inputs import as_numbers, check_features
+from ghrr.encoding.inputs import as_scalars
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space, check_space
 
 
 class OneHotPositions(Encoder):
-    r"""The paper's :math:`E_j`: zero but for a 1 at row and column j, in every slot; for j = 0 to m - 1.
+    r"""Encode position j as the paper's :math:`E_j`: every slot has a 1 in row j, column j, and zeros elsewhere.
 
-    Binding from the left keeps row j and drops the others: :math:`\sum_j E_j * x_j` has row j of :math:`x_j` in row
-    j. It is a projection, not unitary.
+    Binding from the left keeps row j and sets the others to zero: row j of :math:`\sum_j E_j * x_j` is row j of
+    :math:`x_j`. :math:`E_j` is a projection, not unitary. There are m positions.
 
     Parameters
     ----------
     space
-        Its m is the number of positions.
+        Space of the encodings.
+    device
+        Device of the encoder, the CPU by default.
 
     Shapes
     ------
-    places: ``(*)``, whole numbers; output: ``(*, dim, m, m)``
+    indices: ``(*batch)``, integers from 0 to m - 1; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
@@ -40,35 +42,41 @@ class OneHotPositions(Encoder):
             [0., 0., 0.]])
     """
 
-    def __init__(self, space: Space) -> None:
+    diagonals: Tensor
+
+    def __init__(self, space: Space, *, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.space = check_space(type(self).__name__, space)
+        self.register_buffer("diagonals", torch.eye(space.m, dtype=space.dtype), persistent=False)
+        self._move(device)
 
-    def forward(self, places: Any) -> Tensor:
-        """The hypervectors of positions."""
-        places = _checked_places("OneHotPositions", places, self.space.m)
-        rows = torch.nn.functional.one_hot(places, self.space.m).to(self.space.dtype)
-        return torch.diag_embed(rows)[..., None, :, :].expand(*places.shape, *self.space.shape)
+    def forward(self, indices: Any) -> Tensor:
+        """Return the hypervectors of positions."""
+        indices = _check_indices("OneHotPositions", indices, self.diagonals)
+        return torch.diag_embed(self.diagonals[indices])[..., None, :, :].expand(*indices.shape, *self.space.shape)
 
 
 class PowerPositions(Encoder):
-    r"""Powers of one unitary hypervector: :math:`R^j` for any real j, so that distance is :math:`R^{j-i}`.
+    r"""Encode position j as the power :math:`R^j` of one unitary hypervector, for any real j.
 
-    Positions are used in double precision and may be up to 10¹² in size; :func:`ghrr.power` says how errors of R grow
-    with them.
+    :math:`R^i * R^j = R^{i+j}`, so relative positions are :math:`R^{j-i}`. Positions are used in double precision and
+    may be up to 10¹² in size; :func:`ghrr.power` describes the error for large ones. Differentiable with respect to
+    positions and to ``base``.
 
     Parameters
     ----------
     space
-        Where they live.
+        Space of the encodings.
     base
-        R itself; by default the atom called ``name``.
+        R; by default the atom called ``name``.
     name
-        Which atom.
+        Name of the atom.
+    device
+        Device of the encoder, by default that of ``base`` or the CPU.
 
     Shapes
     ------
-    places: ``(*)``, real numbers; output: ``(*, dim, m, m)``
+    x: ``(*batch)``, real numbers; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
@@ -81,40 +89,46 @@ class PowerPositions(Encoder):
 
     base: Tensor
 
-    def __init__(self, space: Space, *, base: Tensor | Hypervector | None = None, name: str = "position") -> None:
+    def __init__(
+        self,
+        space: Space,
+        *,
+        base: Tensor | Hypervector | None = None,
+        name: str = "position",
+        device: torch.device | str | None = None,
+    ) -> None:
         super().__init__()
         self.space = check_space(type(self).__name__, space)
         base = space.vectors([name], namespace="position")[0] if base is None else base
         base = space.check(base, "PowerPositions")
         self.register_buffer("base", base)
+        self._move(device)
 
-    def forward(self, places: Any) -> Tensor:
-        """The hypervectors of positions."""
-        numbers = as_numbers("PowerPositions", places, like=self.base.real)
-        check_features("PowerPositions", numbers)
-        return power(self.base, numbers)
+    def forward(self, x: Any) -> Tensor:
+        """Return the hypervectors of positions."""
+        return power(self.base, as_scalars("PowerPositions", x, like=self.base.real))
 
 
 class GivenPositions(Encoder):
-    r"""A hypervector :math:`P_j` per position: given, random, and trainable if wanted.
+    r"""Encode position j as a hypervector :math:`P_j` of your own, which can be trained.
 
     Parameters
     ----------
     positions
-        ``(length, dim, m, m)``, for example ``space.random(length, generator=...)``.
+        Hypervectors of positions 0 to length - 1, for example ``space.random(length)``. The encoder is on their device.
     trainable
-        Make them a parameter. They are then free to leave the unitary matrices.
+        Make a copy of them a parameter. Training does not keep it unitary. Otherwise gradients flow to ``positions``.
 
     Shapes
     ------
-    places: ``(*)``, whole numbers; output: ``(*, dim, m, m)``
+    positions: ``(length, dim, m, m)``, indices: ``(*batch)``, integers; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
     >>> import torch, ghrr
     >>> space = ghrr.Space(dim=10, m=2)
-    >>> random = space.random(5, generator=space.generator("positions"))
-    >>> sum(p.numel() for p in ghrr.encoding.GivenPositions(random, trainable=True).parameters())
+    >>> positions = ghrr.encoding.GivenPositions(space.random(5), trainable=True)
+    >>> sum(p.numel() for p in positions.parameters())
     200
     """
 
@@ -129,25 +143,25 @@ class GivenPositions(Encoder):
         else:
             self.register_buffer("positions", positions)
 
-    def forward(self, places: Any) -> Tensor:
-        """The hypervectors of positions."""
-        return self.positions[_checked_places("GivenPositions", places, len(self.positions)).to(self.positions.device)]
+    def forward(self, indices: Any) -> Tensor:
+        """Return the hypervectors of positions."""
+        return self.positions[_check_indices("GivenPositions", indices, self.positions)]
 
 
-def _checked_places(operation: str, places: Any, length: int) -> Tensor:
+def _check_indices(operation: str, indices: Any, table: Tensor) -> Tensor:
+    """Return indices of rows of a table as a tensor on its device."""
     try:
-        numbers = torch.as_tensor(places)
+        numbers = torch.as_tensor(indices, device=table.device)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"{operation}: places must be whole numbers, got {describe(places)}") from None
+        raise TypeError(f"{operation}: indices must be whole numbers, got {describe(indices)}") from None
     if numbers.numel() == 0:
         return numbers.long()
     if numbers.dtype.is_floating_point or numbers.dtype.is_complex or numbers.dtype == torch.bool:
-        raise TypeError(f"{operation}: places must be whole numbers, got {describe(places)}")
-    check_integer(operation, "length", length, least=1)
+        raise TypeError(f"{operation}: indices must be whole numbers, got {describe(indices)}")
+    length = check_integer(operation, "number of positions", len(table), least=1)
     numbers = numbers.long()
     if is_true(((numbers < 0) | (numbers >= length)).any()):
         raise ValueError(
-            f"{operation}: there are {length} positions, 0 to {length - 1}; "
-            f"got {int(numbers.min())} to {int(numbers.max())}"
+            f"{operation}: indices must be from 0 to {length - 1}, got {int(numbers.min())} to {int(numbers.max())}"
         )
-    return numbers.long()
+    return numbers

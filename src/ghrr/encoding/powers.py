@@ -1,11 +1,12 @@
-r"""Whole powers of a unitary hypervector by repeated binding, and sums :math:`\sum_t R^t * x_t`.
+r"""Integer powers of a unitary hypervector, and sums :math:`\sum_t R^t * x_t`.
 
-An exponent is written in base 16, :math:`t = \sum_l t_l 16^l`. One table of 16 powers per digit is enough for every t:
+With the exponent in base 16, :math:`t = \sum_l t_l 16^l`, one table of 16 powers per digit is enough for every t:
 
 .. math:: R^t = \prod_l \big(R^{16^l}\big)^{t_l} .
 
-A sum over t is taken digit by digit: first blocks of 16 elements with the powers of R, then blocks of 16 of these sums
-with the powers of :math:`R^{16}`, and so on. The tables stay in cache, and only a sixteenth of the items is written.
+A sum over t is computed digit by digit: first over blocks of 16 items with the powers of R, then over blocks of 16 of
+these sums with the powers of :math:`R^{16}`, and so on. The tables stay in cache, and intermediate sums take a
+sixteenth of the memory of the items.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class _Tables(NamedTuple):
 
 
 class Powers:
-    """Whole powers of one unitary hypervector.
+    """Integer powers of one unitary hypervector.
 
-    Powers are computed in complex128 and rounded once, so that errors do not grow with the exponent. Tables are made
-    when they are needed. Several threads may use one object.
+    Powers are computed in complex128 and rounded once, so errors do not grow with the exponent. Tables are computed on
+    first use. Several threads may use one object. R is a constant: no gradients flow to it.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class Powers:
         self._tables: _Tables | None = None
 
     def __call__(self, base: Tensor, exponents: Tensor) -> Tensor:
-        """Return powers of ``base``, ``(dim, m, m)``, with exponents ``(*)`` from 0 on: ``(*, dim, m, m)``."""
+        """Return powers of ``base``, ``(dim, m, m)``, for exponents ``(*)``, from 0 on: ``(*, dim, m, m)``."""
         most = int(exponents.max()) if exponents.numel() else 0
         first, *others = self._digits(base, most + 1)
         at = exponents.to(base.device).long()
@@ -62,7 +63,7 @@ class Powers:
         return result
 
     def bundle(self, base: Tensor, items: Tensor) -> Tensor:
-        r"""Return :math:`\sum_t R^t * x_t` of items ``(*batch, n, dim, m, m)``, which may have gradients."""
+        r"""Return :math:`\sum_t R^t * x_t` of items ``(*batch, n, dim, m, m)``. Differentiable in the items."""
         for table in self._digits(base, items.shape[-4]):
             whole = items.shape[-4] // _BLOCK * _BLOCK
             if items.shape[-4] <= _BLOCK:
@@ -76,7 +77,7 @@ class Powers:
         return bind_bundle(table[: items.shape[-4]], items)
 
     def bundle_rows(self, base: Tensor, table: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
-        r"""Return :math:`\sum_t R^t * x_t` for several sequences of rows of a table, without copying these.
+        r"""Return :math:`\sum_t R^t * x_t` for several sequences of rows of a table, without copying the rows.
 
         Parameters
         ----------
@@ -89,24 +90,26 @@ class Powers:
         lengths
             Number of rows in each sequence.
 
+        Differentiable with respect to the table.
+
         Shapes
         ------
         rows: ``(lengths.sum(),)``, lengths: ``(n,)``; output: ``(n, dim, m, m)``
         """
         digits = self._digits(base, int(lengths.max()) if len(lengths) else 0)
-        plan = _plan(rows, lengths)
+        plan = [tuple(part.to(table.device) for part in digit) for digit in _plan(rows.cpu(), lengths.cpu())]
         dim, slot = table.shape[1], table.shape[-1] ** 2
         step = max(1, _CHUNK_NUMBERS // (slot * max(1, len(plan[0][2]))))  # slots are independent of each other
         parts = []
         for start in range(0, dim, step):
             sums = table[:, start : start + step]
-            for powers, (exponents, at, starts) in zip(digits, plan, strict=True):
-                sums = ops.bind_bags(powers[:, start : start + step], sums, exponents, at, starts)
+            for powers, (exponents, indices, offsets) in zip(digits, plan, strict=True):
+                sums = ops.bind_bags(powers[:, start : start + step], sums, exponents, indices, offsets)
             parts.append(sums)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def _digits(self, base: Tensor, count: int) -> tuple[Tensor, ...]:
-        """Tables for exponents below ``count``: at least one."""
+        """Return the tables for exponents below ``count``, at least one."""
         known = self._tables
         version = 0 if base.is_inference() else base._version  # changes when base is written to
         if known is None or known.base is not base or known.version != version:
@@ -114,7 +117,7 @@ class Powers:
         needed = 1
         while _BLOCK**needed < count:
             needed += 1
-        with torch.inference_mode(False):  # tables that are kept may be needed for gradients later
+        with torch.inference_mode(False):  # tensors of inference mode could not be used with gradients later
             while len(known.digits) < needed:
                 powers = _first_powers(known.step)
                 digits = (*known.digits, powers.to(base.dtype))
@@ -124,13 +127,13 @@ class Powers:
 
 
 def _unitary(base: Tensor) -> Tensor:
-    """The nearest unitary hypervector to one that is unitary to single precision, in complex128: one Newton step."""
+    """Return the nearest unitary hypervector in complex128; one Newton step is enough for a unitary input."""
     x = base.detach().to(torch.complex128)
     return x @ (1.5 * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device) - 0.5 * x.mH @ x)
 
 
 def _first_powers(x: Tensor) -> Tensor:
-    """Powers 0 to 15 by doubling."""
+    """Return powers 0 to 15, by doubling."""
     powers = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(x)[None]
     while len(powers) < _BLOCK:
         powers = torch.cat([powers, bind(x, powers)])
@@ -139,16 +142,16 @@ def _first_powers(x: Tensor) -> Tensor:
 
 
 def _plan(rows: Tensor, lengths: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Digit by digit, what to sum: exponents, rows of the table, and where the blocks start."""
+    """Return for each digit what to sum: exponents, rows of the table, and offsets of the blocks."""
     plan = []
     while True:
         most = int(lengths.max()) if len(lengths) else 0
         blocks = torch.ones_like(lengths) if most <= _BLOCK else (lengths + _BLOCK - 1) // _BLOCK
         first = lengths.cumsum(0) - lengths
-        place = torch.arange(len(rows)) - first.repeat_interleave(lengths)
-        block = (blocks.cumsum(0) - blocks).repeat_interleave(lengths) + place // _BLOCK
+        position = torch.arange(len(rows)) - first.repeat_interleave(lengths)
+        block = (blocks.cumsum(0) - blocks).repeat_interleave(lengths) + position // _BLOCK
         sizes = torch.bincount(block, minlength=int(blocks.sum()))
-        plan.append((place % _BLOCK, rows, torch.nn.functional.pad(sizes.cumsum(0), (1, 0))))
+        plan.append((position % _BLOCK, rows, torch.nn.functional.pad(sizes.cumsum(0), (1, 0))))
         if most <= _BLOCK:
             return plan
         rows, lengths = torch.arange(len(sizes)), blocks

@@ -1,4 +1,7 @@
-"""A number on a scale: level, circle and thermometer encodings."""
+"""Encoders of single numbers: level, thermometer and circular encoding.
+
+Their input has any shape ``(*batch)``, one number per hypervector.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ from ghrr._checks import check_real
 from ghrr._random import labelled_uniform
 from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fractional_power import FractionalPower
-from ghrr.encoding.inputs import as_numbers, check_features
+from ghrr.encoding.inputs import as_scalars
 from ghrr.encoding.kernels import Spectrum
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space, check_space
 
+Device = torch.device | str | None
+
 
 class _Scale(Encoder):
-    """Where a number stands between ``low`` and ``high`` decides, slot by slot, which of two hypervectors is taken."""
+    """Take each slot from one of two hypervectors: ``above`` where the number exceeds the slot's threshold."""
 
     below: Tensor
     above: Tensor
@@ -32,7 +37,7 @@ class _Scale(Encoder):
         self.low = check_real(type(self).__name__, "low", low, low=-math.inf, high=math.inf, open_ends=True)
         self.high = check_real(type(self).__name__, "high", high, low=self.low, high=math.inf, open_ends=True)
         self.space = check_space(type(self).__name__, space)
-        # Evenly spread thresholds in random order: each step along the scale exchanges the same number of slots.
+        # Evenly spaced thresholds in random order: equal steps along the scale exchange equal numbers of slots.
         order = labelled_uniform(space.dim, space.seed, "thresholds", name).argsort()
         real = torch.float32 if space.dtype == torch.complex64 else torch.float64
         self.register_buffer("thresholds", ((order + 0.5) / space.dim).to(real))
@@ -40,28 +45,29 @@ class _Scale(Encoder):
         self.register_buffer("above", vectors[1])
 
     def forward(self, x: Any) -> Tensor:
-        """Encode numbers: ``(*batch)`` to ``(*batch, dim, m, m)``. Outside the scale the nearer end is taken."""
-        operation = type(self).__name__
-        x = as_numbers(operation, x, like=self.thresholds)
-        check_features(operation, x[..., None])
-        place = (x - self.low) / (self.high - self.low)
-        passed = place[..., None] > self.thresholds
-        return torch.where(passed[..., None, None], self.above, self.below)
+        """Encode numbers: ``(*batch)`` to ``(*batch, dim, m, m)``. Numbers outside the scale are clipped."""
+        x = as_scalars(type(self).__name__, x, like=self.thresholds)
+        share = (x - self.low) / (self.high - self.low)
+        is_above = share[..., None] > self.thresholds
+        return torch.where(is_above[..., None, None], self.above, self.below)
 
 
 class Level(_Scale):
-    r"""Numbers on a scale: similarity falls in a straight line, :math:`1 - |x - y| / (high - low)`, from 1 to 0.
+    r"""Encode numbers on a scale: the similarity is :math:`1 - |x - y| / (high - low)`, from 1 down to 0.
 
-    Two random hypervectors stand for the ends; in between, a share of the slots comes from each.
+    Two random hypervectors stand for the ends. In between, a share of the slots comes from each. The encoding is
+    piecewise constant in x, so its gradient is zero.
 
     Parameters
     ----------
     space
-        Where the encodings live.
+        Space of the encodings.
     low, high
-        Ends of the scale.
+        Ends of the scale. Numbers outside are clipped.
     name
-        Encoders of different names are independent.
+        Encoders with different names are independent.
+    device
+        Device of the encoder, the CPU by default.
 
     Shapes
     ------
@@ -75,17 +81,32 @@ class Level(_Scale):
     '0.7'
     """
 
-    def __init__(self, space: Space, low: float, high: float, *, name: str = "level") -> None:
-        ends = space.vectors([f"{name} low", f"{name} high"], namespace="level")
+    def __init__(self, space: Space, low: float, high: float, *, name: str = "level", device: Device = None) -> None:
+        ends = check_space("Level", space).vectors([f"{name} low", f"{name} high"], namespace="level")
         super().__init__(space, low, high, name, (ends[0], ends[1]))
+        self._move(device)
 
 
 class Thermometer(_Scale):
-    r"""Numbers on a signed scale: similarity falls straight, :math:`1 - 2|x - y| / (high - low)`, from 1 to -1.
+    r"""Encode numbers on a signed scale: the similarity is :math:`1 - 2|x - y| / (high - low)`, from 1 down to -1.
 
-    One random hypervector, whose slots change sign one after the other as the number rises.
+    The slots of one random hypervector change their sign one after the other as the number grows. The encoding is
+    piecewise constant in x, so its gradient is zero.
 
-    Parameters and shapes are those of :class:`Level`.
+    Parameters
+    ----------
+    space
+        Space of the encodings.
+    low, high
+        Ends of the scale. Numbers outside are clipped.
+    name
+        Encoders with different names are independent.
+    device
+        Device of the encoder, the CPU by default.
+
+    Shapes
+    ------
+    x: ``(*batch)``; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
@@ -95,61 +116,78 @@ class Thermometer(_Scale):
     ['1.0', '0.0', '-1.0']
     """
 
-    def __init__(self, space: Space, low: float, high: float, *, name: str = "thermometer") -> None:
-        vector = space.vectors([name], namespace="thermometer")[0]
+    def __init__(
+        self, space: Space, low: float, high: float, *, name: str = "thermometer", device: Device = None
+    ) -> None:
+        vector = check_space("Thermometer", space).vectors([name], namespace="thermometer")[0]
         super().__init__(space, low, high, name, (-vector, vector))
+        self._move(device)
 
 
 class Circular(FractionalPower):
-    r"""Numbers on a circle, such as hours or angles: x and x + period have the same encoding.
+    r"""Encode numbers on a circle, such as hours or angles: x and x + period have the same encoding.
 
-    The frequencies are whole multiples of :math:`2\pi/period`, drawn by rounding a Gaussian; so the kernel is
-    :math:`\sum_k p_k \cos(2\pi k \Delta / period)`, close to an rbf of the given bandwidth, closed to a circle.
+    The frequencies are integer multiples of :math:`2\pi/period`, drawn by rounding a Gaussian. The similarity
+    approximates the kernel :math:`\sum_k p_k \cos(2\pi k \Delta / period)`, which is close to an rbf of the given
+    bandwidth, wrapped around the circle. Differentiable with respect to x.
 
     Parameters
     ----------
     space
-        Where the encodings live.
+        Space of the encodings.
     period
         Length of the circle.
     bandwidth
-        The distance at which similarity falls, in the units of the period; by default a sixth of it.
+        Length scale of the kernel, in the units of the period; a sixth of the period by default.
     name
-        Encoders of different names are independent.
+        Encoders with different names are independent.
+    device
+        Device of the encoder, the CPU by default.
 
     Shapes
     ------
-    x: ``(*batch, 1)``; output: ``(*batch, dim, m, m)``
+    x: ``(*batch)``; output: ``(*batch, dim, m, m)``
 
     Examples
     --------
     >>> import ghrr
     >>> clock = ghrr.encoding.Circular(ghrr.Space(dim=1000, m=2), period=24)
-    >>> f"{ghrr.similarity(clock([23.0]), clock([1.0])):.2f} {ghrr.similarity(clock([23.0]), clock([11.0])):.2f}"
+    >>> f"{ghrr.similarity(clock(23), clock(1)):.2f} {ghrr.similarity(clock(23), clock(11)):.2f}"
     '0.88 0.00'
     """
 
-    def __init__(self, space: Space, period: float, *, bandwidth: float | None = None, name: str = "circle") -> None:
+    def __init__(
+        self,
+        space: Space,
+        period: float,
+        *,
+        bandwidth: float | None = None,
+        name: str = "circle",
+        device: Device = None,
+    ) -> None:
         period = check_real("Circular", "period", period, low=0.0, high=math.inf, open_ends=True)
         width = period / 6 if bandwidth is None else bandwidth
         width = check_real("Circular", "bandwidth", width, low=0.0, high=math.inf, open_ends=True)
         self.period = period
-        spectrum = _rounded_gaussian(period / (2 * math.pi * width))
-        super().__init__(space, 1, kernel=spectrum, bandwidth=period / (2 * math.pi), name=name)
+        deviation = period / (2 * math.pi * width)
+        spectrum = Spectrum("circle", partial(_round_frequencies, deviation), partial(_circle_kernel, deviation))
+        super().__init__(space, 1, kernel=spectrum, bandwidth=period / (2 * math.pi), name=name, device=device)
 
-    def _numbers(self, x: Any) -> Tensor:
-        """Within one turn, so that rounding of the frequencies does not add up over many."""
-        return torch.remainder(super()._numbers(x), self.period)
+    def _features(self, operation: str, x: Any) -> Tensor:
+        """Return numbers ``(*batch, 1)`` within one period, so that rounding of frequencies does not add up."""
+        return torch.remainder(as_scalars(operation, x, like=self.frequencies), self.period)[..., None]
 
     def decode(self, h: Tensor | Hypervector) -> Decoded:  # type: ignore[override]
-        """The place on the circle, from 0 up to the period, with its standard error: no box, since there is no edge."""
-        found = self._decode(h, 0.0, self.period, slack=self.period / 4)  # over the seam, if the peak is there
-        return found._replace(value=torch.remainder(found.value, self.period))
+        """Find the number whose encoding is most similar to a noisy hypervector, and its standard error.
 
+        As :meth:`FractionalPower.decode`, over the whole circle. Not differentiable.
 
-def _rounded_gaussian(deviation: float) -> Spectrum:
-    """Whole frequencies, in units of one turn per period."""
-    return Spectrum("circle", partial(_round_frequencies, deviation), partial(_circle_kernel, deviation))
+        Shapes
+        ------
+        h: ``(*batch, dim, m, m)``; value, from 0 to the period, std and score: ``(*batch)``
+        """
+        found = self._decode(h, 0.0, self.period, slack=self.period / 4)  # a peak at 0 may be found from below
+        return Decoded(torch.remainder(found.value, self.period)[..., 0], found.std[..., 0], found.score)
 
 
 def _round_frequencies(deviation: float, u: Tensor) -> Tensor:
@@ -158,7 +196,7 @@ def _round_frequencies(deviation: float, u: Tensor) -> Tensor:
 
 def _circle_kernel(deviation: float, delta: Tensor) -> Tensor:
     most = math.ceil(10 * deviation) + 1
-    whole = torch.arange(-most, most + 1, dtype=delta.dtype, device=delta.device)
-    chances = torch.special.ndtr((whole + 0.5) / deviation) - torch.special.ndtr((whole - 0.5) / deviation)
-    value: Tensor = (torch.cos(whole * delta) * chances).sum(dim=-1)
+    multiples = torch.arange(-most, most + 1, dtype=delta.dtype, device=delta.device)
+    upper, lower = (torch.special.ndtr((multiples + half) / deviation) for half in (0.5, -0.5))
+    value: Tensor = (torch.cos(multiples * delta) * (upper - lower)).sum(dim=-1)
     return value

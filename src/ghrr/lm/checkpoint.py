@@ -1,37 +1,33 @@
-"""The state of a training run in one safetensors file: weights, optimiser and progress change places together."""
+"""Checkpoint: weights, optimiser state and progress of a training run in one file, replaced atomically."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ghrr.files import check_fields, parse_json, read_tensors, write_tensors
-from ghrr.lm.model import ModelConfig
+from ghrr.files import check_fields, read_tensors, write_tensors
+from ghrr.lm.config import ModelConfig
 
 FORMAT = "ghrr-lm-checkpoint"
-VERSION = 1
+VERSION = 2
 _MODEL, _OPTIMIZER = "model.", "optimizer."
 _FIELDS = {"step": int, "best_valid": float, "best_step": int, "seconds": float, "model": dict, "vocabulary": str}
-_STATE = {"step": False, "exp_avg": True, "exp_avg_sq": True}  # of AdamW; True: shaped as its parameter
+_STATE = {"step": False, "exp_avg": True, "exp_avg_sq": True}  # of AdamW; True: has the shape of its parameter
 
 
 def save_checkpoint(
     path: str | os.PathLike[str], model: nn.Module, info: dict[str, Any], optimizer: torch.optim.Optimizer | None = None
 ) -> None:
-    """Write weights, the optimiser's state if given, and a JSON object; until all is written the old file stays."""
-    tensors = {_MODEL + name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    """Write the weights, a JSON object, and the optimiser state if given. The old file stays until all is written."""
+    tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
     if optimizer is not None:
         for i, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"{_OPTIMIZER}{i}.{key}": value.contiguous() for key, value in state.items()}
-    tensors = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
-    text = json.dumps({"format": FORMAT, "version": VERSION, **info}, sort_keys=True)
-    metadata = {"ghrr": text, "sha256": _checksum(text, tensors)}
-    write_tensors(path, tensors, metadata, operation="save_checkpoint", follow_links=False)
+            tensors |= {f"{_OPTIMIZER}{i}.{key}": value for key, value in state.items()}
+    ordered = dict(sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize))  # aligned for other readers
+    write_tensors(path, info, ordered, kind=FORMAT, version=VERSION, follow_links=False)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -42,27 +38,17 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     OSError
         There is no such file, or it is not a regular file.
     ValueError
-        It is damaged or of another kind.
+        The file is damaged or has another format.
     """
-    metadata, tensors = read_tensors(path, operation="load_checkpoint")
-    text = metadata.get("ghrr", "{}")
-    info = parse_json(text, f"load_checkpoint({str(path)!r})")
-    if not isinstance(info, dict) or info.get("format") != FORMAT:
-        raise ValueError(f"{path} is a safetensors file, but not a checkpoint of ghrr.lm")
-    if info.get("version") != VERSION:
-        raise ValueError(
-            f"{path} has version {info.get('version')!r}, this ghrr reads {VERSION}; use the one that wrote it"
-        )
-    if metadata.get("sha256") != _checksum(text, tensors):
-        raise ValueError(f"{path} was changed since it was written: its checksum does not match")
+    info, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="load_checkpoint")
     return check_fields(f"load_checkpoint({str(path)!r})", info, _FIELDS), tensors
 
 
 def check_shapes(config: ModelConfig, tensors: dict[str, Tensor]) -> None:
-    """Raise ``ValueError`` unless the weights are of the size of this model, before a model of that size is made."""
+    """Raise ``ValueError`` unless the weights have the shapes of this model; call it before building the model."""
     expected = {
-        "embedding.weight": (config.vocabulary, config.width),
-        f"layers.{config.layers - 1}.grow.weight": (config.feed_forward, config.width),
+        "embedding.weight": (config.vocab_size, config.embed_dim),
+        f"layers.{config.num_layers - 1}.grow.weight": (config.ffn_dim, config.embed_dim),
     }
     for name, shape in expected.items():
         found = tuple(tensors[_MODEL + name].shape) if _MODEL + name in tensors else "missing"
@@ -71,7 +57,7 @@ def check_shapes(config: ModelConfig, tensors: dict[str, Tensor]) -> None:
 
 
 def restore_model(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put the weights of a checkpoint into a model; ``ValueError`` where names or shapes differ."""
+    """Load the weights of a checkpoint into a model; raise ``ValueError`` if names or shapes differ."""
     weights = {name.removeprefix(_MODEL): t for name, t in tensors.items() if name.startswith(_MODEL)}
     expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
     found = {name: tuple(t.shape) for name, t in weights.items()}
@@ -86,7 +72,7 @@ def restore_model(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put the state of the optimiser back; ``ValueError`` where names or shapes differ from its parameters."""
+    """Load the optimiser state of a checkpoint; raise ``ValueError`` if names or shapes do not fit its parameters."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -106,12 +92,3 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
             f"the checkpoint does not fit this optimiser: the state of parameter {incomplete[0]} is incomplete"
         )
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()

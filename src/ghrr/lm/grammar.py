@@ -1,9 +1,9 @@
-"""Sentences of a small grammar, like English, whose entropy is known: the best perplexity that any model can have.
+"""Random sentences of a small English-like grammar of known entropy.
 
-Verbs agree in number with their noun over relative clauses and phrases with nouns of the other number, and over clauses
-inside these, so that a model has to find the noun. Every text has one derivation only: the next word always decides the
-rule (the grammar is LL(1)). So the probability of a text is the product of those of its rules, and no model has a lower
-expected loss than the grammar itself.
+The entropy gives the lowest perplexity that any model can reach. Verbs agree in number with their noun across relative
+clauses and prepositional phrases, so a model has to find the right noun. The grammar is LL(1): the next word always
+determines the rule, so every text has exactly one derivation. The probability of a text is the product of the
+probabilities of its rules, and no model has a lower expected loss than the grammar itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ghrr._checks import check_integer, describe
 from ghrr._random import labelled_uniform
 
 START = "Sentence"
-_BLOCK = 1 << 14  # random numbers that are drawn at a time
+_BLOCK = 1 << 14  # random numbers drawn at a time
 
 _NOUNS = """
     dog cat teacher doctor farmer king queen singer bird horse boy girl sailor painter lawyer bear soldier writer nurse
@@ -45,7 +45,7 @@ def _with_s(words: str) -> str:
     return " ".join(f"{word}s" for word in words.split())
 
 
-# Words of one class: the k-th has a share in proportion to 1 / (k + 2), since frequencies of real words fall like that.
+# Words of one class. The k-th has a probability proportional to 1 / (k + 2), similar to the frequencies of real words.
 WORDS = {
     "Noun_sg": _NOUNS,
     "Noun_pl": _with_s(_NOUNS),
@@ -73,8 +73,8 @@ WORDS = {
     "Stop": ". !",
 }
 
-# The rules of each symbol: what it becomes, and with which probability. Symbols begin with a capital letter, all else
-# is words. Where a symbol ends in _n there is one of it for each number, sg and pl.
+# The rules of each symbol: right-hand sides and their probabilities. Symbols begin with a capital letter; everything
+# else is a word. A symbol that ends in _n stands for two symbols, singular (_sg) and plural (_pl).
 RULES = {
     "Sentence": {
         "Clause More Stop": 0.68,
@@ -112,34 +112,38 @@ RULES = {
 }
 
 
-class _Step(NamedTuple):
-    """One way to go on from a symbol: a word, or none, and the symbols that come after it, the next one last."""
+class _Expansion(NamedTuple):
+    """One expansion of a symbol down to its first word."""
 
-    word: str
-    rest: tuple[str, ...]
+    word: str  # empty if the symbol expands to nothing
+    rest: tuple[str, ...]  # symbols after the word, the next one last
     probability: float
 
 
 class _Table(NamedTuple):
-    steps: list[_Step]
-    bounds: list[float]
-    by_word: dict[str, _Step]
+    """All expansions of a symbol."""
+
+    expansions: list[_Expansion]
+    bounds: list[float]  # cumulative probabilities
+    by_word: dict[str, _Expansion]
 
 
 def generate_grammar_text(sentences: int, *, seed: int) -> str:
-    """Sentences of the grammar, one in each line.
+    """Generate random sentences of the grammar, one per line.
 
-    The text depends on the seed alone, on every machine; that of fewer sentences is the beginning of that of more.
+    The text depends only on the seed and is the same on every machine. A shorter text is the beginning of a longer one
+    with the same seed.
 
     Parameters
     ----------
     sentences
-        How many.
+        Number of sentences.
     seed
-        Texts of different seeds are independent.
+        Seed of the random numbers. Texts with different seeds are independent.
 
     Examples
     --------
+    >>> from ghrr.lm import generate_grammar_text
     >>> print(generate_grammar_text(4, seed=4), end="")
     some teachers like the car under this writer with many lions !
     no cat is strange .
@@ -148,40 +152,41 @@ def generate_grammar_text(sentences: int, *, seed: int) -> str:
     """
     sentences = check_integer("generate_grammar_text", "sentences", sentences, least=0)
     seed = check_integer("generate_grammar_text", "seed", seed)
-    tables, numbers = _tables(), _numbers(seed)
+    tables, numbers = _tables(), _random_numbers(seed)
     lines = []
     for _ in range(sentences):
         stack, words = [START], []
         while stack:
             table = tables[stack.pop()]
-            step = table.steps[bisect(table.bounds, next(numbers))]
-            if step.word:
-                words.append(step.word)
-            stack.extend(step.rest)
+            expansion = table.expansions[bisect(table.bounds, next(numbers))]
+            if expansion.word:
+                words.append(expansion.word)
+            stack.extend(expansion.rest)
         lines.append(" ".join(words) + "\n")
     return "".join(lines)
 
 
 def grammar_perplexity(text: str | None = None) -> float:
-    r"""The perplexity of the grammar itself, per word and end of line: no model can be expected to have a lower one.
+    r"""Return the perplexity of the grammar itself per word and newline, a lower bound for every model.
 
-    Over all texts it is :math:`e^{H/L}`, with the entropy H of a sentence in nats and its expected length L, the end of
-    its line included. Both solve linear equations, since a symbol's entropy is that of the choice of its rule and, on
-    average, that of the symbols in it. Of one text it is :math:`p(\text{text})^{-1/n}`, n its number of words and
-    ends of lines.
+    Over all texts it is :math:`e^{H/L}`, where H is the entropy of a sentence in nats and L its expected number of
+    words and newlines. Both solve linear equations: the entropy of a symbol is that of the choice of its rule plus the
+    expected entropy of the symbols in the rule. For one text it is :math:`p(\text{text})^{-1/n}`, where n is its number
+    of words and newlines.
 
     Parameters
     ----------
     text
-        A text of the grammar; without it, the exact value over all texts.
+        A text of the grammar. Default: the exact value over all texts.
 
     Raises
     ------
     ValueError
-        The grammar does not give this text.
+        The text is not a text of the grammar.
 
     Examples
     --------
+    >>> from ghrr.lm import generate_grammar_text, grammar_perplexity
     >>> print(f"{grammar_perplexity():.2f}")
     17.02
     >>> print(f"{grammar_perplexity(generate_grammar_text(10_000, seed=1)):.2f}")
@@ -193,12 +198,12 @@ def grammar_perplexity(text: str | None = None) -> float:
     if not isinstance(text, str):
         raise TypeError(f"grammar_perplexity: text must be a str, got {describe(text)}")
     if not text:
-        raise ValueError("grammar_perplexity: the text is empty; leave it out for the exact value")
-    split = [line.split() for line in text.removesuffix("\n").split("\n")]
-    return math.exp(-sum(map(_log_probability, split)) / sum(len(words) + 1 for words in split))
+        raise ValueError("grammar_perplexity: text must not be empty; leave it out for the exact value")
+    sentences = [line.split() for line in text.removesuffix("\n").split("\n")]
+    return math.exp(-sum(map(_log_probability, sentences)) / sum(len(words) + 1 for words in sentences))
 
 
-def _numbers(seed: int) -> Iterator[float]:
+def _random_numbers(seed: int) -> Iterator[float]:
     block = 0
     while True:
         yield from labelled_uniform(_BLOCK, seed, "grammar", str(block)).tolist()
@@ -206,73 +211,76 @@ def _numbers(seed: int) -> Iterator[float]:
 
 
 def _log_probability(words: list[str]) -> float:
-    """Of one sentence, by following the only derivation that it can have."""
+    """Return the log-probability of a sentence, following its only derivation."""
     tables, stack, total = _tables(), [START], 0.0
-    for place, word in enumerate(words):
-        step = None
-        while step is None or not step.word:  # some symbols give way without a word
+    for index, word in enumerate(words):
+        expansion = None
+        while expansion is None or not expansion.word:  # some symbols expand to nothing
             by_word = tables[stack.pop()].by_word if stack else {}
-            step = by_word.get(word) or by_word.get("")
-            if step is None:
-                raise ValueError(f"grammar_perplexity: not a sentence of the grammar from {words[place:]!r:.100} on")
-            total += math.log(step.probability)
-            stack.extend(step.rest)
+            expansion = by_word.get(word) or by_word.get("")
+            if expansion is None:
+                raise ValueError(
+                    f"grammar_perplexity: text must consist of sentences of the grammar, got {words[index:]!r:.100} "
+                    f"after {words[:index][-5:]!r}"
+                )
+            total += math.log(expansion.probability)
+            stack.extend(expansion.rest)
     if stack:
-        raise ValueError(f"grammar_perplexity: a sentence of the grammar does not end after {words[-5:]!r}")
+        raise ValueError(f"grammar_perplexity: a sentence of the text is incomplete, it ends with {words[-5:]!r}")
     return total
 
 
 def _entropy_and_length() -> tuple[float, float]:
-    """Entropy in nats and expected number of tokens of a sentence with the end of its line."""
+    """Return the entropy of a sentence in nats and its expected number of words and newlines."""
     tables = _tables()
-    place = {symbol: i for i, symbol in enumerate(tables)}
+    index = {symbol: i for i, symbol in enumerate(tables)}
     inside = np.zeros((len(tables), len(tables)))
     own = np.zeros((len(tables), 2))
     for symbol, table in tables.items():
-        for step in table.steps:
-            own[place[symbol]] += [-step.probability * math.log(step.probability), step.probability * bool(step.word)]
-            for other in step.rest:
-                inside[place[symbol], place[other]] += step.probability
-    entropy, length = np.linalg.solve(np.eye(len(tables)) - inside, own)[place[START]]
+        for word, rest, p in table.expansions:
+            own[index[symbol]] += [-p * math.log(p), p * bool(word)]
+            for other in rest:
+                inside[index[symbol], index[other]] += p
+    entropy, length = np.linalg.solve(np.eye(len(tables)) - inside, own)[index[START]]
     return float(entropy), float(length) + 1
 
 
 @functools.cache
 def _tables() -> dict[str, _Table]:
-    """For every symbol and word, all ways to go on: rules are followed down to the word that they begin with."""
+    """Return the expansions of every symbol and word that occurs after the first word of an expansion."""
     rules = _rules()
     tables: dict[str, _Table] = {}
-    waiting = [START]
-    while waiting:
-        symbol = waiting.pop()
-        steps = _steps(symbol, rules)
-        bounds = list(accumulate(step.probability for step in steps))[:-1]  # what rounding leaves falls to the last
-        tables[symbol] = _Table(steps, bounds, {step.word: step for step in steps})
-        waiting.extend({other for step in steps for other in step.rest} - tables.keys())
+    pending = [START]
+    while pending:
+        symbol = pending.pop()
+        expansions = _expand(symbol, rules)
+        bounds = list(accumulate(expansion.probability for expansion in expansions))[:-1]  # the last takes the rest
+        tables[symbol] = _Table(expansions, bounds, {expansion.word: expansion for expansion in expansions})
+        pending.extend({other for expansion in expansions for other in expansion.rest} - tables.keys())
     return tables
 
 
-def _steps(symbol: str, rules: dict[str, dict[str, float]]) -> list[_Step]:
+def _expand(symbol: str, rules: dict[str, dict[str, float]]) -> list[_Expansion]:
     if symbol not in rules:
-        return [_Step(symbol, (), 1.0)]
-    found = []
+        return [_Expansion(symbol, (), 1.0)]
+    expansions = []
     for body, probability in rules[symbol].items():
         if not body:
-            found.append(_Step("", (), probability))
+            expansions.append(_Expansion("", (), probability))
             continue
         first, *rest = body.split()
-        for word, more, share in _steps(first, rules):
-            found.append(_Step(word, (*reversed(rest), *more), probability * share))
-    return found
+        for word, first_rest, p in _expand(first, rules):
+            expansions.append(_Expansion(word, (*reversed(rest), *first_rest), probability * p))
+    return expansions
 
 
 def _rules() -> dict[str, dict[str, float]]:
-    """The rules of all symbols, for both numbers, those that choose a word of a class among them."""
+    """Return the rules of all symbols, singular and plural, including those that choose a word of a class."""
     rules = {}
     for symbol, bodies in RULES.items():
         for number in ("_sg", "_pl"):
             rules[symbol.replace("_n", number)] = {body.replace("_n", number): p for body, p in bodies.items()}
     for symbol, words in WORDS.items():
-        shares = {word: 1 / (k + 2) for k, word in enumerate(words.split())}
-        rules[symbol] = {word: share / sum(shares.values()) for word, share in shares.items()}
+        weights = {word: 1 / (k + 2) for k, word in enumerate(words.split())}
+        rules[symbol] = {word: weight / sum(weights.values()) for word, weight in weights.items()}
     return rules

@@ -1,75 +1,81 @@
-"""Several processes at one model, through accelerate; one process needs nothing of it."""
+"""Data-parallel training in several processes, through the package ``accelerate``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ghrr._checks import install_hint
+from ghrr.lm.model import Model
 
 
 class Workers:
-    """The processes of a run: as many as ``torchrun`` or ``accelerate launch`` has started, or this one alone."""
+    """The processes of a run, as started by ``torchrun`` or ``accelerate launch``.
+
+    A single process does not import ``accelerate``.
+    """
 
     def __init__(self) -> None:
         self.accelerator: Any = None
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             try:
-                from accelerate import Accelerator  # noqa: PLC0415 (heavy, and an extra)
+                from accelerate import Accelerator  # noqa: PLC0415 (slow, optional dependency)
             except ImportError as error:
-                raise ImportError(f"several processes need accelerate: {install_hint('lm')}") from error
+                raise ImportError(f"train: several processes need accelerate; {install_hint('lm')}") from error
             self.accelerator = Accelerator(cpu=not torch.cuda.is_available())
             if self.count != int(os.environ["WORLD_SIZE"]):
                 raise RuntimeError(
-                    f"{os.environ['WORLD_SIZE']} processes were started, but accelerate knows of {self.count}; "
+                    f"train: accelerate found {self.count} processes, expected WORLD_SIZE={os.environ['WORLD_SIZE']}; "
                     "start them with torchrun --nproc-per-node N"
                 )
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of processes."""
         return 1 if self.accelerator is None else int(self.accelerator.num_processes)
 
     @property
     def rank(self) -> int:
-        """Which one this is."""
+        """Index of this process."""
         return 0 if self.accelerator is None else int(self.accelerator.process_index)
 
     @property
     def is_main(self) -> bool:
-        """The one that writes files."""
+        """Whether this process writes the files of the run."""
         return self.rank == 0
 
     @property
     def device(self) -> torch.device | None:
-        """The device that is this process's, where there are several."""
+        """Device of this process; None for a single process."""
         return None if self.accelerator is None else self.accelerator.device
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """A module whose forward is the loss and whose gradients are averaged over the processes."""
+    def wrap_loss(self, model: Model) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return ``model.loss``, made to average its gradients over the processes."""
         if self.accelerator is None:
-            return model
+            return model.loss
         wrapped: nn.Module = self.accelerator.prepare(_Loss(model))
         return wrapped
 
     def backward(self, loss: Tensor) -> None:
-        """The derivatives of a loss."""
+        """Compute the gradients of a loss."""
         torch.autograd.backward(loss) if self.accelerator is None else self.accelerator.backward(loss)
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Block until all processes have called this method."""
         if self.accelerator is not None:
             self.accelerator.wait_for_everyone()
 
 
 class _Loss(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    """``model.loss`` as the forward of a module, which ``accelerate`` needs."""
+
+    def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        loss: Tensor = self.model.loss(inputs, targets)  # type: ignore[operator]
-        return loss
+        return self.model.loss(inputs, targets)

@@ -13,7 +13,8 @@ from typing import Any
 
 from ghrr._checks import short_repr
 from ghrr.files import check_fields, lock_folder, read_json, write_json
-from ghrr.lm.text import Text
+from ghrr.lm.config import ModelConfig
+from ghrr.lm.encoded_corpus import EncodedCorpus
 
 RUN, VOCABULARY, RESULT, LOG = "run.json", "vocabulary.json", "result.json", "log.jsonl"
 CHECKPOINT, BEST, TENSORBOARD = "checkpoint.safetensors", "best.safetensors", "tensorboard"
@@ -69,7 +70,7 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def open_run(folder: Path, description: dict[str, Any], text: Text, *, resume: bool) -> Iterator[OpenRun]:
+def open_run(folder: Path, description: dict[str, Any], text: EncodedCorpus, *, resume: bool) -> Iterator[OpenRun]:
     """Make the folder of a run, or check that it holds this run, and keep other processes out of it.
 
     ``description`` has the fields of ``run.json``, its settings as dataclasses. Nothing is written to a folder whose
@@ -93,8 +94,8 @@ def open_run(folder: Path, description: dict[str, Any], text: Text, *, resume: b
             result = check_run(folder, description, resume=resume)  # another process may have been faster
             opened = OpenRun(folder, result, is_new=not (folder / RUN).exists())
             try:
-                if not _holds(folder / VOCABULARY, text.tokens.state()):  # lost since; its fingerprint was not
-                    write_json(folder / VOCABULARY, text.tokens.state(), follow_links=False)
+                if not _holds(folder / VOCABULARY, text.tokenizer.state()):  # lost since; its fingerprint was not
+                    write_json(folder / VOCABULARY, text.tokenizer.state(), follow_links=False)
                 if opened.is_new:
                     stored = {part: _as_json(value) for part, value in description.items()}
                     write_json(folder / RUN, stored, follow_links=False)
@@ -125,7 +126,9 @@ def check_run(folder: Path, description: dict[str, Any], *, resume: bool) -> dic
     there = read_description(folder)
     for part, value in description.items():
         given, wanted = there[part], _as_json(value)
-        if dataclasses.is_dataclass(value):
+        if isinstance(value, ModelConfig):
+            given = _model_settings(folder, given)
+        elif dataclasses.is_dataclass(value):
             given = {**_defaults(value), **given}  # settings that came later have their defaults
         if given != wanted:
             raise RunError(f"{folder} holds another run: its {part} is {_difference(given, wanted)}")
@@ -151,7 +154,17 @@ def _read(path: Path, fields: dict[str, type | tuple[type, ...]]) -> dict[str, A
 
 def _as_json(value: Any) -> Any:
     """Return settings, or another value, as they come back from a JSON file."""
+    if isinstance(value, ModelConfig):
+        value = value.to_dict()
     return json.loads(json.dumps(dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value))  # type: ignore[arg-type]
+
+
+def _model_settings(folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the model settings of a run of any version under the names of this version."""
+    try:
+        return ModelConfig.from_dict(stored).to_dict()
+    except (TypeError, ValueError) as error:
+        raise RunError(f"{folder / RUN} cannot be read: {error}") from error
 
 
 def _defaults(settings: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The results of many runs: kept in one JSON file, averaged over seeds, and shown as a table."""
+"""Results of many runs: stored in one JSON file, averaged over seeds, and formatted as a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ghrr.files import atomic_write, check_fields, read_bytes, read_json
 
-_RESULT: dict[str, type | tuple[type, ...]] = {
+_RESULT_FIELDS: dict[str, type | tuple[type, ...]] = {
     "dataset": str,
     "attention": str,
     "variant": str,
@@ -27,7 +27,7 @@ _NOTE = "Perplexities: mean over seeds ± standard deviation. Tokens/s: median o
 
 
 def add_results(path: str | os.PathLike[str], results: list[dict[str, Any]]) -> None:
-    """Add results to a summary; those of the same run take the place of earlier ones."""
+    """Add results to a summary file. A result replaces an earlier one of the same run."""
     target = Path(path)
     keyed = {_key(run): run for run in [*stored_runs(target), *results]}
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -36,14 +36,25 @@ def add_results(path: str | os.PathLike[str], results: list[dict[str, Any]]) -> 
         temporary.write_text(f'{{"runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
-def average(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per configuration: how many seeds, and mean and standard deviation of the perplexities.
+def average_over_seeds(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Average the results of runs that differ only in their seed.
+
+    Parameters
+    ----------
+    runs
+        Results of :func:`ghrr.lm.compare`.
+
+    Returns
+    -------
+    list of dict
+        One row per dataset, attention and variant, with the number of seeds, the mean perplexities and the standard
+        deviation of the test perplexity (NaN for one seed).
 
     Examples
     --------
-    >>> from ghrr.lm import average
-    >>> common = {"dataset": "ptb", "attention": "rope", "variant": "", "params": 5, "tokens_per_s": 7}
-    >>> row, = average([{**common, "seed": seed, "valid_ppl": 1.0, "test_ppl": 2.0 + seed} for seed in range(3)])
+    >>> from ghrr.lm import average_over_seeds
+    >>> run = {"dataset": "ptb", "attention": "rope", "variant": "", "params": 5, "tokens_per_s": 7, "valid_ppl": 1.0}
+    >>> (row,) = average_over_seeds([{**run, "seed": seed, "test_ppl": 2.0 + seed} for seed in range(3)])
     >>> row["seeds"], row["test_ppl"], row["test_std"]
     (3, 3.0, 1.0)
     """
@@ -70,7 +81,12 @@ def average(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def markdown_table(runs: list[dict[str, Any]]) -> str:
-    """One line per configuration with all that :func:`average` says of it, and the command of its first seed.
+    """Format results as a Markdown table with one line per dataset, attention and variant.
+
+    Parameters
+    ----------
+    runs
+        Results of :func:`ghrr.lm.compare`.
 
     Examples
     --------
@@ -85,38 +101,38 @@ def markdown_table(runs: list[dict[str, Any]]) -> str:
     <BLANKLINE>
     """
     lines = [_COLUMNS, ("---",) * len(_COLUMNS)]
-    for row in average(runs):
-        chosen = tuple(row[name] for name in ("dataset", "attention", "variant"))
-        members = sorted((run for run in runs if _key(run)[:3] == chosen), key=_key)
+    for row in average_over_seeds(runs):
+        group = tuple(row[name] for name in ("dataset", "attention", "variant"))
+        members = sorted((run for run in runs if _key(run)[:3] == group), key=_key)
         sizes = sorted({run["params"] for run in members})
         test = f"{row['test_ppl']:.2f}" + (f" ± {row['test_std']:.2f}" if len(members) > 1 else "")
         speed = f"{row['tokens_per_s']:,}" if row["tokens_per_s"] else ""
         size = " to ".join(f"{n:,}" for n in sizes[:: max(1, len(sizes) - 1)])
         command = f"`{members[0]['command']}`"
-        lines.append((*chosen, str(len(members)), size, f"{row['valid_ppl']:.2f}", test, speed, command))
+        lines.append((*group, str(len(members)), size, f"{row['valid_ppl']:.2f}", test, speed, command))
     table = ["| " + " | ".join(" ".join(cell.split()).replace("|", r"\|") for cell in line) + " |" for line in lines]
     return "\n".join([*table, "", _NOTE, ""])
 
 
 def stored_runs(path: Path) -> list[dict[str, Any]]:
-    """Return the runs of a summary; none where there is no file."""
+    """Return the runs of a summary file, or an empty list if there is no file."""
     if not path.exists():
         return []
     try:
-        found = check_fields("summary", read_json(path, "read_summary"), {"runs": list})["runs"]
-        return [check_fields(f"run {number}", run, _RESULT) for number, run in enumerate(found)]
+        runs = check_fields("summary", read_json(path, "read_summary"), {"runs": list})["runs"]
+        return [check_fields(f"run {number}", run, _RESULT_FIELDS) for number, run in enumerate(runs)]
     except ValueError as error:
-        raise ValueError(f"{path} is no summary of runs: {error}; name another file") from error
+        raise ValueError(f"{path} is not a summary of runs: {error}; choose another file") from error
 
 
 def check_summary(path: Path) -> None:
-    """Raise before anything runs if results could not be added to this file, or its table would replace another."""
+    """Raise ``ValueError`` if results cannot be added to a file, or if their table would overwrite another file."""
     if path.suffix.lower() in ("", ".md") or path.is_dir():
-        raise ValueError(f"{path}: results are JSON, and their table goes beside them; name a file that ends in .json")
+        raise ValueError(f"compare: summary must be a file that ends in .json, got {path}; the table goes beside it")
     stored_runs(path)
-    table, head = path.with_suffix(".md"), f"| {' | '.join(_COLUMNS)} |"
-    if table.exists() and not read_bytes(table, "compare").startswith(head.encode()):
-        raise ValueError(f"{table} is there and holds no table of runs, which would replace it; name another summary")
+    table, header = path.with_suffix(".md"), f"| {' | '.join(_COLUMNS)} |"
+    if table.exists() and not read_bytes(table, "compare").startswith(header.encode()):
+        raise ValueError(f"compare: {table} would be overwritten, and it is not a table of runs; rename the summary")
 
 
 def _key(run: dict[str, Any]) -> tuple[str, str, str, int]:

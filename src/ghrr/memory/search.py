@@ -1,4 +1,4 @@
-"""Exact search: the k best dot products of each query with rows that come chunk by chunk, in bounded memory."""
+"""Search: the k largest dot products of each query with rows that come in chunks, exactly and in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,105 +7,112 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from ghrr.memory.storage import CHUNK_NUMBERS, Stored, steps
+from ghrr.memory.storage import CHUNK_NUMBERS, Stored, chunks
 
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
-def rows_per_chunk(width: int, k: int) -> int:
-    """How many rows to look at together: more when many are wanted, since what a chunk gives must be merged."""
-    return _power_of_two(max(CHUNK_NUMBERS // width, 16 * k))
+def rows_per_chunk(width: int, k: int = 1) -> int:
+    """Return how many rows to process at a time. Larger k need larger chunks, because chunk results are merged."""
+    return _floor_power_of_two(max(CHUNK_NUMBERS // width, 16 * k))
 
 
-def _power_of_two(most: int) -> int:
-    """The largest one that is not above: matrix products of odd sizes took up to a third longer."""
-    return 1 << max(1, most).bit_length() - 1
+def _floor_power_of_two(limit: int) -> int:
+    """Return the largest power of two up to ``limit``: matrix products of odd sizes take up to a third longer."""
+    return 1 << max(1, limit).bit_length() - 1
 
 
-def settle_ties(search: Search, queries: Tensor, k: int, count: int, *, width: int = 0) -> tuple[Tensor, Tensor]:
-    """The k best of ``count`` for each query: highest score first, of equal ones the lowest id.
+def search_chunks(
+    queries: Tensor, row_chunks: Iterable[tuple[Tensor, Tensor | None, Stored]], k: int
+) -> tuple[Tensor, Tensor]:
+    """Return the k largest dot products of each query, in falling order, and the ids of their rows.
 
-    ``search(queries, width)`` gives the ``width`` best in falling order, but of equal ones any. So one more than needed
-    is asked for; where it equals the last, four times as many, and so on.
+    Of equal products the row with the lowest id comes first.
+
+    Parameters
+    ----------
+    queries
+        Real rows, in the precision to compute in.
+    row_chunks
+        Ids, a mask of present rows (None: all) and rows. Ids ascend within a chunk and from chunk to chunk.
+    k
+        At most the number of present rows.
 
     Shapes
     ------
-    queries: ``(q, *)``; outputs: scores and ids, ``(q, k)``; k <= count
+    queries: ``(q, width)``; outputs: ``(q, k)``
     """
-    width = min(max(width, k + 1), count)
-    scores, ids = search(queries, width)
-    best_scores, best_ids = _in_order(scores, ids, k)
-    if width < count:
-        tied = (scores[:, -1] == scores[:, k - 1]).nonzero()[:, 0]
-        for some in steps(len(tied), max(1, CHUNK_NUMBERS // (64 * width))):  # sorting takes many times the room
-            again = tied[some]
-            best_scores[again], best_ids[again] = settle_ties(search, queries[again], k, count, width=4 * width)
-    return best_scores, best_ids
+    count = len(queries)
+    best = queries.new_full((count, k), -torch.inf)
+    best_ids = torch.zeros((count, k), dtype=torch.int64, device=queries.device)
+    workspace = queries.new_empty(0)
+    with torch.autocast(queries.device.type, enabled=False):
+        for ids, present, stored in row_chunks:
+            rows = stored.numbers.to(queries.dtype).mT
+            size = len(ids)
+            block_size = _floor_power_of_two(CHUNK_NUMBERS // size)
+            if workspace.numel() < min(block_size, count) * size:
+                workspace = queries.new_empty(min(block_size, count) * size)
+            for block in chunks(count, block_size):
+                block_queries = queries[block]
+                out = workspace[: len(block_queries) * size].view(len(block_queries), size)
+                scores = torch.mm(block_queries, rows, out=out)
+                if stored.scales is not None:
+                    scores *= stored.scales
+                if present is not None:
+                    scores[:, ~present] = -torch.inf
+                found, indices = _largest(scores, min(k, size))
+                # Earlier ids come first and the sort is stable: of equal scores the lowest id stays in front.
+                merged = torch.cat([best[block], found], dim=1).sort(dim=1, descending=True, stable=True)
+                best[block] = merged.values[:, :k]
+                both = torch.cat([best_ids[block], ids[indices]], dim=1)
+                best_ids[block] = both.gather(1, merged.indices[:, :k])
+    return best, best_ids
 
 
-def _in_order(scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    ids, order = ids.sort(dim=1)
-    scores, at = scores.gather(1, order).sort(dim=1, descending=True, stable=True)
-    return scores[:, :k], ids.gather(1, at)[:, :k]
-
-
-def _best_of_rows(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k highest of each row and their places, in order; of equal ones the first. Here all scores are known."""
+def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest scores of each row and their indices, in order; of equal scores those of lowest index."""
     count = scores.shape[1]
-    found, places = scores.topk(min(k + 1, count))
-    best, best_at = _in_order(found, places, k)
+    found, indices = scores.topk(min(k + 1, count))
+    best, best_indices = _sort_by_score_then_id(found, indices, k)
     if k < count:
         tied = (found[:, -1] == found[:, k - 1]).nonzero()[:, 0]
         if len(tied):
             rows, last = scores[tied], found[tied, k - 1 : k]
             equal = rows == last
             wanted = k - (rows > last).sum(dim=1, keepdim=True)
-            first = (rows > last) | (equal & (equal.cumsum(dim=1, dtype=torch.int32) <= wanted))
-            at = first.nonzero()[:, 1].view(len(tied), k)
-            best[tied], best_at[tied] = _in_order(rows.gather(1, at), at, k)
-    return best, best_at
+            chosen = (rows > last) | (equal & (equal.cumsum(dim=1, dtype=torch.int32) <= wanted))
+            columns = chosen.nonzero()[:, 1].view(len(tied), k)
+            best[tied], best_indices[tied] = _sort_by_score_then_id(rows.gather(1, columns), columns, k)
+    return best, best_indices
 
 
-def search_chunks(
-    queries: Tensor, chunks: Iterable[tuple[Tensor, Tensor | None, Stored]], k: int
-) -> tuple[Tensor, Tensor]:
-    """The k best rows for each query, exactly.
+def _sort_by_score_then_id(scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    ids, order = ids.sort(dim=1)
+    scores, order = scores.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return scores[:, :k], ids.gather(1, order)[:, :k]
+
+
+def break_ties(search: Search, queries: Tensor, k: int, count: int, *, width: int = 0) -> tuple[Tensor, Tensor]:
+    """Return the k best rows like :func:`search_chunks`, from a search that orders equal scores arbitrarily.
+
+    It requests one more result than needed. Where that one equals the last, it requests four times as many, and so on.
 
     Parameters
     ----------
-    queries
-        Real, in the precision to compute in.
-    chunks
-        Ids, which rows are alive (None: all) and rows; ids ascend within a chunk and from chunk to chunk.
-    k
-        How many; at most as many as are alive.
-
-    Shapes
-    ------
-    queries: ``(q, width)``; outputs: scores and ids, ``(q, k)``
+    search
+        ``search(queries, width)`` returns the scores and ids of the ``width`` best rows, best first.
+    queries, k
+        As in :func:`search_chunks`.
+    count
+        Number of rows.
     """
-    count = len(queries)
-    best = queries.new_full((count, k), -torch.inf)
-    best_ids = torch.zeros((count, k), dtype=torch.int64, device=queries.device)
-    room = queries.new_empty(0)
-    with torch.autocast(queries.device.type, enabled=False):
-        for ids, alive, stored in chunks:
-            rows = stored.numbers.to(queries.dtype).mT
-            size = len(ids)
-            step = _power_of_two(CHUNK_NUMBERS // size)
-            if room.numel() < min(step, count) * size:
-                room = queries.new_empty(min(step, count) * size)
-            for part in steps(count, step):
-                block = queries[part]
-                scores = torch.mm(block, rows, out=room[: len(block) * size].view(len(block), size))
-                if stored.scales is not None:
-                    scores *= stored.scales
-                if alive is not None:
-                    scores[:, ~alive] = -torch.inf
-                found, places = _best_of_rows(scores, min(k, size))
-                # Earlier ids stand first and the sort is stable: of equal scores the first stays in front.
-                merged = torch.cat([best[part], found], dim=1).sort(dim=1, descending=True, stable=True)
-                best[part] = merged.values[:, :k]
-                both = torch.cat([best_ids[part], ids[places]], dim=1)
-                best_ids[part] = both.gather(1, merged.indices[:, :k])
-    return best, best_ids
+    width = min(max(width, k + 1), count)
+    scores, ids = search(queries, width)
+    best_scores, best_ids = _sort_by_score_then_id(scores, ids, k)
+    if width < count:
+        tied = (scores[:, -1] == scores[:, k - 1]).nonzero()[:, 0]
+        for chunk in chunks(len(tied), max(1, CHUNK_NUMBERS // (64 * width))):  # sorting needs several copies
+            again = tied[chunk]
+            best_scores[again], best_ids[again] = break_ties(search, queries[again], k, count, width=4 * width)
+    return best_scores, best_ids

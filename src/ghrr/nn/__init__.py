@@ -1,6 +1,8 @@
-"""Layers whose attention is binding."""
+"""Attention by binding, as a layer and as functions."""
 
 from ghrr.nn import functional
-from ghrr.nn.attention import Attention, AttentionCache
+from ghrr.nn.attention import Attention
+from ghrr.nn.cache import AttentionCache
+from ghrr.nn.config import AttentionConfig
 
-__all__ = ["Attention", "AttentionCache", "functional"]
+__all__ = ["Attention", "AttentionCache", "AttentionConfig", "functional"]

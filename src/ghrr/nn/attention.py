@@ -1,97 +1,51 @@
-"""The attention of the paper as a layer: heads are slots, positions are bound, and binding does the rest."""
+"""The attention of the paper as a layer: heads are slots, and binding gives scores and outputs."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import check_choice, check_integer, check_real, describe
-from ghrr.nn.forms import PARTS, SHARING, Bundles, Feature, Rows, pairs_product
-from ghrr.nn.functional import attention_weights, ghrr_attention, softmax_of_products
-from ghrr.nn.masks import check_mask, check_padding, combine
+from ghrr.nn.cache import AttentionCache
+from ghrr.nn.config import AttentionConfig
+from ghrr.nn.forms import make_form
+from ghrr.nn.functional import softmax_of_scores
+from ghrr.nn.inputs import check_cache, check_causal, check_inputs, check_lengths, check_nested_lengths
+from ghrr.nn.masks import check_mask, check_padding, combine_masks
 from ghrr.nn.nested import pad
 from ghrr.nn.phases import Phases
-from ghrr.nn.rows import unit_rows
-
-MODES = ("feature", "row", "bundle", "dense", "representation")
-
-
-@dataclass
-class AttentionCache:
-    """What attention must remember of earlier tokens to go on with later ones; made by ``Attention.new_cache()``."""
-
-    length: int = 0
-    keys: Tensor | None = None
-    values: Tensor | None = None
-    recent: Tensor | None = None  # feature: rows before the window was bundled; bundle: phases of all tokens
 
 
 class Attention(nn.Module):
     r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`, K, V alike.
 
-    Called with one tensor it is self-attention and returns a tensor; called with three it takes the place of
+    Called with one tensor, the layer computes self-attention and returns a tensor. Called with three, it replaces
     ``torch.nn.MultiheadAttention``: same arguments, masks and pair of outputs. It can be the ``self_attn`` or
-    ``multihead_attn`` of torch's transformer layers, whose shortcut for inference does not apply to it. The sequences
-    of a nested tensor are attended to one by one.
+    ``multihead_attn`` of torch's transformer layers, which then do not use their fast path for inference. The sequences
+    of a nested tensor are processed one by one.
+
+    Outputs are differentiable with respect to inputs and parameters. Everything is computed on the device of the
+    parameters; move the layer with ``.to(device)``. On a GPU with triton, phases and positions use kernels of ghrr.
 
     Parameters
     ----------
     embed_dim, num_heads
-        Features of a token; heads, which are the slots of the hypervectors.
-    kv_heads
-        In mode ``"feature"``, how many heads keys and values have; neighbouring queries share them. By default each
-        has its own.
-    m
-        Features of a row: by default ``embed_dim / (2 num_heads)``, as many real numbers per head as elsewhere, and
-        in the modes other than ``"feature"`` ``max_len``, which makes the slots square as in the paper.
-    max_len
-        Longest sequence.
-    mode
-        What the positions :math:`P_j` are. ``"feature"``: row j is :math:`R^j W \lambda(x_j)`. ``"row"``: the paper's
-        :math:`E_j`, literally. ``"bundle"``: row r bundles tokens up to r. ``"dense"``: every row bundles all tokens;
-        it cannot be causal. ``"representation"``: no positions; each token attends over the rows of its own matrix.
-    position_sharing, position_trainable
-        Positions are the same for all, differ between query, key and value (``"qkv"``), between heads (``"head"``), or
-        both (``"different"``); fixed or trained. Together the eight variants of the paper.
-    position_values
-        Bind positions to the values too, in mode ``"feature"``; the other modes always do.
-    phases_trainable
-        Learn the frequencies of :math:`\Lambda`, which the paper keeps fixed.
-    spread
-        Standard deviation of the phases, in radians, for inputs of unit variance.
-    split_inputs
-        The phases of a slot come from features of its own, as many for each, and not from all ``embed_dim``.
-    mix_slots
-        In mode ``"feature"``, a head bundles its bindings with all slots of :math:`\Lambda`, of which there are as many
-        as hold ``embed_dim`` phases; otherwise it has a slot of its own alone.
-    window
-        In mode ``"feature"``, how many tokens up to its own a row bundles.
-    weights
-        W ``"relaxed"``, or ``"unitary"``.
-    qk_gain
-        In mode ``"feature"``, a factor on relaxed weights of queries and keys before training. With ``unit_rows`` it
-        leaves scores as they are while rows are far longer than 0.001; rows of small weights turn faster in training.
-    unit_rows
-        Scale the rows of Q and K to equal lengths, so that scores depend on directions alone.
-    is_causal
-        Token t sees tokens up to t alone.
-    dropout
-        Of attention weights, in training.
+        Features per token; number of heads.
     batch_first
-        Inputs are ``(batch, n, embed_dim)``, not ``(n, batch, embed_dim)``.
-    seed
-        For frequencies and fixed positions. What is trained starts from torch's own generator, as in other layers.
+        If True (default), inputs are ``(batch, n, embed_dim)``, otherwise ``(n, batch, embed_dim)``.
     dtype
-        ``torch.float32`` or ``torch.float64``.
+        ``torch.float32`` (default) or ``torch.float64``.
+    **settings
+        The other settings of :class:`ghrr.nn.AttentionConfig`, such as ``max_len`` (required), ``mode``, ``window``,
+        ``is_causal`` and ``dropout``.
 
     Shapes
     ------
-    x: ``(batch, n, embed_dim)`` or ``(n, embed_dim)``, or nested, which is ``(batch, n_i, embed_dim)`` for any
-    ``batch_first``; output: the same
+    x: ``(batch, n, embed_dim)`` or ``(n, embed_dim)``, or nested, ``(batch, n_i, embed_dim)`` for any ``batch_first``;
+    output: the same
 
     Examples
     --------
@@ -103,6 +57,9 @@ class Attention(nn.Module):
     torch.Size([2, 16, 32])
     >>> torch.allclose(attention(x)[:, :5], attention(x[:, :5]), atol=1e-6)  # later tokens change nothing
     True
+    >>> out, weights = attention(x, x, x)
+    >>> weights.shape
+    torch.Size([2, 16, 16])
     """
 
     def __init__(
@@ -110,165 +67,69 @@ class Attention(nn.Module):
         embed_dim: int,
         num_heads: int,
         *,
-        kv_heads: int | None = None,
-        m: int | None = None,
-        max_len: int,
-        mode: str = "feature",
-        position_sharing: str = "all",
-        position_trainable: bool = False,
-        position_values: bool = False,
-        phases_trainable: bool = False,
-        spread: float = 1.0,
-        split_inputs: bool = False,
-        mix_slots: bool = True,
-        window: int = 1,
-        weights: str = "relaxed",
-        qk_gain: float = 1.0,
-        unit_rows: bool = False,
-        is_causal: bool = False,
-        dropout: float = 0.0,
         batch_first: bool = True,
-        seed: int = 0,
         dtype: torch.dtype = torch.float32,
+        **settings: Any,
     ) -> None:
         super().__init__()
-        name = "Attention"
-        self.embed_dim = check_integer(name, "embed_dim", embed_dim, least=1)
-        self.num_heads = check_integer(name, "num_heads", num_heads, least=1)
-        self.max_len = check_integer(name, "max_len", max_len, least=1)
-        check_choice(name, "mode", mode, MODES)
-        check_choice(name, "position_sharing", position_sharing, SHARING)
-        check_choice(name, "weights", weights, ("relaxed", "unitary"))
-        self.dropout = check_real(name, "dropout", dropout, low=0.0, high=1.0)
-        check_real(name, "spread", spread, low=0.0, high=math.inf, open_ends=True)
-        qk_gain = check_real(name, "qk_gain", qk_gain, low=0.0, high=math.inf, open_ends=True)
-        check_integer(name, "window", window, least=1)
         if dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"{name}: dtype must be torch.float32 or torch.float64, got {dtype}")
-        if is_causal and mode == "dense":
-            raise ValueError(
-                f"{name}: mode 'dense' cannot be causal: each row of Q, K and V knows of all tokens, which no mask of "
-                "the scores can undo; use 'feature', 'row' or 'bundle'"
-            )
-        if mode != "feature" and (window > 1 or position_values or not mix_slots):
-            raise ValueError(f"{name}: window, position_values and mix_slots belong to mode 'feature', not {mode!r}")
-        if qk_gain != 1 and (mode != "feature" or weights == "unitary"):
-            raise ValueError(
-                f"{name}: qk_gain={qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and weights "
-                f"{weights!r}; leave qk_gain out"
-            )
-        if mode == "representation" and (position_sharing != "all" or position_trainable or unit_rows):
-            raise ValueError(f"{name}: mode 'representation' has no positions, and no rows to scale")
-        self.m = self._features(m, mode)
-        self.kv_heads = self._shared_heads(kv_heads, mode, mix_slots)
-        self.unit_rows = unit_rows
-        self.mode, self.is_causal, self.batch_first = mode, bool(is_causal), bool(batch_first)
-        mixed = mode == "feature" and mix_slots
-        slots = -(-self.embed_dim // self.m) if mixed else self.num_heads
-        self.slots, self.split_inputs = slots, split_inputs
-        if split_inputs and self.embed_dim % slots:
-            raise ValueError(
-                f"{name}: embed_dim {self.embed_dim} cannot be shared equally by {slots} slots, as split_inputs wants; "
-                f"choose a multiple of {slots}, or another m"
-            )
+            raise ValueError(f"Attention: dtype must be torch.float32 or torch.float64, got {dtype}")
+        config = AttentionConfig(embed_dim=embed_dim, num_heads=num_heads, **settings)
+        self.config, self.batch_first = config, bool(batch_first)
+        self.embed_dim, self.num_heads, self.dropout = config.embed_dim, config.num_heads, config.dropout
+        self.m, self.num_kv_heads, self.is_causal = config.resolved_m, config.resolved_kv_heads, config.is_causal
+        # The names phases, form, log_scale and out_proj are keys of stored weights.
         self.phases = Phases(
-            self.embed_dim,
-            slots * self.m,
-            slots=slots if split_inputs else 1,
-            spread=spread,
-            trainable=phases_trainable,
-            seed=seed,
+            config.embed_dim,
+            config.num_slots * self.m,
+            slots=config.num_slots if config.split_inputs else 1,
+            phase_std=config.phase_std,
+            trainable=config.trainable_phases,
+            seed=config.seed,
             dtype=dtype,
         )
-        common: dict[str, Any] = {"weights": weights, "dtype": dtype}
-        sharing: dict[str, Any] = {"sharing": position_sharing, "trainable": position_trainable}
-        self.form: Feature | Rows | Bundles
-        if mode == "feature":
-            self.form = Feature(
-                self.num_heads,
-                self.kv_heads,
-                slots,
-                self.m,
-                self.max_len,
-                mix_slots=mixed,
-                window=window,
-                position_sharing=position_sharing,
-                position_trainable=position_trainable,
-                position_values=position_values,
-                qk_gain=qk_gain,
-                spread=spread,
-                seed=seed,
-                **common,
-            )
-        elif mode in ("row", "representation"):
-            self.form = Rows(self.num_heads, self.m, self.max_len, **sharing, **common)
-        else:
-            causal = mode == "bundle"
-            self.form = Bundles(self.num_heads, self.m, self.max_len, causal=causal, seed=seed, **sharing, **common)
+        self.form = make_form(config, dtype)
         self.log_scale = nn.Parameter(torch.full((self.num_heads, 1, 1, 1), -0.5 * math.log(2 * self.m), dtype=dtype))
-        rows = self.m if mode == "representation" else 1
+        rows = 1 if self.form.attends_across_tokens else self.m
         self.out_proj = nn.Linear(2 * self.num_heads * self.m * rows, self.embed_dim, dtype=dtype)
 
-    # False keeps torch's transformer layers from their shortcut for inference, which would be vanilla attention.
+    @classmethod
+    def from_config(
+        cls, config: AttentionConfig, *, batch_first: bool = True, dtype: torch.dtype = torch.float32
+    ) -> Attention:
+        """Make a layer from its settings.
+
+        Examples
+        --------
+        >>> from ghrr.nn import Attention, AttentionConfig
+        >>> Attention.from_config(AttentionConfig(embed_dim=32, num_heads=4, max_len=16)).num_heads
+        4
+        """
+        settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(AttentionConfig)}
+        return cls(**settings, batch_first=batch_first, dtype=dtype)
+
+    # False keeps torch's transformer layers from their fast path for inference, which would compute vanilla attention.
     _qkv_same_embed_dim = False
 
     @property
     def in_proj_weight(self) -> Tensor:
-        """What torch's transformer layers look at for a device and for whether gradients are needed."""
+        """A parameter; torch's transformer layers read its device and whether it requires a gradient."""
         return next((p for p in self.parameters() if p.requires_grad), self.out_proj.weight)
 
     in_proj_bias = in_proj_weight
 
-    def _features(self, m: int | None, mode: str) -> int:
-        """The size m, given or by default; raises where it does not fit."""
-        if m is not None:
-            m = check_integer("Attention", "m", m, least=1)
-        elif mode != "feature":
-            m = self.max_len
-        elif self.embed_dim % (2 * self.num_heads):
-            raise ValueError(
-                f"Attention: embed_dim {self.embed_dim} cannot be split into real and imaginary parts for "
-                f"{self.num_heads} heads; choose a multiple of {2 * self.num_heads}, or give m"
-            )
-        else:
-            m = self.embed_dim // (2 * self.num_heads)
-        if mode == "row" and m < self.max_len:
-            raise ValueError(
-                f"Attention: in mode 'row' token j takes row j of an m x m matrix, so m={m} must be at least "
-                f"max_len={self.max_len}"
-            )
-        return m
-
-    def _shared_heads(self, kv_heads: int | None, mode: str, mix_slots: bool) -> int:
-        """How many heads keys and values have."""
-        if kv_heads is None:
-            return self.num_heads
-        check_integer("Attention", "kv_heads", kv_heads, least=1)
-        if self.num_heads % kv_heads:
-            raise ValueError(
-                f"Attention: kv_heads={kv_heads} cannot be shared equally by {self.num_heads} heads; choose one of "
-                + ", ".join(str(n) for n in range(1, self.num_heads + 1) if self.num_heads % n == 0)
-            )
-        if kv_heads != self.num_heads and (mode != "feature" or not mix_slots):
-            raise ValueError(
-                f"Attention: kv_heads={kv_heads} shared by {self.num_heads} heads needs mode 'feature' and "
-                f"mix_slots=True, got mode {mode!r} and mix_slots={mix_slots}; leave kv_heads out"
-            )
-        return kv_heads
-
     def extra_repr(self) -> str:
-        """What distinguishes this layer, for ``print``."""
+        """Return the main settings, for ``print``."""
         return (
             f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, "
-            + (f"kv_heads={self.kv_heads}, " if self.kv_heads != self.num_heads else "")
-            + f"m={self.m}, max_len={self.max_len}, "
-            f"mode={self.mode!r}, is_causal={self.is_causal}"
+            + (f"num_kv_heads={self.num_kv_heads}, " if self.num_kv_heads != self.num_heads else "")
+            + f"m={self.m}, max_len={self.config.max_len}, mode={self.config.mode!r}, is_causal={self.is_causal}"
         )
 
     def new_cache(self) -> AttentionCache:
-        """An empty cache: call ``attention(x, cache=cache)`` with the tokens as they come, one or several at a time."""
+        """Return an empty cache: call ``attention(x, cache=cache)`` with one or several new tokens at a time."""
         if not self.is_causal:
-            raise ValueError("Attention.new_cache(): only causal attention can go on from earlier tokens")
+            raise ValueError("Attention.new_cache(): a cache needs a causal layer; make it with is_causal=True")
         return AttentionCache()
 
     def forward(  # noqa: PLR0917 (the order of torch.nn.MultiheadAttention)
@@ -284,35 +145,35 @@ class Attention(nn.Module):
         *,
         cache: AttentionCache | None = None,
     ) -> Any:
-        """Attend.
+        """Compute attention.
 
-        ``attention(x)`` gives a tensor. ``attention(query, key, value)`` gives the output and the weights, averaged
-        over heads or not, or None for ``need_weights=False``. Boolean masks have the sense of
-        ``torch.nn.MultiheadAttention``: True hides a key. Numbers are added to the scores.
+        ``attention(x)`` returns a tensor. ``attention(query, key, value)`` returns the output and the weights, averaged
+        over heads unless ``average_attn_weights=False``, or None for ``need_weights=False``. Boolean masks are those of
+        ``torch.nn.MultiheadAttention``: True hides a key. Masks of numbers are added to the scores.
 
-        With nested tensors the output is nested too. The weights are padded with zeros, and ``attn_mask`` has the size
+        For nested tensors the output is nested too, the weights are padded with zeros, and ``attn_mask`` has the size
         of the longest sequences.
         """
-        plain = key is None and value is None
+        returns_weights = key is not None or value is not None
         if (key is None) != (value is None):
             raise ValueError("Attention: give query alone, or query, key and value")
-        given = query, query if key is None else key, query if value is None else value
+        inputs = query, query if key is None else key, query if value is None else value
         options: dict[str, Any] = {
             "attn_mask": attn_mask,
-            "need_weights": need_weights and not plain,
+            "need_weights": need_weights and returns_weights,
             "average_attn_weights": average_attn_weights,
             "causal": self.is_causal or is_causal,
         }
-        if any(isinstance(x, Tensor) and x.is_nested for x in given):
+        if any(isinstance(x, Tensor) and x.is_nested for x in inputs):
             if key_padding_mask is not None or cache is not None:
-                raise ValueError("Attention: nested tensors go with neither key_padding_mask nor cache; leave them out")
-            out, weights = self._attend_nested(given, **options)
-            return out if plain else (out, weights)
-        self._check_inputs(*given, batch_first=self.batch_first)
-        query, key, value = given
-        tokens = [self._batch_first(x) for x in ((query,) if key is query and value is query else given)]
+                raise ValueError("Attention: nested tensors take neither key_padding_mask nor cache; leave them out")
+            out, weights = self._attend_nested(inputs, **options)
+            return (out, weights) if returns_weights else out
+        self._check(*inputs, batch_first=self.batch_first)
+        query, key, value = inputs
+        tokens = [self._to_batch_first(x) for x in ((query,) if key is query and value is query else inputs)]
         if cache is not None:
-            self._check_cache(cache, tokens, key_padding_mask)
+            check_cache(cache, tokens, key_padding_mask, is_causal=self.is_causal)
         padding = check_padding(key_padding_mask, tokens[-1])
         query_padding = padding if query is key or query is value else None
         out, weights = self._attend(tokens, padding, query_padding, cache=cache, **options)
@@ -320,7 +181,7 @@ class Attention(nn.Module):
             out, weights = out.squeeze(0), None if weights is None else weights.squeeze(0)
         elif not self.batch_first:
             out = out.transpose(0, 1)
-        return out if plain else (out, weights)
+        return (out, weights) if returns_weights else out
 
     def _attend(
         self,
@@ -334,59 +195,56 @@ class Attention(nn.Module):
         causal: bool,
         cache: AttentionCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Output and weights for batches ``(batch, n, embed_dim)``: one for self-attention, or query, key and value."""
-        start = cache.length if cache is not None else 0
-        self._check_length(tokens, start)
+        """Return output and weights for batches ``(batch, n, embed_dim)``: one, or query, key and value."""
+        start, n = 0 if cache is None else cache.length, tokens[0].shape[1]
+        check_lengths(tokens, start, self.config.max_len)
         if causal:
-            self._check_causal(tokens[0], tokens[-1])
-        weights = None
-        if self.mode == "representation":
+            check_causal(self.config.mode, tokens[0], tokens[-1])
+        if not self.form.attends_across_tokens:
             if attn_mask is not None or padding is not None:
-                raise ValueError("Attention: mode 'representation' looks at one token at a time; it takes no mask")
-            out, weights = self._within_tokens(tokens, need_weights)
-        else:
-            q, k, v = self._rows(tokens, [query_padding, padding, padding][-len(tokens) :], start, cache)
-            if cache is not None:
-                k, v = _remember(cache, k, v, tokens[0].shape[1])
-            hidden = check_mask(attn_mask, q, k)
-            mask = combine(hidden, padding, causal and start + tokens[0].shape[1] > 1, q, k)
-            # One causal flag instead of a mask lets torch choose its fastest kernel.
-            # A bool, since tracers and shapes that vary make comparisons into something else.
-            flag = mask is None and causal and bool(q.shape[-2] > 1 and q.shape[-2] == k.shape[-2])
-            shared = self.kv_heads != self.num_heads
-            out = nn.functional.scaled_dot_product_attention(
-                *(q, k, v),
-                attn_mask=mask,
-                dropout_p=self.dropout if self.training else 0.0,
-                is_causal=flag,
-                scale=1.0,
-                enable_gqa=shared,
-            )
-            if need_weights:
-                k = k.repeat_interleave(self.num_heads // self.kv_heads, dim=1) if shared else k
-                weights = softmax_of_products(q, k, mask, flag)
-            out = out.transpose(1, 2).flatten(2)
-        if weights is not None and average_attn_weights:
-            weights = weights.mean(dim=1)
-        return self.out_proj(out), weights
+                raise ValueError("Attention: mode 'representation' attends within each token; it takes no mask")
+            causal = False
+        paddings = [query_padding, padding, padding][-len(tokens) :]
+        q, k, v = self.form(self.phases, tokens, paddings, self.log_scale, cache)
+        if cache is not None:
+            k, v = cache.append(k, v, n) if self.form.attends_across_tokens else (k, v)
+        mask = combine_masks(check_mask(attn_mask, q, k), padding, causal and start + n > 1, q, k)
+        # With a causal flag instead of a mask torch can use its fastest kernel. The flag must be a bool: tracers and
+        # dynamic shapes turn comparisons into other objects.
+        flag = mask is None and causal and bool(q.shape[-2] > 1 and q.shape[-2] == k.shape[-2])
+        is_grouped = self.num_kv_heads != self.num_heads
+        out = nn.functional.scaled_dot_product_attention(
+            *(q, k, v),
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=flag,
+            scale=1.0,
+            enable_gqa=is_grouped,
+        )
+        weights = None
+        if need_weights:
+            k = k.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1) if is_grouped else k
+            weights = softmax_of_scores(q, k, mask, flag)
+            weights = weights.mean(dim=1) if average_attn_weights else weights
+        return self.out_proj(self.form.join_heads(out)), weights
 
     def _attend_nested(
-        self, given: tuple[Tensor, Tensor, Tensor], *, average_attn_weights: bool, causal: bool, **options: Any
+        self, inputs: tuple[Tensor, Tensor, Tensor], *, average_attn_weights: bool, causal: bool, **options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend with padding behind the sequences, and take it off again."""
-        if not all(isinstance(x, Tensor) and x.is_nested for x in given):
+        """Pad the sequences, attend, and remove the padding."""
+        if not all(isinstance(x, Tensor) and x.is_nested for x in inputs):
             raise TypeError("Attention: query, key and value must all be nested tensors, or none of them")
-        same = given[1] is given[0] and given[2] is given[0]
-        parts = [pad(x) for x in (given[:1] if same else given)]
-        q, k, v = parts * PARTS if same else parts
-        self._check_inputs(q.padded, k.padded, v.padded, batch_first=True)
-        self._check_nested(q.lengths, k.lengths, v.lengths, causal=causal)
+        same = inputs[1] is inputs[0] and inputs[2] is inputs[0]
+        sequences = [pad(x) for x in (inputs[:1] if same else inputs)]
+        q, k, v = sequences * 3 if same else sequences
+        self._check(q.padded, k.padded, v.padded, batch_first=True)
+        check_nested_lengths(q.lengths, k.lengths, v.lengths, causal=causal)
         padding = None
-        if self.mode != "representation":
+        if self.form.attends_across_tokens:
             padding = k.padding.clone()
-            padding[:, 0] = False  # nobody asks for an empty sequence, but a softmax over nothing would be NaN
+            padding[:, 0] = False  # an empty sequence has no queries, but a softmax over no keys would be NaN
         out, weights = self._attend(
-            [x.padded for x in parts],
+            [x.padded for x in sequences],
             padding,
             q.padding,
             average_attn_weights=average_attn_weights,
@@ -396,121 +254,12 @@ class Attention(nn.Module):
         if weights is not None:
             absent = q.padding if average_attn_weights else q.padding[:, None]
             weights = weights.masked_fill(absent[(..., *[None] * (weights.ndim - absent.ndim))], 0.0)
-        return q.nest(out), weights
+        return q.to_nested(out), weights
 
-    def _check_nested(self, queries: list[int], keys: list[int], values: list[int], *, causal: bool) -> None:
-        given = f"got lengths {queries} of query, {keys} of key and {values} of value"
-        if keys != values:
-            raise ValueError(f"Attention: nested key and value must have the same lengths; {given}")
-        if causal and queries != keys:
-            raise ValueError(f"Attention: causal attention needs as many queries as keys; {given}")
-        if any(n and not seen for n, seen in zip(queries, keys, strict=True)):
-            raise ValueError(f"Attention: queries of a nested tensor need at least one key to look at; {given}")
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool) -> None:
+        check_inputs(query, key, value, embed_dim=self.embed_dim, dtype=self.log_scale.dtype, batch_first=batch_first)
 
-    def _rows(
-        self,
-        tokens: list[Tensor],
-        padding: list[Tensor | None],
-        start: int,
-        cache: AttentionCache | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q, K and V, each ``(batch, heads, n, 2 m)``. Rows that bundle tokens must not find padding among them."""
-        form = self.form
-        if isinstance(form, Feature):
-            kind = tokens[0].device.type
-            cast = torch.is_autocast_enabled(kind) and tokens[0].dtype != torch.float64  # which autocast leaves alone
-            dtype = torch.get_autocast_dtype(kind) if cast else tokens[0].dtype
-            phases = [self.phases.side_by_side(x, form.mean, dtype) for x in tokens]
-            keep = [None if hidden is None else ~hidden for hidden in padding]
-            if cache is not None and cache.recent is None:
-                cache.recent = form.nothing(len(tokens[0]), dtype)
-            recent = None if cache is None else cache.recent
-            q, k, v, recent = form(phases, keep, recent, start, self.log_scale.flatten(), unit=self.unit_rows)
-            if cache is not None:
-                cache.recent = recent
-            return q, k, v
-        slotted = [self.phases(x).unflatten(2, (self.num_heads, self.m)) for x in tokens]
-        if isinstance(form, Bundles):
-            slotted = [
-                p if hidden is None else p * ~hidden[:, :, None, None, None]
-                for p, hidden in zip(slotted, padding, strict=True)
-            ]
-            if cache is not None:
-                slotted = [slotted[0] if cache.recent is None else torch.cat((cache.recent, slotted[0]), dim=1)]
-                cache.recent = slotted[0]
-        three = slotted * PARTS if len(slotted) == 1 else slotted
-        q, k, v = (form(p, i, start).flatten(-2) for i, p in enumerate(three))
-        if self.unit_rows:
-            q, k = unit_rows(q), unit_rows(k)
-        return q * self.log_scale[..., 0].exp().to(q.dtype), k, v
-
-    def _within_tokens(self, tokens: list[Tensor], need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Attention over the rows of each token's own matrix W Λ(x): the paper's representation-level attention."""
-        assert isinstance(self.form, Rows)
-        w = self.form.weights()[:, :, 0]  # (3, heads, m, m, 2)
-        slotted = [self.phases(x).unflatten(2, (self.num_heads, 1, self.m)) for x in tokens]
-        three = slotted * PARTS if len(slotted) == 1 else slotted
-        q, k, v = (pairs_product(w[i].to(p.dtype), p) for i, p in enumerate(three))  # (batch, n, heads, m, m, 2)
-        q = q * self.log_scale.exp().to(q.dtype)
-        rate = self.dropout if self.training else 0.0
-        out = ghrr_attention(q, k, v, dropout_p=rate).flatten(2)
-        return out, attention_weights(q, k).transpose(1, 2) if need_weights else None
-
-    def _batch_first(self, x: Tensor) -> Tensor:
+    def _to_batch_first(self, x: Tensor) -> Tensor:
         if x.ndim == 2:
             return x[None]
         return x if self.batch_first else x.transpose(0, 1)
-
-    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool) -> None:
-        given = f"got query {describe(query)}, key {describe(key)}, value {describe(value)}"
-        dtype = self.log_scale.dtype
-        for x in (query, key, value):
-            if not isinstance(x, Tensor) or not x.is_floating_point():
-                raise TypeError(f"Attention: inputs must be real floating-point tensors; {given}")
-            if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
-                raise TypeError(f"Attention: the layer is {dtype}; cast the inputs, or use autocast; {given}")
-            if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != self.embed_dim:
-                order = "(batch, n, {})" if batch_first else "(n, batch, {})"
-                raise ValueError(
-                    f"Attention: inputs must have shape {order.format(self.embed_dim)} or (n, {self.embed_dim}), all "
-                    f"alike; {given}"
-                )
-        if key.shape != value.shape:
-            raise ValueError(f"Attention: key and value must have as many tokens each; {given}")
-        batch = 0 if batch_first else 1
-        if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
-            raise ValueError(f"Attention: query and key must have one batch size; {given}")
-
-    def _check_causal(self, query: Tensor, key: Tensor) -> None:
-        if self.mode == "dense":
-            raise ValueError("Attention: mode 'dense' cannot be causal; its rows know of all tokens")
-        if query.shape != key.shape:
-            raise ValueError(
-                f"Attention: causal attention needs as many queries as keys, got query {tuple(query.shape)} and key "
-                f"{tuple(key.shape)}"
-            )
-
-    def _check_cache(self, cache: AttentionCache, tokens: list[Tensor], padding: Tensor | None) -> None:
-        if not self.is_causal or len(tokens) > 1:
-            raise ValueError("Attention: a cache goes with causal self-attention alone")
-        if cache.keys is not None and len(cache.keys) != len(tokens[0]):
-            raise ValueError(f"Attention: the cache is of a batch of {len(cache.keys)}, these are {len(tokens[0])}")
-        if padding is not None:
-            raise ValueError("Attention: key_padding_mask does not go with a cache; leave out padding instead")
-
-    def _check_length(self, tokens: list[Tensor], start: int) -> None:
-        longest = start + max(x.shape[1] for x in tokens)
-        if longest > self.max_len:
-            earlier = f" ({start} of them in the cache)" if start else ""
-            raise ValueError(
-                f"Attention: {longest} tokens{earlier}, but there are positions for max_len={self.max_len}; cut the "
-                "sequence or make the layer with a larger max_len"
-            )
-
-
-def _remember(cache: AttentionCache, k: Tensor, v: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    if cache.keys is not None and cache.values is not None:
-        k, v = torch.cat((cache.keys, k), dim=-2), torch.cat((cache.values, v), dim=-2)
-    cache.keys, cache.values = k, v
-    cache.length += count
-    return k, v

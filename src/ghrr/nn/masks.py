@@ -1,6 +1,7 @@
-"""Masks of attention: given in the sense of ``torch.nn.MultiheadAttention``, handed on in that of torch's kernels.
+"""Masks of attention: from the convention of ``torch.nn.MultiheadAttention`` to that of torch's attention kernels.
 
-A mask that would leave a query without any key is refused: that is nearly always a mask of the opposite sense.
+In the first True hides a key, in the second True shows it. A mask that hides all keys from a query raises: it is nearly
+always a mask of the opposite convention.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ghrr._checks import describe, is_true
 
 
 def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
-    """The padding mask as ``(batch, keys)``, True where a key is to be ignored."""
+    """Return the padding mask as ``(batch, keys)``, True where a key is ignored."""
     if padding is None:
         return None
     if (
@@ -20,7 +21,7 @@ def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
         and padding.is_floating_point()
         and not is_true((padding > -torch.inf).logical_and(padding != 0).any())
     ):
-        padding = padding == -torch.inf  # as torch's own transformer layers send it
+        padding = padding == -torch.inf  # torch's transformer layers convert bool masks to 0 and -inf
     if not isinstance(padding, Tensor) or padding.dtype != torch.bool:
         raise TypeError(
             f"Attention: key_padding_mask must be bool (True: ignore this key), or numbers 0 and -inf, got "
@@ -38,7 +39,7 @@ def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
 
 
 def check_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
-    """The mask with axes that broadcast with the scores ``(batch, heads, queries, keys)``, in torch's MHA sense."""
+    """Return the mask with axes that broadcast with the scores ``(batch, heads, queries, keys)``; True hides."""
     if mask is None:
         return None
     if not isinstance(mask, Tensor) or (mask.dtype != torch.bool and not mask.is_floating_point()):
@@ -59,14 +60,14 @@ def check_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     hidden = full if full.dtype == torch.bool else full == -torch.inf
     if is_true(hidden.all(dim=-1).any()):
         raise ValueError(
-            "Attention: attn_mask hides every key from some query. True hides here, as in torch.nn.MultiheadAttention; "
-            "a mask made for scaled_dot_product_attention has the opposite sense: pass ~mask"
+            "Attention: attn_mask hides every key from some query. True hides, as in torch.nn.MultiheadAttention; for "
+            "a mask of scaled_dot_product_attention, where True shows, pass ~mask"
         )
     return full
 
 
-def combine(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
-    """One mask for scaled_dot_product_attention, where True means seen; None where causality alone is wanted."""
+def combine_masks(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
+    """Return one mask for scaled_dot_product_attention, where True shows; None if its causal flag is enough."""
     queries, keys = q.shape[-2], k.shape[-2]
     if hidden is None and padding is None and (not causal or queries in (1, keys)):
         return None
@@ -80,7 +81,7 @@ def combine(hidden: Tensor | None, padding: Tensor | None, causal: bool, q: Tens
     seen = seen & (~hidden if hidden.dtype == torch.bool else hidden > -torch.inf)
     if is_true((~seen).all(dim=-1).any()):
         raise ValueError(
-            "Attention: the masks together hide every key from some query. True and -inf hide here, as in "
-            "torch.nn.MultiheadAttention; for a bool mask of the opposite sense pass ~mask"
+            "Attention: the masks together hide every key from some query. True and -inf hide, as in "
+            "torch.nn.MultiheadAttention; for a bool mask where True shows, pass ~mask"
         )
     return seen if hidden.dtype == torch.bool else hidden.to(q.dtype).masked_fill(~seen, -torch.inf)

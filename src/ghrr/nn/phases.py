@@ -1,8 +1,7 @@
-r"""The diagonal part of an encoding, :math:`\Lambda(x) = \mathrm{diag}(e^{i \omega_1^\top x}, \dots)`, as a layer."""
+r"""Phases :math:`\Lambda(x) = \mathrm{diag}(e^{i \omega_1^\top x}, \dots)` of an input, as a layer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,71 +9,53 @@ from torch import Tensor, nn
 
 from ghrr._checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.nn.kernels import DTYPES, computed, may_start, needs_torch, refuse
+from ghrr.nn.precision import FullPrecision
+from ghrr.ops import tensor_state
+from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative
 
-_MULTIPLE = 16  # of what tensor cores multiply
-
-
-class FullPrecision(nn.Module):
-    """A module whose numbers stay at 32 bits or more under ``.half()`` or ``.bfloat16()``: rounded phases are noise.
-
-    Complex numbers stay complex: torch would drop their imaginary parts.
-    """
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> FullPrecision:
-        def keep_precision(tensor: Tensor) -> Tensor:
-            if not tensor.is_floating_point() and not tensor.is_complex():
-                return fn(tensor)
-            wanted = fn(tensor.new_empty(0).real)  # what fn does to dtype and device, without the data
-            if wanted.dtype == tensor.real.dtype:
-                return fn(tensor)
-            if wanted.element_size() < 4:
-                return tensor.to(wanted.device)
-            return tensor.to(wanted.device, wanted.dtype.to_complex() if tensor.is_complex() else wanted.dtype)
-
-        super()._apply(keep_precision, *arguments, **settings)  # type: ignore[no-untyped-call]
-        return self
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+_MULTIPLE = 16  # sizes of the tensor cores
 
 
 class Phases(FullPrecision):
-    r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input, as real pairs.
+    r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input.
 
-    The frequencies :math:`\omega` are drawn once, each run of ``inputs / slots`` of them orthogonal, and stay fixed as
-    in the paper, or start there and are learned together with offsets b, which are zero at first.
+    The frequencies :math:`\omega` are drawn once, in orthogonal groups of ``inputs / slots``. They stay fixed as in the
+    paper, or are trained together with offsets b, which start at zero.
 
-    On a GPU with triton, fixed phases are one kernel behind the operator ``ghrr::phases``, where sizes are multiples of
-    16. For inputs that are split, gradients are one more kernel, which has no derivatives itself.
+    Differentiable with respect to x, and to frequencies and offsets if they are trained. On a GPU with triton, fixed
+    phases are one kernel behind the operator ``ghrr::phases`` if sizes are multiples of 16. For split inputs the
+    gradient is one more kernel, which has no derivative itself.
 
     Parameters
     ----------
     inputs, count
-        Features of the input; phases.
+        Number of input features; number of phases.
     slots
-        Split the input and the phases in so many parts, and let those of a part depend on its own features alone.
-    spread
-        Standard deviation of the phases, in radians, for inputs of zero mean and unit variance. A small spread makes
-        :math:`\lambda` nearly linear in x, a large one makes far inputs unlike each other.
+        Split inputs and phases into this many groups; the phases of a group depend on the inputs of the group only.
+    phase_std
+        Standard deviation of the phases, in radians, for inputs of zero mean and unit variance. A small value makes
+        :math:`\lambda` nearly linear in x, a large one makes distant inputs dissimilar.
     trainable
-        Learn frequencies and offsets.
+        Train frequencies and offsets.
     seed
-        Same seed, same frequencies.
+        Seed of the frequencies.
 
     Shapes
     ------
-    x: ``(*, inputs)``; output: ``(*, count, 2)``
+    x: ``(*, inputs)``; output: ``(*, 2 count)``, real parts first
 
     Examples
     --------
     >>> import torch
     >>> from ghrr.nn.phases import Phases
-    >>> pairs = Phases(8, 4, spread=0.5)(torch.randn(3, 8))
-    >>> pairs.shape, torch.allclose(pairs.square().sum(-1), torch.ones(3, 4))
-    (torch.Size([3, 4, 2]), True)
+    >>> real, imaginary = Phases(8, 4, phase_std=0.5)(torch.randn(3, 8)).chunk(2, dim=-1)
+    >>> real.shape, torch.allclose(real**2 + imaginary**2, torch.ones(3, 4))
+    (torch.Size([3, 4]), True)
     """
 
     frequencies: Tensor
     offsets: Tensor | None
-    slots: int = 1  # of a layer that was pickled before it had any
 
     def __init__(
         self,
@@ -82,17 +63,17 @@ class Phases(FullPrecision):
         count: int,
         *,
         slots: int = 1,
-        spread: float = 1.0,
+        phase_std: float = 1.0,
         trainable: bool = False,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         if slots < 1 or inputs % slots or count % slots:
-            raise ValueError(f"Phases: {inputs} inputs and {count} phases cannot be shared equally by {slots} slots")
+            raise ValueError(f"Phases: inputs and count must be multiples of slots={slots}, got {inputs} and {count}")
         self.slots, own = slots, inputs // slots
-        drawn = draw_frequencies(SPECTRA["rbf"], count, own, features="orthogonal", seed=seed, label="attention")
-        frequencies = (drawn * spread / own**0.5).to(dtype)
+        drawn = draw_frequencies(SPECTRA["rbf"], count, own, sampling="orthogonal", seed=seed, label="attention")
+        frequencies = (drawn * phase_std / own**0.5).to(dtype)
         if trainable:
             self.frequencies = nn.Parameter(frequencies)
             self.offsets = nn.Parameter(torch.zeros(count, dtype=dtype))
@@ -100,52 +81,55 @@ class Phases(FullPrecision):
             self.register_buffer("frequencies", frequencies)
             self.offsets = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Cosines and sines, in at least 32 bits inside, also under autocast."""
-        return torch.stack(self.side_by_side(x, 0.0, x.dtype).chunk(2, dim=-1), dim=-1)
+    def forward(self, x: Tensor, mean: float = 0.0, dtype: torch.dtype | None = None) -> Tensor:
+        r"""Return :math:`\lambda(x) - \mu`, real parts first, rounded once to ``dtype``, by default that of x.
 
-    def side_by_side(self, x: Tensor, mean: float, dtype: torch.dtype) -> Tensor:
-        r"""All real parts of :math:`\lambda(x) - \mu`, then all imaginary parts, rounded once: ``(*, 2 count)``."""
+        Angles have at least 32 bits, also under autocast.
+        """
+        dtype = x.dtype if dtype is None else dtype
         with torch.autocast(x.device.type, enabled=False):
             given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
-            if needs_torch(*given):
-                return _side_by_side(*given, self.slots, mean, dtype)
-            if self.offsets is None and not self.frequencies.requires_grad and _fits(*given[:2], self.slots, dtype):
-                flat: Tensor = _phases(given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype)
-                return flat.view(*x.shape[:-1], flat.shape[-1])
-            out: Tensor = _SideBySide.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
+            if not tensor_state.allows_operators(*[x for x in given if x is not None], vmap=False):
+                return _cosines_and_sines(*given, self.slots, mean, dtype)
+            if self.offsets is None and not self.frequencies.requires_grad:
+                arguments = given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype
+                if _phases.has_kernel(*arguments):
+                    flat: Tensor = _phases(*arguments)
+                    return flat.view(*x.shape[:-1], flat.shape[-1])
+            out: Tensor = _CosinesAndSines.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
             return out
 
 
-def _side_by_side(  # noqa: PLR0917
+def _cosines_and_sines(  # noqa: PLR0917
     x: Tensor, frequencies: Tensor, offsets: Tensor | None, slots: int, mean: float, dtype: torch.dtype
 ) -> Tensor:
     if slots == 1:
         angles = nn.functional.linear(x, frequencies, offsets)
     else:
-        angles = _apart(x, slots, frequencies.unflatten(0, (slots, -1)).mT)  # type: ignore[no-untyped-call]
+        angles = _multiply_groups(x, slots, frequencies.unflatten(0, (slots, -1)).mT)  # type: ignore[no-untyped-call]
         angles = angles if offsets is None else angles + offsets
     return torch.cat((angles.cos() - mean, angles.sin()), dim=-1).to(dtype)
 
 
-def _apart(x: Tensor, slots: int, matrices: Tensor) -> Tensor:
-    """Products of the parts of x with a matrix each."""
+def _multiply_groups(x: Tensor, slots: int, matrices: Tensor) -> Tensor:
+    """Split the features of x into groups, and multiply each by a matrix of its own."""
     product: Tensor = torch.einsum("...si,sij->...sj", x.unflatten(-1, (slots, -1)), matrices)  # type: ignore[no-untyped-call]
     return product.flatten(-2)
 
 
-class _SideBySide(torch.autograd.Function):
-    """Cosines less a constant, and sines, of angles in full precision.
+class _CosinesAndSines(torch.autograd.Function):
+    """Cosines minus a constant, and sines, of angles in full precision.
 
-    Written out for its gradients: they are made of the result, not of new cosines, and that of the input is a product
-    in the precision of the result, as with any layer under autocast. Transforms of functions take the plain form.
+    The gradient uses the stored result instead of new cosines, and the gradient of the input is a product in the
+    precision of the result, as in any layer under autocast. Function transforms (``torch.func``) use the plain
+    implementation.
     """
 
     @staticmethod
     def forward(  # noqa: PLR0917
         ctx: Any, x: Tensor, frequencies: Tensor, offsets: Tensor | None, slots: int, mean: float, dtype: torch.dtype
     ) -> Tensor:
-        out = _side_by_side(x, frequencies, offsets, slots, mean, dtype)
+        out = _cosines_and_sines(x, frequencies, offsets, slots, mean, dtype)
         ctx.save_for_backward(out, frequencies, x if ctx.needs_input_grad[1] else None)
         ctx.slots, ctx.mean = slots, mean
         return out
@@ -174,54 +158,41 @@ def _by_input(by_angle: Tensor, frequencies: Tensor, slots: int, dtype: torch.dt
     if slots == 1:
         return (rounded[0] @ rounded[1]).to(frequencies.dtype)
     matrices = rounded[1].unflatten(0, (slots, -1))  # type: ignore[no-untyped-call]
-    return _apart(rounded[0], slots, matrices).to(frequencies.dtype).contiguous()
+    return _multiply_groups(rounded[0], slots, matrices).to(frequencies.dtype).contiguous()
 
 
-def _fits(x: Tensor, frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
-    """Whether there are kernels for these, and they may be used."""
-    if not may_start(x) or not x.dtype == frequencies.dtype == torch.float32 or dtype not in DTYPES:
+def _forward_supports(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> bool:
+    return x.dtype == torch.float32 and _kernel_supports(frequencies, slots, dtype)
+
+
+def _backward_supports(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> bool:
+    return _kernel_supports(frequencies, slots, out.dtype)
+
+
+def _kernel_supports(frequencies: Tensor, slots: int, dtype: torch.dtype) -> bool:
+    if not tensor_state.is_on_gpu(frequencies) or frequencies.dtype != torch.float32 or dtype not in _DTYPES:
         return False
     sizes = (len(frequencies) // slots, frequencies.shape[1])
     return all(size > 0 and size % _MULTIPLE == 0 for size in sizes)
 
 
-@torch.library.custom_op("ghrr::phases", mutates_args=())
-def _phases(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
-    _check("ghrr::phases", x, frequencies, slots)
-    given = (x, frequencies, slots, mean, dtype)
-    return computed("phases_kernels", "forward", _forward, *given) if _fits(*given[:3], dtype) else _forward(*given)
-
-
-@torch.library.custom_op("ghrr::phases_backward", mutates_args=())
-def _phases_backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
-    operation = "ghrr::phases_backward"
-    _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
-    if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
-        raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
-    given = (grad, out, frequencies, slots, mean)
-    fits = _fits(frequencies, frequencies, slots, out.dtype)
-    return computed("phases_kernels", "backward", _backward, *given) if fits else _backward(*given)
-
-
 def _forward(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
-    return _side_by_side(x, frequencies, None, slots, mean, dtype)
+    return _cosines_and_sines(x, frequencies, None, slots, mean, dtype)
 
 
 def _backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
     return _by_input(_by_angle(grad, out, mean, frequencies.dtype), frequencies, slots, out.dtype)
 
 
-@_phases.register_fake
 def _shape(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
     return x.new_empty(len(x), 2 * len(frequencies), dtype=dtype)
 
 
-@_phases_backward.register_fake
 def _shape_of_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
     return frequencies.new_empty(len(out), slots * frequencies.shape[1])
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     _, frequencies, ctx.slots, ctx.mean, _ = inputs
     ctx.save_for_backward(output, frequencies)
 
@@ -229,13 +200,9 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     out, frequencies = ctx.saved_tensors
     if ctx.needs_input_grad[1]:
-        raise NotImplementedError("ghrr::phases: there is no gradient of frequencies; use ghrr.nn.phases.Phases")
-    backward = _backward if ctx.slots == 1 else _phases_backward  # at one large product torch is better
+        raise NotImplementedError("ghrr::phases: frequencies have no gradient here; use ghrr.nn.phases.Phases")
+    backward = _backward if ctx.slots == 1 else _phases_backward  # torch is faster at one large product
     return backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
-
-
-_phases.register_autograd(_differentiate, setup_context=_remember)
-_phases_backward.register_autograd(refuse("ghrr::phases"))
 
 
 def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: int | None = None) -> None:
@@ -250,3 +217,34 @@ def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: 
             f"{operation}: expected shape (n, {columns}) on {frequencies.device} for frequencies "
             f"{describe(frequencies)} and slots={slots}, got {describe(x)} on {x.device}"
         )
+
+
+def _check_arguments(x: Tensor, frequencies: Tensor, slots: int, *_: Any) -> None:
+    _check("ghrr::phases", x, frequencies, slots)
+
+
+def _check_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> None:
+    operation = "ghrr::phases_backward"
+    _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
+    if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
+        raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
+
+
+_phases = Operation(
+    "phases",
+    torch=_forward,
+    kernels=(Kernel("triton", "ghrr.ops.gpu.phases:forward", _forward_supports),),
+    schema="(Tensor x, Tensor frequencies, int slots, float mean, ScalarType dtype) -> Tensor",
+    check=_check_arguments,
+    fake=_shape,
+    gradient=(_save_for_backward, _differentiate),
+)
+_phases_backward = Operation(
+    "phases_backward",
+    torch=_backward,
+    kernels=(Kernel("triton", "ghrr.ops.gpu.phases:backward", _backward_supports),),
+    schema="(Tensor grad, Tensor out, Tensor frequencies, int slots, float mean) -> Tensor",
+    check=_check_gradient,
+    fake=_shape_of_gradient,
+    gradient=refuse_second_derivative("ghrr::phases"),
+)

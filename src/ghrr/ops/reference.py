@@ -1,7 +1,7 @@
-r"""The specification: every operation as its formula, slow and readable.
+r"""The specification: every operation written as its formula, slow and readable.
 
-Nothing here is optimised and nothing outside the tests should call it. A kernel is right when it gives what these
-functions give, values and gradients. A hypervector is a complex tensor ``(*batch, dim, m, m)``; :math:`A_j` is slot j.
+Tests compare every faster implementation with these functions, values and gradients. A hypervector is a complex tensor
+``(*batch, dim, m, m)``; :math:`A_j` is slot j.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     r""":math:`(A * B)_j = A_j B_j`, that is :math:`[A_j B_j]_{kl} = \sum_n [A_j]_{kn} [B_j]_{nl}`.
 
-    With ``adjoint_a`` :math:`A_j^\dagger` stands for :math:`A_j`, and so for b.
+    ``adjoint_a`` replaces :math:`A_j` by :math:`A_j^\dagger`, and ``adjoint_b`` likewise.
     """
     a, b = adjoint(a) if adjoint_a else a, adjoint(b) if adjoint_b else b
     m = a.shape[-1]
@@ -48,7 +48,7 @@ def multibind(items: Tensor) -> Tensor:
 
 
 def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
-    r""":math:`\sum_n K^{(n)} * V^{(n)}` over the item axis, or of adjoints where they are asked for."""
+    r""":math:`\sum_n K^{(n)} * V^{(n)}` over the item axis; adjoints as in :func:`bind`."""
     items = keys.shape[-4] if values.shape[-4] == 1 else values.shape[-4]
     keys = keys.expand(*keys.shape[:-4], items, *keys.shape[-3:])
     values = values.expand(*values.shape[:-4], items, *values.shape[-3:])
@@ -58,30 +58,16 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
     return total
 
 
-def bind_pairs(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
-    """:func:`bind` of hypervectors that are given as real pairs ``(*batch, dim, m, m, 2)``; rounded at the end."""
-    return torch.view_as_real(bind(_exact(a), _exact(b), adjoint_a, adjoint_b)).to(a.dtype)
+def bind_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices: Tensor, offsets: Tensor) -> Tensor:
+    r""":math:`\sum_n K^{(k_n)} * V^{(v_n)}` for n from ``offsets[r]`` to ``offsets[r + 1]``, for each row r.
 
-
-def bind_bundle_pairs(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
-    """:func:`bind_bundle` of real pairs; rounded at the end."""
-    return torch.view_as_real(bind_bundle(_exact(keys), _exact(values), adjoint_keys, adjoint_values)).to(keys.dtype)
-
-
-def _exact(pairs: Tensor) -> Tensor:
-    return torch.complex(pairs[..., 0].double(), pairs[..., 1].double())
-
-
-def bind_bags(keys: Tensor, values: Tensor, key_places: Tensor, value_places: Tensor, starts: Tensor) -> Tensor:
-    r""":math:`\sum_n K^{(k_n)} * V^{(v_n)}` for n from ``starts[r]`` to ``starts[r + 1]``, for each row r.
-
-    Keys ``(p, dim, m, m)``, values ``(q, dim, m, m)``, places in both ``(n,)`` and starts ``(rows + 1,)``, which rise
-    from 0 to n, to ``(rows, dim, m, m)``.
+    From keys ``(p, dim, m, m)``, values ``(q, dim, m, m)``, indices into both ``(n,)`` and offsets ``(rows + 1,)`` that
+    rise from 0 to n, to ``(rows, dim, m, m)``.
     """
-    total = keys.new_zeros((len(starts) - 1, *keys.shape[1:]))
+    total = keys.new_zeros((len(offsets) - 1, *keys.shape[1:]))
     for row in range(len(total)):
-        for n in range(int(starts[row]), int(starts[row + 1])):
-            total[row] += bind(keys[key_places[n]], values[value_places[n]])
+        for n in range(int(offsets[row]), int(offsets[row + 1])):
+            total[row] += bind(keys[key_indices[n]], values[value_indices[n]])
     return total
 
 
@@ -94,7 +80,7 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
 
 
 def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
-    r""":math:`\delta(A * B, C)`, or with adjoints for A and B: unbinding, then similarity."""
+    r""":math:`\delta(A * B, C)`; with an adjoint, unbinding and similarity."""
     return similarity(bind(a, b, adjoint_a, adjoint_b), c)
 
 
@@ -106,7 +92,7 @@ def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
 
 
 def shift(a: Tensor, steps: int) -> Tensor:
-    r""":math:`\rho^s(A)_j = A_{(j-s) \bmod D}`: slots move, their matrices stay as they are."""
+    r""":math:`\rho^s(A)_j = A_{(j-s) \bmod D}`: slots move, their matrices do not change."""
     dim = a.shape[-3]
     return torch.stack([a[..., (j - steps) % dim, :, :] for j in range(dim)], dim=-3)
 
@@ -114,35 +100,35 @@ def shift(a: Tensor, steps: int) -> Tensor:
 def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
     r""":math:`\phi(x)_j = Q_j\,\mathrm{diag}(e^{i w_{j1}^\top x}, \dots, e^{i w_{jm}^\top x})`.
 
-    Rotations ``(dim, m, m)``, frequencies ``(dim, m, n)`` and numbers ``(*, n)`` to ``(*, dim, m, m)``.
+    From rotations ``(dim, m, m)``, frequencies ``(dim, m, n)`` and numbers ``(*, n)`` to ``(*, dim, m, m)``.
     """
     angles = (frequencies * x[..., None, None, :]).sum(dim=-1)
     return bind(rotation, torch.diag_embed(torch.exp(1j * angles)))
 
 
 def polar(x: Tensor) -> Tensor:
-    r"""The unitary factor of each slot: :math:`W = U V^\dagger` of :math:`X = U \Sigma V^\dagger`."""
+    r"""Compute the unitary factor of each slot: :math:`W = U V^\dagger` of :math:`X = U \Sigma V^\dagger`."""
     u, _, vh = torch.linalg.svd(x)
     return bind(u, vh)
 
 
 def is_unitary(a: Tensor) -> Tensor:
-    r"""Which slots are unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in every entry."""
+    r"""Find slots that are unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in every entry."""
     eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     error = (bind(adjoint(a), a) - eye).abs().amax(dim=(-1, -2))
     return error <= 20 * a.shape[-1] * torch.finfo(a.dtype).eps
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
-    r"""The matrix power of each slot.
+    r"""Raise each slot to a matrix power.
 
-    A slot that is unitary to rounding stands for the nearest unitary matrix :math:`W = V \mathrm{diag}(e^{i\theta_k})
-    V^{-1}` in double precision, and its power is :math:`V \mathrm{diag}(e^{ix\theta_k}) V^{-1}` with
-    :math:`\theta_k \in (-\pi, \pi]`. Any other slot has whole powers, which are repeated binding, :math:`A^{-1}` being
-    the matrix inverse, and principal real powers: :math:`A_j^x = V \mathrm{diag}(\lambda_k^x) V^{-1}` of :math:`A_j = V
-    \mathrm{diag}(\lambda_k) V^{-1}`, with :math:`\lambda^x = e^{x \log \lambda}` and :math:`\mathrm{Im} \log \lambda
-    \in (-\pi, \pi]`. A tensor of exponents broadcasts against the batch. The derivative is that of the power of any
-    matrix: the step from a slot to the nearest unitary matrix counts as constant.
+    A slot that is unitary to rounding is replaced by the nearest unitary matrix in double precision, :math:`W = V
+    \mathrm{diag}(e^{i\theta_k}) V^{-1}` with :math:`\theta_k \in (-\pi, \pi]`; its power is :math:`V
+    \mathrm{diag}(e^{ix\theta_k}) V^{-1}`. For any other slot an integer power is repeated binding, with the matrix
+    inverse for negative exponents, and a real power is the principal one: :math:`A_j^x = V \mathrm{diag}(\lambda_k^x)
+    V^{-1}` for :math:`A_j = V \mathrm{diag}(\lambda_k) V^{-1}`, with :math:`\lambda^x = e^{x \log \lambda}` and
+    :math:`\mathrm{Im} \log \lambda \in (-\pi, \pi]`. A tensor of exponents broadcasts against the batch. The
+    derivative is that of the power of a general matrix: the replacement is treated as a constant.
     """
     unitary = is_unitary(a)
     exact = a.to(torch.complex128)
@@ -172,6 +158,6 @@ def _repeated(a: Tensor, exponent: int) -> Tensor:
 
 
 def identity_like(items: Tensor) -> Tensor:
-    """The identity hypervector in the shape of a bundle of ``items``."""
+    """Return the identity hypervector in the shape of a bundle of ``items``."""
     eye = torch.eye(items.shape[-1], dtype=items.dtype, device=items.device)
     return eye.expand(*items.shape[:-4], *items.shape[-3:]).clone()

@@ -1,7 +1,7 @@
-"""Work shared out over threads.
+"""Work divided between threads.
 
-Each process has a pool of its own, whose threads stay: a fork takes a pool along, but not its threads. In them torch
-uses no further ones, which would be more than there are cores.
+Each process has its own pool of threads: a forked process inherits the pool object but not its threads. Inside these
+threads PyTorch uses no further threads, which would be more than there are cores.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from typing import Any
 import torch
 
 
-def share_out(work: Callable[[slice], Any], rows: int, *, calls_torch: bool = False) -> None:
-    """Do ``work`` for slices that make up so many rows, side by side in as many threads as torch uses.
+def run_in_threads(work: Callable[[slice], Any], rows: int, *, calls_torch: bool = False) -> None:
+    """Call ``work`` with slices that cover ``range(rows)``, in as many threads as PyTorch uses.
 
-    The calling thread does its share too, unless ``work`` calls torch, which would use further threads there. ``work``
-    must keep alive what it writes to: if this is interrupted, threads may go on for a while. Where no thread can be
-    had, as when the interpreter ends, everything is done here.
+    The calling thread takes one slice too, unless ``work`` calls PyTorch, which would start more threads there.
+    ``work`` must keep a reference to everything it writes to: after an interrupt, threads may run on for a while. If no
+    thread can be started, as while the interpreter shuts down, the calling thread does everything.
 
     Examples
     --------
-    >>> from ghrr.ops.threads import share_out
+    >>> from ghrr.ops.threads import run_in_threads
     >>> done = [False] * 10
-    >>> def work(part):
-    ...     done[part] = [True] * (part.stop - part.start)
-    >>> share_out(work, 10)
+    >>> def work(rows):
+    ...     done[rows] = [True] * (rows.stop - rows.start)
+    >>> run_in_threads(work, 10)
     >>> all(done)
     True
     """
     count = max(1, min(torch.get_num_threads(), rows))
     edges = [rows * n // count for n in range(count + 1)]
-    parts = [slice(*pair) for pair in itertools.pairwise(edges)]
-    away = 0 if count == 1 else count - (not calls_torch)  # so many go to other threads
-    waiting: list[Future[Any]] = []
+    slices = [slice(*pair) for pair in itertools.pairwise(edges)]
+    submitted = 0 if count == 1 else count - (not calls_torch)
+    futures: list[Future[Any]] = []
     try:
-        pool = _pool(os.getpid(), away) if away else None
-        while pool is not None and len(waiting) < away:
+        pool = _pool(os.getpid(), submitted) if submitted else None
+        while pool is not None and len(futures) < submitted:
             try:
-                waiting.append(pool.submit(work, parts[len(waiting)]))
-            except RuntimeError:  # the interpreter ends
+                futures.append(pool.submit(work, slices[len(futures)]))
+            except RuntimeError:  # the interpreter shuts down
                 pool = None
-        for part in parts[len(waiting) :]:
-            work(part)
+        for remaining in slices[len(futures) :]:
+            work(remaining)
     finally:
-        wait(waiting)
-    for one in waiting:
-        one.result()
+        wait(futures)
+    for future in futures:
+        future.result()
 
 
 @functools.cache
 def _pool(process: int, count: int) -> ThreadPoolExecutor | None:
-    """Threads that have all been started, or None if that is not possible."""
+    """Return a pool whose threads have all started, or None if that is not possible."""
     pool = ThreadPoolExecutor(count, thread_name_prefix=f"ghrr-{process}")
     threads, ready = torch.get_num_threads(), threading.Barrier(count + 1)
 
     def begin() -> None:
-        torch.get_num_threads()  # a thread takes over the number of the process when it first asks, not later
+        torch.get_num_threads()  # a thread copies the setting of the process at its first call, and not later
         torch.set_num_threads(1)
         ready.wait()
 
@@ -69,9 +69,9 @@ def _pool(process: int, count: int) -> ThreadPoolExecutor | None:
         for _ in range(count):
             pool.submit(begin)
         ready.wait()
-    except RuntimeError:  # no thread can be started; a broken barrier is one too
+    except RuntimeError:  # no thread can be started; a broken barrier is a RuntimeError too
         ready.abort()
         return None
     finally:
-        torch.set_num_threads(threads)  # which is also that of threads to come
+        torch.set_num_threads(threads)  # also the setting of threads started later
     return pool

@@ -1,7 +1,7 @@
-r"""The unitary matrix nearest to each slot, in plain torch, with its derivative.
+r"""The unitary matrix nearest to each slot, in PyTorch operations, with its derivative.
 
 A slot is called unitary when :math:`|A^\dagger A - I| \le 20 m \varepsilon` in every entry, with the machine epsilon of
-its dtype. The powers in :mod:`ghrr.ops.torch_power` and :func:`ghrr.unitary.check_unitary` share this definition.
+its dtype. The powers in :mod:`ghrr.ops.torch_power` and :func:`ghrr.unitary.is_unitary` share this definition.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from torch import Tensor
 
 
 def unitarity_tolerance(m: int, dtype: torch.dtype) -> float:
-    """The largest entry of |A^H A - I| that rounding explains."""
+    """Return the largest entry of |A^H A - I| that rounding explains."""
     return 20 * m * torch.finfo(dtype).eps
 
 
 def unitarity_error(x: Tensor) -> Tensor:
-    """The largest entry of |A^H A - I| of each slot: ``(*, m, m)`` to ``(*)``."""
+    """Return the largest entry of |A^H A - I| of each slot: ``(*, m, m)`` to ``(*)``."""
     if x.shape[-1] == 1:
         return (x.real.square() + x.imag.square() - 1).abs()[..., 0, 0]
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
@@ -27,14 +27,14 @@ def unitarity_error(x: Tensor) -> Tensor:
 
 
 def is_unitary(x: Tensor) -> Tensor:
-    """Which slots are unitary to rounding: ``(*, m, m)`` to ``(*)``."""
+    """Return which slots are unitary to rounding: ``(*, m, m)`` to ``(*)``."""
     return unitarity_error(x.detach()) <= unitarity_tolerance(x.shape[-1], x.dtype)
 
 
 def polish(x: Tensor, where: Tensor, steps: int) -> Tensor:
     r"""Remove the rounding errors of slots that are nearly unitary; derivatives pass through unchanged.
 
-    Each step of Newton and Schulz, :math:`X (3 I - X^\dagger X) / 2`, squares the distance to the nearest unitary
+    Each Newton-Schulz step, :math:`X (3 I - X^\dagger X) / 2`, squares the distance to the nearest unitary
     matrix. Slots that are not in ``where`` stay as they are.
     """
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
@@ -47,7 +47,7 @@ def polish(x: Tensor, where: Tensor, steps: int) -> Tensor:
 
 
 def polar_factor(x: Tensor) -> Tensor:
-    """The nearest unitary matrix, without a derivative."""
+    """Compute the nearest unitary matrix, without a derivative."""
     if x.shape[-1] == 1:
         return torch.where(x == 0, torch.ones_like(x), torch.sgn(x))
     u, _, vh = torch.linalg.svd(x, full_matrices=False)
@@ -56,7 +56,7 @@ def polar_factor(x: Tensor) -> Tensor:
 
 
 def polar(x: Tensor, factor: Callable[[Tensor], Tensor] = polar_factor) -> Tensor:
-    """The nearest unitary matrix, which ``factor`` computes, with its derivative."""
+    """Compute the nearest unitary matrix by ``factor``, with its derivative."""
     result: Tensor = _Polar.apply(x, factor)  # type: ignore[no-untyped-call]
     return result
 
@@ -81,7 +81,7 @@ class _Polar(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         x, w = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is wanted, and that of eigenvectors does not exist
+        if torch.is_grad_enabled():  # for a second derivative; that of eigenvectors does not exist
             return _differentiable_gradient(x, grad), None
         difference = w.mH @ grad - grad.mH @ w
         p = w.mH @ x
@@ -93,7 +93,7 @@ class _Polar(torch.autograd.Function):
 
 
 def _differentiable_gradient(x: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of polar by a linear system of m² unknowns per slot, which can be differentiated again."""
+    """Compute the gradient by a linear system of m² unknowns per slot, which can be differentiated again."""
     w = polar(x)
     p = w.mH @ x
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)

@@ -1,4 +1,4 @@
-r"""Whole and real powers of each slot, in plain torch, with their derivatives.
+r"""Integer and real powers of each slot, in PyTorch operations, with their derivatives.
 
 A power of a unitary slot must be unitary however large the exponent is, but a stored matrix is unitary to rounding
 only, and powers multiply that error. So slots that are unitary to rounding (:mod:`ghrr.ops.torch_polar`) are replaced
@@ -16,14 +16,14 @@ from torch import Tensor
 
 from ghrr.ops.torch_polar import is_unitary, polish
 
-# Whole exponents up to this size are products in the precision of the input: they multiply its error by no more.
+# Integer powers up to this size are products in the precision of the input: they multiply its error by this at most.
 _FEW = 8
-# A power of this many factors is so near to unitary that one step of polishing is enough.
+# Up to this exponent a power is so nearly unitary that one step of polishing is enough.
 _MANY = 10**4
 
 
 def power(a: Tensor, exponent: int | Tensor, product: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """The power of each slot; ``product`` computes whole powers from 0 on of any matrices."""
+    """Raise each slot to a power; ``product`` computes integer powers of at least 0 of any matrices."""
     if not isinstance(exponent, int):
         return _real_power(a, exponent.to(torch.float64))
     count = abs(exponent)
@@ -49,12 +49,12 @@ def _real_power(a: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _without_length(logs: Tensor, unitary: Tensor) -> Tensor:
-    """Logarithms of eigenvalues, those of unitary slots with a real part of zero; derivatives pass through."""
+    """Set the real part of the logarithms of unitary slots to zero; derivatives pass through."""
     return logs - torch.where(unitary, logs.detach().real, 0.0)
 
 
 class _RealPower(torch.autograd.Function):
-    r"""Principal real power of each slot, with a derivative that survives equal eigenvalues.
+    r"""Principal real power of each slot, with a derivative that exists for equal eigenvalues.
 
     With :math:`A = V \mathrm{diag}(\lambda) V^{-1}` and :math:`f(\lambda) = \lambda^x` the differential is
     :math:`dF = V (\Gamma \circ V^{-1} dA\, V) V^{-1}`, where :math:`\Gamma_{ij} = (f(\lambda_i) - f(\lambda_j)) /
@@ -96,7 +96,7 @@ class _RealPower(torch.autograd.Function):
 
 
 def _eigen(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Logarithms of the eigenvalues, eigenvectors and their inverse, in double precision."""
+    """Return the logarithms of the eigenvalues, the eigenvectors and their inverse, in double precision."""
     unitary = is_unitary(a)
     eigenvalues, vectors = torch.linalg.eig(polish(a.to(torch.complex128), unitary, steps=2))
     logs = _without_length(torch.log(eigenvalues), unitary[..., None])

@@ -1,10 +1,11 @@
-"""The paper, re-made: one file per figure or table, each claim with a verdict computed from data.
+"""Reproduce the paper: one experiment per figure or table, with a verdict computed for each claim.
 
-Uses public names of the library only: it is the proof that they suffice. Needs the extra ``ghrr[paper]``.
+This package uses only public names of the library. It needs the extra ``ghrr[paper]``.
 """
 
-from ghrr.paper.claims import CLAIMS, EXPERIMENTS
-from ghrr.paper.compute import ClusterError, ComputeError
-from ghrr.paper.run import Outcome, Progress, choose, plot, run
+from ghrr.paper.execution import ClusterError, ComputeError
+from ghrr.paper.experiment import Outcome
+from ghrr.paper.registry import EXPERIMENTS, select
+from ghrr.paper.runner import RunProgress, plot, run
 
-__all__ = ["CLAIMS", "EXPERIMENTS", "ClusterError", "ComputeError", "Outcome", "Progress", "choose", "plot", "run"]
+__all__ = ["EXPERIMENTS", "ClusterError", "ComputeError", "Outcome", "RunProgress", "plot", "run", "select"]

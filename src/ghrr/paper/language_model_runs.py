@@ -1,12 +1,12 @@
-"""Results of language models: those of the paper's table, and ours, read from a file that their training writes.
+"""Results of language models: those published in the paper, and ours, read from the summary of ``ghrr lm compare``.
 
-The file is JSON::
+The summary is a JSON file::
 
-    {"runs": [{"dataset": "ptb", "attention": "ghrr-feature", "position_sharing": "qkv", "position_trainable": true,
+    {"runs": [{"dataset": "ptb", "attention": "ghrr-feature", "position_sharing": "qkv", "trainable_positions": true,
                "seed": 0, "test_ppl": 91.5, "params": 5390000}, ...]}
 
-``tokens_per_s`` and ``command`` may be there too and go into the table. Models without the positions of GHRR
-("vanilla", "rope") leave out the two ``position_`` keys, or have null there.
+``tokens_per_s`` and ``command`` are optional. Models without GHRR positions ("vanilla", "rope") have no
+``position_sharing`` and ``trainable_positions``, or null values. Files of ghrr 0.1 say ``position_trainable``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DATA = {"ptb": "Penn Treebank", "wikitext-2": "WikiText-2", "wikitext-2-small": 
 SHARING = {"all": "all same", "qkv": "Q, K, V differ", "head": "heads differ", "different": "all different"}
 NONE, FIXED, TRAINED = "none", "fixed", "trained"
 VANILLA = "vanilla"
-# Sharing, positions; mean and standard deviation of five runs on WikiText-2, then on the Penn Treebank.
+# Sharing, positions, and mean and standard deviation of five runs on WikiText-2 and on the Penn Treebank.
 _PUBLISHED = (
     (NONE, NONE, (29.16, 0.13), (94.78, 0.23)),
     ("all", FIXED, (27.54, 0.08), (93.93, 0.09)),
@@ -36,7 +36,7 @@ _PUBLISHED = (
 
 
 def published_results() -> list[dict[str, Any]]:
-    """The paper's table: data, model, sharing, positions, mean perplexity and standard deviation of each cell."""
+    """Return the paper's table: data, model, sharing, positions, mean perplexity and standard deviation per cell."""
     rows = []
     for sharing, positions, *results in _PUBLISHED:
         for data, (mean, std) in zip(("wikitext-2", "ptb"), results, strict=True):
@@ -46,9 +46,14 @@ def published_results() -> list[dict[str, Any]]:
 
 
 def read_runs(path: Path) -> list[dict[str, Any]]:
-    """The runs in a file: data, model, sharing, positions, seed, perplexity and parameters of each.
+    """Read the runs in a file: data, model, sharing, positions, seed, perplexity and parameters per run.
 
-    Without a file there are none. A malformed one raises ``ValueError``, which names the file, the run and the trouble.
+    Returns an empty list if the file does not exist.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed. The message names the file and the run.
     """
     if not path.exists():
         return []
@@ -57,16 +62,16 @@ def read_runs(path: Path) -> list[dict[str, Any]]:
     for number, run in enumerate(content["runs"]):
         where = f"{path}, run {number}"
         row = _read_run(where, run)
-        key = tuple(row[part] for part in ("data", "model", "sharing", "positions", "seed"))
+        key = tuple(row[name] for name in ("data", "model", "sharing", "positions", "seed"))
         if key in runs:
-            raise ValueError(f"{where}: run {list(runs).index(key)} has the same configuration and the same seed")
+            raise ValueError(f"{where}: same configuration and seed as run {list(runs).index(key)}")
         runs[key] = row
     return list(runs.values())
 
 
 def _read_run(where: str, run: object) -> dict[str, Any]:
     if not isinstance(run, dict):
-        raise ValueError(f"{where}: a run is an object with keys, got {run!r}")
+        raise ValueError(f"{where}: expected an object, got {run!r}")
     row: dict[str, Any] = {
         "data": _get(where, run, "dataset", str, one_of=DATA),
         "model": _get(where, run, "attention", str),
@@ -79,17 +84,19 @@ def _read_run(where: str, run: object) -> dict[str, Any]:
         "command": run.get("command", ""),
     }
     if not (math.isfinite(row["perplexity"]) and row["perplexity"] >= 1):
-        raise ValueError(f"{where}: test_ppl is at least 1 and finite, got {row['perplexity']}")
+        raise ValueError(f"{where}: test_ppl must be finite and at least 1, got {row['perplexity']}")
     if row["parameters"] < 1:
-        raise ValueError(f"{where}: params is at least 1, got {row['parameters']}")
+        raise ValueError(f"{where}: params must be at least 1, got {row['parameters']}")
     if row["model"].startswith("ghrr"):
         row["sharing"] = _get(where, run, "position_sharing", str, one_of=SHARING)
-        row["positions"] = TRAINED if _get(where, run, "position_trainable", bool) else FIXED
+        trainable = "position_trainable" if "position_trainable" in run else "trainable_positions"
+        row["positions"] = TRAINED if _get(where, run, trainable, bool) else FIXED
     return row
 
 
 def _get(where: str, run: dict[str, Any], key: str, kind: type, one_of: dict[str, str] | None = None) -> Any:
-    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+    """Return the value of a key after checking its type and, if given, that it is one of the allowed values."""
+    names = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
     if key not in run:
         raise ValueError(f"{where}: {key} is missing")
     value = run[key]

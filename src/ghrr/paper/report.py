@@ -1,21 +1,15 @@
-"""The report: one HTML page with everything inside it, made from a template and the outcomes of a run."""
+"""Render the report: one self-contained HTML page, made from the manifest and the figures of a run."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import jinja2
 
-from ghrr.paper.experiment import Check
-
-if TYPE_CHECKING:
-    from ghrr.paper.run import Outcome
-
-
-# Verdicts in the order in which they are counted, each with its mark.
+# Verdicts in the order in which they are listed, each with its symbol.
 VERDICTS = {
     "reproduced": "✓",
     "consistent": "≈",
@@ -26,21 +20,27 @@ VERDICTS = {
 }
 
 
-def format_measured(check: Check) -> str:
-    """A measurement with its standard error, rounded to two digits of the error: ``0.00745 ± 0.00012``."""
-    if check.error <= 0 or not math.isfinite(check.error):
-        return f"{check.measured:.4g}"
-    digits = max(0, 1 - math.floor(math.log10(check.error)))
-    return f"{check.measured:.{digits}f} ± {check.error:.{digits}f}"
+def format_measured(measured: float, error: float) -> str:
+    """Format a measurement with two digits of its standard error.
+
+    Examples
+    --------
+    >>> format_measured(0.0074512, 0.00012)
+    '0.00745 ± 0.00012'
+    """
+    if error <= 0 or not math.isfinite(error):
+        return f"{measured:.4g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{measured:.{digits}f} ± {error:.{digits}f}"
 
 
 def format_setting(value: object) -> str:
-    """A setting in words: lists without brackets."""
+    """Format a setting; lists are shown without brackets."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def render(outcomes: Sequence[tuple[Outcome, str]], manifest: Mapping[str, object]) -> str:
-    """The page as text, from outcomes and their figures as SVG. It needs no network and no other file."""
+def render(manifest: Mapping[str, Any], figures: Mapping[str, str]) -> str:
+    """Render the page from a manifest and the SVG figures by name of the experiment."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ghrr.paper"),
         autoescape=True,
@@ -48,12 +48,12 @@ def render(outcomes: Sequence[tuple[Outcome, str]], manifest: Mapping[str, objec
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["measured"] = format_measured
-    environment.filters["setting"] = format_setting
-    counts = Counter(finding.verdict for outcome, _ in outcomes for finding in outcome.findings)
+    counts = Counter(claim["verdict"] for entry in manifest["experiments"] for claim in entry["claims"])
     return environment.get_template("report.html").render(
-        outcomes=outcomes,
-        counts={verdict: counts[verdict] for verdict in VERDICTS if verdict in counts},
-        marks=VERDICTS,
         manifest=manifest,
+        figures=figures,
+        counts={verdict: counts[verdict] for verdict in VERDICTS if verdict in counts},
+        symbols=VERDICTS,
+        format_measured=format_measured,
+        format_setting=format_setting,
     )

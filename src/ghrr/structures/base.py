@@ -173,7 +173,7 @@ class Structure:
             tensors |= {f"{_GIVEN}{kind}.{name}": vector.cpu() for name, vector in given.items()}
         form = "none" if vectors is None else "mapping" if isinstance(vectors, Mapping) else "single"
         header = {"state": self.state(), "vectors": form}
-        write_container(path, self.space, header, tensors, kind=_FORMAT, version=_VERSION, operation=operation)
+        write_container(path, self.space, header, tensors, kind=_FORMAT, version=_VERSION)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None) -> tuple[Self, Any]:

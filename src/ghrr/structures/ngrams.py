@@ -37,7 +37,7 @@ Gram = tuple[str, ...]
 class NGrams(Structure):
     """Sequence of names as the bundle of its n-grams.
 
-    Built on :class:`ghrr.encoding.NGrams`. Elements are names or given hypervectors.
+    Built on :class:`ghrr.encoding.NGramEncoder`. Elements are names or given hypervectors.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class NGrams(Structure):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__(space, confidence=confidence, permute=permute, device=device)
-        self.encoder = encoding.NGrams(n, permute=self.permute)
+        self.encoder = encoding.NGramEncoder(n, permute=self.permute)
         self.n = self.encoder.n
 
     def _create_tables(self) -> None:

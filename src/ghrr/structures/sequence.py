@@ -35,8 +35,8 @@ from ghrr.structures.vocabulary import Name
 class Sequence(Structure):
     r"""List of names as one hypervector, :math:`\sum_t R^t * x_t`.
 
-    Elements are names or given hypervectors. R is that of :class:`ghrr.encoding.Sequence`, which encodes tensors with
-    gradients. The structure stores the names and the length of the longest sequence.
+    Elements are names or given hypervectors. R is that of :class:`ghrr.encoding.SequenceEncoder`, which encodes tensors
+    with gradients. The structure stores the names and the length of the longest sequence.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Sequence(Structure):
 
     def _create_tables(self) -> None:
         self.names = self._vocabulary("sequence element")
-        self.encoder = sequences.Sequence(self.space).to(self.device)
+        self.encoder = sequences.SequenceEncoder(self.space).to(self.device)
         self.longest = 0
         self._lock = Lock()
 

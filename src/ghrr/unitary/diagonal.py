@@ -1,7 +1,7 @@
-r"""Diagonality, the dial between commuting and non-commuting binding: measured, and sampled to a requested value.
+r"""Diagonality, which controls how far binding commutes: measured, and sampled at a given value.
 
 The diagonality of Q is :math:`\sum_j |Q_{jj}| / \sum_{jk} |Q_{jk}|`. At 1 all Q are diagonal and binding commutes,
-as in FHRR; at 0 the diagonal is empty and swapped products share nothing in expectation.
+as in FHRR; at 0 the diagonal is zero and the expected similarity of swapped products is zero.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ghrr.unitary.sampling import draw_uniform, exp_hermitian
 
 
 def diagonality(q: Tensor) -> Tensor:
-    r"""Share of the diagonal in the absolute values of a matrix: :math:`\sum_j |Q_{jj}| / \sum_{jk} |Q_{jk}|`.
+    r"""Compute the share of the diagonal in the absolute values, :math:`\sum_j |Q_{jj}| / \sum_{jk} |Q_{jk}|`.
 
-    It is NaN for zeros. For others it lies in [0, 1], and it does not change when rows and columns are permuted
-    together or multiplied by phases.
+    It is in [0, 1], and NaN for a zero matrix. It does not change if rows and columns are permuted together or
+    multiplied by phases.
 
     Shapes
     ------
@@ -52,25 +52,25 @@ def with_diagonality(
     method: str = "closed form",
     dtype: torch.dtype = torch.complex64,
 ) -> Tensor:
-    r"""Draw unitary matrices of a requested diagonality.
+    r"""Draw unitary matrices of a given diagonality.
 
     ``"closed form"``: a circulant matrix :math:`F^\dagger \mathrm{diag}(e^{i t \alpha_k}) F` (F the Fourier matrix)
-    is unitary and has :math:`\frac1m \sum_k e^{i t \alpha_k}` all along its diagonal. The angles are drawn such
-    that this sum vanishes at t = 1; at t = 0 the matrix is the identity. So every diagonality occurs at some t,
-    found by bisection, to rounding. Rows and columns are then permuted together and given random phases.
+    is unitary, and all entries of its diagonal are :math:`\frac1m \sum_k e^{i t \alpha_k}`. The angles are drawn such
+    that this sum is zero at t = 1; at t = 0 the matrix is the identity. So every diagonality occurs at some t, which
+    bisection finds to rounding. Rows and columns are then permuted together and multiplied by random phases.
 
-    ``"descent"``: the paper's way, gradient descent on X until :math:`\exp(i(X + X^\dagger)/2)` is within 1e-4;
-    with Adam, since plain descent stalls at low values for m >= 3. It follows the distribution of the paper's
-    figures but is thousands of times slower.
+    ``"descent"``: the paper's method, gradient descent on X until the diagonality of
+    :math:`\exp(i(X + X^\dagger)/2)` is within 1e-4. It uses Adam, since plain descent stalls at low values for m >= 3.
+    It has the distribution of the paper's figures but is thousands of times slower.
 
-    Unitary matrices with an empty diagonal are monomial (one entry per row) for m = 2 and 3, whatever the method.
+    With either method, unitary matrices with a zero diagonal have one entry per row for m = 2 and 3.
 
     Parameters
     ----------
     value
-        The diagonality wanted, in [0, 1]. A 1x1 matrix can only have 1.
+        The diagonality, in [0, 1]. For m = 1 it must be 1.
     *batch
-        How many, as in ``torch.randn``.
+        Batch shape, as in ``torch.randn``.
     m, generator, dtype
         As in :func:`haar`.
     method
@@ -100,7 +100,7 @@ def with_diagonality(
 
 
 def check_diagonality(operation: str, value: float, m: int) -> float:
-    """Raise unless a unitary matrix of size m can have this diagonality."""
+    """Return the value; raise unless a unitary matrix of size m can have this diagonality."""
     value = check_real(operation, "diagonality", value, low=0.0, high=1.0)
     if m == 1 and value != 1.0:
         raise ValueError(f"{operation}: a 1x1 matrix has diagonality 1, so {value} needs m >= 2")
@@ -108,7 +108,7 @@ def check_diagonality(operation: str, value: float, m: int) -> float:
 
 
 def diagonality_from_uniform(value: float, u: Tensor) -> Tensor:
-    """The closed form as a function of uniform numbers: ``(*, 5, m)`` to ``(*, m, m)``."""
+    """Compute the closed form from uniform numbers: ``(*, 5, m)`` to ``(*, m, m)``."""
     spectrum, ranks, labels, left, right = u.unbind(dim=-2)
     m = u.shape[-1]
     entries = circulant_entries(value, spectrum, ranks)
@@ -122,7 +122,7 @@ def diagonality_from_uniform(value: float, u: Tensor) -> Tensor:
 
 
 def circulant_entries(value: float, spectrum: Tensor, ranks: Tensor) -> Tensor:
-    """First column of the circulant matrices of a diagonality, before rows and columns are exchanged: ``(*, m)``."""
+    """Return the first column of the circulant matrices, before rows and columns are permuted: ``(*, m)``."""
     angles = torch.gather(_balanced_angles(spectrum), -1, ranks.argsort(dim=-1))
     return _circulant_entries(angles, _solve_for_diagonality(value, angles))
 
@@ -132,7 +132,7 @@ def _phases(u: Tensor) -> Tensor:
 
 
 def _balanced_angles(u: Tensor) -> Tensor:
-    """Angles whose phases sum to zero: opposite pairs and, when m is odd, one triangle; ``(*, m)`` to ``(*, m)``."""
+    """Return angles whose phases sum to zero: opposite pairs and, for odd m, one triangle; ``(*, m)``."""
     m = u.shape[-1]
     turns = [u[..., 0], u[..., 0] + 1 / 3, u[..., 0] + 2 / 3] if m % 2 and m > 1 else []
     for pair in range(len(turns), m - 1, 2):
@@ -141,13 +141,13 @@ def _balanced_angles(u: Tensor) -> Tensor:
 
 
 def _circulant_entries(angles: Tensor, t: Tensor) -> Tensor:
-    """First column of the circulant matrix with eigenvalues exp(i t angles)."""
+    """Return the first column of the circulant matrix with eigenvalues exp(i t angles)."""
     entries: Tensor = torch.fft.fft(torch.polar(torch.ones_like(angles), t[..., None] * angles), norm="forward")
     return entries
 
 
 def _solve_for_diagonality(value: float, angles: Tensor) -> Tensor:
-    """Bisect t in [0, 1], where the diagonality runs continuously from 1 to 0."""
+    """Find t in [0, 1] by bisection; the diagonality falls continuously from 1 to 0."""
     low = torch.zeros_like(angles[..., 0])
     high = torch.ones_like(low)
     for _ in range(52):
@@ -160,19 +160,19 @@ def _solve_for_diagonality(value: float, angles: Tensor) -> Tensor:
 
 
 def _descend(value: float, batch: tuple[int, ...], m: int, generator: torch.Generator) -> Tensor:
-    """Descend from fresh starts until every matrix has arrived: a few in a hundred get stuck on the way to 1."""
+    """Repeat the descent from new starts until every matrix has converged: a few percent get stuck near 1."""
     found = torch.zeros((math.prod(batch), m, m), dtype=torch.complex128, device=generator.device)
     missing = torch.arange(len(found), device=generator.device)
     for _ in range(20):
-        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller does, this takes gradients
-            q, arrived = _descend_once(value, len(missing), m, generator)
-        found[missing[arrived]] = q[arrived]
-        missing = missing[~arrived]
+        with torch.inference_mode(False), torch.enable_grad():  # gradients are needed here in any case
+            q, converged = _descend_once(value, len(missing), m, generator)
+        found[missing[converged]] = q[converged]
+        missing = missing[~converged]
         if len(missing) == 0:
             return found.reshape(*batch, m, m)
     raise RuntimeError(
-        f"with_diagonality: descent to {value} with m={m} did not arrive for {len(missing)} of {len(found)} matrices; "
-        f'method="closed form" always does'
+        f"with_diagonality: descent to {value} with m={m} did not converge for {len(missing)} of {len(found)} "
+        f'matrices; use method="closed form"'
     )
 
 
@@ -185,18 +185,18 @@ def _descend_once(
     )
     x = torch.complex(real, imaginary).requires_grad_()
     found = torch.zeros_like(x, requires_grad=False)
-    arrived = torch.zeros(count, dtype=torch.bool, device=x.device)
+    converged = torch.zeros(count, dtype=torch.bool, device=x.device)
     optimizer = torch.optim.Adam([x], lr=0.05)
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 0.05 * 0.5 ** (step // 250)  # near the goal Adam would go on circling
+        optimizer.param_groups[0]["lr"] = 0.05 * 0.5 ** (step // 250)  # a constant rate would not converge
         q = exp_hermitian(x)
         error = diagonality(q) - value
-        now = ~arrived & (error.detach().abs() <= tolerance)
+        now = ~converged & (error.detach().abs() <= tolerance)
         found[now] = q.detach()[now]
-        arrived |= now
-        if arrived.all():
+        converged |= now
+        if converged.all():
             break
         optimizer.zero_grad()
         error.square().sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    return found, arrived
+    return found, converged

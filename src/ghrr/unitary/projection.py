@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def polar(x: Tensor) -> Tensor:
-    r"""The unitary factor W of the polar decomposition :math:`X = W P`, the unitary matrix nearest to X.
+    r"""Compute the unitary factor W of the polar decomposition :math:`X = W P`, the unitary matrix nearest to X.
 
     W minimises :math:`\|X - W\|` over all unitary matrices; a unitary X is its own projection, and
     :math:`\mathrm{polar}(U X V) = U\,\mathrm{polar}(X)\,V` for unitary U, V. A singular X has several nearest unitary
@@ -41,7 +41,7 @@ def polar(x: Tensor) -> Tensor:
 
 
 def unitarity_error(x: Tensor) -> Tensor:
-    r"""The largest entry of :math:`|A_j^\dagger A_j - I|` for each slot.
+    r"""Return the largest entry of :math:`|A_j^\dagger A_j - I|` for each slot.
 
     Shapes
     ------
@@ -57,19 +57,13 @@ def unitarity_error(x: Tensor) -> Tensor:
     return torch_polar.unitarity_error(x)
 
 
-@overload
-def check_unitary(x: Tensor | Hypervector, *, explain: Literal[False] = False) -> bool: ...
-@overload
-def check_unitary(x: Tensor | Hypervector, *, explain: Literal[True]) -> tuple[bool, str]: ...
-def check_unitary(x: Tensor | Hypervector, *, explain: bool = False) -> bool | tuple[bool, str]:
-    r"""Whether every slot is unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon` in each entry.
+def is_unitary(x: Tensor | Hypervector) -> bool:
+    r"""Return whether every slot is unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon`.
 
     Parameters
     ----------
     x
         A hypervector or a batch of them.
-    explain
-        Return ``(verdict, reason)``; the reason names the worst slot, and is empty when all are unitary.
 
     Shapes
     ------
@@ -79,20 +73,33 @@ def check_unitary(x: Tensor | Hypervector, *, explain: bool = False) -> bool | t
     --------
     >>> import torch, ghrr
     >>> x = torch.eye(2, dtype=torch.complex64).repeat(10, 1, 1)
-    >>> ghrr.unitary.check_unitary(x)
+    >>> ghrr.unitary.is_unitary(x)
     True
     >>> x[7] *= 2
-    >>> ghrr.unitary.check_unitary(x, explain=True)
-    (False, 'slot 7 is not unitary: |A^H A - I| is up to 3, more than the 4.8e-06 that rounding explains')
+    >>> ghrr.unitary.is_unitary(x)
+    False
+
+    See Also
+    --------
+    unitarity_error : the deviation in each slot.
     """
-    (x,) = check_hypervectors("check_unitary(x)", x=x)
+    (x,) = check_hypervectors("is_unitary(x)", x=x)
+    return not _why_not_unitary("is_unitary(x)", x)
+
+
+def check_unitary(operation: str, x: Tensor) -> Tensor:
+    """Return ``x``; raise ValueError, with the worst slot, unless every slot is unitary to rounding."""
+    reason = _why_not_unitary(operation, x)
+    if reason:
+        raise ValueError(f"{operation}: {reason}")
+    return x
+
+
+def _why_not_unitary(operation: str, x: Tensor) -> str:
     if x.is_meta:
-        raise ValueError(f"check_unitary(x): x must hold numbers, got {describe(x)} on the device 'meta'")
-    reason = _why_not_unitary(x) if x.numel() else ""
-    return (not reason, reason) if explain else not reason
-
-
-def _why_not_unitary(x: Tensor) -> str:
+        raise ValueError(f"{operation}: x must hold numbers, got {describe(x)} on the device 'meta'")
+    if not x.numel():
+        return ""
     nonfinite = first_nonfinite_slot(x)
     if nonfinite is not None:
         return f"{_name_slot(nonfinite)} holds a number that is not finite"
@@ -103,8 +110,8 @@ def _why_not_unitary(x: Tensor) -> str:
         return ""
     index = torch.unravel_index(error.argmax(), error.shape)
     return (
-        f"{_name_slot(tuple(int(i) for i in index))} is not unitary: |A^H A - I| is up to {worst:.3g}, "
-        f"more than the {tolerance:.2g} that rounding explains"
+        f"{_name_slot(tuple(int(i) for i in index))} is not unitary, got |A^H A - I| up to {worst:.3g}, "
+        f"expected at most {tolerance:.2g}"
     )
 
 

@@ -38,7 +38,7 @@ def restore_seen(tables: RecordTables, seen: Any) -> None:
     for keys, indices in seen:
         if not isinstance(keys, list):
             raise TypeError(f"a path must be a list of keys, got {keys!r}")
-        in_set = is_set(keys)
+        in_set = is_set(tuple(keys))
         path = check_path("path", keys[:-1] if in_set else keys)
         node = paths.insert((*path, None) if in_set else path)
         if indices is None:

@@ -1,0 +1,93 @@
+"""Connection to Milvus: every request has a timeout and fails with a ConnectionError that contains no password."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from ghrr._checks import check_real
+from ghrr.memory.backends.protocol import import_extra
+
+CONNECT_SECONDS = 10.0  # a running server accepts connections much faster
+
+
+def hide_credentials(text: str, uri: str) -> str:
+    """Replace the user name, password and token of a URI by ``***`` everywhere in a text."""
+    userinfo = re.match(r"(?:\w+://|(?=.*:))(.*)@", uri, re.DOTALL)
+    secrets = re.findall(r"(?:token|password|api_key)=([^&\s]+)", uri)
+    if userinfo:
+        secrets += [userinfo[1], userinfo[1].partition(":")[2]]
+    for secret in sorted({*secrets, *map(unquote, secrets)}, key=len, reverse=True):
+        if len(secret) > 2:  # shorter ones would match ordinary words; the pattern below hides them in addresses
+            text = text.replace(secret, "***")
+    return re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
+
+
+class Connection:
+    """Milvus client whose requests raise ``ConnectionError`` with the name of the operation if they fail.
+
+    Parameters
+    ----------
+    uri
+        A path such as ``"items.db"`` or an address such as ``"http://user:password@host:19530"``.
+    timeout
+        Seconds to wait for the response to a request.
+    """
+
+    def __init__(self, uri: str, timeout: float) -> None:
+        if not isinstance(uri, str) or not uri:
+            raise TypeError(
+                f'ItemMemory: backend="milvus" needs uri, a path such as "items.db" or an address such as '
+                f'"http://localhost:19530", got {type(uri).__name__ if uri else "nothing"}'
+            )
+        self.timeout = check_real("ItemMemory", "timeout", timeout, low=0, high=float("inf"), open_ends=True)
+        self.milvus = import_extra("pymilvus")
+        self._grpc = import_extra("grpc")
+        self._uri = uri
+        self.embedded = "://" not in uri  # milvus-lite, in this process
+        self.address = hide_credentials(uri, uri)
+        self.client: Any = self._connect(min(self.timeout, CONNECT_SECONDS))
+
+    def _connect(self, wait: float) -> Any:
+        try:
+            return self._call("ItemMemory", wait, lambda: self.milvus.MilvusClient(self._uri, timeout=wait))
+        except ValueError:
+            pass  # its message may contain a part of the password
+        raise ValueError(
+            f"ItemMemory: uri must be a path or have the form http://user:password@host:port, got {self.address!r}; "
+            f"write %2F for / and %40 for @ in a password"
+        )
+
+    def request(self, operation: str, method: str, *given: Any, **more: Any) -> Any:
+        """Call a method of the client; errors name ``operation``."""
+        return self.attempt(operation, lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
+
+    def attempt(self, operation: str, request: Callable[[], Any]) -> Any:
+        """Call ``request``, which sets its own timeout."""
+        return self._call(operation, self.timeout, request)
+
+    def _call(self, operation: str, wait: float, request: Callable[[], Any]) -> Any:
+        try:
+            return request()
+        except (self.milvus.MilvusException, self._grpc.RpcError) as error:
+            message = self._explain(operation, wait, error)
+        # Raised outside the except block, so that the original error, which may contain a password, is not chained.
+        raise ConnectionError(message)
+
+    def _explain(self, operation: str, wait: float, error: Any) -> str:
+        if isinstance(error, self.milvus.MilvusException):
+            code, details = error.code, error.message
+        else:
+            code, details = error.code(), error.details()
+        late = self._grpc.StatusCode.DEADLINE_EXCEEDED
+        if code == late or late.name in str(details):
+            return (
+                f"{operation}: the Milvus server at {self.address!r} did not respond within {wait:g} s; increase "
+                f"timeout=, or check that the server is running and not overloaded"
+            )
+        return (
+            f"{operation}: the Milvus server at {self.address!r} failed "
+            f"({hide_credentials(str(details), self._uri):.300}); check that it is running and the address is right"
+        )

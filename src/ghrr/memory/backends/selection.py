@@ -1,0 +1,51 @@
+"""Selection: make the backend that the arguments of :class:`ghrr.memory.ItemMemory` describe."""
+
+from __future__ import annotations
+
+import torch
+
+from ghrr._checks import check_choice, describe
+from ghrr.memory.backends.faiss_backend import FaissBackend
+from ghrr.memory.backends.milvus_backend import TIMEOUT, MilvusBackend
+from ghrr.memory.backends.milvus_connection import hide_credentials
+from ghrr.memory.backends.protocol import Backend
+from ghrr.memory.backends.torch_backend import TorchBackend
+from ghrr.memory.storage import DTYPES
+from ghrr.space import Space
+
+
+def make_backend(
+    space: Space,
+    storage: str | None,
+    backend: str | Backend,
+    device: torch.device,
+    *,
+    uri: str | None,
+    timeout: float | None,
+) -> Backend:
+    """Return a backend that fits the space and the storage type; parameters as in :class:`ItemMemory`."""
+    for name, value in (("uri", uri), ("timeout", timeout)):
+        if value is not None and backend != "milvus":
+            shown = repr(hide_credentials(value, value)) if isinstance(value, str) else type(value).__name__
+            raise ValueError(f'ItemMemory: {name} needs backend="milvus", got {name} {shown} with backend={backend!r}')
+    if storage is not None and not isinstance(storage, str):
+        raise TypeError(f"ItemMemory: storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
+    width = 2 * space.total_dim
+    made: Backend
+    if not isinstance(backend, str):
+        made = backend
+        if getattr(made, "width", None) != width:
+            raise ValueError(f"ItemMemory: backend must have width {width} for {space}, got {describe(made)}")
+    else:
+        check_choice("ItemMemory", "backend (or an object)", backend, ("torch", "faiss", "milvus"))
+        if backend == "torch":
+            given = storage or str(space.dtype.to_real()).removeprefix("torch.")
+            check_choice("ItemMemory", "storage", given, tuple(DTYPES))
+            return TorchBackend(width, storage=given, device=device)
+        if backend == "faiss":
+            made = FaissBackend(width)
+        else:
+            made = MilvusBackend(uri or "", space, timeout=TIMEOUT if timeout is None else timeout)
+    if storage not in (None, made.storage):
+        check_choice("ItemMemory", f"storage with {type(made).__name__}", storage, (made.storage,))
+    return made

@@ -1,0 +1,208 @@
+"""Settings of attention, checked when they are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ghrr._checks import check_choice, check_integer, check_real, describe
+
+MODES = ("feature", "row", "bundle", "dense", "representation")
+SHARING = ("all", "qkv", "head", "different")
+WEIGHTS = ("relaxed", "unitary")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig:
+    r"""Settings of :class:`ghrr.nn.Attention`.
+
+    Frozen, comparable and JSON-able (``dataclasses.asdict``). Invalid settings and combinations raise ``ValueError`` or
+    ``TypeError`` here, so that a layer built from a config cannot fail. :class:`ghrr.lm.ModelConfig` extends it.
+
+    Parameters
+    ----------
+    embed_dim
+        Features per token.
+    num_heads
+        Number of heads. A head is a slot of the hypervectors.
+    max_len
+        Longest sequence.
+    num_kv_heads
+        Number of heads of keys and values, a divisor of ``num_heads``; neighbouring heads of queries share one.
+        Mode ``"feature"`` only. Default: ``num_heads``.
+    m
+        Complex features per row of Q, K and V. Default: ``embed_dim / (2 num_heads)`` in mode ``"feature"``, so that a
+        head has as many real numbers as in ``torch.nn.MultiheadAttention``; ``max_len`` in the other modes, which makes
+        the slots square as in the paper.
+    mode
+        What the positions :math:`P_j` are in :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`:
+
+        - ``"feature"``: row j is :math:`R^j W \lambda(x_j)` with a diagonal unitary R, as in rotary embeddings.
+        - ``"row"``: the matrices :math:`E_j` of the paper.
+        - ``"bundle"``: row r bundles the tokens up to r.
+        - ``"dense"``: every row bundles all tokens. Cannot be causal.
+        - ``"representation"``: no positions; each token attends over the rows of its own matrix.
+    position_sharing
+        Which position encodings are shared: one for ``"all"``; one each for query, key and value (``"qkv"``); one per
+        head (``"head"``); or ``"different"`` ones for both.
+    trainable_positions
+        Train the positions. With ``position_sharing`` these are the eight variants of the paper.
+    position_values
+        Bind positions to the values too. Mode ``"feature"`` only; the other modes always do.
+    trainable_phases
+        Train the frequencies of :math:`\Lambda`, which the paper keeps fixed.
+    phase_std
+        Standard deviation of the phases in radians, for inputs of unit variance.
+    split_inputs
+        Compute the phases of a slot from its own share of the input features instead of from all of them.
+    mix_slots
+        Let every head bundle its bindings with all slots of :math:`\Lambda`; there are as many slots as hold
+        ``embed_dim`` phases. If False, a head has one slot of its own. Mode ``"feature"`` only.
+    window
+        Number of tokens, up to and including its own, that a row bundles. Mode ``"feature"`` only.
+    weights
+        ``"relaxed"``: W is any matrix. ``"unitary"``: W stays unitary during training.
+    qk_gain
+        Factor on the initial weights of queries and keys. Mode ``"feature"`` with relaxed weights only. With
+        ``normalize_rows`` it does not change the initial scores, but smaller weights change direction faster in
+        training.
+    normalize_rows
+        Scale the rows of Q and K to equal length, so that scores depend on directions only.
+    is_causal
+        Let token t attend to tokens up to t only.
+    dropout
+        Dropout probability of attention weights during training.
+    seed
+        Seed of the frequencies and of fixed positions. Trained parameters are initialised from torch's generator.
+
+    Examples
+    --------
+    >>> from ghrr.nn import Attention, AttentionConfig
+    >>> config = AttentionConfig(embed_dim=32, num_heads=4, max_len=16, window=3)
+    >>> Attention.from_config(config).m
+    4
+    >>> AttentionConfig(embed_dim=32, num_heads=4, max_len=16, mode="dense", is_causal=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: AttentionConfig: mode 'dense' cannot be causal, ...
+    """
+
+    embed_dim: int
+    num_heads: int
+    max_len: int
+    num_kv_heads: int | None = None
+    m: int | None = None
+    mode: str = "feature"
+    position_sharing: str = "all"
+    trainable_positions: bool = False
+    position_values: bool = False
+    trainable_phases: bool = False
+    phase_std: float = 1.0
+    split_inputs: bool = False
+    mix_slots: bool = True
+    window: int = 1
+    weights: str = "relaxed"
+    qk_gain: float = 1.0
+    normalize_rows: bool = False
+    is_causal: bool = False
+    dropout: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_values()
+        self._check_combinations()
+
+    @property
+    def resolved_m(self) -> int:
+        """Complex features per row: ``m``, or its default."""
+        if self.m is not None:
+            return self.m
+        return self.embed_dim // (2 * self.num_heads) if self.mode == "feature" else self.max_len
+
+    @property
+    def resolved_kv_heads(self) -> int:
+        """Number of heads of keys and values: ``num_kv_heads``, or its default."""
+        return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
+
+    @property
+    def num_slots(self) -> int:
+        """Number of slots of the phases."""
+        mixes = self.mode == "feature" and self.mix_slots
+        return -(-self.embed_dim // self.resolved_m) if mixes else self.num_heads
+
+    def _check_values(self) -> None:
+        """Check each field alone; store numbers as int and float, so that they are JSON."""
+        name = type(self).__name__
+        for field in ("embed_dim", "num_heads", "max_len", "window", "num_kv_heads", "m"):
+            if getattr(self, field) is not None or field not in ("num_kv_heads", "m"):
+                self._set(field, check_integer(name, field, getattr(self, field), least=1))
+        self._set("seed", check_integer(name, "seed", self.seed))
+        check_choice(name, "mode", self.mode, MODES)
+        check_choice(name, "position_sharing", self.position_sharing, SHARING)
+        check_choice(name, "weights", self.weights, WEIGHTS)
+        self._set("dropout", check_real(name, "dropout", self.dropout, low=0.0, high=1.0))
+        for field in ("phase_std", "qk_gain"):
+            value = getattr(self, field)
+            self._set(field, check_real(name, field, value, low=0.0, high=math.inf, open_ends=True))
+        for attribute in dataclasses.fields(self):
+            value = getattr(self, attribute.name)
+            if isinstance(attribute.default, bool) and not isinstance(value, bool):
+                raise TypeError(f"{name}: {attribute.name} must be True or False, got {describe(value)}")
+
+    def _set(self, field: str, value: Any) -> None:
+        object.__setattr__(self, field, value)
+
+    def _check_combinations(self) -> None:
+        """Raise for settings that do not go together."""
+        name, mode = type(self).__name__, self.mode
+        if self.is_causal and mode == "dense":
+            raise ValueError(
+                f"{name}: mode 'dense' cannot be causal, since each row of Q, K and V depends on all tokens, which no "
+                "mask of the scores can undo; use 'feature', 'row' or 'bundle'"
+            )
+        if mode != "feature" and (self.window > 1 or self.position_values or not self.mix_slots):
+            raise ValueError(f"{name}: window, position_values and mix_slots need mode 'feature', got {mode!r}")
+        if self.qk_gain != 1 and (mode != "feature" or self.weights == "unitary"):
+            raise ValueError(
+                f"{name}: qk_gain={self.qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and "
+                f"weights {self.weights!r}; leave qk_gain out"
+            )
+        if mode == "representation" and (
+            self.position_sharing != "all" or self.trainable_positions or self.normalize_rows
+        ):
+            raise ValueError(
+                f"{name}: mode 'representation' has no positions and does not scale rows; leave out position_sharing, "
+                "trainable_positions and normalize_rows"
+            )
+        self._check_m()
+        self._check_kv_heads()
+        if self.split_inputs and self.embed_dim % self.num_slots:
+            raise ValueError(
+                f"{name}: split_inputs needs embed_dim to be a multiple of the number of slots, got "
+                f"embed_dim={self.embed_dim} and {self.num_slots} slots; change embed_dim or m"
+            )
+
+    def _check_m(self) -> None:
+        name = type(self).__name__
+        if self.m is None and self.mode == "feature" and self.embed_dim % (2 * self.num_heads):
+            raise ValueError(
+                f"{name}: embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads} (real and imaginary "
+                f"parts for each head), got {self.embed_dim}; change embed_dim, or set m"
+            )
+        if self.mode == "row" and self.resolved_m < self.max_len:
+            raise ValueError(
+                f"{name}: mode 'row' needs m >= max_len, since token j takes row j of an m x m matrix, got m={self.m} "
+                f"and max_len={self.max_len}"
+            )
+
+    def _check_kv_heads(self) -> None:
+        name, kv_heads = type(self).__name__, self.resolved_kv_heads
+        if self.num_heads % kv_heads:
+            raise ValueError(f"{name}: num_kv_heads must divide num_heads={self.num_heads}, got {kv_heads}")
+        if kv_heads != self.num_heads and (self.mode != "feature" or not self.mix_slots):
+            raise ValueError(
+                f"{name}: num_kv_heads={kv_heads} below num_heads={self.num_heads} needs mode 'feature' and "
+                f"mix_slots=True, got mode {self.mode!r} and mix_slots={self.mix_slots}; leave num_kv_heads out"
+            )

@@ -1,0 +1,117 @@
+"""Unitary matrices on the CPU: projection, real powers and random sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ghrr.ops import torch_implementation, torch_polar
+from ghrr.ops.cpu import lanes, power, sampling
+from ghrr.ops.cpu import polar as polar_loops
+from ghrr.ops.cpu.products import LEAST_THREADED, empty, run_loop_in_threads
+from ghrr.ops.threads import run_in_threads
+
+# From this many entries on, sampling is divided between threads: it takes longer per entry than a product.
+_LEAST_THREADED_SAMPLES = 1 << 16
+
+
+def polar(x: Tensor) -> Tensor:
+    """Compute the nearest unitary matrices. Slots that are singular or nearly so are left to PyTorch."""
+    m = x.shape[-1]
+    x = x.resolve_conj().contiguous()
+    out = empty(x.shape, x)
+    is_skipped = np.zeros(x.shape[:-2].numel(), dtype=np.bool_)
+    loop = getattr(polar_loops, f"polar_{m}")
+    source, target = _as_rows(x), _as_rows(out)
+    skipped: list[int] = []
+
+    def work(rows: slice) -> None:
+        skipped.append(loop(rows.start, rows.stop, source, target, is_skipped))
+
+    _run(work, len(source), out.numel())
+    if any(skipped):
+        slots = torch.from_numpy(is_skipped)
+        out.view(-1, m, m)[slots] = torch_polar.polar_factor(x.view(-1, m, m)[slots])
+    return out
+
+
+def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
+    """Raise unitary slots to real powers. Returns None if a slot is not unitary."""
+    dim, m = a.shape[-3], a.shape[-1]
+    base_shape = tuple(a.shape[:-3])
+    batch, bases = np.broadcast_shapes(base_shape, exponents.shape), math.prod(base_shape)
+    out = empty((*batch, dim, m, m), a)
+    # Powers sorted by their base: exponents, indices in the result, and the offset of each base.
+    base_of_power = np.broadcast_to(np.arange(bases).reshape(base_shape), batch).ravel()
+    targets = np.argsort(base_of_power, kind="stable")
+    offsets = np.searchsorted(base_of_power[targets], np.arange(bases + 1))
+    numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
+    loop, tolerance = power.power_kernel(m), torch_polar.unitarity_tolerance(m, a.dtype)
+    source, target = _as_rows(a.resolve_conj().contiguous()), _as_rows(out)
+    failed: list[int] = []
+    _run(
+        lambda chunks: failed.append(
+            loop(chunks.start, chunks.stop, dim, source, tolerance, numbers, targets, offsets, target)
+        ),
+        bases * -(-dim // lanes.SLOTS),
+        m * max(a.numel(), out.numel()),
+    )
+    return None if any(failed) else out
+
+
+def haar(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Make Haar matrices from uniform numbers. Returns None if columns are linearly dependent."""
+    slots, m = numbers.shape[:2]
+    loop = sampling.haar_kernel(m)
+    with torch.inference_mode(False):
+        out = torch_implementation.allocate((slots, m, m), numbers.new_empty(0, dtype=dtype))
+    source, target = numbers.flatten(1).contiguous().numpy(force=True), torch.view_as_real(out).flatten(1).numpy()
+    columns = np.zeros((1, m)) if turns is None else turns.expand(slots, m).contiguous().numpy(force=True)
+    failed: list[int] = []
+    run_in_threads(lambda rows: failed.append(loop(rows.start, rows.stop, source, columns, target)), slots)
+    return None if any(failed) else out
+
+
+def base_slots(  # noqa: PLR0917
+    rotation_keys: NDArray[np.uint64],
+    phase_keys: NDArray[np.uint64],
+    shape: tuple[int, int, int],
+    roots: int,
+    halves: bool,
+    dtype: torch.dtype,
+) -> Tensor | None:
+    """Make slots of base hypervectors from random keys. Returns None if columns are linearly dependent."""
+    rows, slots, m = shape
+    loop, chunk = (sampling.phasors, sampling.PHASES) if m == 1 else (sampling.base_kernel(m), sampling.SLOTS)
+    out = np.empty((rows, slots, m * m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
+    failed: list[int] = []
+
+    def work(chunks: slice) -> None:
+        failed.append(loop(chunks.start, chunks.stop, slots, rotation_keys, phase_keys, halves, roots, out))
+
+    chunks = rows * -(-slots // chunk)
+    if out.size < _LEAST_THREADED_SAMPLES:
+        work(slice(0, chunks))
+    else:
+        run_in_threads(work, chunks)
+    return None if any(failed) else torch.from_numpy(out.reshape(rows, slots, m, m))
+
+
+def _as_rows(x: Tensor) -> NDArray[Any]:
+    """View contiguous slots as rows of reals, ``(slots, 2 m m)``."""
+    rows: NDArray[Any] = torch.view_as_real(x.detach()).reshape(-1, 2 * x.shape[-1] ** 2).numpy()
+    return rows
+
+
+def _run(work: Callable[[slice], Any], rows: int, numbers: int) -> None:
+    """Do the work in this thread or, if there is much, in several."""
+    if numbers < LEAST_THREADED:
+        work(slice(0, rows))
+    else:
+        run_loop_in_threads(work, rows)

@@ -1,0 +1,217 @@
+"""Dispatch: one declaration per operation, and the choice between its implementations.
+
+An :class:`Operation` has a PyTorch implementation, usually one in :mod:`ghrr.ops.reference`, and kernels for the CPU or
+a GPU. Each :class:`Kernel` states which arguments it supports and when it pays off. A call goes
+
+- to PyTorch, or to the reference if it is selected, where no kernel supports the arguments or none pays off;
+- straight to the kernel for plain tensors;
+- to a custom operator, ``torch.ops.ghrr.<name>``, where the result is differentiated, vectorised or compiled. The
+  operator calls the same kernels and has a gradient and a rule for ``torch.vmap``;
+- to PyTorch where an operator is not enough, such as for forward-mode derivatives.
+
+If a kernel fails to compile or to launch, PyTorch computes the result, and the backend is not used again
+(:func:`ghrr.ops.backends.report_failure`). Running out of memory is not a fault of the kernel: it is raised.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_compiling
+
+from ghrr.ops import backends
+from ghrr.ops.tensor_state import allows_operators, are_plain_and_contiguous, is_plain
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+class Kernel:
+    """A kernel, and the arguments for which it is used.
+
+    Parameters
+    ----------
+    backend
+        ``"numba"`` or ``"triton"``.
+    path
+        ``"module:function"``. The module is imported at the first call, since both backends take long to import. The
+        function takes the arguments of the operation; it returns None if PyTorch has to compute the result.
+    supports
+        Whether the kernel can compute the result for these arguments.
+    pays_off
+        Whether the kernel is faster than PyTorch. Not asked if the user selected the backend by name.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        path: str,
+        supports: Callable[..., bool],
+        pays_off: Callable[..., bool] = lambda *arguments: True,
+    ) -> None:
+        self.backend, self.path, self.supports, self.pays_off = backend, path, supports, pays_off
+        self.function: Callable[..., Any] | None = None
+
+    def load(self) -> Callable[..., Any]:
+        """Import the function."""
+        module, _, name = self.path.partition(":")
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        self.function = function
+        return function
+
+
+class Operation:
+    """An operation with all its implementations.
+
+    Parameters
+    ----------
+    name
+        As a custom operator it is ``ghrr::name``.
+    torch
+        The implementation in PyTorch operations: any device, differentiable.
+    reference
+        The specification. By default the PyTorch implementation.
+    kernels
+        The first one that is allowed, supports the arguments and pays off is used.
+    flat_kernels
+        Kernels with less overhead for two plain, contiguous tensors of one shape, tried before all others.
+    schema
+        Types of the arguments and the result, as in ``torch.library.define``. Needed for a custom operator; without
+        one, anything but plain tensors goes to PyTorch.
+    check
+        Raises if arguments do not fit. Called by the custom operator only, which users can call directly.
+    fake
+        Returns an empty tensor of the result's shape and dtype.
+    gradient
+        ``setup_context`` and ``backward``, as in ``torch.library.register_autograd``.
+    vmap
+        ``rule(operator, in_dims, *arguments)``, returns the result with the new axis first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        torch: Callable[..., Any],
+        reference: Callable[..., Any] | None = None,
+        kernels: Sequence[Kernel] = (),
+        flat_kernels: Sequence[Kernel] = (),
+        schema: str | None = None,
+        check: Callable[..., None] | None = None,
+        fake: Callable[..., Any] | None = None,
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None,
+        vmap: Callable[..., Tensor] | None = None,
+    ) -> None:
+        self.name, self.torch, self.reference = name, torch, reference or torch
+        self.kernels, self.flat_kernels = tuple(kernels), tuple(flat_kernels)
+        self._check = check
+        self._has_vmap = vmap is not None
+        self.operator = None if schema is None else self._register(schema, fake, gradient, vmap)
+        OPERATIONS[name] = self
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute the operation with the fastest implementation for these arguments."""
+        if self.flat_kernels and not is_compiling():
+            kernel = _choose(self.flat_kernels, arguments)
+            if kernel is not None and are_plain_and_contiguous(arguments[0], arguments[1]):
+                return self._run(kernel, arguments)
+        kernel = _choose(self.kernels, arguments)
+        if kernel is None:
+            return self._run_without_kernel(arguments)
+        tensors = [x for x in arguments if isinstance(x, Tensor)]
+        if is_plain(*tensors):
+            return self._run(kernel, arguments)
+        if self.operator is None or not allows_operators(*tensors, vmap=self._has_vmap):
+            return self.torch(*arguments)
+        return self.operator(*arguments)
+
+    def has_kernel(self, *arguments: Any) -> bool:
+        """Return whether a kernel, directly or by the custom operator, would compute the result."""
+        tensors = [x for x in arguments if isinstance(x, Tensor)]
+        return _choose(self.kernels, arguments) is not None and allows_operators(*tensors, vmap=self._has_vmap)
+
+    def choose_kernel(self, *arguments: Any) -> Kernel | None:
+        """Return the kernel that computes the result for plain tensors, or None for PyTorch."""
+        return _choose(self.kernels, arguments)
+
+    def _run_without_kernel(self, arguments: tuple[Any, ...]) -> Any:
+        return (self.reference if backends.selected() == "reference" else self.torch)(*arguments)
+
+    def _run(self, kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
+        try:
+            result = (kernel.function or kernel.load())(*arguments)
+        except Exception as error:  # a compiler can raise anything
+            if is_out_of_memory(error):
+                raise
+            result = self.torch(*arguments)  # if PyTorch fails too, the arguments are wrong and not the kernel
+            backends.report_failure(kernel.backend, error)
+            return result
+        return self.torch(*arguments) if result is None else result
+
+    def _register(
+        self,
+        schema: str,
+        fake: Callable[..., Any] | None,
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None,
+        vmap: Callable[..., Tensor] | None,
+    ) -> Any:
+        """Define the custom operator."""
+        operator = torch.library.custom_op(f"ghrr::{self.name}", self._run_operator, mutates_args=(), schema=schema)
+        if fake is not None:
+            operator.register_fake(fake)
+        if gradient is not None:
+            setup_context, backward = gradient
+            operator.register_autograd(backward, setup_context=setup_context)
+        if vmap is not None:
+            operator.register_vmap(lambda info, in_dims, *arguments: (vmap(self.operator, in_dims, *arguments), 0))
+        return getattr(torch.ops.ghrr, self.name).default
+
+    def _run_operator(self, *arguments: Any) -> Any:
+        if self._check is not None:
+            self._check(*arguments)
+        kernel = _choose(self.kernels, arguments)
+        result = self._run_without_kernel(arguments) if kernel is None else self._run(kernel, arguments)
+        if isinstance(result, Tensor):
+            return _own(result, arguments)
+        return tuple(_own(x, arguments) for x in result)
+
+
+def _choose(kernels: tuple[Kernel, ...], arguments: tuple[Any, ...]) -> Kernel | None:
+    for kernel in kernels:
+        if (
+            kernel.supports(*arguments)
+            and (kernel.pays_off(*arguments) or backends.selected() == kernel.backend)
+            and backends.is_allowed(kernel.backend)
+        ):
+            return kernel
+    return None
+
+
+def _own(result: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    """Return the result contiguous, as the fake implementation says, and in memory of its own."""
+    given = {x.untyped_storage().data_ptr() for x in arguments if isinstance(x, Tensor)}
+    result = result.contiguous()
+    return result.clone() if result.untyped_storage().data_ptr() in given else result
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error says that memory is used up, on the CPU or on a GPU."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in message or "can't allocate memory" in message)
+
+
+def refuse_second_derivative(name: str) -> tuple[Callable[..., None], Callable[..., Any]]:
+    """Return the gradient rule of an operation that has no gradient, such as the gradient kernel of another."""
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise NotImplementedError(f"{name}: kernels have first derivatives only; use ghrr.backend('torch')")
+
+    return setup_context, backward

@@ -1,0 +1,362 @@
+r"""The operations on hypervectors: each is declared here, with its implementations and when they are used.
+
+The functions choose an implementation and call it; they do not check their arguments. :mod:`ghrr.algebra` is the public
+interface that does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_hypervectors
+from ghrr.ops import reference, torch_implementation, torch_polar, torch_power
+from ghrr.ops.dispatch import Kernel, Operation
+from ghrr.ops.gradients import (
+    bind_backward,
+    bind_bundle_backward,
+    bind_similarity_backward,
+    broadcast_shape,
+    map_over_first_axis,
+    save_inputs,
+)
+from ghrr.ops.tensor_state import is_plain
+
+# Both backends have kernels for m up to this.
+LARGEST_M = 8
+# Fewer numbers take PyTorch less time than the call of a kernel. Measured by benchmarks/gpu_overhead.py on an H200.
+_LEAST_NUMBERS_CPU = 1 << 10
+_LEAST_NUMBERS_GPU = 1 << 15
+_LEAST_FLAT_NUMBERS_GPU = 1 << 10
+# Fewer phases take PyTorch less time than importing numba.
+_LEAST_PHASES = 1 << 18
+_OLDEST_GPU = (7, 0)
+_COMPLEX = (torch.complex64, torch.complex128)
+
+
+def _cpu_supports(x: Tensor, *_: object) -> bool:
+    return x.is_cpu and x.shape[-1] <= LARGEST_M and x.dtype in _COMPLEX
+
+
+def _gpu_supports(x: Tensor, *_: object) -> bool:
+    return (
+        x.is_cuda
+        and x.dtype == torch.complex64
+        and x.shape[-1] <= LARGEST_M
+        and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # a compiler cannot ask the driver
+    )
+
+
+def _gpu_supports_flat(x: Tensor, *_: object) -> bool:
+    return x.is_cuda and x.dtype == torch.complex64 and x.shape[-1] <= LARGEST_M and _is_recent(x.get_device())
+
+
+@functools.cache
+def _is_recent(device: int) -> bool:
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= _OLDEST_GPU
+
+
+def _cpu_pays_off(*arguments: object) -> bool:
+    return _most_numbers(arguments) >= _LEAST_NUMBERS_CPU
+
+
+def _gpu_pays_off(*arguments: object) -> bool:
+    # Compiled code asks again when it runs, by the custom operator.
+    return torch.compiler.is_compiling() or _most_numbers(arguments) >= _LEAST_NUMBERS_GPU
+
+
+def _most_numbers(arguments: tuple[object, ...]) -> int:
+    return max([x.numel() for x in arguments if isinstance(x, Tensor)])
+
+
+def _kernels(name: str) -> tuple[Kernel, Kernel]:
+    """The kernels of one name in both backends."""
+    return (
+        Kernel("numba", f"ghrr.ops.cpu.products:{name}", _cpu_supports, _cpu_pays_off),
+        Kernel("triton", f"ghrr.ops.gpu.products:{name}", _gpu_supports, _gpu_pays_off),
+    )
+
+
+def _check_products(name: str) -> functools.partial[None]:
+    return functools.partial(_check_factors, f"ghrr::{name}")
+
+
+def _check_factors(operation: str, *arguments: object) -> None:
+    check_hypervectors(operation, **dict(zip("abc", [x for x in arguments if isinstance(x, Tensor)], strict=False)))
+
+
+# --------------------------------------------------------------------------------------------------------------- bind
+
+
+def _bind_pays_off(least_numbers: int) -> Callable[[Tensor, Tensor, bool, bool], bool]:
+    def pays_off(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> bool:
+        # For m = 1 PyTorch's elementwise product is as fast, unless it has to conjugate first.
+        if not (adjoint_a or adjoint_b or a.shape[-1] > 1):
+            return False
+        return a.numel() >= least_numbers or b.numel() >= least_numbers
+
+    return pays_off
+
+
+def _bind_pays_off_on_gpu(*arguments: Any) -> bool:
+    return torch.compiler.is_compiling() or _bind_pays_off(_LEAST_NUMBERS_GPU)(*arguments)
+
+
+def _fake_bind(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
+    return a.new_empty(broadcast_shape(a, b))
+
+
+_bind = Operation(
+    "bind",
+    torch=torch_implementation.bind,
+    reference=reference.bind,
+    kernels=(
+        Kernel("numba", "ghrr.ops.cpu.products:bind", _cpu_supports, _bind_pays_off(_LEAST_NUMBERS_CPU)),
+        Kernel("triton", "ghrr.ops.gpu.products:bind", _gpu_supports, _bind_pays_off_on_gpu),
+    ),
+    flat_kernels=(
+        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports, _bind_pays_off(_LEAST_NUMBERS_CPU)),
+        Kernel(
+            "triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports_flat, _bind_pays_off(_LEAST_FLAT_NUMBERS_GPU)
+        ),
+    ),
+    schema="(Tensor a, Tensor b, bool adjoint_a, bool adjoint_b) -> Tensor",
+    check=_check_products("bind"),
+    fake=_fake_bind,
+    gradient=(save_inputs, bind_backward),
+    vmap=map_over_first_axis,
+)
+
+
+def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    """Multiply slot by slot, with the adjoint of either factor if requested."""
+    product: Tensor = _bind(a, b, adjoint_a, adjoint_b)
+    return product
+
+
+# --------------------------------------------------------------------------------------------------- sums of products
+
+
+def _fake_bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool, adjoint_values: bool) -> Tensor:
+    shape = broadcast_shape(keys, values)
+    return keys.new_empty((*shape[:-4], *shape[-3:]))
+
+
+_bind_bundle = Operation(
+    "bind_bundle",
+    torch=torch_implementation.bind_bundle,
+    reference=reference.bind_bundle,
+    kernels=_kernels("bind_bundle"),
+    schema="(Tensor keys, Tensor values, bool adjoint_keys, bool adjoint_values) -> Tensor",
+    check=_check_products("bind_bundle"),
+    fake=_fake_bind_bundle,
+    gradient=(save_inputs, bind_bundle_backward),
+    vmap=map_over_first_axis,
+)
+
+
+def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
+    """Sum the products of keys and values over the item axis, without storing the products."""
+    total: Tensor = _bind_bundle(keys, values, adjoint_keys, adjoint_values)
+    return total
+
+
+def _bags_pay_off(keys: Tensor, values: Tensor, key_indices: Tensor, *_: Tensor) -> bool:
+    return len(key_indices) * keys.shape[1:].numel() >= _LEAST_NUMBERS_CPU
+
+
+_bind_bags = Operation(
+    "bind_bags",
+    torch=torch_implementation.bind_bags,
+    reference=reference.bind_bags,
+    kernels=(Kernel("numba", "ghrr.ops.cpu.products:bind_bags", _cpu_supports, _bags_pay_off),),
+)
+
+
+def bind_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices: Tensor, offsets: Tensor) -> Tensor:
+    """Compute many sums of products of keys and values, given by their indices in two tables."""
+    sums: Tensor = _bind_bags(keys, values, key_indices, value_indices, offsets)
+    return sums
+
+
+# ------------------------------------------------------------------------------------------------- chains and powers
+
+_multibind = Operation(
+    "multibind",
+    torch=functools.partial(torch_implementation.multibind, product=bind),
+    reference=reference.multibind,
+    kernels=_kernels("multibind"),
+)
+
+
+def multibind(items: Tensor) -> Tensor:
+    """Multiply the items in order."""
+    product: Tensor = _multibind(items)
+    return product
+
+
+_whole_power = Operation(
+    "whole_power",
+    torch=functools.partial(torch_implementation.whole_power, product=bind),
+    kernels=_kernels("whole_power"),
+)
+_power = Operation("power", torch=functools.partial(torch_power.power, product=_whole_power), reference=reference.power)
+
+
+def power(a: Tensor, exponent: int | Tensor) -> Tensor:
+    """Raise each slot to a power: an int repeats binding, a tensor gives real principal powers."""
+    result: Tensor = _power(a, exponent)
+    return result
+
+
+_unitary_power = Operation(
+    "unitary_power",
+    torch=lambda a, exponents: None,
+    kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:unitary_power", _cpu_supports, _cpu_pays_off),),
+)
+
+
+def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
+    """Raise unitary slots to real powers. Returns None if there is no kernel, or if a slot is not unitary."""
+    result: Tensor | None = _unitary_power(a, exponents)
+    return result
+
+
+# --------------------------------------------------------------------------------------------------------- similarity
+
+
+def _flat_similarity_pays_off(a: Tensor, b: Tensor) -> bool:
+    return a.numel() >= _LEAST_NUMBERS_CPU
+
+
+_similarity = Operation(
+    "similarity",
+    torch=torch_implementation.similarity,
+    reference=reference.similarity,
+    flat_kernels=(Kernel("numba", "ghrr.ops.cpu.products:similarity", _cpu_supports, _flat_similarity_pays_off),),
+)
+
+
+def similarity(a: Tensor, b: Tensor) -> Tensor:
+    """Compute the similarity; batches broadcast."""
+    result: Tensor = _similarity(a, b)
+    return result
+
+
+def _fake_bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
+    return a.new_empty(broadcast_shape(a, b, c)[:-3], dtype=a.dtype.to_real())
+
+
+_bind_similarity = Operation(
+    "bind_similarity",
+    torch=torch_implementation.bind_similarity,
+    reference=reference.bind_similarity,
+    kernels=_kernels("bind_similarity"),
+    schema="(Tensor a, Tensor b, Tensor c, bool adjoint_a, bool adjoint_b) -> Tensor",
+    check=_check_products("bind_similarity"),
+    fake=_fake_bind_similarity,
+    gradient=(save_inputs, bind_similarity_backward),
+    vmap=map_over_first_axis,
+)
+
+
+def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    """Compute the similarity of a product of two with a third hypervector, without storing the product."""
+    if broadcast_shape(a, b) != broadcast_shape(a, b, c):  # several c for one product: compute the product once
+        return similarity(bind(a, b, adjoint_a, adjoint_b), c)
+    result: Tensor = _bind_similarity(a, b, c, adjoint_a, adjoint_b)
+    return result
+
+
+# -------------------------------------------------------------------------------- nearest unitary matrix, encodings
+
+
+def _cpu_supports_polar(x: Tensor) -> bool:
+    # The closed form for m = 4 would lose digits in double precision.
+    return x.is_cpu and (
+        (x.shape[-1] <= 4 and x.dtype == torch.complex64) or (x.shape[-1] <= 3 and x.dtype in _COMPLEX)
+    )
+
+
+_polar_factor = Operation(
+    "polar_factor",
+    torch=torch_polar.polar_factor,
+    kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:polar", _cpu_supports_polar, _cpu_pays_off),),
+)
+_polar = Operation(
+    "polar",
+    torch=lambda x: _polar_factor(x) if is_plain(x) else torch_polar.polar(x, _polar_factor),
+    reference=reference.polar,
+)
+
+
+def polar(x: Tensor) -> Tensor:
+    """Compute the unitary matrix nearest to each slot."""
+    result: Tensor = _polar(x)
+    return result
+
+
+def _cpu_supports_encoding(rotation: Tensor, frequencies: Tensor, x: Tensor) -> bool:
+    phases = x.shape[:-1].numel() * frequencies.shape[-3:-1].numel()
+    return (
+        phases >= _LEAST_PHASES
+        and rotation.dtype == torch.complex64
+        and frequencies.dtype == x.dtype == torch.float32
+        and rotation.is_cpu
+        and frequencies.is_cpu
+        and x.is_cpu
+    )
+
+
+_fractional_power = Operation(
+    "fractional_power",
+    torch=torch_implementation.fractional_power,
+    reference=reference.fractional_power,
+    kernels=(Kernel("numba", "ghrr.ops.cpu.encoding:fractional_power", _cpu_supports_encoding),),
+)
+
+
+def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
+    """Encode rows of numbers: rotations times phases that are linear in the numbers."""
+    result: Tensor = _fractional_power(rotation, frequencies, x)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------- operations of PyTorch
+
+_adjoint = Operation("adjoint", torch=torch_implementation.adjoint, reference=reference.adjoint)
+_bundle = Operation("bundle", torch=torch_implementation.bundle, reference=reference.bundle)
+_shift = Operation("shift", torch=torch_implementation.shift, reference=reference.shift)
+_pairwise_similarity = Operation(
+    "pairwise_similarity",
+    torch=torch_implementation.pairwise_similarity,
+    reference=reference.pairwise_similarity,
+)
+
+
+def adjoint(a: Tensor) -> Tensor:
+    """Compute the conjugate transpose of each slot."""
+    result: Tensor = _adjoint(a)
+    return result
+
+
+def bundle(items: Tensor) -> Tensor:
+    """Sum over the item axis."""
+    result: Tensor = _bundle(items)
+    return result
+
+
+def shift(a: Tensor, steps: int) -> Tensor:
+    """Roll the slots cyclically."""
+    result: Tensor = _shift(a, steps)
+    return result
+
+
+def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
+    """Compute the similarity of every query with every item."""
+    result: Tensor = _pairwise_similarity(queries, items)
+    return result

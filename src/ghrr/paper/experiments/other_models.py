@@ -1,0 +1,132 @@
+"""Discussion: which binding operations are commutative, and which are associative."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+import ghrr
+from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings
+from ghrr.paper.statistics import exceeds, is_close, mean_with_error, rows_where
+from ghrr.paper.style import BLUE, GREY, ORANGE, new_figure, style
+
+HRR, VTB, MATRIX, GHRR = "HRR", "VTB", "matrices (SMR, MBAT)", "GHRR"
+MODELS = (HRR, VTB, MATRIX, GHRR)
+COMMUTES, ASSOCIATES = "|a * b - b * a|", "|(a * b) * c - a * (b * c)|"
+_ROUNDING = 100 * torch.finfo(torch.float64).eps  # relative to the norm of a product
+_DRAWN_ZERO = 1e-17  # where a difference of zero is drawn on a logarithmic axis
+
+
+def convolve(a: Tensor, b: Tensor) -> Tensor:
+    """Bind as in HRR: circular convolution of real vectors."""
+    product: Tensor = torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=a.shape[-1])
+    return product
+
+
+def transform(a: Tensor, b: Tensor) -> Tensor:
+    """Bind as in VTB: b, as a √n x √n matrix, applied to each of the √n pieces of a, where n is their length."""
+    root = math.isqrt(a.shape[-1])
+    pieces, matrix = (x.reshape(*x.shape[:-1], root, root) for x in (a, b))
+    return math.sqrt(root) * (pieces @ matrix.mT).flatten(-2)
+
+
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """Bind as in SMR: the product of square matrices. The keys of MBAT compose in the same way."""
+    root = math.isqrt(a.shape[-1])
+    left, right = (x.reshape(*x.shape[:-1], root, root) for x in (a, b))
+    return (left @ right).flatten(-2)
+
+
+def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
+    vectors = torch.randn(3, settings["triples"], settings["length"], generator=generator, dtype=torch.float64)
+    space = ghrr.Space.from_total(settings["length"], settings["m"], dtype=torch.complex128)
+    hypervectors = space.random(3, settings["triples"], generator=generator)
+    models: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Tensor]] = {
+        HRR: (convolve, vectors),
+        VTB: (transform, vectors),
+        MATRIX: (multiply, vectors),
+        GHRR: (ghrr.bind, hypervectors),
+    }
+    tables = []
+    for model, (bind, (a, b, c)) in models.items():
+        sides = {COMMUTES: (bind(a, b), bind(b, a)), ASSOCIATES: (bind(bind(a, b), c), bind(a, bind(b, c)))}
+        for what, (one, two) in sides.items():
+            value = (one - two).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
+            tables.append(pd.DataFrame({"what": what, "model": model, "value": value}))
+    return pd.concat(tables, ignore_index=True)
+
+
+@style()
+def draw(data: pd.DataFrame, settings: Settings) -> Figure:
+    order = list(MODELS)
+    figure = new_figure(3.6)
+    axis = figure.subplots()
+    for offset, what, colour, marker in ((-0.12, COMMUTES, BLUE, "o"), (0.12, ASSOCIATES, ORANGE, "s")):
+        rows = rows_where(data, what=what).groupby("model")["value"]
+        middle, low, high = (x[order].clip(lower=_DRAWN_ZERO) for x in (rows.median(), rows.min(), rows.max()))
+        y, errors = np.arange(len(order)) + offset, np.stack([middle - low, high - middle])
+        axis.errorbar(middle, y, xerr=errors, fmt=marker, color=colour, capsize=3, label=what)
+    axis.axvline(_ROUNDING, color=GREY, lw=1, ls=":", label="bound on rounding errors")
+    axis.set(xscale="log", yticks=range(len(order)), yticklabels=order, ylim=(3.6, -0.6), xlim=(_DRAWN_ZERO / 5, 30))
+    axis.set(xlabel="difference / norm of the product (median, range; zero at the left edge)", ylabel="model")
+    axis.set_title("HRR is commutative and associative up to rounding")
+    axis.legend(loc="center", bbox_to_anchor=(0.6, 0.5))
+    return figure
+
+
+def _obeys(data: pd.DataFrame, model: str, what: str) -> Check:
+    values = rows_where(data, what=what, model=model)["value"]
+    return is_close(f"{model}: largest {what}, relative", float(values.max()), 0.0, tolerance=_ROUNDING)
+
+
+def _violates(data: pd.DataFrame, model: str, what: str) -> Check:
+    values = rows_where(data, what=what, model=model)["value"]
+    return exceeds(f"{model}: mean {what}, relative", *mean_with_error(values), _ROUNDING)
+
+
+_WHERE = "Discussion, alternative non-commutative models"
+CLAIMS = [
+    Claim(
+        _WHERE,
+        "HRR with circular convolution is neither commutative nor associative.",
+        lambda data, settings: [_violates(data, HRR, what) for what in (COMMUTES, ASSOCIATES)],
+        corrected=lambda data, settings: [_obeys(data, HRR, what) for what in (COMMUTES, ASSOCIATES)],
+        correction="Circular convolution is commutative and associative, as it is a product of Fourier coefficients.",
+    ),
+    Claim(
+        _WHERE,
+        "VTB, MBAT and SMR are not commutative, and VTB is not associative.",
+        lambda data, settings: [
+            *(_violates(data, model, COMMUTES) for model in (VTB, MATRIX)),
+            _violates(data, VTB, ASSOCIATES),
+        ],
+    ),
+    Claim(
+        _WHERE,
+        "GHRR is not commutative, but it is associative.",
+        lambda data, settings: [_violates(data, GHRR, COMMUTES), _obeys(data, GHRR, ASSOCIATES)],
+        comment="The same holds for products of square matrices: SMR corresponds to GHRR with D = 1.",
+    ),
+]
+
+EXPERIMENT = Experiment(
+    name="other-models",
+    title="Which binding operations are commutative and associative",
+    caption=(
+        "Deviation from commutativity and associativity for random vectors or hypervectors of equal size. Values to "
+        "the left of the dotted line are rounding errors in double precision."
+    ),
+    settings={
+        "quick": {"length": 900, "m": 3, "triples": 50, "blocks": 4},
+        "full": {"length": 900, "m": 3, "triples": 50, "blocks": 40},
+    },
+    run_trial=run_trial,
+    draw=draw,
+    claims=CLAIMS,
+)

@@ -1,0 +1,1 @@
+"""Measurements and closed-form predictions that several experiments share."""
