@@ -1,13 +1,13 @@
-"""Calibration: how many confident answers of every structure are right, for m = 1 to 4.
+"""Calibration: the share of confident answers that are right, for every structure and m = 1 to 4.
 
-Small structures of few symbols are encoded in spaces of total dimension 200, 500 and 1200, with varying and with fixed
-rotations: from far too small to comfortable. Questions are asked about what is there and about the same symbols in
-every other order, most of which is absent. A confident answer is right if it names what is there. Run::
+Small structures of few symbols are encoded in spaces of total dimension 200, 500 and 1200, which range from far too
+small to sufficient, with varying and with fixed rotations. Queries ask for encoded items and for the same symbols in
+every other order, most of which are absent. A confident answer is right if it names an encoded item. Run::
 
     python benchmarks/calibration.py
 
-The table shows, for every structure and m, the number of confident answers, the share of them that is right, and the
-share of what is there that was answered with confidence.
+The table shows, for every structure and m, the number of confident answers, the share of them that are right, and the
+share of encoded items that were answered confidently.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from ghrr.structures import Sequence as Line
 LEAST = 0.98  # share of the confident answers that must be right
 M = (1, 2, 3, 4)
 
-Answer = tuple[bool, bool, bool]  # confident, right, there
+Answer = tuple[bool, bool, bool]  # confident, right, encoded
 Word = tuple[Any, ...]
 Task = Callable[[Space, random.Random, bool | None], list[Answer]]
 
 
-def all_orders(words: Iterable[Word]) -> list[Word]:
-    """All different orders of the symbols of words."""
+def all_permutations(words: Iterable[Word]) -> list[Word]:
+    """Return all different permutations of the symbols of paths."""
     return sorted({order for word in words for order in itertools.permutations(word)})
 
 
-def judge(there: dict[Word, str], asked: Sequence[Word], matches: Iterable[Match]) -> list[Answer]:
-    """Compare the matches of words with what is there."""
+def judge(encoded: dict[Word, str], asked: Sequence[Word], matches: Iterable[Match]) -> list[Answer]:
+    """Compare matches with the encoded items."""
     pairs = zip(asked, matches, strict=True)
-    return [(match.confident, match.guess == there.get(word), word in there) for word, match in pairs]
+    return [(match.confident, match.guess == encoded.get(word), word in encoded) for word, match in pairs]
 
 
 def length(space: Space) -> int:
-    """Symbols per word: enough for orders to depend on each other, few enough to ask for all of them."""
+    """Return the length of paths: permutations are linearly dependent, and few enough to query all of them."""
     return {1: 3, 2: 3, 3: 4, 4: 4}[space.m]
 
 
@@ -60,7 +60,7 @@ def ask_tree(space: Space, rng: random.Random, permute: bool | None) -> list[Ans
 
     model, nodes = Tree(space, permute=permute), dict[Word, str]()
     h = model.encode(grow((), 1 + length(space)))
-    asked = all_orders(nodes)
+    asked = all_permutations(nodes)
     return judge(nodes, asked, [model.label(h, place) for place in asked])
 
 
@@ -73,7 +73,7 @@ def ask_record(space: Space, rng: random.Random, permute: bool | None) -> list[A
         for step in path[:-1]:
             at = at.setdefault(step, {})
         at[path[-1]] = value
-    asked = all_orders(paths)
+    asked = all_permutations(paths)
     return judge(paths, asked, codec.query_many(codec.encode(document), asked))
 
 
@@ -81,7 +81,7 @@ def ask_set(space: Space, rng: random.Random, permute: bool | None) -> list[Answ
     """Tuples of two names, and their other orders."""
     model = Set(space, permute=permute)
     members = {tuple(rng.choices("ab", k=length(space))) for _ in range(10)}
-    h, asked = model.encode(sorted(members)), all_orders(members)
+    h, asked = model.encode(sorted(members)), all_permutations(members)
     return [(model.contains(h, word).confident, word in members, word in members) for word in asked]
 
 
@@ -90,15 +90,15 @@ def ask_ngrams(space: Space, rng: random.Random, permute: bool | None) -> list[A
     model, text = NGrams(space, length(space), permute=permute), rng.choices("ab", k=9)
     grams = {tuple(text[start : start + model.n]) for start in range(len(text) - model.n + 1)}
     found = model.decode(model.encode(text))
-    return [(word in found, word in grams, word in grams) for word in all_orders(grams)]
+    return [(word in found, word in grams, word in grams) for word in all_permutations(grams)]
 
 
 def ask_chain(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """The element after every beginning of a chain, and after the same elements in another order."""
+    """The element after every prefix of a chain, and after the same elements in another order."""
     model, chain = Chain(space, permute=permute), rng.choices("ab", k=7)
     follows: dict[Word, str] = {tuple(chain[:end]): chain[end] for end in range(2, 6)}
-    h, asked = model.encode(chain), all_orders(follows)
-    return judge(follows, asked, [model.next(h, beginning) for beginning in asked])
+    h, asked = model.encode(chain), all_permutations(follows)
+    return judge(follows, asked, [model.next(h, prefix) for prefix in asked])
 
 
 def ask_graph(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
@@ -119,7 +119,7 @@ def ask_automaton(space: Space, rng: random.Random, permute: bool | None) -> lis
 
 
 def ask_sequence(space: Space, rng: random.Random, _: bool | None) -> list[Answer]:
-    """The elements of a sequence, and three places after its end."""
+    """The elements of a sequence, and three indices after its end."""
     model, items = Line(space), rng.choices("abcdefgh", k=rng.randint(5, 40))
     there: dict[Word, str] = {(place,): item for place, item in enumerate(items)}
     h, asked = model.encode(items), [(place,) for place in range(len(items) + 3)]
@@ -158,14 +158,14 @@ TASKS: dict[str, Task] = {
 }
 
 
-UNSHIFTED = ("Sequence", "Stack")  # their positions are powers of a hypervector of its own
+UNSHIFTED = ("Sequence", "Stack")  # structures without the setting permute
 
 
 def answers(structure: str, m: int, count: int, permute: bool | None = None) -> list[Answer]:
-    """At least ``count`` answers, from spaces that are too small to spaces that are large."""
+    """Return at least ``count`` answers, from spaces that are too small to large ones."""
     found: list[Answer] = []
     for seed in itertools.count():
-        # With fixed rotations some pairs of atoms nearly commute: then an edge and its reversal share much too.
+        # With fixed rotations some pairs of atoms nearly commute: an edge is then similar to its reversal.
         rotation = ("varying", "fixed")[seed % 2]
         space = Space.from_total((200, 500, 1200)[seed % 3], m, rotation=rotation, seed=seed)
         found += TASKS[structure](space, random.Random(seed), permute)  # noqa: S311 (the same every time)
@@ -174,8 +174,13 @@ def answers(structure: str, m: int, count: int, permute: bool | None = None) -> 
     return found
 
 
+def is_default(structure: str, m: int) -> bool:
+    """Return the default of ``permute``."""
+    return m == 1 or structure == "HashTable"
+
+
 def summary(found: Sequence[Answer]) -> dict[str, Any]:
-    """Counts and shares of answers."""
+    """Return counts and shares of answers."""
     confident = [answer for answer in found if answer[0]]
     there = [answer for answer in found if answer[2]]
     return {
@@ -189,18 +194,18 @@ def summary(found: Sequence[Answer]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask, print the table, store the numbers; returns 1 if a structure is not calibrated."""
-    parser = argparse.ArgumentParser(description="How many confident answers are right.")
+    """Query all structures, print and store the table; return 1 if a structure is not calibrated."""
+    parser = argparse.ArgumentParser(description="Share of confident answers that are right.")
     parser.add_argument("--answers", type=int, default=3000, help="per structure and m")
     parser.add_argument("--structures", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
-    print("structure, m, permute: confident answers, share right, share of what is there answered with confidence")
+    print("structure, m, permute: confident answers, share right, share of encoded items answered confidently")
     rows = []
     for structure, m, permute in itertools.product(options.structures, M, (None, True, False)):
-        if permute == (m == 1) or (permute is not None and structure in UNSHIFTED):
-            continue  # the default, or nothing to shift
+        if permute == is_default(structure, m) or (permute is not None and structure in UNSHIFTED):
+            continue  # measured as "default", or there is no such setting
         row = {"structure": structure, "m": m, "permute": "default" if permute is None else permute}
         row |= summary(answers(structure, m, options.answers, permute))
         rows.append(row)

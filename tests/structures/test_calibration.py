@@ -1,7 +1,7 @@
-"""Of the confident answers of every structure at least 98 % are right, for m = 1 to 4, and nothing absent is confident.
+"""At least 98 % of the confident answers of every structure are right, for m = 1 to 4.
 
-The questions are those of benchmarks/calibration.py, whose stored table has more of them. In the controls words are
-read by plain scores, and are then often confident and wrong.
+The queries are those of benchmarks/calibration.py, whose stored table has more of them. The controls read without
+decorrelation, and are then often confident and wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REVERSED = ("Graph", "Automaton")  # the only other order is the reversal
 
 def is_calibrated(structure: str, m: int, count: int, permute: bool | None = None) -> bool:
     found = calibration.summary(calibration.answers(structure, m, count, permute))
-    # At a confidence of 0.99 up to 1 % of what is absent may be confident; other orders of what is there never are.
+    # At a confidence of 0.99 up to 1 % of absent items can be confident, but no permutation of an encoded item.
     absent = 0 if structure in ORDERED else max(1, 0.01 * found["absent"])
     right = found["right"] >= calibration.LEAST * found["confident"] > 0
     return bool(right and found["confident_and_absent"] <= absent)
@@ -53,7 +53,7 @@ def test_confident_answers_are_right_with_and_without_shifts(structure: str, m: 
     assert is_calibrated(structure, m, 200, permute)
 
 
-# For m = 2 one reversal shares too little to matter; a chain for m = 1 has a rule of its own.
+# For m = 2 a reversal is too little similar to matter; Chain handles m = 1 without decorrelation.
 @pytest.mark.parametrize(
     ("structure", "m"),
     [*((name, 1) for name in ORDERED if name != "Chain"), *((name, 2) for name in ORDERED if name not in REVERSED)],

@@ -153,7 +153,7 @@ def test_bad_settings_are_refused() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "bandwidth", "message"),
     [
-        (-1e308, 1e308, 1e305, "the range of .* is too large"),
+        (-1e308, 1e308, 1e305, "the length of the range must be finite"),
         (1e15, 1e15 + 1000, 1, "0.125 apart in double precision"),
         (0, 1e-35, 1e-36, "bandwidth must lie in"),
         (0, 1e35, 1e34, "bandwidth must lie in"),

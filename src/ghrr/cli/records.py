@@ -165,7 +165,7 @@ def _records(memory: ghrr.ItemMemory, label: str | None) -> Iterator[tuple[list[
         yield names[start : start + _BLOCK], memory.vectors(names[start : start + _BLOCK])
 
 
-def _parse_path(text: str, paths: PathTree) -> tuple[str | int, ...]:
+def _parse_path(text: str, paths: PathTree) -> tuple[Any, ...]:
     """Parse keys between dots, integers as list indices; or a JSON list, in which keys can contain dots or digits.
 
     A text that ``decode`` prints for a known path is that path, even if its keys contain dots or digits.
@@ -183,7 +183,7 @@ def _parse_path(text: str, paths: PathTree) -> tuple[str | int, ...]:
     if len(known) > 1:
         raise ValueError(f"the path {text} is ambiguous; use {' or '.join(json.dumps(path) for path in known)}")
     if known:
-        return tuple(key for key in known[0] if key is not None)
+        return known[0]
     plain = re.sub(r"\[(\d+)\]", r".\1", text)
     return tuple(int(key) if key.isdecimal() else key for key in plain.split(".")) if text else ()
 

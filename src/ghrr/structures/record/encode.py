@@ -61,7 +61,7 @@ def _sum_leaves(tables: RecordTables, leaves: Leaves, items: Sequence[Item]) -> 
                 sums = ops.bind_bags(
                     path_vectors, value_vectors, *(torch.from_numpy(array).to(tables.device) for array in arrays)
                 )
-                for depth, part in zip(group, sums.split(count) if count else [sums], strict=False):  # type: ignore[no-untyped-call]
+                for depth, part in zip(group, sums.reshape(len(group), count, *sums.shape[1:]), strict=True):
                     total = _add_shifted(total, part, depth)
     assert total is not None  # there is always a vocabulary
     assert index is not None

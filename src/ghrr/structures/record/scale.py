@@ -1,4 +1,4 @@
-"""Scale: how numbers are encoded so that near numbers are similar."""
+"""Scale: range and bandwidth of numbers that are encoded by fractional power."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from ghrr._checks import check_real
 
-_MOST_POINTS = 1 << 18  # on a scale: reading tries them all
-_SMALLEST, _LARGEST = 1e-30, 1e30  # bandwidths whose frequencies single precision holds
-_RESOLVED = 1e-3  # spacing of doubles, in bandwidths, that a scale may have at its far end
+_MOST_POINTS = 1 << 18  # points of a scale, which reading tries one by one
+_SMALLEST, _LARGEST = 1e-30, 1e30  # bandwidths whose frequencies fit in single precision
+_RESOLVED = 1e-3  # largest spacing of doubles at the ends of a scale, in bandwidths
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Encode numbers by fractional power instead of as atoms: near numbers are then similar.
+    """Encode numbers by fractional power instead of as atoms, so that near numbers are similar.
 
     Parameters
     ----------
     low, high
-        All numbers must lie between these.
+        Range of the numbers.
     bandwidth
-        The distance at which similarity falls. There may be at most 131,071 of it between low and high.
+        Distance at which the similarity of two numbers falls. The range can have at most 131,071 bandwidths.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Scale:
 
     @property
     def points(self) -> int:
-        """Number of values on the scale that can be distinguished: it counts as so many candidates."""
+        """Number of distinguishable values, which is the number of candidates when a number is read."""
         return math.ceil(2 * (self.high - self.low) / self.bandwidth) + 1
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Scale:
         check_real("Scale", "bandwidth", self.bandwidth, low=0.0, high=math.inf, open_ends=True)
         span = self.high - self.low
         if not math.isfinite(span):
-            raise ValueError(f"Scale: the range of {self!r} is too large for a number; give a smaller range")
+            raise ValueError(f"Scale: the length of the range must be finite, got {self!r}; give a smaller range")
         if 2 * span / self.bandwidth + 1 > _MOST_POINTS:
             raise ValueError(
                 f"Scale: {self!r} has {2 * span / self.bandwidth + 1:.3g} points to try when reading, expected at most "
