@@ -117,7 +117,7 @@ def test_interrupted_run_keeps_finished_trials(tmp_path: Path, jobs: str) -> Non
 
 
 def test_killed_run_resumes_with_the_same_numbers(tmp_path: Path) -> None:
-    killed = stop_after_three_trials(tmp_path / "killed", signal.SIGKILL)
+    killed = stop_after_three_trials(tmp_path / "killed", signal.SIGKILL, "-j", "1")
     journal = tmp_path / "killed" / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
     whole_lines = [line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     assert killed.returncode == -signal.SIGKILL

@@ -61,7 +61,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     launch, empty = phases_kernels._launch, guarded(buffers)
 
     def noted(kernel: Any, *rest: Any, **options: Any) -> None:
-        names.append("forward" if kernel is phases_kernels.turn else "backward")
+        names.append("forward" if kernel is phases_kernels.phases_forward else "backward")
         launch(kernel, *rest, **options)
 
     monkeypatch.setattr(phases_kernels, "_launch", noted)

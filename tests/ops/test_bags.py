@@ -142,10 +142,10 @@ def test_kernel_is_used_for_many_pairs() -> None:
     operation = OPERATIONS["bind_bags"]
     keys, values = gaussian(4, 50, 1, 1), gaussian(6, 50, 1, 1)
     few, many = bags(4, 6, (2, 1)), bags(4, 6, (20, 10))
-    assert operation._choose((keys, values, *few)) is None
-    assert operation._choose((keys, values, *many)) is operation.kernels[0]
+    assert operation.choose_kernel(keys, values, *few) is None
+    assert operation.choose_kernel(keys, values, *many) is operation.kernels[0]
     with ghrr.backend("numba"):
-        assert operation._choose((keys, values, *few)) is operation.kernels[0]
+        assert operation.choose_kernel(keys, values, *few) is operation.kernels[0]
         assert ops.bind_bags(keys.clone().requires_grad_(), values, *few).requires_grad  # by PyTorch
     with ghrr.backend("reference"):
-        assert operation._choose((keys, values, *many)) is None
+        assert operation.choose_kernel(keys, values, *many) is None

@@ -21,7 +21,7 @@ LARGE, SMALL = gaussian(500, 3, 3), gaussian(5, 3, 3)
 
 
 def chosen(name: str, *arguments: Any) -> str:
-    kernel = OPERATIONS[name]._choose(arguments)
+    kernel = OPERATIONS[name].choose_kernel(*arguments)
     return "torch" if kernel is None else kernel.backend
 
 

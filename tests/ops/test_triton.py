@@ -291,9 +291,9 @@ def test_flat_bind_equals_bind(m: int) -> None:
 def test_which_tensors_have_a_kernel() -> None:
     x = gaussian(2, 3, 3).to(DEVICE, torch.complex64)
     with ops.backend("triton"):
-        assert OPERATIONS["bind"]._choose((x, x, False, False)) is not None
+        assert OPERATIONS["bind"].choose_kernel(x, x, False, False) is not None
         for other in (x.to(torch.complex128), gaussian(2, 9, 9).to(DEVICE, torch.complex64), x.cpu()):
-            assert OPERATIONS["bind"]._choose((other, other, False, False)) is None
+            assert OPERATIONS["bind"].choose_kernel(other, other, False, False) is None
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")

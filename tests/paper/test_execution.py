@@ -38,7 +38,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
         )
     ]
     try:
-        while not about.exists():
+        while not about.exists() or not about.read_text().endswith("}"):  # written completely
             assert processes[0].poll() is None
             time.sleep(0.05)
         one = ["--nworkers", "1", "--nthreads", "1", "--no-nanny", "--scheduler-file", str(about), "--no-dashboard"]
@@ -114,7 +114,8 @@ def test_dying_cluster_loses_no_finished_trial(
             if step.done == 3:
                 processes[killed].kill()
                 processes[killed].wait()
-                monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5)
+                if killed == 1:
+                    monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5)
 
         with pytest.raises(paper.ClusterError, match=message):
             paper.run([NAME], tmp_path, dask=address, on_progress=kill_after_three)

@@ -76,8 +76,7 @@ class Operation:
     kernels
         The first one that is allowed, supports the arguments and pays off is used.
     flat_kernels
-        Kernels with less overhead for two plain, contiguous tensors of one shape, tried before all others. Used where
-        they support the arguments, which includes that they pay off.
+        Kernels with less overhead for two plain, contiguous tensors of one shape, tried before all others.
     schema
         Types of the arguments and the result, as in ``torch.library.define``. Needed for a custom operator; without
         one, anything but plain tensors goes to PyTorch.
@@ -115,14 +114,10 @@ class Operation:
     def __call__(self, *arguments: Any) -> Any:
         """Compute the operation with the fastest implementation for these arguments."""
         if self.flat_kernels and not torch.compiler.is_compiling():
-            for flat in self.flat_kernels:
-                if (
-                    flat.supports(*arguments)
-                    and are_plain_and_contiguous(arguments[0], arguments[1])
-                    and backends.is_allowed(flat.backend)
-                ):
-                    return self._run(flat, arguments)
-        kernel = self._choose(arguments)
+            kernel = _choose(self.flat_kernels, arguments)
+            if kernel is not None and are_plain_and_contiguous(arguments[0], arguments[1]):
+                return self._run(kernel, arguments)
+        kernel = _choose(self.kernels, arguments)
         if kernel is None:
             return self._run_without_kernel(arguments)
         tensors = [x for x in arguments if isinstance(x, Tensor)]
@@ -135,17 +130,11 @@ class Operation:
     def has_kernel(self, *arguments: Any) -> bool:
         """Return whether a kernel, directly or by the custom operator, would compute the result."""
         tensors = [x for x in arguments if isinstance(x, Tensor)]
-        return self._choose(arguments) is not None and allows_operators(*tensors, vmap=self._has_vmap)
+        return _choose(self.kernels, arguments) is not None and allows_operators(*tensors, vmap=self._has_vmap)
 
-    def _choose(self, arguments: tuple[Any, ...]) -> Kernel | None:
-        for kernel in self.kernels:
-            if (
-                kernel.supports(*arguments)
-                and backends.is_allowed(kernel.backend)
-                and (kernel.pays_off(*arguments) or backends.selected() == kernel.backend)
-            ):
-                return kernel
-        return None
+    def choose_kernel(self, *arguments: Any) -> Kernel | None:
+        """Return the kernel that computes the result for plain tensors, or None for PyTorch."""
+        return _choose(self.kernels, arguments)
 
     def _run_without_kernel(self, arguments: tuple[Any, ...]) -> Any:
         return (self.reference if backends.selected() == "reference" else self.torch)(*arguments)
@@ -182,11 +171,22 @@ class Operation:
     def _run_operator(self, *arguments: Any) -> Any:
         if self._check is not None:
             self._check(*arguments)
-        kernel = self._choose(arguments)
+        kernel = _choose(self.kernels, arguments)
         result = self._run_without_kernel(arguments) if kernel is None else self._run(kernel, arguments)
         if isinstance(result, Tensor):
             return _own(result, arguments)
         return tuple(_own(x, arguments) for x in result)
+
+
+def _choose(kernels: tuple[Kernel, ...], arguments: tuple[Any, ...]) -> Kernel | None:
+    for kernel in kernels:
+        if (
+            kernel.supports(*arguments)
+            and (kernel.pays_off(*arguments) or backends.selected() == kernel.backend)
+            and backends.is_allowed(kernel.backend)
+        ):
+            return kernel
+    return None
 
 
 def _own(result: Tensor, arguments: tuple[Any, ...]) -> Tensor:

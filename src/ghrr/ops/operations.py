@@ -40,11 +40,12 @@ def _cpu_supports(x: Tensor, *_: object) -> bool:
 
 
 def _gpu_supports(x: Tensor, *_: object) -> bool:
-    return x.is_cuda and x.dtype == torch.complex64 and x.shape[-1] <= LARGEST_M and _is_gpu_supported(x)
-
-
-def _is_gpu_supported(x: Tensor) -> bool:
-    return torch.compiler.is_compiling() or _is_recent(x.get_device())  # a compiler cannot ask the driver
+    return (
+        x.is_cuda
+        and x.dtype == torch.complex64
+        and x.shape[-1] <= LARGEST_M
+        and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # a compiler cannot ask the driver
+    )
 
 
 @functools.cache
@@ -84,20 +85,13 @@ def _check_factors(operation: str, *arguments: object) -> None:
 # ---------------------------------------------------------------------------------------------------------------- bind
 
 
-def _cpu_supports_flat(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> bool:
+def _flat_bind_pays_off_on_cpu(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> bool:
     # For m = 1 PyTorch's elementwise product is as fast, unless it has to conjugate first.
-    m = a.shape[-1]
-    return (adjoint_a or adjoint_b or m > 1) and m <= LARGEST_M and a.is_cpu and a.numel() >= _LEAST_NUMBERS_CPU
+    return (adjoint_a or adjoint_b or a.shape[-1] > 1) and a.numel() >= _LEAST_NUMBERS_CPU
 
 
-def _gpu_supports_flat(a: Tensor, *_: object) -> bool:
-    return (
-        a.is_cuda
-        and a.numel() >= _LEAST_NUMBERS_GPU
-        and a.dtype == torch.complex64
-        and a.shape[-1] <= LARGEST_M
-        and _is_recent(a.get_device())
-    )
+def _flat_bind_pays_off_on_gpu(a: Tensor, *_: object) -> bool:
+    return a.numel() >= _LEAST_NUMBERS_GPU
 
 
 def _bind_pays_off_on_cpu(a: Tensor, *arguments: object) -> bool:
@@ -117,8 +111,8 @@ _bind = Operation(
         Kernel("triton", "ghrr.ops.gpu.products:bind", _gpu_supports, _gpu_pays_off),
     ),
     flat_kernels=(
-        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports_flat),
-        Kernel("triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports_flat),
+        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports, _flat_bind_pays_off_on_cpu),
+        Kernel("triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports, _flat_bind_pays_off_on_gpu),
     ),
     schema="(Tensor a, Tensor b, bool adjoint_a, bool adjoint_b) -> Tensor",
     check=_check_products("bind"),
@@ -225,15 +219,15 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
 # --------------------------------------------------------------------------------------------------------- similarity
 
 
-def _cpu_supports_flat_similarity(a: Tensor, *_: object) -> bool:
-    return a.is_cpu and a.numel() >= _LEAST_NUMBERS_CPU and a.shape[-1] <= LARGEST_M
+def _flat_similarity_pays_off(a: Tensor, b: Tensor) -> bool:
+    return a.numel() >= _LEAST_NUMBERS_CPU
 
 
 _similarity = Operation(
     "similarity",
     torch=torch_implementation.similarity,
     reference=reference.similarity,
-    flat_kernels=(Kernel("numba", "ghrr.ops.cpu.products:similarity", _cpu_supports_flat_similarity),),
+    flat_kernels=(Kernel("numba", "ghrr.ops.cpu.products:similarity", _cpu_supports, _flat_similarity_pays_off),),
 )
 
 
