@@ -80,7 +80,7 @@ def test_cite_and_version_print() -> None:
     assert "Usage" in invoke().output
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_gives_installation_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else object())
     result = invoke("paper", "list")
     assert result.exit_code == 2

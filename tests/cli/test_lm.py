@@ -93,7 +93,7 @@ def test_warmup_longer_than_training_gives_a_warning(tmp_path: Path, warmup: int
 def test_existing_run_is_not_overwritten(run: Path) -> None:
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     train = ["lm", "train", "grammar", "--out", str(run), "--epochs", "1", *SETTINGS]
-    assert "holds a run already; resume it, or name another folder" in fails(*train, "--seed", "3")
+    assert "holds a run already; resume it, or choose another folder" in fails(*train, "--seed", "3")
     assert "its training is seed 3, not 4" in fails(*train, "--seed", "4", "--resume")
     assert invoke(*train, "--seed", "3", "--resume").exit_code == 0  # a finished run shows its result
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before

@@ -292,7 +292,7 @@ def test_evaluation_rejects_another_text_of_the_same_name(tmp_path: Path, monkey
     train(config, short_training(epochs=1), text, tmp_path / "run")
     assert text.name == "grammar"
     message = fails("lm", "eval", str(tmp_path / "run"))
-    assert "trained on another text that is also called 'grammar'" in message
+    assert "trained on another text with the name 'grammar'" in message
     assert text.fingerprint in message
     right = json.loads(invoke("lm", "eval", str(tmp_path / "run"), str(trained), "--json").output)
     assert right["perplexity"] > 1

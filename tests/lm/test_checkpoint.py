@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved comes back to the bit, and nothing damaged or foreign passes for one."""
+"""Checkpoints: loading restores every bit, and damaged or other files are rejected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INFO = {"step": 7, "best_valid": 1.5, "best_step": 7, "seconds": 2, "model": {"e
 
 
 def trained(name: str = "feature", seed: int = 0, **settings: Any) -> tuple[Model, torch.optim.Optimizer]:
-    """A model after two steps, so that its optimiser has a state."""
+    """Make a model and train it for two steps, so that its optimizer has a state."""
     model = new_model(name, weight_seed=seed, **settings)
     optimizer = make_optimizer(model, learning_rate=0.01, weight_decay=0.1, betas=(0.9, 0.98))
     for _ in range(2):
@@ -42,33 +42,33 @@ def tiny_checkpoint(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["vanilla", "feature qkv trained", "feature unitary", "bundle"])
-def test_model_and_optimiser_go_on_as_if_nothing_had_been(tmp_path: Path, name: str) -> None:
+def test_restored_model_and_optimizer_continue_identically(tmp_path: Path, name: str) -> None:
     model, optimizer = trained(name)
     save_checkpoint(tmp_path / "c", model, INFO, optimizer)
     info, tensors = load_checkpoint(tmp_path / "c")
     assert info == {"format": module.FORMAT, "version": module.VERSION, **INFO}
     other, its_optimizer = trained(name, seed=1)
     restore_model(other, tensors)
-    forgetful, its_new_optimizer = trained(name, seed=1)
-    restore_model(forgetful, tensors)
+    without_state, its_new_optimizer = trained(name, seed=1)
+    restore_model(without_state, tensors)
     restore_optimizer(its_optimizer, tensors)
     step(model, optimizer)
     step(other, its_optimizer)
-    step(forgetful, its_new_optimizer)
+    step(without_state, its_new_optimizer)
     expected = model.state_dict()
     assert all(torch.equal(tensor, expected[key]) for key, tensor in other.state_dict().items())
-    different = [key for key, tensor in forgetful.state_dict().items() if not torch.equal(tensor, expected[key])]
-    assert len(different) > 5  # the control: another state of the optimiser, other weights
+    different = [key for key, tensor in without_state.state_dict().items() if not torch.equal(tensor, expected[key])]
+    assert len(different) > 5  # control: another optimizer state
 
 
-def test_without_an_optimiser(tmp_path: Path) -> None:
+def test_checkpoint_without_optimizer_holds_only_weights(tmp_path: Path) -> None:
     model, _ = trained()
     save_checkpoint(tmp_path / "c", model, INFO)
     tensors = load_checkpoint(tmp_path / "c")[1]
     assert set(tensors) == {f"model.{name}" for name in model.state_dict()}
 
 
-def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_checkpoint_is_kept_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny_checkpoint(tmp_path)
     before = path.read_bytes()
 
@@ -82,18 +82,18 @@ def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
+def test_changed_bytes_are_detected(tmp_path: Path) -> None:
     path = tiny_checkpoint(tmp_path)
     whole = path.read_bytes()
     load_checkpoint(path)
-    for place in range(0, len(whole), 11):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for index in range(0, len(whole), 11):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :])
         with pytest.raises(ValueError, match=re.escape(f"load_checkpoint({str(path)!r})")):
             load_checkpoint(path)
     assert len(whole) > 300
 
 
-def test_any_file_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
+def test_any_truncated_file_is_detected(tmp_path: Path) -> None:
     path = tiny_checkpoint(tmp_path)
     whole = path.read_bytes()
     for length in range(0, len(whole), 11):
@@ -102,7 +102,7 @@ def test_any_file_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
             load_checkpoint(path)
 
 
-def test_the_message_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c"
     with pytest.raises(FileNotFoundError, match=re.escape(f"{str(path)!r}): no such file")):
         load_checkpoint(path)
@@ -135,7 +135,7 @@ def test_the_message_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mon
         ({"num_layers": 3}, "layers.2.attention.form.bias is missing in the checkpoint and (6, 8) in the model"),
     ],
 )
-def test_another_model(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+def test_restore_model_rejects_weights_of_another_model(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     save_checkpoint(tmp_path / "c", trained()[0], INFO)
     other = Model(small_config("feature", **settings))
     before = {name: tensor.clone() for name, tensor in other.state_dict().items()}

@@ -108,7 +108,7 @@ def test_saved_files_hold_one_embedding_and_no_fixed_positions(tmp_path: Path) -
         assert stored == {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
         wide = (SMALL["vocab_size"], SMALL["embed_dim"])
         assert [name for name, shape in stored.items() if shape == wide] == ["model.embedding.weight"]
-        assert not [name for name in stored if name.endswith(("sinusoids", "turns"))]
+        assert not [name for name in stored if name.endswith(("sinusoids", "rotations"))]
 
 
 @pytest.mark.parametrize("kind", ["vanilla", "rope", "feature", "row"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,44 @@ from tests.lm.common import (
 )
 
 
+@pytest.fixture(scope="module")
+def stopped_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run that was interrupted at step 30. Tests change only copies of it."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    with pytest.raises(Stop):
+        short_run(folder, stop_at(30))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a finished run of ``random_text``. Tests change only copies of it."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    train(small_config(), short_training(), random_text(), folder)
+    return folder
+
+
 @pytest.mark.parametrize("stopped_at", [3, 20])
 def test_train_without_resume_does_not_overwrite_a_run(tmp_path: Path, stopped_at: int) -> None:
     with pytest.raises(Stop):
         short_run(tmp_path / "run", stop_at(stopped_at))
     before = file_contents(tmp_path / "run")
-    with pytest.raises(RunError, match=r"run holds a run already; resume it, or name another folder"):
+    with pytest.raises(RunError, match=r"run holds a run already; resume it, or choose another folder"):
         train(small_config(), short_training(), counting_text(), tmp_path / "run")
     assert file_contents(tmp_path / "run") == before
 
 
 @pytest.mark.parametrize("damaged", [None, b"{", b"\xff", b'{"kind": "words", "words": []}'])
-def test_resume_rewrites_missing_or_damaged_vocabulary(tmp_path: Path, damaged: bytes | None) -> None:
-    with pytest.raises(Stop):
-        short_run(tmp_path / "run", stop_at(30))
-    path = tmp_path / "run" / "vocabulary.json"
+def test_resume_rewrites_missing_or_damaged_vocabulary(
+    tmp_path: Path, stopped_run: Path, damaged: bytes | None
+) -> None:
+    path = Path(shutil.copytree(stopped_run, tmp_path / "run")) / "vocabulary.json"
     before = path.read_bytes()
     path.unlink()
     if damaged is not None:
         path.write_bytes(damaged)
-    short_run(tmp_path / "run")
+    with pytest.raises(Stop):
+        short_run(tmp_path / "run", stop_at(31))
     assert path.read_bytes() == before
     load_run(tmp_path / "run")
 
@@ -53,14 +72,15 @@ def test_resume_rewrites_missing_or_damaged_vocabulary(tmp_path: Path, damaged: 
 @pytest.mark.parametrize(
     ("part", "name", "other"), [("model", "split_inputs", True), ("training", "betas", [0.5, 0.9])]
 )
-def test_resume_gives_new_settings_their_defaults(tmp_path: Path, part: str, name: str, other: object) -> None:
-    with pytest.raises(Stop):
-        short_run(tmp_path / "run", stop_at(30))
-    path = tmp_path / "run" / "run.json"
+def test_resume_gives_new_settings_their_defaults(
+    tmp_path: Path, stopped_run: Path, part: str, name: str, other: object
+) -> None:
+    path = Path(shutil.copytree(stopped_run, tmp_path / "run")) / "run.json"
     stored = json.loads(path.read_text())
     del stored[part][name]
     path.write_text(json.dumps(stored))
-    short_run(tmp_path / "run")
+    with pytest.raises(Stop):
+        short_run(tmp_path / "run", stop_at(31))
     stored[part][name] = other  # control: another value
     path.write_text(json.dumps(stored))
     with pytest.raises(RunError, match=re.escape(f"holds another run: its {part} is {name} {other!r}, not")):
@@ -84,31 +104,29 @@ def test_resume_gives_new_settings_their_defaults(tmp_path: Path, part: str, nam
     ],
 )
 def test_resume_rejects_a_folder_with_another_run(
-    tmp_path: Path, model: dict[str, Any], training: dict[str, Any], text: dict[str, Any], message: str
+    finished_run: Path, model: dict[str, Any], training: dict[str, Any], text: dict[str, Any], message: str
 ) -> None:
-    train(small_config(), short_training(), random_text(), tmp_path / "run")
-    before = file_contents(tmp_path / "run")
+    before = file_contents(finished_run)
     config = small_config(**model)
     with pytest.raises(RunError, match=re.escape(message)):
-        train(config, short_training(**training), random_text(**text), tmp_path / "run", resume=True)
-    assert file_contents(tmp_path / "run") == before
+        train(config, short_training(**training), random_text(**text), finished_run, resume=True)
+    assert file_contents(finished_run) == before
 
 
-def test_resume_rejects_another_vocabulary_of_the_same_size(tmp_path: Path) -> None:
+def test_resume_rejects_another_vocabulary_of_the_same_size(finished_run: Path) -> None:
     text = random_text()
-    train(small_config(), short_training(), text, tmp_path / "run")
     words = text.tokenizer.state()["words"]
     other = dataclasses.replace(text, tokenizer=type(wrong(text.tokenizer))([*words[:-1], "other"]))
     with pytest.raises(
         RunError, match=f"its vocabulary is '{text.tokenizer.fingerprint}', not '{other.tokenizer.fingerprint}'"
     ):
-        train(small_config(), short_training(), other, tmp_path / "run", resume=True)
+        train(small_config(), short_training(), other, finished_run, resume=True)
 
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_train_rejects_a_folder_with_other_files(tmp_path: Path, resume: bool) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(RunError, match=f"^{tmp_path} is not empty and holds no run; name another folder$"):
+    with pytest.raises(RunError, match=f"{tmp_path} is not empty and holds no run; choose another folder$"):
         train(small_config(), short_training(), random_text(), tmp_path, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -121,15 +139,14 @@ def test_train_accepts_an_empty_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "checkpoint.safetensors"])
-def test_resume_names_a_damaged_file_and_changes_nothing(tmp_path: Path, name: str) -> None:
-    with pytest.raises(Stop):
-        short_run(tmp_path, stop_at(20))
-    path = tmp_path / name
+def test_resume_names_a_damaged_file_and_changes_nothing(tmp_path: Path, stopped_run: Path, name: str) -> None:
+    folder = Path(shutil.copytree(stopped_run, tmp_path / "run"))
+    path = folder / name
     path.write_bytes(path.read_bytes()[:-10])
-    before = file_contents(tmp_path)
+    before = file_contents(folder)
     with pytest.raises(ValueError, match=re.escape(str(path))):
-        short_run(tmp_path)
-    assert file_contents(tmp_path) == before
+        short_run(folder)
+    assert file_contents(folder) == before
 
 
 def test_load_run_rejects_folders_without_weights(tmp_path: Path) -> None:
@@ -145,7 +162,7 @@ def test_load_run_rejects_folders_without_weights(tmp_path: Path) -> None:
     ("name", "change", "message"),
     [
         ("best.safetensors", lambda data: data[:-1], "not a readable safetensors file; it was cut short"),
-        ("best.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1]), "was changed since it was written"),
+        ("best.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1]), "does not match its checksum"),
         (
             "vocabulary.json",
             lambda data: data.replace(b"w7", b"w77"),
@@ -157,11 +174,10 @@ def test_load_run_rejects_folders_without_weights(tmp_path: Path) -> None:
     ],
 )
 def test_load_run_names_damaged_files(
-    tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, message: str
+    tmp_path: Path, finished_run: Path, name: str, change: Callable[[bytes], bytes] | None, message: str
 ) -> None:
-    train(small_config(), short_training(), random_text(), tmp_path / "run")
-    load_run(tmp_path / "run")
-    path = tmp_path / "run" / name
+    load_run(finished_run)
+    path = Path(shutil.copytree(finished_run, tmp_path / "run")) / name
     if change is None:
         path.unlink()
     else:
@@ -185,9 +201,7 @@ def test_train_rejects_a_file_as_folder(tmp_path: Path) -> None:
         train(small_config(), short_training(), random_text(), tmp_path / "run")
 
 
-def test_resume_rejects_another_text_of_the_same_name(tmp_path: Path) -> None:
-    text = random_text()
-    train(small_config(), short_training(), text, tmp_path / "run")
-    other = dataclasses.replace(text, train=random_tokens(400, seed=9))
+def test_resume_rejects_another_text_of_the_same_name(finished_run: Path) -> None:
+    other = dataclasses.replace(random_text(), train=random_tokens(400, seed=9))
     with pytest.raises(RunError, match="holds another run"):
-        train(small_config(), short_training(), other, tmp_path / "run", resume=True)
+        train(small_config(), short_training(), other, finished_run, resume=True)

@@ -182,7 +182,7 @@ def test_decode_rejects_invalid_ids(tokenizer: Tokenizer, ids: Any, error: type[
             ValueError,
             "BPETokenizer.encode: the text cannot be encoded as UTF-8: surrogates",
         ),
-        (lambda: WORDS.count_words(3), TypeError, "WordTokenizer.words: text must be a str, got int 3"),  # type: ignore[arg-type]
+        (lambda: WORDS.count_words(3), TypeError, "WordTokenizer.count_words: text must be a str, got int 3"),  # type: ignore[arg-type]
         (lambda: WordTokenizer.build(" \n"), ValueError, "WordTokenizer.build: the text must have at least one word"),
         (lambda: WordTokenizer.build("a", limit=2), ValueError, "limit must be a whole number of at least 3, got 2"),
         (lambda: BPETokenizer.train("", 300), ValueError, "BPETokenizer.train: the text must have at least one word"),

@@ -146,8 +146,8 @@ def lm_eval(  # noqa: PLR0917
         text = lm.encode_corpus(lm.load_corpus(name, data), tokenizer)
         if dataset is None and text.fingerprint != trained["text"]:
             raise ValueError(
-                f"lm eval: the corpus {name!r} has changed since the training: got sha256 {text.fingerprint}, expected "
-                f"{trained['text']}; to score it anyway, name it: ghrr lm eval {run} CORPUS"
+                f"lm eval: the run was trained on another text with the name {name!r}: got sha256 {text.fingerprint}, "
+                f"expected {trained['text']}; name the corpus to score: ghrr lm eval {run} CORPUS"
             )
         if split not in text.word_counts:
             raise ValueError(f"lm eval: --split must be one of {', '.join(text.word_counts)}, got {split!r}")

@@ -73,7 +73,7 @@ def generate(
             logits = model(unread, cache)[:, -1].float().cpu()
             if not torch.isfinite(logits).all():
                 raise ValueError(
-                    "generate: the logits of the model are not finite; its weights are damaged or its training diverged"
+                    "generate: the model's logits are not finite; its weights are damaged or its training diverged"
                 )
             unread = _draw(logits, temperature, top_k, generator).to(device)
             tokens = torch.cat((tokens, unread), dim=1)

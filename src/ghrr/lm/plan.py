@@ -117,10 +117,7 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
         raise ValueError(
             f"{path}: runs must have different folders, got {repeated[0]} twice; change a label, variant or seed"
         )
-    order: dict[str, int] = {}
-    for run in runs:
-        order.setdefault(f"{run.label} {run.variant}", len(order))
-    return sorted(runs, key=lambda run: (run.training["seed"], order[f"{run.label} {run.variant}"]))
+    return sorted(runs, key=lambda run: int(run.training["seed"]))
 
 
 def _check_run(path: object, run: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The folder of a run: the files in it, what they must hold, and who may write to it."""
+"""The folder of a training run: file names, checks, and a lock that keeps other processes out."""
 
 from __future__ import annotations
 
@@ -40,21 +40,31 @@ _RESULT_FIELDS: dict[str, type | tuple[type, ...]] = {
 
 
 class RunError(ValueError):
-    """A run that cannot begin or go on, with the reason."""
+    """Raised when a run cannot start, continue or be loaded.
+
+    Examples
+    --------
+    >>> from ghrr import lm
+    >>> try:
+    ...     lm.load_run("no-such-folder")
+    ... except lm.RunError as error:
+    ...     print(error)
+    load_run: no-such-folder holds no run, expected a folder with run.json
+    """
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A folder that this process may write a run to.
+    """A run folder that this process has locked.
 
     Attributes
     ----------
     folder
-        Where it is.
+        Path of the folder.
     result
-        What the run ended with, if it has ended.
+        Result of the run if it is finished, else None.
     is_new
-        Whether this process has made the run.
+        Whether this process created the run.
     """
 
     folder: Path
@@ -62,7 +72,7 @@ class OpenRun:
     is_new: bool = False
 
     def discard(self) -> None:
-        """Remove the files of a run that did not get to its first step, if this process has made them."""
+        """Remove the files of a run that failed before its first step, if this process created them."""
         if self.is_new:
             for name in (RUN, VOCABULARY, LOG):
                 (self.folder / name).unlink(missing_ok=True)
@@ -71,30 +81,30 @@ class OpenRun:
 
 @contextlib.contextmanager
 def open_run(folder: Path, description: dict[str, Any], text: EncodedCorpus, *, resume: bool) -> Iterator[OpenRun]:
-    """Make the folder of a run, or check that it holds this run, and keep other processes out of it.
+    """Create a run folder, or check that it holds this run, and lock it.
 
-    ``description`` has the fields of ``run.json``, its settings as dataclasses. Nothing is written to a folder whose
-    run has ended. Folders that this process made are removed again if they are empty in the end.
+    ``description`` has the fields of ``run.json``, with settings as dataclasses. The folder of a finished run is not
+    changed. New folders that are empty at the end are removed.
 
     Raises
     ------
     RunError
-        The folder holds another run or other files; or this run, without ``resume``.
+        The folder holds another run or other files, or it holds this run and ``resume`` is False.
     OSError
-        Another process is at work in it, or it cannot be written to.
+        Another process has locked the folder, or it is not writable.
     """
     result = check_run(folder, description, resume=resume)
     if result is not None:
         yield OpenRun(folder, result)
         return
-    made = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
+    new_folders = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_folder(folder, "train"):
-            result = check_run(folder, description, resume=resume)  # another process may have been faster
+            result = check_run(folder, description, resume=resume)  # another process may have created it since
             opened = OpenRun(folder, result, is_new=not (folder / RUN).exists())
             try:
-                if not _holds(folder / VOCABULARY, text.tokenizer.state()):  # lost since; its fingerprint was not
+                if not _holds(folder / VOCABULARY, text.tokenizer.state()):  # missing or damaged
                     write_json(folder / VOCABULARY, text.tokenizer.state(), follow_links=False)
                 if opened.is_new:
                     stored = {part: _as_json(value) for part, value in description.items()}
@@ -104,44 +114,44 @@ def open_run(folder: Path, description: dict[str, Any], text: EncodedCorpus, *, 
                 raise
             yield opened
     finally:
-        with contextlib.suppress(OSError):  # not empty
-            for path in made:
+        with contextlib.suppress(OSError):  # a folder that is not empty
+            for path in new_folders:
                 path.rmdir()
 
 
 def check_run(folder: Path, description: dict[str, Any], *, resume: bool) -> dict[str, Any] | None:
-    """Raise unless a folder is new, empty, or holds this run; return the result of a run that has ended."""
+    """Raise unless a folder is new, empty, or holds this run; return the result if the run is finished."""
     if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder} is a file; name a folder")
+        raise RunError(f"train: {folder} is a file, expected a folder")
     for name in _NAMES:
         if (folder / name).is_symlink():
-            raise RunError(f"{folder / name} is a symbolic link, and a run writes only inside its folder; remove it")
+            raise RunError(f"train: {folder / name} is a symbolic link, expected a file inside the folder; remove it")
     if not (folder / RUN).exists():
-        killed = {VOCABULARY, ".lock"}  # what a run leaves that was killed before it had described itself
-        if folder.exists() and any(f.name not in killed and f.suffix != ".tmp" for f in folder.iterdir()):
-            raise RunError(f"{folder} is not empty and holds no run; name another folder")
+        leftovers = {VOCABULARY, ".lock"}  # of a run that was killed before it wrote run.json
+        if folder.exists() and any(f.name not in leftovers and f.suffix != ".tmp" for f in folder.iterdir()):
+            raise RunError(f"train: {folder} is not empty and holds no run; choose another folder")
         return None
     if not resume:
-        raise RunError(f"{folder} holds a run already; resume it, or name another folder")
-    there = read_description(folder)
+        raise RunError(f"train: {folder} holds a run already; resume it, or choose another folder")
+    stored = read_description(folder)
     for part, value in description.items():
-        given, wanted = there[part], _as_json(value)
+        found, expected = stored[part], _as_json(value)
         if isinstance(value, ModelConfig):
-            given = _model_settings(folder, given)
+            found = _model_settings(folder, found)
         elif dataclasses.is_dataclass(value):
-            given = {**_defaults(value), **given}  # settings that came later have their defaults
-        if given != wanted:
-            raise RunError(f"{folder} holds another run: its {part} is {_difference(given, wanted)}")
+            found = {**_defaults(value), **found}  # settings added in later versions have their defaults
+        if found != expected:
+            raise RunError(f"train: {folder} holds another run: its {part} is {_difference(found, expected)}")
     return read_result(folder) if (folder / RESULT).exists() else None
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return what a run says of itself: model, training, corpus, and fingerprints of vocabulary and text."""
+    """Read ``run.json``: settings of model and training, corpus, fingerprints of vocabulary and text."""
     return _read(folder / RUN, _RUN_FIELDS)
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return what a run ended with."""
+    """Read ``result.json``."""
     return _read(folder / RESULT, _RESULT_FIELDS)
 
 
@@ -153,14 +163,14 @@ def _read(path: Path, fields: dict[str, type | tuple[type, ...]]) -> dict[str, A
 
 
 def _as_json(value: Any) -> Any:
-    """Return settings, or another value, as they come back from a JSON file."""
+    """Convert settings or another value to what a JSON file would give back."""
     if isinstance(value, ModelConfig):
         value = value.to_dict()
     return json.loads(json.dumps(dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value))  # type: ignore[arg-type]
 
 
 def _model_settings(folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the model settings of a run of any version under the names of this version."""
+    """Convert stored model settings of any version to the names of this version."""
     try:
         return ModelConfig.from_dict(stored).to_dict()
     except (TypeError, ValueError) as error:
@@ -168,22 +178,23 @@ def _model_settings(folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def _defaults(settings: Any) -> dict[str, Any]:
-    """Return the defaults of the settings that have one, as JSON."""
+    """Return the default values of settings, as JSON."""
     fields = dataclasses.fields(settings)
     out: dict[str, Any] = _as_json({f.name: f.default for f in fields if f.default is not dataclasses.MISSING})
     return out
 
 
-def _difference(there: Any, wanted: Any) -> str:
-    if isinstance(there, dict) and isinstance(wanted, dict):
-        keys = [key for key in wanted if there.get(key) != wanted[key]]
-        listed = ", ".join(f"{key} {short_repr(there.get(key))}, not {wanted[key]!r}" for key in keys)
+def _difference(found: Any, expected: Any) -> str:
+    """Describe the difference between two settings or values."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        keys = [key for key in expected if found.get(key) != expected[key]]
+        listed = ", ".join(f"{key} {short_repr(found.get(key))}, not {expected[key]!r}" for key in keys)
         return listed or "of another version"
-    return f"{short_repr(there)}, not {wanted!r}"
+    return f"{short_repr(found)}, not {expected!r}"
 
 
 def _holds(path: Path, content: Any) -> bool:
-    """Whether there is a file with this content."""
+    """Whether a JSON file exists and has this content."""
     try:
         return bool(read_json(path, "train") == content)
     except (OSError, ValueError):

@@ -120,9 +120,9 @@ def train(
     ...     vocab_size=text.tokenizer.vocab_size, embed_dim=16, num_layers=1, ffn_dim=8, max_len=8, attention="rope"
     ... )
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = lm.train(config, lm.TrainConfig(epochs=1), text, folder, device="cpu")
-    >>> result["steps"], result["test_ppl"] < config.vocab_size
-    (2, True)
+    ...     result = lm.train(config, lm.TrainConfig(epochs=1, batch=16, warmup=2), text, folder, device="cpu")
+    >>> result["test_ppl"] < config.vocab_size
+    True
     """
     workers = Workers()
     folder = Path(out)
