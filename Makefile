@@ -10,7 +10,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FAST := src tests
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
 .PHONY: reproduce check test lint types imports fast tests coverage bench fuzz mutants format clean
@@ -34,14 +33,14 @@ imports: $(VENV)/.with-dev
 	$(BIN)/lint-imports --no-cache
 
 fast: $(VENV)/.with-dev
-	$(BIN)/pytest --fast --quiet $(FAST)
+	$(BIN)/pytest --fast --quiet --numprocesses 2 --dist worksteal
 
 # Kernels for a GPU run in triton's interpreter on the CPU, where there is no GPU.
 tests: $(VENV)/.with-triton
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=
 
 coverage:
-	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra.py,*/ghrr/unitary/*,*/ghrr/space/*'
+	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra/*,*/ghrr/unitary/*,*/ghrr/space/*'
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py

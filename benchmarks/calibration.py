@@ -61,7 +61,7 @@ def ask_tree(space: Space, rng: random.Random, permute: bool | None) -> list[Ans
     model, nodes = Tree(space, permute=permute), dict[Word, str]()
     h = model.encode(grow((), 1 + length(space)))
     asked = all_orders(nodes)
-    return judge(nodes, asked, [model.label(h, *place) for place in asked])
+    return judge(nodes, asked, [model.label(h, place) for place in asked])
 
 
 def ask_record(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:

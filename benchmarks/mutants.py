@@ -1,7 +1,8 @@
 """Deliberate faults in the library, each with the tests that should notice it.
 
 A mutant replaces ``original`` by ``mutated`` in the one file of ``src`` that contains ``original``. Snippets are found
-by their text, so a module can be renamed freely; a snippet that no longer exists once must be written anew.
+by their text, so modules can be renamed freely. When the code of a snippet changes, add its new form to ``other_forms``
+and new names of test files to ``tests``: then the same list works for old and new versions of the library.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """One fault: what changes, and the test files that should fail."""
+    """One fault: what changes, and the test files that should fail; those that do not exist are ignored."""
 
     name: str
     original: str
     mutated: str
     tests: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+    other_forms: tuple[tuple[str, str], ...] = ()  # (original, mutated) of other versions of the library
 
 
 _ALGEBRA = ("tests/test_algebra.py",)
@@ -64,25 +66,38 @@ MUTANTS = [
         "if whole < 0:\n            _check_invertible(operation, a)",
         "if whole < -1:\n            _check_invertible(operation, a)",
         ("tests/test_algebra.py", "tests/ops/test_power.py", "tests/test_errors.py"),
+        other_forms=(
+            (
+                "if integer < 0:\n            _check_invertible(operation, a)",
+                "if integer < -1:\n            _check_invertible(operation, a)",
+            ),
+        ),
     ),
     # Operations in torch
     Mutant(
         "torch bind: transpose instead of adjoint",
-        "return a.mH if adjoint else a",
-        "return a.mT if adjoint else a",
+        "return a.mH if wanted else a",
+        "return a.mT if wanted else a",
         ("tests/ops/test_parity.py",),
+        other_forms=(("return a.mH if adjoint else a", "return a.mT if adjoint else a"),),
     ),
     Mutant(
         "torch multibind: swapped factors",
-        "torch.cat([product(left, right), last_if_odd], dim=-4)",
-        "torch.cat([product(right, left), last_if_odd], dim=-4)",
-        ("tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        "torch.cat([product(left, right), odd_one_out], dim=-4)",
+        "torch.cat([product(right, left), odd_one_out], dim=-4)",
+        ("tests/ops/test_parity.py", "tests/ops/test_products.py", "tests/ops/test_cpu_products.py"),
+        other_forms=(
+            (
+                "torch.cat([product(left, right), last_if_odd], dim=-4)",
+                "torch.cat([product(right, left), last_if_odd], dim=-4)",
+            ),
+        ),
     ),
     Mutant(
         "torch bind_bundle: last chunk lost",
         "for start in range(0, max(1, count), step)",
         "for start in range(0, max(1, count - 1), step)",
-        ("tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        ("tests/ops/test_parity.py", "tests/ops/test_products.py", "tests/ops/test_cpu_products.py"),
     ),
     Mutant(
         "torch similarity: without 1/m",
@@ -96,7 +111,13 @@ MUTANTS = [
         "_as_real_vectors(items).mT / (m * m * dim)",
         ("tests/ops/test_parity.py",),
     ),
-    Mutant("bags: index one past the end", "array.max() < size)", "array.max() <= size)", ("tests/ops/test_bags.py",)),
+    Mutant(
+        "bags: index one past the end",
+        "at.max() < size)",
+        "at.max() <= size)",
+        ("tests/ops/test_bags.py",),
+        other_forms=(("array.max() < size)", "array.max() <= size)"),),
+    ),
     Mutant(
         "power: no inverse for small negative exponents",
         "return product(inverse(a) if exponent < 0 else a, count)",
@@ -119,38 +140,74 @@ MUTANTS = [
         "gradient of bind_similarity: without 1/m",
         "/ (c.shape[-1] * c.shape[-3])",
         "/ c.shape[-3]",
-        ("tests/ops/test_operators.py", "tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        (
+            "tests/ops/test_library.py",
+            "tests/ops/test_operators.py",
+            "tests/ops/test_parity.py",
+            "tests/ops/test_products.py",
+            "tests/ops/test_cpu_products.py",
+        ),
     ),
     Mutant(
         "gradient of bind: missing adjoint",
         "(a, grad, not adjoint_a, False)",
         "(a, grad, adjoint_a, False)",
-        ("tests/ops/test_operators.py", "tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        (
+            "tests/ops/test_library.py",
+            "tests/ops/test_operators.py",
+            "tests/ops/test_parity.py",
+            "tests/ops/test_products.py",
+            "tests/ops/test_cpu_products.py",
+        ),
     ),
     Mutant(
         "gradient of a broadcast factor: axes that are not neighbours merged",
-        "are_adjacent = len(summed) == 1 or all(",
-        "are_adjacent = len(summed) > 0 or all(",
-        ("tests/ops/test_operators.py", "tests/ops/test_cpu_products.py"),
+        "neighbours = len(summed) == 1 or all(",
+        "neighbours = len(summed) > 0 or all(",
+        (
+            "tests/ops/test_library.py",
+            "tests/ops/test_operators.py",
+            "tests/ops/test_products.py",
+            "tests/ops/test_cpu_products.py",
+        ),
+        other_forms=(("are_adjacent = len(summed) == 1 or all(", "are_adjacent = len(summed) > 0 or all("),),
     ),
     Mutant(
         "dispatch: a failed backend is tried again",
-        '_failures[name] = f"{type(error).__name__}: {error}"',
+        '_failed[name] = f"{type(error).__name__}: {error}"',
         "pass",
-        ("tests/ops/test_dispatch.py",),
+        (
+            "tests/ops/test_choice.py",
+            "tests/ops/test_dispatch.py",
+            "tests/ops/test_backends.py",
+        ),
+        other_forms=(('_failures[name] = f"{type(error).__name__}: {error}"', "pass"),),
     ),
     Mutant(
         "dispatch: kernels although a gradient is needed",
-        "if x.requires_grad:\n            return not _is_grad_enabled()",
+        "if x.requires_grad:\n            return not torch.is_grad_enabled()",
         "if x.requires_grad:\n            return True",
-        ("tests/ops/test_dispatch.py", "tests/ops/test_operators.py", "tests/ops/test_power.py"),
+        (
+            "tests/ops/test_choice.py",
+            "tests/ops/test_dispatch.py",
+            "tests/ops/test_backends.py",
+            "tests/ops/test_library.py",
+            "tests/ops/test_operators.py",
+            "tests/ops/test_power.py",
+        ),
+        other_forms=(
+            (
+                "if x.requires_grad:\n            return not _is_grad_enabled()",
+                "if x.requires_grad:\n            return True",
+            ),
+        ),
     ),
     # Kernels for the CPU
     Mutant(
         "numba multibind: swapped factors",
         "_multiply(product, to, item, to, count, slot, step, slot)",
         "_multiply(product, to, to, item, count, slot, slot, step)",
-        ("tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        ("tests/ops/test_parity.py", "tests/ops/test_products.py", "tests/ops/test_cpu_products.py"),
     ),
     Mutant(
         "numba bind_bags: last pair of a bag lost",
@@ -160,47 +217,56 @@ MUTANTS = [
     ),
     Mutant(
         "numba products: left conjugate lost",
-        "sign = -1.0 if adjoint_a else 1.0",
-        "sign = 1.0",
+        "turn = -1.0 if adjoint_a else 1.0",
+        "turn = 1.0",
         ("tests/ops/test_parity.py",),
     ),
     Mutant(
         "numba similarity: without 1/m",
-        "arguments = size, 1 / (m * dim), _EMPTY_REALS",
-        "arguments = size, 1 / dim, _EMPTY_REALS",
-        ("tests/ops/test_flat_kernels.py", "tests/ops/test_parity.py"),
+        "places = row, 1 / (m * dim), kind",
+        "places = row, 1 / dim, kind",
+        ("tests/ops/test_flat_loops.py", "tests/ops/test_flat_kernels.py", "tests/ops/test_parity.py"),
+        other_forms=(("arguments = size, 1 / (m * dim), _EMPTY_REALS", "arguments = size, 1 / dim, _EMPTY_REALS"),),
     ),
     Mutant(
         "numba bind_similarity: without 1/m",
         "torch.from_numpy(sums / (m * dim))",
         "torch.from_numpy(sums / dim)",
-        ("tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        ("tests/ops/test_parity.py", "tests/ops/test_products.py", "tests/ops/test_cpu_products.py"),
     ),
     Mutant(
         "memory layout: lazy adjoint forgotten",
         "return x.mH, not adjoint",
         "return x.mH, adjoint",
-        ("tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        ("tests/ops/test_parity.py", "tests/ops/test_products.py", "tests/ops/test_cpu_products.py"),
     ),
     Mutant(
         "memory layout: broadcast axis read with its stride",
-        "[0 if size == 1 else stride for size, stride",
-        "[stride for size, stride",
-        ("tests/ops/test_parity.py", "tests/ops/test_cpu_products.py"),
+        "[0 if size == 1 else step for size, step",
+        "[step for size, step",
+        ("tests/ops/test_parity.py", "tests/ops/test_products.py", "tests/ops/test_cpu_products.py"),
+        other_forms=(("[0 if size == 1 else stride for size, stride", "[stride for size, stride"),),
     ),
     Mutant(
         "numba unitary power: tolerance ignored",
-        "return None if any(failed) else out\n\n\ndef haar",
-        "return out\n\n\ndef haar",
+        "if any(unknown):\n        return None\n    out = _empty((*batch",
+        "if False:\n        return None\n    out = _empty((*batch",
         ("tests/ops/test_power.py", "tests/ops/test_polar.py"),
+        other_forms=(("return None if any(failed) else out\n\n\ndef haar(", "return out\n\n\ndef haar("),),
     ),
     # Kernels for a GPU, under triton's interpreter
     Mutant(
         "triton bind: row of an adjoint read as a column",
-        "a += _offset(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)",
-        "a += _offset(slot, sizes, a_steps, UNIT) + row * M",
+        "a += _place(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)",
+        "a += _place(slot, sizes, a_steps, UNIT) + row * M",
         ("tests/ops/test_triton.py",),
         _TRITON,
+        other_forms=(
+            (
+                "a += _offset(slot, sizes, a_steps, UNIT) + row * (1 if ADJOINT_A else M)",
+                "a += _offset(slot, sizes, a_steps, UNIT) + row * M",
+            ),
+        ),
     ),
     Mutant(
         "triton bind_bundle: last item of a group lost",
@@ -246,12 +312,19 @@ MUTANTS = [
         "self._std(self.m * g(g(weight, self.m), self.m))",
         "self._std(self.m * g(weight, self.m))",
         ("tests/test_space.py", "tests/test_capacity.py"),
+        other_forms=(
+            (
+                "relative_weight(relative_weight(weight, space.m), space.m))",
+                "relative_weight(weight, space.m))  # mutated",
+            ),
+        ),
     ),
     Mutant(
         "noise_std: real phases not recognised",
         "(1 if real else 2)) / self.m",
         "2) / self.m",
         ("tests/test_space.py", "tests/test_capacity.py"),
+        other_forms=(("(1 if is_real else 2)) / space.m", "2) / space.m"),),
     ),
     Mutant(
         "capacity: one too many",
@@ -270,6 +343,7 @@ MUTANTS = [
         "labels = (what, namespace) if namespace else (what,)",
         "labels = (what,)",
         ("tests/test_space.py",),
+        other_forms=(("labels = (part, namespace) if namespace else (part,)", "labels = (part,)"),),
     ),
     Mutant(
         "capacity theory: m instead of m - 1",
@@ -307,6 +381,7 @@ MUTANTS = [
         "values[value_rows, -1:]",
         "values[value_rows, :1]",
         ("tests/encoding/test_sequences.py",),
+        other_forms=(("values[value_indices, -1:]", "values[value_indices, :1]"),),
     ),
     Mutant(
         "modalities: weight instead of its root",
@@ -355,7 +430,12 @@ MUTANTS = [
         "item memory: state not updated after a failed removal",
         "self._state = after  # the items are removed, whatever came afterwards",
         "pass",
-        ("tests/memory/test_milvus.py", "tests/memory/test_faults.py"),
+        (
+            "tests/memory/test_milvus.py",
+            "tests/memory/test_faults.py",
+            "tests/memory/test_kills_and_concurrent_readers.py",
+        ),
+        other_forms=(("self._state = after  # the error came after the items were removed", "pass"),),
     ),
     Mutant(
         "search: equal scores in any order",
@@ -373,31 +453,69 @@ MUTANTS = [
         "item file: header checksum skipped",
         "if small.hexdigest() != self.checksum:",
         "if False:",
-        ("tests/memory/test_disk.py", "tests/memory/test_faults.py"),
+        (
+            "tests/memory/test_disk.py",
+            "tests/memory/test_item_files.py",
+            "tests/test_container.py",
+            "tests/memory/test_faults.py",
+            "tests/memory/test_kills_and_concurrent_readers.py",
+        ),
+        other_forms=(
+            ('if self.checksum != _checksum(metadata["ghrr"], metadata["digests"], self._table):', "if False:"),
+        ),
     ),
     Mutant(
         "item file: checksum of the items skipped",
         "if digest.hexdigest() != self._items_checksum:",
         "if False:",
-        ("tests/memory/test_disk.py", "tests/memory/test_faults.py"),
+        (
+            "tests/memory/test_disk.py",
+            "tests/memory/test_item_files.py",
+            "tests/test_container.py",
+            "tests/memory/test_faults.py",
+            "tests/memory/test_kills_and_concurrent_readers.py",
+        ),
+        other_forms=(("if digest.hexdigest() != self._digests[name]:", "if False:"),),
     ),
     Mutant(
         "commit: removed ids of a rewritten file kept",
         "frozenset(number for number in removed if number < first)",
         "frozenset(removed)",
-        ("tests/memory/test_disk.py", "tests/memory/test_faults.py"),
+        (
+            "tests/memory/test_disk.py",
+            "tests/memory/test_item_files.py",
+            "tests/test_container.py",
+            "tests/memory/test_faults.py",
+            "tests/memory/test_kills_and_concurrent_readers.py",
+        ),
     ),
     Mutant(
         "commit: folder of another memory overwritten",
         "if (found or Manifest()) != known.manifest:",
         "if False:",
-        ("tests/memory/test_disk.py", "tests/memory/test_faults.py"),
+        (
+            "tests/memory/test_disk.py",
+            "tests/memory/test_item_files.py",
+            "tests/test_container.py",
+            "tests/memory/test_faults.py",
+            "tests/memory/test_kills_and_concurrent_readers.py",
+        ),
+        other_forms=(("if (found or Manifest()) != last.manifest:", "if False:"),),
     ),
     Mutant(
         "resonator: estimates removed on the wrong side",
         "y = left if rest is None else ops.bind(left, rest, adjoint_b=True)",
         "y = left if rest is None else ops.bind(rest, left, adjoint_a=True)",
-        ("tests/memory/test_resonator.py",),
+        (
+            "tests/memory/test_resonator.py",
+            "tests/memory/test_factorization.py",
+        ),
+        other_forms=(
+            (
+                "y = rest if after is None else ops.bind(rest, after, adjoint_b=True)",
+                "y = rest if after is None else ops.bind(after, rest, adjoint_a=True)",
+            ),
+        ),
     ),
     # Structures
     Mutant(
@@ -489,31 +607,45 @@ MUTANTS = [
         "file: checksum skipped",
         'if _checksum(text, tensors) != metadata.get("sha256"):',
         "if False:",
-        ("tests/test_files.py", "tests/faults/test_malformed_files.py"),
+        (
+            "tests/test_files.py",
+            "tests/test_container.py",
+            "tests/faults/test_malformed_files.py",
+            "tests/faults/test_reading.py",
+        ),
+        other_forms=(("if hashlib.sha256(_bytes_of(tensor)).hexdigest() != digests[name]:", "if False:"),),
     ),
     Mutant(
         "file: version not checked",
         'if header.get("version") != version:',
         "if False:",
-        ("tests/test_files.py", "tests/faults/test_malformed_files.py"),
+        (
+            "tests/test_files.py",
+            "tests/test_container.py",
+            "tests/faults/test_malformed_files.py",
+            "tests/faults/test_reading.py",
+        ),
+        other_forms=(
+            ('if type(header.get("version")) is not int or not 1 <= header["version"] <= version:', "if False:"),
+        ),
     ),
     Mutant(
         "atomic write: old permissions lost",
         "mode = stat.S_IMODE(temporary.stat().st_mode) if mode is None else mode",
         "mode = stat.S_IMODE(temporary.stat().st_mode)",
-        ("tests/test_files.py", "tests/faults/test_atomic_writes.py"),
+        ("tests/test_files.py", "tests/faults/test_atomic_writes.py", "tests/faults/test_writing.py"),
     ),
     Mutant(
         "atomic write: temporary folder left behind",
         "finally:\n            _remove_temporary(folder)",
         "finally:\n            pass",
-        ("tests/test_files.py", "tests/faults/test_atomic_writes.py"),
+        ("tests/test_files.py", "tests/faults/test_atomic_writes.py", "tests/faults/test_writing.py"),
     ),
     Mutant(
         "tensors that share memory written once",
         "tensor.clone() if memory in seen else tensor",
         "tensor",
-        ("tests/test_files.py", "tests/faults/test_atomic_writes.py"),
+        ("tests/test_files.py", "tests/faults/test_atomic_writes.py", "tests/faults/test_writing.py"),
     ),
     # Attention
     Mutant(
@@ -545,6 +677,7 @@ MUTANTS = [
         "if cache.keys is not None and cache.values is not None:\n        k, v = torch.cat((cache.keys, k), dim=-2)",
         "if cache.keys is not None and cache.values is not None:\n        k, v = torch.cat((k, cache.keys), dim=-2)",
         ("tests/nn/test_causality.py", "tests/nn/test_attention.py"),
+        other_forms=(("k, v = torch.cat((self.keys, k), dim=-2)", "k, v = torch.cat((k, self.keys), dim=-2)"),),
     ),
     Mutant(
         "attention: dropout in evaluation",
@@ -570,36 +703,56 @@ MUTANTS = [
         "torch.manual_seed(_step_seed(self.config.seed, self.workers.rank, self.done))",
         "pass",
         ("tests/lm/test_resume.py",),
+        other_forms=(("torch.manual_seed(_step_seed(self.config.seed, self.workers.rank, self.steps_done))", "pass"),),
     ),
     Mutant(
         "training: targets are the inputs",
         "targets = self.data[start + 1 : start + 1 + count",
         "targets = self.data[start : start + count",
-        ("tests/lm/test_train.py",),
+        (
+            "tests/lm/test_train.py",
+            "tests/lm/test_training.py",
+        ),
+        other_forms=(
+            (
+                "targets = tokens[start + 1 : end + 1].view(count, context)[order]",
+                "targets = tokens[start:end].view(count, context)[order]",
+            ),
+        ),
     ),
     Mutant(
         "evaluation: first window not scored in full",
         "targets[1:, : context - stride] = -1",
         "targets[:, : context - stride] = -1",
-        ("tests/lm/test_evaluate.py",),
+        (
+            "tests/lm/test_evaluate.py",
+            "tests/lm/test_evaluation.py",
+        ),
     ),
     Mutant(
         "evaluation: training mode not restored",
         "finally:\n        model.train(training)\n    return Score",
         "finally:\n        pass\n    return Score",
-        ("tests/lm/test_evaluate.py",),
+        (
+            "tests/lm/test_evaluate.py",
+            "tests/lm/test_evaluation.py",
+        ),
     ),
     Mutant(
         "checkpoint: checksum skipped",
         'if metadata.get("sha256") != _checksum(text, tensors):',
         "if False:",
         ("tests/lm/test_checkpoint.py",),
+        other_forms=(("if hashlib.sha256(_bytes_of(tensor)).hexdigest() != digests[name]:", "if False:"),),
     ),
     Mutant(
         "training: last weights kept as the best",
         "if valid < self.best_valid:",
         "if True:",
-        ("tests/lm/test_train.py",),
+        (
+            "tests/lm/test_train.py",
+            "tests/lm/test_training.py",
+        ),
     ),
     # Paper and command line
     Mutant(
@@ -612,13 +765,17 @@ MUTANTS = [
         "journal: results of other settings reused",
         'return "belongs to other settings"',
         'return ""',
-        ("tests/paper/test_journal.py", "tests/paper/test_run.py"),
+        ("tests/paper/test_journal.py", "tests/paper/test_run.py", "tests/paper/test_runner.py"),
+        other_forms=(('return "was computed with other settings"', 'return ""'),),
     ),
     Mutant(
         "command line: control characters printed",
         "return Text(unsafe.sub(_visible, str(value)), style=style)",
         "return Text(str(value), style=style)",
         ("tests/cli/test_cli.py",),
+        other_forms=(
+            ("return Text(unsafe.sub(_escape, str(value)), style=style)", "return Text(str(value), style=style)"),
+        ),
     ),
     Mutant(
         "command line: infinity in JSON",

@@ -63,21 +63,23 @@ def run_tests(copy: Path, tests: tuple[str, ...], environment: dict[str, str]) -
 
 def run_mutant(mutant: Mutant, copy: Path, cache: Path) -> dict[str, Any]:
     """Apply a mutant in the copy, run its tests and take it back."""
-    missing = [test for test in mutant.tests if not (copy / test).exists()]
-    places = find(copy, mutant.original)
-    if missing or len(places) != 1:
-        reason = f"no such tests: {', '.join(missing)}" if missing else f"snippet found {len(places)} times"
-        return {"outcome": "does not apply", "detail": reason}
-    [path] = places
+    tests = tuple(test for test in mutant.tests if (copy / test).exists())
+    forms = [(mutant.original, mutant.mutated), *mutant.other_forms]
+    found = [(find(copy, original), original, mutated) for original, mutated in forms]
+    usable = [form for form in found if len(form[0]) == 1]
+    if not tests or not usable:
+        counts = ", ".join(str(len(places)) for places, _, _ in found)
+        return {"outcome": "does not apply", "detail": f"snippet found {counts} times; tests found: {', '.join(tests)}"}
+    [path], original, mutated = usable[0]
     whole, times = path.read_text(), path.stat()
     environment = dict(mutant.environment)
     with tempfile.TemporaryDirectory() as fresh:
         # Loops that numba compiled before the change must not be used.
-        environment["NUMBA_CACHE_DIR"] = fresh if "numba" in whole else str(cache)
+        environment["NUMBA_CACHE_DIR"] = fresh if "import numba" in whole or "from numba" in whole else str(cache)
         start = time.perf_counter()
         try:
-            path.write_text(whole.replace(mutant.original, mutant.mutated))
-            outcome, detail = run_tests(copy, mutant.tests, environment)
+            path.write_text(whole.replace(original, mutated))
+            outcome, detail = run_tests(copy, tests, environment)
         finally:
             path.write_text(whole)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

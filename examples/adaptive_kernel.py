@@ -1,21 +1,23 @@
-"""A learned kernel against the best stationary one, where the length scale changes over the input.
+"""Compare a learned kernel with the best stationary kernel, on data whose length scale changes over the input.
 
-Two problems: a noisy chirp, slow on the left and fast on the right, and a photograph, smooth in the sky and fine in the
-temple (pixel position to grey value, from a part of the pixels). Both encoders have the same total dimension and the
-same readout, ridge regression on the real and imaginary parts of the encoding.
+There are two problems: a noisy chirp, slow on the left and fast on the right, and a photograph, smooth in the sky and
+detailed in the temple (from a part of the pixels, predict the grey value at a position). Both encoders have the same
+total dimension and the same readout, ridge regression on the real and imaginary parts of the encoding.
 
-- stationary: ``FractionalPower`` with m = 1; kernel, bandwidth, random or quasi-random frequencies and ridge strength
-  by cross-validation.
-- adaptive: ``AdaptiveEncoder`` with m = 2; bandwidth and ridge strength by cross-validation on the same folds, and the
-  network trained anew in each fold, by the leave-one-out error that ridge regression has in closed form.
+- stationary: ``FractionalPower`` with m = 1. Cross-validation selects kernel, bandwidth, random or quasi-random
+  frequencies, and ridge strength.
+- adaptive: ``AdaptiveEncoder`` with m = 2. Cross-validation on the same folds selects bandwidth and ridge strength. The
+  network is trained in each fold, on the leave-one-out error of ridge regression, which has a closed form.
 
-The chirp and the sizes were chosen while looking at test errors of other seeds than those below: a steeper chirp (9t⁴)
-made the training stick now and then. For one of the seeds below the result hangs on the start of the network: it is no
-better than stationary here, with either of two starts, and was three times better with a third.
+Both are then fitted to the whole training set and scored on the test set.
 
-Both are then fitted to the whole training set and scored on the test set. Run it with::
+Limitations: the chirp and the sizes were chosen with other seeds than those below, by their test error; with a steeper
+chirp (9t⁴) training sometimes failed. For one of the seeds below the result depends on the initial network: adaptive is
+no better than stationary with the two initial networks used here, and was three times better with a third.
 
-    python examples/adaptive_kernel.py            # some minutes
+Run it with::
+
+    python examples/adaptive_kernel.py            # minutes
     python examples/adaptive_kernel.py --quick    # seconds, small sizes
 """
 
@@ -44,7 +46,7 @@ from ghrr.files import atomic_write
 from ghrr.paper.style import BLACK, BLUE, GREY, ORANGE, style
 
 KERNELS = ("rbf", "matern-1/2", "matern-3/2", "matern-5/2", "laplace", "cauchy", "sinc")
-SPREADS = ("random", "qmc")  # of the frequencies
+SAMPLING = ("random", "qmc")  # of the frequencies
 STRENGTHS = tuple(10.0**k for k in range(-9, 2))
 FIRST_SEED = 100  # the problems and sizes below were chosen with other seeds
 STATIONARY, ADAPTIVE = "stationary", "adaptive"
@@ -56,7 +58,7 @@ Maker = Callable[[Tensor, Tensor], Encoder]
 
 @dataclass(frozen=True)
 class Setting:
-    """One problem's sizes, and what cross-validation chooses from."""
+    """Sizes of a problem, and the values that cross-validation selects from."""
 
     problem: str
     n_train: int
@@ -66,11 +68,11 @@ class Setting:
     latent: int
     hidden: int
     steps: int
-    starts: int = 1  # of the network, of which the best by leave-one-out error on the training data is kept
+    starts: int = 1  # initial networks; the one with the least leave-one-out error is used
     rate: float = 0.02
     folds: int = 4
-    noise: float = 0.0  # of the chirp
-    shrink: int = 7  # of the photograph
+    noise: float = 0.0  # standard deviation, of the chirp
+    shrink: int = 7  # factor of downsampling, of the photograph
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Model:
-    """An encoder, its readout, and how it was chosen."""
+    """Encoder, readout, and the values that cross-validation selected."""
 
     encoder: Encoder
     weights: Tensor
@@ -142,33 +144,33 @@ QUICK = (
 
 
 def chirp(x: Tensor) -> Tensor:
-    """A sine whose frequency grows from 0.5 to 16.5 periods per unit over -1 … 1: ``(n, 1)`` to ``(n,)``."""
+    """Return a sine whose frequency grows from 0.5 to 16.5 periods per unit over -1 … 1: ``(n, 1)`` to ``(n,)``."""
     t = (x[:, 0].double() + 1) / 2
     return torch.sin(2 * math.pi * (t + 4 * t**8))
 
 
 def chirp_period(x: Tensor) -> Tensor:
-    """Length of one period of the chirp about x, in the units of x."""
+    """Return the length of one period of the chirp at x, in the units of x."""
     t = (x[:, 0].double() + 1) / 2
     return 2 / (1 + 32 * t**7)
 
 
 def photo(shrink: int) -> Tensor:
-    """The photograph that scikit-learn ships, grey (0 to 1), each pixel the mean of ``shrink`` × ``shrink``."""
+    """Return a photograph from scikit-learn, in grey from 0 to 1, averaged over ``shrink`` × ``shrink`` pixels."""
     grey = torch.tensor(load_sample_image("china.jpg"), dtype=torch.float64).mean(dim=-1) / 255
     rows, columns = (size // shrink for size in grey.shape)
     return grey[: rows * shrink, : columns * shrink].reshape(rows, shrink, columns, shrink).mean(dim=(1, 3))
 
 
 def positions(image: Tensor) -> Tensor:
-    """Row and column of every pixel from the middle, in units of half of the height: ``(pixels, 2)``."""
+    """Return row and column of every pixel from the centre, in units of half the height: ``(pixels, 2)``."""
     rows, columns = image.shape
     grid = torch.cartesian_prod(torch.arange(rows) - (rows - 1) / 2, torch.arange(columns) - (columns - 1) / 2)
     return (grid / (rows / 2)).float()
 
 
 def draw_data(setting: Setting, seed: int) -> Data:
-    """The training set of this seed; the test set is the chirp without noise, or the pixels that were left out."""
+    """Return the data of a seed; the test set is the chirp without noise, or the remaining pixels."""
     generator = torch.Generator().manual_seed(seed)
     n = setting.n_train
     if setting.problem == "chirp":
@@ -186,14 +188,14 @@ def draw_data(setting: Setting, seed: int) -> Data:
 
 
 def features(encoder: Encoder, x: Tensor) -> Tensor:
-    """The encoding as real numbers, scaled to rows of length 1: ``(n, features)`` to ``(n, 2 * total_dim)``."""
+    """Return encodings as real rows of length 1: ``(n, features)`` to ``(n, 2 * total_dim)``."""
     encoded: Tensor = encoder(x)
     space = encoder.space
     return torch.view_as_real(encoded).flatten(start_dim=1).double() / math.sqrt(space.dim * space.m)
 
 
 def ridge(z: Tensor, y: Tensor, strengths: Sequence[float]) -> Tensor:
-    """Weights of the regression of centred y on z, one column per strength, from one eigendecomposition."""
+    """Return the weights of the regression of centred y on z, one column per strength."""
     values, vectors = torch.linalg.eigh(z.mT @ z)
     projected = vectors.mT @ (z.mT @ (y - y.mean()))
     weights: Tensor = vectors @ (projected / (values.clamp(min=0) + torch.tensor(strengths, dtype=z.dtype)[:, None])).mT
@@ -201,8 +203,9 @@ def ridge(z: Tensor, y: Tensor, strengths: Sequence[float]) -> Tensor:
 
 
 def leave_one_out(z: Tensor, y: Tensor, strength: Tensor) -> Tensor:
-    """Mean squared error of ridge regression on each point when fitted to all others, in closed form: with the hat
-    matrix P = Z (ZᵀZ + strength)⁻¹ Zᵀ a residual grows by 1 / (1 - P_ii).
+    """Return the mean squared leave-one-out error of ridge regression.
+
+    Leaving out point i multiplies its residual by 1 / (1 - P_ii), with the hat matrix P = Z (ZᵀZ + strength)⁻¹ Zᵀ.
     """
     gram = z.mT @ z + strength * torch.eye(z.shape[1], dtype=z.dtype)
     root = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), z.mT, upper=False)  # P = rootᵀ root
@@ -216,10 +219,7 @@ def leave_one_out(z: Tensor, y: Tensor, strength: Tensor) -> Tensor:
 
 
 def train(encoder: AdaptiveEncoder, x: Tensor, y: Tensor, *, steps: int, rate: float) -> float:
-    """Fit the network of an adaptive encoder, and a ridge strength beside it, to the leave-one-out error by Adam.
-
-    Gives the error reached.
-    """
+    """Minimise the leave-one-out error over the network of an encoder and a ridge strength; return the error."""
     error = torch.tensor(torch.inf)
     log_strength = torch.tensor(-5.0, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([*encoder.network.parameters(), log_strength], lr=rate)
@@ -234,7 +234,7 @@ def train(encoder: AdaptiveEncoder, x: Tensor, y: Tensor, *, steps: int, rate: f
 
 
 def redraw(network: torch.nn.Module, generator: torch.Generator) -> None:
-    """Another start of the network, from the same distributions; the last layer stays at zero."""
+    """Draw other initial parameters from the same distributions; the last layer stays zero."""
     with torch.no_grad():
         for parameter in network.parameters():
             bound = float(parameter.abs().max())
@@ -242,7 +242,7 @@ def redraw(network: torch.nn.Module, generator: torch.Generator) -> None:
 
 
 def stationary_maker(setting: Setting, seed: int, **choice: Any) -> Maker:
-    """Makes the fixed encoder of one kernel, bandwidth and kind of frequencies; it needs no training."""
+    """Return a function that creates a stationary encoder, which needs no training."""
 
     def make(x: Tensor, _: Tensor) -> Encoder:
         space = ghrr.Space.from_total(setting.total_dim, 1, seed=seed)
@@ -252,7 +252,7 @@ def stationary_maker(setting: Setting, seed: int, **choice: Any) -> Maker:
 
 
 def adaptive_maker(setting: Setting, seed: int, bandwidth: float) -> Maker:
-    """Makes and trains an adaptive encoder on the data that it is given."""
+    """Return a function that creates an adaptive encoder and trains it on data."""
 
     def make(x: Tensor, y: Tensor) -> Encoder:
         space = ghrr.Space.from_total(setting.total_dim, 2, seed=seed)
@@ -269,14 +269,14 @@ def adaptive_maker(setting: Setting, seed: int, bandwidth: float) -> Maker:
 
 
 def candidates(setting: Setting, seed: int) -> dict[str, list[tuple[dict[str, Any], Maker]]]:
-    """What cross-validation chooses from, for each competitor."""
+    """Return the encoders that cross-validation selects from, stationary and adaptive."""
     return {
         STATIONARY: [
             (choice, stationary_maker(setting, seed, **choice))
             for kernel in KERNELS
             for bandwidth in setting.stationary_bandwidths
-            for spread in SPREADS
-            for choice in [{"kernel": kernel, "bandwidth": bandwidth, "features": spread}]
+            for sampling in SAMPLING
+            for choice in [{"kernel": kernel, "bandwidth": bandwidth, "sampling": sampling}]
         ],
         ADAPTIVE: [
             ({"kernel": "rbf", "bandwidth": bandwidth}, adaptive_maker(setting, seed, bandwidth))
@@ -289,7 +289,7 @@ def candidates(setting: Setting, seed: int) -> dict[str, list[tuple[dict[str, An
 
 
 def cross_validate(make: Maker, x: Tensor, y: Tensor, fold: Tensor) -> Tensor:
-    """Mean squared error over the folds, one number per ridge strength. ``fold`` holds the fold of each point."""
+    """Return the mean squared error over the folds for each ridge strength. ``fold`` is the fold of each point."""
     errors = torch.zeros(len(STRENGTHS), dtype=torch.float64)
     for k in range(int(fold.max()) + 1):
         inside, outside = fold != k, fold == k
@@ -302,7 +302,7 @@ def cross_validate(make: Maker, x: Tensor, y: Tensor, fold: Tensor) -> Tensor:
 
 
 def fit_best(options: list[tuple[dict[str, Any], Maker]], x: Tensor, y: Tensor, fold: Tensor) -> Model:
-    """The candidate and the ridge strength of least error in cross-validation, fitted to all of the data."""
+    """Select candidate and ridge strength by cross-validation, and fit them to all data."""
     errors = torch.stack([cross_validate(make, x, y, fold) for _, make in options])
     best, index = divmod(int(errors.argmin()), len(STRENGTHS))
     label, make = options[best]
@@ -314,7 +314,7 @@ def fit_best(options: list[tuple[dict[str, Any], Maker]], x: Tensor, y: Tensor, 
 
 
 def compare(setting: Setting, seed: int) -> tuple[dict[str, Any], Data, dict[str, Model]]:
-    """Both competitors on the data of one seed: test error (mean squared over variance), choice and time of each."""
+    """Fit both encoders to the data of a seed; return test error (mean squared over variance), selection and time."""
     data = draw_data(setting, seed)
     order = torch.randperm(len(data.x), generator=torch.Generator().manual_seed(seed))
     fold = order % setting.folds
@@ -330,7 +330,7 @@ def compare(setting: Setting, seed: int) -> tuple[dict[str, Any], Data, dict[str
 
 
 def summarize(rows: list[dict[str, Any]], problem: str) -> dict[str, Any]:
-    """Mean and standard deviation over the seeds, and the ratio of the errors seed by seed."""
+    """Return means and standard deviations over seeds, of the errors and of their ratio."""
     errors = {name: _errors(rows, problem, name) for name in COLOURS}
     ratios = errors[ADAPTIVE] / errors[STATIONARY]
     return {
@@ -352,7 +352,7 @@ def _mean_std(values: Tensor) -> dict[str, Tensor]:
 
 
 def table(summaries: list[dict[str, Any]]) -> str:
-    """The summary for the terminal."""
+    """Return the summary as text."""
     lines = [
         "normalised test error (mean squared error / variance), mean ± standard deviation over seeds",
         f"{'problem':<9}{'stationary':>18}{'adaptive':>18}{'ratio':>16}{'adaptive better':>18}",
@@ -369,9 +369,9 @@ def table(summaries: list[dict[str, Any]]) -> str:
 
 
 def half_width(encoder: Encoder, grid: Tensor) -> Tensor:
-    """Distance at which the similarity of φ(x) and φ(x ± d) first falls under ½, for each x of an even grid ``(n, 1)``.
+    """Return the distance d at which the similarity of φ(x) and φ(x ± d) falls below ½, for a grid of x ``(n, 1)``.
 
-    The mean of both sides, or the one that stays inside; NaN where it does not fall so far.
+    Similarities are averaged over both sides, as far as they are on the grid. NaN if they stay above ½.
     """
     with torch.no_grad():
         encoded = encoder(grid)
@@ -392,13 +392,13 @@ def half_width(encoder: Encoder, grid: Tensor) -> Tensor:
 def draw(
     settings: Sequence[Setting], rows: list[dict[str, Any]], shown: dict[str, tuple[Data, dict[str, Model]]]
 ) -> Figure:
-    """The errors of all seeds; from the first seed the fits and length scales of the chirp, and the photographs."""
+    """Draw the errors of all seeds, and the fits, length scales and photographs of the first seed."""
     with style():
         figure = Figure(figsize=(9.6, 8.4), layout="constrained")
         axes = figure.subplot_mosaic("FFFFCC;WWWWPP;aabbcc", height_ratios=[1, 1, 0.8])
         _draw_chirp(axes["F"], axes["W"], *shown["chirp"])
-        for place, setting in zip("CP", settings, strict=True):
-            _draw_errors(axes[place], rows, setting)
+        for panel, setting in zip("CP", settings, strict=True):
+            _draw_errors(axes[panel], rows, setting)
         _draw_photo([axes[k] for k in "abc"], photo(settings[1].shrink), *shown["photo"])
     return figure
 
@@ -425,8 +425,8 @@ def _draw_errors(axis: Axes, rows: list[dict[str, Any]], setting: Setting) -> No
     errors = [_errors(rows, setting.problem, name).tolist() for name in COLOURS]
     for pair in zip(*errors, strict=True):
         axis.plot([0, 1], pair, color=GREY, lw=0.8, zorder=1)
-    for place, (name, values) in enumerate(zip(COLOURS, errors, strict=True)):
-        axis.plot([place] * len(values), values, "o", color=COLOURS[name], ms=6, label=name)
+    for position, (name, values) in enumerate(zip(COLOURS, errors, strict=True)):
+        axis.plot([position] * len(values), values, "o", color=COLOURS[name], ms=6, label=name)
     axis.set(xlim=(-0.5, 1.5), ylim=(0, 1.1 * max(map(max, errors))), xticks=[0, 1], xticklabels=list(COLOURS))
     axis.set(xlabel="a line for each seed", ylabel="test error / variance (no unit)")
     axis.set_title(f"{setting.problem.capitalize()}: test error, total_dim {setting.total_dim}")
@@ -449,9 +449,9 @@ def _draw_photo(axes: list[Axes], image: Tensor, data: Data, models: dict[str, M
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the comparison, print the table, write the numbers and the figure; gives the numbers."""
-    parser = argparse.ArgumentParser(description="A learned kernel against the best stationary one.")
-    parser.add_argument("--seeds", type=int, help="how many seeds (5; with --quick 2)")
+    """Run the comparison, print the table, write numbers and figure, and return the numbers."""
+    parser = argparse.ArgumentParser(description="Compare a learned kernel with the best stationary one.")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default 5; with --quick 2)")
     parser.add_argument("--quick", action="store_true", help="small sizes: seconds instead of minutes")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -484,7 +484,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "kernels": KERNELS,
-        "frequencies": SPREADS,
+        "frequencies": SAMPLING,
         "ridge_strengths": STRENGTHS,
         "settings": [asdict(setting) for setting in settings],
         "summary": summaries,

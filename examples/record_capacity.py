@@ -1,12 +1,12 @@
-"""How much fits into one record: predicted against measured recall, for records of growing size.
+"""Compare predicted with measured recall, for records of growing size.
 
-Nested records of n leaves, whose values are drawn from 1000 words, are encoded in spaces of one total dimension and m =
-1, 2, 3 and 4. Every leaf is then asked for. Theory (``ghrr.capacity.recall_error``) says how often the best of all
-words is the right one; only the total dimension counts, not m. Measured beside it:
+Nested records of n leaves, with values drawn from 1000 words, are encoded in spaces of one total dimension and m = 1,
+2, 3 and 4. Then every leaf is queried. Theory (``ghrr.capacity.recall_error``) predicts how often the best of all words
+is right; it depends on the total dimension, not on m. Measured are:
 
-- recall: the share of leaves whose best match is right, whether it is trusted or not;
-- confident: the share of leaves whose match is called confident at 99 %, and how many of those are right;
-- decoded: the same when leaves that are certain are taken out of the record and the others read again.
+- recall: the share of leaves whose best match is right;
+- confident: the share of leaves whose match is confident at 99 %, and the share of those that is right;
+- decoded: the same for ``decode``, which subtracts confident leaves from the record and reads the others again.
 
 Error bars are standard errors over records. Run it with::
 
@@ -50,7 +50,7 @@ class Setting:
     sizes: tuple[int, ...]  # leaves per record
     m: tuple[int, ...]
     words: int
-    answers: int  # at least so many leaves are asked for at each point
+    answers: int  # least number of leaves queried per point
 
 
 FULL = Setting(
@@ -60,14 +60,14 @@ QUICK = Setting(total_dim=144, sizes=(4, 8, 16, 32), m=(1, 3), words=100, answer
 
 
 def make_records(setting: Setting, leaves: int, seed: int) -> list[dict[str, Any]]:
-    """Records of two levels, ten leaves in each group."""
+    """Return records of two levels, ten leaves in each group."""
     rng = random.Random(seed)  # noqa: S311 (nothing here is secret)
     count = math.ceil(setting.answers / leaves)
     return [make_record([f"word {rng.randrange(setting.words)}" for _ in range(leaves)]) for _ in range(count)]
 
 
 def make_record(words: Sequence[str]) -> dict[str, Any]:
-    """A record with these leaves."""
+    """Return a record with these leaves."""
     record: dict[str, Any] = {}
     for n, word in enumerate(words):
         record.setdefault(f"group {n // 10}", {})[f"key {n % 10}"] = word
@@ -75,13 +75,13 @@ def make_record(words: Sequence[str]) -> dict[str, Any]:
 
 
 def mean_and_error(shares: list[float]) -> dict[str, float]:
-    """Mean over records and its standard error."""
+    """Return the mean over records and its standard error."""
     values = torch.tensor(shares, dtype=torch.float64)
     return {"mean": float(values.mean()), "error": float(values.std() / math.sqrt(len(values)))}
 
 
 def shares(matches: Sequence[Match], right: Sequence[str]) -> dict[str, float]:
-    """Of one record's answers: how many are right, confident, and both."""
+    """Return the shares of the answers of one record that are right, confident, and both."""
     is_right = [match.guess == word for match, word in zip(matches, right, strict=True)]
     sure = [match.confident for match in matches]
     both = [a and b for a, b in zip(is_right, sure, strict=True)]
@@ -89,7 +89,7 @@ def shares(matches: Sequence[Match], right: Sequence[str]) -> dict[str, float]:
 
 
 def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
-    """One point of the figure: the prediction, and what was measured."""
+    """Return one point of the figure: predicted and measured recall."""
     space = ghrr.Space.from_total(setting.total_dim, m, seed=seed)
     codec = Record(space)
     codec.encode_many([make_record([f"word {n}"] * leaves) for n in range(setting.words)])  # all are candidates
@@ -116,16 +116,16 @@ def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
 
 
 def summarize(rows: list[dict[str, float]], leaves: int) -> dict[str, Any]:
-    """Share and number of answers called confident, and the share of them that is right: None if there are none."""
+    """Return share and number of confident answers, and the share of them that is right, None if there are none."""
     sure, both = sum(row["sure"] for row in rows), sum(row["both"] for row in rows)
     share = mean_and_error([row["sure"] for row in rows])
     return {"share": share, "count": round(sure * leaves), "right": both / sure if sure else None}
 
 
 def table(points: list[dict[str, Any]]) -> str:
-    """The results for the terminal."""
+    """Return the results as text."""
     lines = [
-        "recall of single leaves, and leaves called confident (in brackets: how many of these are right)",
+        "recall of single leaves, and share of confident leaves (in brackets: share of these that is right)",
         f"{'m':>2}{'leaves':>8}{'predicted':>11}{'measured':>18}{'confident':>20}{'decoded':>20}",
     ]
     for point in points:
@@ -144,7 +144,7 @@ def table(points: list[dict[str, Any]]) -> str:
 
 
 def draw(setting: Setting, points: list[dict[str, Any]]) -> Figure:
-    """Left, prediction and measurement; right, what is called confident, read singly and with cancellation."""
+    """Draw predicted and measured recall on the left, confident answers on the right."""
     with style():
         figure = Figure(figsize=(9.6, 4.2), layout="constrained")
         left, right = figure.subplots(1, 2, sharex=True)
@@ -166,7 +166,7 @@ def _draw_recall(axis: Axes, setting: Setting, points: list[dict[str, Any]]) -> 
     for m in setting.m:
         chosen = [point for point in points if point["m"] == m]
         axis.errorbar(
-            _places(setting, chosen, m),
+            _positions(setting, chosen, m),
             [point["recall"]["mean"] for point in chosen],
             yerr=[2 * point["recall"]["error"] for point in chosen],
             fmt=M_MARKERS[m],
@@ -190,11 +190,11 @@ def _draw_recall(axis: Axes, setting: Setting, points: list[dict[str, Any]]) -> 
 
 
 def _draw_confident(axis: Axes, setting: Setting, points: list[dict[str, Any]]) -> None:
-    for name, line, label in (("confident", "--", "one at a time"), ("decoded", "-", "certain ones taken out")):
+    for name, line, label in (("confident", "--", "one at a time"), ("decoded", "-", "decoded together")):
         for m in setting.m:
             chosen = [point for point in points if point["m"] == m]
             axis.errorbar(
-                _places(setting, chosen, m),
+                _positions(setting, chosen, m),
                 [point[name]["share"]["mean"] for point in chosen],
                 yerr=[2 * point[name]["share"]["error"] for point in chosen],
                 ls=line,
@@ -212,8 +212,8 @@ def _draw_confident(axis: Axes, setting: Setting, points: list[dict[str, Any]]) 
     axis.legend(loc="lower left", fontsize=8)
 
 
-def _places(setting: Setting, points: list[dict[str, Any]], m: int) -> list[float]:
-    """Where to draw points, a little apart for different m, so that none hides another."""
+def _positions(setting: Setting, points: list[dict[str, Any]], m: int) -> list[float]:
+    """Return the positions of points, slightly shifted for each m, so that none hides another."""
     step = 1.015 ** (setting.m.index(m) - (len(setting.m) - 1) / 2)
     return [step * float(point["leaves"]) for point in points]
 
@@ -222,8 +222,8 @@ def _places(setting: Setting, points: list[dict[str, Any]], m: int) -> list[floa
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure, print the table, write the numbers and the figure; gives the numbers."""
-    parser = argparse.ArgumentParser(description="Predicted against measured recall of records.")
+    """Measure, print the table, write numbers and figure, and return the numbers."""
+    parser = argparse.ArgumentParser(description="Compare predicted with measured recall of records.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="small sizes: seconds instead of minutes")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")

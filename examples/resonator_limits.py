@@ -1,22 +1,19 @@
-"""How large codebooks may be for a resonator to find the factors of a product, by dimension and m.
+"""Measure the largest codebooks for which a resonator finds the factors of a product, by dimension and m.
 
-A product of three factors, one from each of three codebooks of n random hypervectors: ``resonator`` looks for the
-factors among n³ combinations, with the settings it has by default. Measured is the share of products whose factors are
-found, for m = 1 to 4 at equal total dimension, and
+A product has three factors, one from each of three codebooks of n random hypervectors. ``resonator``, with its default
+settings, searches the n³ combinations. Measured are, for m = 1 to 4 at equal total dimension:
 
-- the limit: the n at which half are found, by interpolation between the sizes that were tried;
-- whether what is called found is right, and whether the same factors in reverse order are called found, which for m > 1
-  would be wrong;
-- the variants: what is done to the estimates, and noise on the weights or none.
+- the share of products whose factors are found, and the limit: the n at which half are found, by interpolation;
+- the number of wrong answers, and how often the same factors in reverse order are found, which is wrong for m > 1;
+- variants of the search: the projection of the estimates, and noise on the weights.
 
-What came out (``results/resonator_limits.json``): all m are alike at equal total dimension, so order costs nothing; the
-size at which half are found grows about like the square root of the total dimension, while the n³ combinations grow
-faster than it. Beyond that size the search mostly ends by saying that it found nothing: to factor larger codebooks take
-a larger dimension. Nothing was found wrongly, nor in reverse order for m > 1.
+Result (``results/resonator_limits.json``): all m have the same limit at equal total dimension. It grows about like the
+square root of the total dimension. Beyond the limit the search mostly reports that it found nothing; use a larger
+dimension for larger codebooks. No answer was wrong, and for m > 1 none was in reverse order.
 
 Run it with::
 
-    python examples/resonator_limits.py            # some minutes
+    python examples/resonator_limits.py            # minutes
     python examples/resonator_limits.py --quick    # seconds, small sizes
 """
 
@@ -51,14 +48,14 @@ JITTERS = (0.0, 0.5, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """What is tried."""
+    """Sizes of the experiment."""
 
     ms: tuple[int, ...]
     totals: tuple[int, ...]  # multiples of 144, which 1, 4, 9 and 16 divide
     sizes: tuple[int, ...]
-    books: int  # sets of codebooks for each point
-    products: int  # for each set
-    variants_at: tuple[int, int, int]  # m, total and size at which variants are compared
+    books: int  # sets of codebooks per point
+    products: int  # products per set
+    variants_at: tuple[int, int, int]  # m, total dimension and size for the comparison of variants
 
 
 FULL = Setting(
@@ -72,11 +69,11 @@ FULL = Setting(
 QUICK = Setting(ms=(1, 2), totals=(144, 288), sizes=(4, 32, 160), books=2, products=8, variants_at=(2, 288, 32))
 
 
-# What is measured
+# Measurements
 
 
 def draw(space: ghrr.Space, size: int, products: int) -> tuple[list[Tensor], Tensor, Tensor, Tensor]:
-    """Codebooks, products, which entries they are made of, and the products of the same entries in reverse order."""
+    """Return codebooks, products, the indices of their factors, and the products in reverse order."""
     generator = space.generator(f"resonator, {size}")
     books = [space.random(size, generator=generator) for _ in range(FACTORS)]
     chosen = torch.randint(0, size, (products, FACTORS), generator=generator)
@@ -85,7 +82,7 @@ def draw(space: ghrr.Space, size: int, products: int) -> tuple[list[Tensor], Ten
 
 
 def count(answer: Factors, chosen: Tensor) -> dict[str, int]:
-    """How many were called found, how many of these wrongly, and how many iterations there were."""
+    """Return the number of found products, of wrong ones among them, and of iterations."""
     right = (answer.indices == chosen).all(dim=-1)
     return {
         "found": int(answer.found.sum()),
@@ -95,7 +92,7 @@ def count(answer: Factors, chosen: Tensor) -> dict[str, int]:
 
 
 def measure(setting: Setting, m: int, total: int, size: int) -> dict[str, Any]:
-    """One point of a curve."""
+    """Return one point of a curve."""
     sums = {"found": 0, "wrong": 0, "iterations": 0, "reversed_found": 0}
     start = time.perf_counter()
     for seed in range(setting.books):
@@ -120,13 +117,13 @@ def measure(setting: Setting, m: int, total: int, size: int) -> dict[str, Any]:
 
 
 def standard_error(successes: int, tried: int) -> float:
-    """Of a share, after Agresti and Coull: not zero where all succeed."""
+    """Return the standard error of a share, after Agresti and Coull: not zero if all succeed."""
     share = (successes + 2) / (tried + 4)
     return math.sqrt(share * (1 - share) / (tried + 4))
 
 
 def curve(setting: Setting, m: int, total: int) -> list[dict[str, Any]]:
-    """All sizes for one m and total dimension, until next to nothing is found."""
+    """Return the points of one m and total dimension, up to the size at which almost nothing is found."""
     rows = []
     for size in setting.sizes:
         rows.append(measure(setting, m, total, size))
@@ -136,7 +133,7 @@ def curve(setting: Setting, m: int, total: int) -> list[dict[str, Any]]:
 
 
 def limit(rows: list[dict[str, Any]]) -> float | None:
-    """The size at which half of the products are found, on a line in log size; None where no size is so far."""
+    """Return the size at which half of the products are found, interpolated in log size; None if all find more."""
     for low, high in itertools.pairwise(rows):
         if low["share"] >= 0.5 > high["share"]:
             t = (low["share"] - 0.5) / (low["share"] - high["share"])
@@ -145,7 +142,7 @@ def limit(rows: list[dict[str, Any]]) -> float | None:
 
 
 def law(limits: list[dict[str, Any]]) -> dict[str, float] | None:
-    """The line size = factor · total_dim^exponent through the limits of all m, in logarithms; None for one total."""
+    """Fit size = factor · total_dim^exponent to the limits of all m; None for a single total dimension."""
     known = [(math.log(row["total_dim"]), math.log(row["size"])) for row in limits if row["size"] is not None]
     if len({total for total, _ in known}) < 2:
         return None
@@ -161,7 +158,7 @@ def law(limits: list[dict[str, Any]]) -> dict[str, float] | None:
 
 
 def compare_variants(setting: Setting) -> list[dict[str, Any]]:
-    """The same products with each projection and each size of noise on the weights, without restarts."""
+    """Return the share found for each projection and each noise on the weights, without restarts."""
     m, total, size = setting.variants_at
     rows = []
     for projection in PROJECTIONS:
@@ -179,11 +176,11 @@ def compare_variants(setting: Setting) -> list[dict[str, Any]]:
     return rows
 
 
-# What is shown
+# Table and figure
 
 
 def table(limits: list[dict[str, Any]]) -> str:
-    """The limits for the terminal."""
+    """Return the limits as text."""
     lines = [f"codebook size at which half of the products of {FACTORS} factors are found"]
     ms = sorted({row["m"] for row in limits})
     lines.append(f"{'total_dim':<11}" + "".join(f"{f'm = {m}':>9}" for m in ms))
@@ -197,7 +194,7 @@ def table(limits: list[dict[str, Any]]) -> str:
 def draw_figure(
     setting: Setting, rows: list[dict[str, Any]], limits: list[dict[str, Any]], variants: list[dict[str, Any]]
 ) -> Figure:
-    """Curves for each total dimension, the limits, and the variants."""
+    """Draw the curves of each total dimension, the limits, and the variants."""
     with style():
         figure = Figure(figsize=(11, 6.4), layout="constrained")
         columns = max(3, (len(setting.totals) + 3) // 2)
@@ -213,12 +210,12 @@ def draw_figure(
 
 def _draw_curves(axis: Axes, rows: list[dict[str, Any]], total: int) -> None:
     for m in sorted({row["m"] for row in rows}):
-        mine = [row for row in rows if row["m"] == m]
-        sizes, shares = [row["size"] for row in mine], [row["share"] for row in mine]
+        points = [row for row in rows if row["m"] == m]
+        sizes, shares = [row["size"] for row in points], [row["share"] for row in points]
         axis.errorbar(
             sizes,
             shares,
-            yerr=[row["error"] for row in mine],
+            yerr=[row["error"] for row in points],
             color=M_COLOURS[m],
             marker=M_MARKERS[m],
             ms=4,
@@ -249,17 +246,17 @@ def _draw_limits(axis: Axes, limits: list[dict[str, Any]], line: dict[str, float
         axis.set_yticks(ticks, [str(size) for size in ticks])
         axis.minorticks_off()
     axis.set(xlabel="total dimension", ylabel="size n at which half are found")
-    axis.set_title("Where it stops working")
+    axis.set_title("Limit of the codebook size")
     axis.legend()
 
 
 def _draw_variants(axis: Axes, variants: list[dict[str, Any]], where: tuple[int, int, int]) -> None:
     for projection, colour, marker in zip(PROJECTIONS, (BLUE, ORANGE, GREY), "os^", strict=True):
-        mine = [row for row in variants if row["projection"] == projection]
+        points = [row for row in variants if row["projection"] == projection]
         axis.errorbar(
-            [row["jitter"] for row in mine],
-            [row["share"] for row in mine],
-            yerr=[row["error"] for row in mine],
+            [row["jitter"] for row in points],
+            [row["share"] for row in points],
+            yerr=[row["error"] for row in points],
             color=colour,
             marker=marker,
             ms=4,
@@ -277,8 +274,8 @@ def _draw_variants(axis: Axes, variants: list[dict[str, Any]], where: tuple[int,
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure, print the table, write the numbers and the figure; gives the numbers."""
-    parser = argparse.ArgumentParser(description="Codebook sizes up to which a resonator finds factors.")
+    """Measure, print the table, write numbers and figure, and return the numbers."""
+    parser = argparse.ArgumentParser(description="Measure the codebook sizes up to which a resonator finds factors.")
     parser.add_argument("--quick", action="store_true", help="small sizes: seconds instead of minutes")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -290,10 +287,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     limits: list[dict[str, Any]] = []
     for total in setting.totals:
         for m in setting.ms:
-            mine = curve(setting, m, total)
-            rows += mine
-            limits.append({"m": m, "total_dim": total, "size": limit(mine)})
-            shares = ", ".join(f"{row['size']}: {row['share']:.2f}" for row in mine)
+            points = curve(setting, m, total)
+            rows += points
+            limits.append({"m": m, "total_dim": total, "size": limit(points)})
+            shares = ", ".join(f"{row['size']}: {row['share']:.2f}" for row in points)
             print(f"total {total}, m = {m}: {shares}", flush=True)
     variants = compare_variants(setting)
     print(table(limits))

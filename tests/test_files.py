@@ -136,7 +136,7 @@ def set_fields(changes: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
         ({"space": {"dtype": "float16"}}, "inconsistent content (KeyError('float16'))"),
         ({"space": {"surprise": 1}}, "inconsistent content (TypeError("),
         ({"space": "x"}, "dictionary update sequence"),
-        ({"space": {"diagonality": 2}}, "leave out diagonality or the tensor"),
+        ({"space": {"diagonality": 2}}, "a rotation tensor has its own diagonality"),
         ({"expressions": {"y": "y"}}, "the header names ['item.x', 'item.y'], but the file holds"),
         ({"expressions": ["x"]}, "inconsistent content (AttributeError"),
         ({"expressions": {"x": ["a"]}}, "the header names"),

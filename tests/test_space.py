@@ -332,7 +332,7 @@ def test_repr(settings: dict[str, Any], shown: str) -> None:
         ({"m": 0}, ValueError, "Space: m must be a whole number of at least 1, got 0"),
         ({"m": 2.5}, TypeError, "Space: m must be a whole number, got float 2.5"),
         ({"m": True}, TypeError, "Space: m must be a whole number, got bool True"),
-        ({"dim": 2**70}, ValueError, "Space: dim must be below 2**62 in size, got one of 71 bits"),
+        ({"dim": 2**70}, ValueError, "Space: dim must be below 2**62 in size, got an integer of 71 bits"),
         ({"seed": 10**5000}, ValueError, "Space: seed must be below 2**62"),
         ({"phases": 2**70}, ValueError, "Space: phases must be below 2**62"),
         ({"diagonality": "0.5"}, TypeError, "Space: diagonality must be a real number, got str '0.5'"),

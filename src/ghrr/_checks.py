@@ -1,7 +1,7 @@
 """Input validation shared by all layers. Every error names the operation, the value it got and what it expected.
 
-Checks read shapes and types, not values, so that they cost nothing on a GPU and work under ``torch.vmap`` and
-``torch.compile``; only :func:`check_finite` reads values.
+Checks read shapes and types, not values: they do not wait for a GPU, and they work under ``torch.vmap`` and
+``torch.compile``. Only :func:`check_finite` reads values. ``check_*`` functions raise; most return the checked value.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-_TOO_LARGE = 1 << 62  # torch counts in 64 bits
+_TOO_LARGE = 1 << 62  # sizes in torch have 64 bits
 _COMPLEX = (torch.complex64, torch.complex128)
 _STRIDED = torch.strided
-# What torch.linalg raises for a singular matrix.
+# Raised by torch.linalg for a singular matrix.
 LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 
@@ -48,7 +48,7 @@ class _ShortRepr(reprlib.Repr):
         return repr(x) if x.bit_length() < 128 else f"<int of {x.bit_length()} bits>"
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
-        return super().repr_dict(dict(islice(x.items(), self.maxdict + 1)), level)  # it would sort all keys
+        return super().repr_dict(dict(islice(x.items(), self.maxdict + 1)), level)  # reprlib would sort all keys
 
     def repr_set(self, x: set[Any], level: int) -> str:
         return super().repr_set(set(islice(x, self.maxset + 1)), level)
@@ -68,7 +68,7 @@ def short_repr(x: object) -> str:
     """Return ``repr(x)``, shortened. Never raises."""
     try:
         return _ShortRepr().repr(x)
-    except Exception:  # whatever a method of the value raises
+    except Exception:  # raised by a method of the value
         return f"<{type(x).__name__} without repr>"
 
 
@@ -85,7 +85,7 @@ def install_hint(extra: str) -> str:
 
 
 class TensorInSpace:
-    """Base class of :class:`ghrr.Hypervector`: a tensor with its space, which checks replace by the tensor."""
+    """Base class of :class:`ghrr.Hypervector`, so that checks can replace it by its tensor."""
 
     __slots__ = ()
 
@@ -94,10 +94,10 @@ class TensorInSpace:
 
 
 def check_hypervectors(operation: str, **given: Any) -> Iterable[Tensor]:
-    """Return the tensors, those of Hypervectors taken out of them, in the order given.
+    """Return the arguments as tensors, in the same order.
 
-    Raises unless all are hypervectors ``(*batch, dim, m, m)`` with one dim, m, dtype and device, and those that know
-    their space have the same one.
+    Raises unless all are hypervectors ``(*batch, dim, m, m)`` with the same dim, m, dtype and device, and all
+    :class:`ghrr.Hypervector` have the same space.
     """
     if not _fit(*given.values()):
         given = _unwrap(operation, given)
@@ -113,15 +113,15 @@ def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
         if x.space != wrapped[first].space:
             raise ValueError(
                 f"{operation}: {first} and {name} belong to different spaces, {wrapped[first].space!r} and "
-                f"{x.space!r}; make both in one space"
+                f"{x.space!r}; create both in one space"
             )
     return {name: x.tensor if name in wrapped else x for name, x in given.items()}
 
 
 def are_alike(a: Any, b: Any) -> bool:
-    """Whether two tensors are hypervectors of one shape, dtype and device: the quick test for the most common input.
+    """Return whether two tensors are hypervectors of one shape, dtype and device: a quick test of the common case.
 
-    If not, they may still fit: :func:`check_hypervectors` takes a closer look.
+    Others may fit as well: :func:`check_hypervectors` decides.
     """
     if type(a) is not Tensor or type(b) is not Tensor:
         return False
@@ -139,7 +139,7 @@ def are_alike(a: Any, b: Any) -> bool:
 
 
 def _fit(first: Tensor, *rest: Tensor) -> bool:
-    """Whether all fit, in as few steps as possible; :func:`_explain` finds the reason why not."""
+    """Return whether all fit together, quickly; :func:`_explain` finds the reason if not."""
     if not isinstance(first, Tensor) or first.dtype not in _COMPLEX or first.layout is not _STRIDED:
         return False
     shape = first.shape[-3:]
@@ -162,7 +162,7 @@ def _explain(operation: str, given: dict[str, Tensor]) -> None:
 
 
 def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) -> None:
-    """Raise unless all have one dim, which is at this axis, m, which is two axes later, dtype and device."""
+    """Raise unless all have the same dim (at ``axis``), m (two axes later), dtype and device."""
     (first_name, first), *rest = given.items()
     for name, x in rest:
         for what, left, right in (
@@ -175,7 +175,7 @@ def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) 
                 raise ValueError(
                     f"{operation}: {first_name} and {name} differ in {what}: {left} and {right} "
                     f"({first_name} is {describe(first)} on {first.device}, {name} is {describe(x)} on {x.device}); "
-                    f"{kind} meet only with the same dim, m, dtype and device"
+                    f"{kind} must have the same dim, m, dtype and device"
                 )
 
 
@@ -187,8 +187,8 @@ def _check_one(operation: str, name: str, x: Any) -> None:
     _check_dense(operation, name, x)
     if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:
         raise ValueError(
-            f"{operation}: {name} must have shape (*batch, dim, m, m), square slots of m >= 1 and dim >= 1; "
-            f"got {describe(x)}"
+            f"{operation}: {name} must have shape (*batch, dim, m, m), square slots with m >= 1 and dim >= 1, got "
+            f"{describe(x)}"
         )
 
 
@@ -221,7 +221,7 @@ def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
 
 
 def check_batch(operation: str, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Raise unless these are sizes of a batch, given one by one as in ``torch.randn``."""
+    """Return the sizes of a batch as integers; raise unless they are integers of at least 0."""
     return tuple(check_integer(operation, "a batch size", size, least=0) for size in batch)
 
 
@@ -235,7 +235,7 @@ def check_square(operation: str, x: Tensor, *, dims: int = 2) -> None:
 
 
 def check_choice(operation: str, name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise unless ``value`` is one of the words in ``choices``."""
+    """Raise unless ``value`` is one of the strings in ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {short_repr(value)}")
 
@@ -249,7 +249,9 @@ def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int
     if isinstance(value, bool):
         raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}")
     if abs(number) >= _TOO_LARGE:
-        raise ValueError(f"{operation}: {name} must be below 2**62 in size, got one of {number.bit_length()} bits")
+        raise ValueError(
+            f"{operation}: {name} must be below 2**62 in size, got an integer of {number.bit_length()} bits"
+        )
     if least is not None and number < least:
         raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {number}")
     return number
@@ -261,7 +263,7 @@ def check_real(operation: str, name: str, value: object, *, low: float, high: fl
         raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}")
     try:
         number = float(value)
-    except OverflowError:  # a whole number or a fraction, beyond every float
+    except OverflowError:  # an integer or a fraction beyond the range of floats
         number = math.nan
     inside = low < number < high if open_ends else low <= number <= high
     if not inside or math.isnan(number):
@@ -271,7 +273,7 @@ def check_real(operation: str, name: str, value: object, *, low: float, high: fl
 
 
 def check_generator(operation: str, generator: torch.Generator) -> torch.Generator:
-    """Raise unless ``generator`` is a ``torch.Generator``."""
+    """Return ``generator``; raise unless it is a ``torch.Generator``."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(
             f"{operation}: generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "
@@ -281,7 +283,7 @@ def check_generator(operation: str, generator: torch.Generator) -> torch.Generat
 
 
 def check_device(operation: str, device: str | torch.device) -> torch.device:
-    """Return the device; raise unless tensors can be made on it."""
+    """Return the device; raise unless tensors can be created on it."""
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
@@ -296,14 +298,14 @@ def check_device(operation: str, device: str | torch.device) -> torch.device:
 
 
 def check_complex_dtype(operation: str, dtype: torch.dtype) -> torch.dtype:
-    """Raise unless ``dtype`` is one in which hypervectors are kept."""
+    """Return ``dtype``; raise unless it is complex64 or complex128."""
     if dtype not in (torch.complex64, torch.complex128):
         raise ValueError(f"{operation}: dtype must be torch.complex64 or torch.complex128, got {dtype!r}")
     return dtype
 
 
 def is_true(condition: Tensor) -> bool:
-    """Whether a condition on values holds; False where values cannot be looked at, in torch.compile and torch.vmap."""
+    """Return whether a condition on values holds; False under torch.compile and torch.vmap, which have no values."""
     if torch.compiler.is_compiling() or condition.device.type == "meta":
         return False
     try:
@@ -313,9 +315,9 @@ def is_true(condition: Tensor) -> bool:
 
 
 def has_finite_sum(x: Tensor) -> bool:
-    """Whether the sum is finite, which it is only if all terms are: many times as quick as a look at each.
+    """Return whether the sum of ``x`` is finite: then all entries are. Much faster than testing each of them.
 
-    False where values cannot be looked at, or where finite terms add up to more than a float holds.
+    False under torch.compile and torch.vmap, which have no values, and if the sum of finite entries overflows.
     """
     if torch.compiler.is_compiling() or x.device.type == "meta":
         return False
@@ -326,16 +328,16 @@ def has_finite_sum(x: Tensor) -> bool:
 
 
 def check_finite(operation: str, name: str, x: Tensor) -> None:
-    """Raise for a NaN or an infinity, before an operation that would spread it or answer with nonsense."""
+    """Raise for a NaN or an infinity."""
     if has_finite_sum(x):
         return
     if is_true(~torch.isfinite(x).all()):
         raise ValueError(
-            f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite; NaN and infinity have no place here"
+            f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite; remove NaN and infinity"
         )
 
 
 def first_nonfinite_slot(x: Tensor) -> tuple[int, ...] | None:
-    """Index ``(*batch, slot)`` of the first slot with a NaN or an infinity, or None."""
+    """Return the index ``(*batch, slot)`` of the first slot with a NaN or an infinity, or None."""
     bad = (~torch.isfinite(x)).any(dim=(-1, -2)).nonzero()
     return tuple(bad[0].tolist()) if len(bad) else None

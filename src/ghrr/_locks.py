@@ -1,4 +1,4 @@
-"""A lock that objects can hold and still be copied and pickled: the copy gets a lock of its own."""
+"""Lock for objects that can be copied and pickled: the copy of an object gets a new lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import _thread
 class Lock(_thread.RLock):  # type: ignore[misc] # final for type checkers only
     """Reentrant lock, for use in a ``with`` statement.
 
-    Entering and leaving are not Python code, so that an interrupt cannot come between taking the lock and the block.
+    Acquiring and releasing are not Python code, so an interrupt cannot occur between acquiring the lock and the block.
     """
 
     def __reduce__(self) -> tuple[type[Lock], tuple[()]]:

@@ -1,14 +1,14 @@
-r"""What theory says about noise and capacity, before anything is simulated.
+r"""Theory of noise and capacity.
 
-A hypervector :math:`Q \Lambda` has independent phases with :math:`E\lambda = 0`. The similarity of two of them, or
-of a value with what unbinding leaves over, is then a sum of many small zero-mean terms, nearly Gaussian; this
-module holds its variance. With p the mean weight :math:`E|Q_{kk}|^2` of a diagonal entry, the others sharing 1 - p
-evenly, let
+The phases of a hypervector :math:`Q \Lambda` are independent, with :math:`E\lambda = 0`. So the similarity of two
+hypervectors, or of a value with crosstalk noise, is a sum of many small terms of mean zero: it is nearly Gaussian, and
+its variance follows from the rotations. Let p be the mean weight :math:`E|Q_{kk}|^2` of a diagonal entry, and let the
+other entries have equal weights. Then
 
-.. math:: g(p) = p^2 + (1 - p)^2 / (m - 1).
+.. math:: g(p) = p^2 + (1 - p)^2 / (m - 1)
 
-This is the mean weight of a diagonal entry of :math:`R^\dagger Q`, R being an independent copy of Q. Haar rotations
-have p = 1/m, where g(p) = p; diagonal ones have p = 1 = g(p).
+is the mean weight of a diagonal entry of :math:`R^\dagger Q`, for an independent copy R of Q. Haar rotations have p =
+1/m = g(p), diagonal ones p = 1 = g(p).
 """
 
 from __future__ import annotations
@@ -26,16 +26,29 @@ __all__ = ["diagonal_weight", "first_true", "recall_error", "relative_weight"]
 
 
 def relative_weight(p: float, m: int) -> float:
-    """The function g above: weight of a diagonal entry in the relative rotation of two independent hypervectors."""
+    """Return g(p), the mean weight of a diagonal entry in the relative rotation of two independent hypervectors.
+
+    Examples
+    --------
+    >>> from ghrr.capacity import relative_weight
+    >>> relative_weight(0.5, m=2), relative_weight(1.0, m=2)
+    (0.5, 1.0)
+    """
     return p * p + ((1 - p) ** 2 / (m - 1) if m > 1 else 0.0)
 
 
 @functools.lru_cache
 def diagonal_weight(m: int, diagonality: float | None) -> float:
-    r"""The mean weight :math:`E|Q_{kk}|^2` of a diagonal entry of a random rotation.
+    r"""Return the mean weight :math:`E|Q_{kk}|^2` of a diagonal entry of a random rotation.
 
-    It is 1/m for Haar rotations. For a requested diagonality it has no closed form and is averaged over 4096 rotations
-    of a fixed stream.
+    It is 1/m for Haar rotations. For rotations of a given diagonality there is no closed form: it is the mean over 4096
+    rotations from a fixed seed.
+
+    Examples
+    --------
+    >>> from ghrr.capacity import diagonal_weight
+    >>> diagonal_weight(4, None), diagonal_weight(1, None)
+    (0.25, 1.0)
     """
     if m == 1:
         return 1.0
@@ -46,11 +59,11 @@ def diagonal_weight(m: int, diagonality: float | None) -> float:
 
 
 def recall_error(items: int, candidates: int, noise: float, crosstalk: float) -> float:
-    r"""Chance that reading one of ``items`` bundled key-value pairs picks a wrong value among ``candidates``.
+    r"""Return the probability of a wrong answer when one of ``items`` bundled key-value pairs is read.
 
-    Unbinding gives the value plus crosstalk from the other pairs. The right candidate scores :math:`S = 1 + \sigma
-    z` with :math:`\sigma^2 = (n - 1) c^2`. Each wrong one scores noise in proportion to the size of the whole
-    answer, which is larger when the right score is: :math:`\tau^2 = s^2 (S^2 - \sigma^2) + (n - 1) c^2`. So
+    Unbinding the key gives the value plus crosstalk noise of the other pairs. The right candidate scores :math:`S = 1 +
+    \sigma z` with :math:`\sigma^2 = (n - 1) c^2` and Gaussian z. A wrong candidate scores noise in proportion to the
+    norm of the answer, which grows with S: its variance is :math:`\tau^2 = s^2 (S^2 - \sigma^2) + (n - 1) c^2`. So
 
     .. math:: P(\text{right}) = \int \varphi(z)\, \Phi(S/\tau)^{M - 1} dz .
 
@@ -59,9 +72,9 @@ def recall_error(items: int, candidates: int, noise: float, crosstalk: float) ->
     items
         Number n of pairs in the bundle.
     candidates
-        Number M of values to choose from.
+        Number M of values that the answer is chosen from.
     noise, crosstalk
-        Standard deviations s and c of the two kinds of noise, as in ``Space.noise_std`` and ``Space.crosstalk_std``.
+        Standard deviations s and c: ``Space.noise_std`` and ``Space.crosstalk_std``.
 
     Examples
     --------
@@ -79,7 +92,14 @@ def recall_error(items: int, candidates: int, noise: float, crosstalk: float) ->
 
 
 def first_true(condition: Callable[[int], bool], start: int = 1) -> int:
-    """The smallest whole number from ``start`` on that fulfils a condition which, once true, stays true."""
+    """Return the smallest integer from ``start`` on that fulfils a condition, which must hold for all larger ones.
+
+    Examples
+    --------
+    >>> from ghrr.capacity import first_true
+    >>> first_true(lambda n: n * n > 50)
+    8
+    """
     low, high = start - 1, start
     while not condition(high):
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""A tensor with its space and its expression, for people: operators, a one-line repr, a picture in notebooks."""
+"""Hypervector: a tensor with its space and an expression, for interactive use."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ from ghrr._checks import TensorInSpace, describe
 if TYPE_CHECKING:
     from ghrr.space import Space
 
-# How tightly an expression holds together, as in Python: a part looser than its place needs gets brackets.
+# Precedence of operators, as in Python: an operand of lower precedence than its operator needs gets brackets.
 _SUM, _PRODUCT, _SIGN, _POWER, _NAME = range(5)
-_LONGEST = 100
+_MAX_LENGTH = 100  # of an expression
 
 
 class Hypervector(TensorInSpace):
-    r"""A hypervector, or a batch of them, that knows its space and how it was made.
+    r"""Hypervector, or batch of hypervectors, with operators, its space and the expression that it was computed from.
 
     ======================  ==========================================================
-    ``a * b``               bind; ``2 * a`` scales
-    ``a + b``, ``a - b``    bundle; the difference removes
+    ``a * b``               bind
+    ``a + b``, ``a - b``    bundle, remove from a bundle
+    ``sum([a, b, c])``      bundle many
     ``~a``                  adjoint, the inverse of a unitary hypervector
     ``a ** x``              power, x an int or a float
-    ``a / 2``, ``sum(...)`` scale, bundle many
-    ``batch[i]``            one of a batch
+    ``2 * a``, ``a / 2``    scale
+    ``batch[i]``            item of a batch
     ======================  ==========================================================
 
-    All functions of the library accept a Hypervector wherever they accept a tensor of hypervectors; they work on
-    ``a.tensor`` and return plain tensors. The operators and methods here return Hypervectors. ``numpy.asarray(a)`` is a
-    read-only view of the numbers and ``torch.as_tensor(a)`` shares them. A Hypervector never changes: every operation
-    returns a new one.
+    All functions of the library accept a Hypervector in place of a tensor; they use ``a.tensor`` and return plain
+    tensors. Operators and methods of a Hypervector return Hypervectors, on the device of their tensors, and are
+    differentiable with respect to them. ``numpy.asarray(a)`` is a read-only view of the numbers and
+    ``torch.as_tensor(a)`` shares them. A Hypervector is immutable.
 
     Parameters
     ----------
     tensor
-        Complex, ``(*batch, dim, m, m)``, fitting the space.
+        Complex tensor ``(*batch, dim, m, m)`` that fits the space.
     space
-        Where it lives. Hypervectors of different spaces do not mix.
+        Space of the hypervector. Hypervectors of different spaces cannot be combined.
     expression
-        What it is called.
+        Text that the repr shows.
 
     Examples
     --------
@@ -60,41 +61,46 @@ class Hypervector(TensorInSpace):
     '1.0'
     """
 
-    __slots__ = ("_strength", "expression", "space", "tensor")
-    __array_ufunc__ = None  # so that numpy.float64(2) * a scales a, as float(2) * a does
+    __slots__ = ("_precedence", "expression", "space", "tensor")
+    __array_ufunc__ = None  # makes numpy.float64(2) * a scale a
 
     tensor: Tensor
     space: Space
     expression: str
-    _strength: int
+    _precedence: int
 
-    def __init__(self, tensor: Tensor, space: Space, expression: str, *, _strength: int = _NAME) -> None:
+    def __init__(self, tensor: Tensor, space: Space, expression: str, *, _precedence: int = _NAME) -> None:
         if not isinstance(expression, str):
             raise TypeError(f"Hypervector: expression must be a string, got {describe(expression)}")
         tensor = space.check(tensor, f"Hypervector({expression})")
-        if len(expression) > _LONGEST:
-            expression = f"{expression[: _LONGEST // 2]} … {expression[-_LONGEST // 2 :]}"
-        for name, value in (("tensor", tensor), ("space", space), ("expression", expression), ("_strength", _strength)):
+        if len(expression) > _MAX_LENGTH:
+            expression = f"{expression[: _MAX_LENGTH // 2]} … {expression[-_MAX_LENGTH // 2 :]}"
+        for name, value in (
+            ("tensor", tensor),
+            ("space", space),
+            ("expression", expression),
+            ("_precedence", _precedence),
+        ):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Hypervector does not change: make a new one instead of setting {name!r}")
+        raise AttributeError(f"Hypervector: cannot set {name!r}, a Hypervector is immutable; create a new one")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.tensor, self.space, self.expression, self._strength)
+        return _rebuild, (self.tensor, self.space, self.expression, self._precedence)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The numbers, ``(*batch, dim, m, m)``, as numpy asks for them: read-only unless they are copied."""
+        """Return the numbers for NumPy: read-only unless they are copied."""
         lazy = self.tensor.is_conj() or self.tensor.is_neg()
         if lazy and copy is False:
-            raise ValueError("Hypervector: a conjugate is computed when it becomes an array; use numpy.array(a)")
+            raise ValueError("Hypervector: a conjugate must be copied to become an array; use numpy.array(a)")
         numbers = self.tensor.resolve_conj().resolve_neg().numpy()
         array = np.array(numbers, dtype=dtype, copy=copy)
         array.flags.writeable = array is not numbers
         return array
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The numbers as other libraries ask for them, ``torch.as_tensor`` among them."""
+        """Share the numbers with other libraries, and with ``torch.as_tensor``."""
         return self.tensor.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
@@ -102,32 +108,35 @@ class Hypervector(TensorInSpace):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Shape before the slots; empty for a single hypervector."""
+        """Shape of the batch; empty for a single hypervector."""
         return self.tensor.shape[:-3]
 
     def __getitem__(self, index: int | slice) -> Hypervector:
-        """One hypervector, or some, of a batch."""
+        """Return one item of a batch, or a slice."""
         len(self)
         return self._new(self.tensor[index], f"{self._inside(_NAME)}[{index}]", _NAME)
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError(f"Hypervector: {self.expression} is one hypervector, not a batch; its slots are in .tensor")
+            raise TypeError(
+                f"Hypervector: {self.expression} is one hypervector, not a batch; use .tensor for its slots"
+            )
         return self.batch_shape[0]
 
     def __iter__(self) -> Iterator[Hypervector]:
         return (self[index] for index in range(len(self)))
 
     def to(self, device: torch.device | str) -> Hypervector:
-        """The same on another device."""
-        return self._new(self.tensor.to(device), self.expression, self._strength)
+        """Return a copy on another device; ``self`` if it is there already."""
+        tensor = self.tensor.to(device)
+        return self if tensor is self.tensor else self._new(tensor, self.expression, self._precedence)
 
     def __mul__(self, other: Hypervector | float) -> Hypervector:
         if isinstance(other, (int, float)):
             return self._scaled(other)
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bind(self.tensor, self._meet(other, "*").tensor)
+        made = algebra.bind(self.tensor, self._check_other(other, "*").tensor)
         return self._new(made, f"{self._inside(_PRODUCT)} * {other._inside(_PRODUCT)}", _PRODUCT)
 
     def __rmul__(self, other: float) -> Hypervector:
@@ -138,7 +147,7 @@ class Hypervector(TensorInSpace):
     def __add__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bundle([self.tensor, self._meet(other, "+").tensor])
+        made = algebra.bundle([self.tensor, self._check_other(other, "+").tensor])
         return self._new(made, f"{self._inside(_SUM)} + {other._inside(_SUM)}", _SUM)
 
     def __radd__(self, other: object) -> Hypervector:
@@ -148,7 +157,7 @@ class Hypervector(TensorInSpace):
     def __sub__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bundle([self.tensor, -self._meet(other, "-").tensor])
+        made = algebra.bundle([self.tensor, -self._check_other(other, "-").tensor])
         return self._new(made, f"{self._inside(_SUM)} - {other._inside(_PRODUCT)}", _SUM)
 
     def __truediv__(self, divisor: float) -> Hypervector:
@@ -170,17 +179,17 @@ class Hypervector(TensorInSpace):
 
     def similarity(self, other: Hypervector) -> Tensor:
         """Similarity with another hypervector, a real tensor of the broadcast batch shape: :func:`ghrr.similarity`."""
-        return algebra.similarity(self.tensor, self._meet(other, "similarity").tensor)
+        return algebra.similarity(self.tensor, self._check_other(other, "similarity").tensor)
 
     def unbind(self, key: Hypervector, *, side: str, exact: bool = False) -> Hypervector:
-        """What was bound to ``key`` on the given side: :func:`ghrr.unbind`."""
-        made = algebra.unbind(self.tensor, self._meet(key, "unbind").tensor, side=side, exact=exact)
+        """Remove ``key`` from the given side: :func:`ghrr.unbind`."""
+        made = algebra.unbind(self.tensor, self._check_other(key, "unbind").tensor, side=side, exact=exact)
         inverse = f"{key._inside(_NAME)} ** -1" if exact else f"~{key._inside(_SIGN)}"
-        mine = self._inside(_PRODUCT)
-        return self._new(made, f"{inverse} * {mine}" if side == "left" else f"{mine} * {inverse}", _PRODUCT)
+        bound = self._inside(_PRODUCT)
+        return self._new(made, f"{inverse} * {bound}" if side == "left" else f"{bound} * {inverse}", _PRODUCT)
 
     def shift(self, steps: int = 1) -> Hypervector:
-        """Roll the slots: :func:`ghrr.shift`."""
+        """Shift the slots cyclically: :func:`ghrr.shift`."""
         return self._new(algebra.shift(self.tensor, steps), f"shift({self.expression}, {steps})", _NAME)
 
     def normalize(self, *, to: str = "norm") -> Hypervector:
@@ -194,45 +203,45 @@ class Hypervector(TensorInSpace):
         return f"Hypervector({self.expression}, {batch}dim={self.space.dim}, m={self.space.m}, {dtype})"
 
     def _repr_html_(self) -> str:
-        return _card(self)
+        return _html(self)
 
     def _scaled(self, factor: float) -> Hypervector:
         return self._new(self.tensor * factor, f"{factor} * {self._inside(_PRODUCT)}", _PRODUCT)
 
-    def _new(self, tensor: Tensor, expression: str, strength: int) -> Hypervector:
-        return Hypervector(tensor, self.space, expression, _strength=strength)
+    def _new(self, tensor: Tensor, expression: str, precedence: int) -> Hypervector:
+        return Hypervector(tensor, self.space, expression, _precedence=precedence)
 
-    def _inside(self, strength: int) -> str:
-        return self.expression if self._strength >= strength else f"({self.expression})"
+    def _inside(self, precedence: int) -> str:
+        return self.expression if self._precedence >= precedence else f"({self.expression})"
 
-    def _meet(self, other: Hypervector, operation: str) -> Hypervector:
+    def _check_other(self, other: Hypervector, operation: str) -> Hypervector:
         if not isinstance(other, Hypervector):
             raise TypeError(f"{operation}: needs a Hypervector, got {describe(other)}; space.wrap(tensor) makes one")
         if self.space != other.space:
             raise ValueError(
-                f"{operation}: {self.expression} and {other.expression} live in different spaces: {self.space} and "
-                f"{other.space}; make both in one space"
+                f"{operation}: {self.expression} and {other.expression} belong to different spaces: {self.space} and "
+                f"{other.space}; create both in one space"
             )
         return other
 
 
-def _rebuild(tensor: Tensor, space: Space, expression: str, strength: int) -> Hypervector:
-    return Hypervector(tensor, space, expression, _strength=strength)
+def _rebuild(tensor: Tensor, space: Space, expression: str, precedence: int) -> Hypervector:
+    return Hypervector(tensor, space, expression, _precedence=precedence)
 
 
-def _card(hypervector: Hypervector) -> str:
-    """A small table and, for a single hypervector, its first slots as clock hands."""
+def _html(hypervector: Hypervector) -> str:
+    """Return HTML with the properties of a hypervector and, for a single one, a picture of its first slots."""
     space = hypervector.space
     title = html.escape(hypervector.expression)
     lines = f"dim = {space.dim}, m = {space.m}, total {space.total_dim}, {str(space.dtype).removeprefix('torch.')}"
     if hypervector.batch_shape:
         return _HTML.format(title=title, lines=f"{lines}, batch {tuple(hypervector.batch_shape)}", picture="")
     square = float(hypervector.similarity(hypervector).detach())
-    return _HTML.format(title=title, lines=f"{lines}, δ(x, x) = {square:.3g}", picture=_hands(hypervector.tensor))
+    return _HTML.format(title=title, lines=f"{lines}, δ(x, x) = {square:.3g}", picture=_picture(hypervector.tensor))
 
 
-def _hands(x: Tensor, slots: int = 24, size: int = 10) -> str:
-    """An entry is a hand: it points to its phase and is as long as its magnitude. No colour is needed to read it."""
+def _picture(x: Tensor, slots: int = 24, size: int = 10) -> str:
+    """Return an SVG in which every entry is a line that points to its phase and has the length of its magnitude."""
     m = x.shape[-1]
     shown = x[:slots].detach().cpu()
     scale = size / 2 / (float(shown.abs().max()) or 1.0)

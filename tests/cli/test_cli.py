@@ -21,12 +21,12 @@ def rows_of(table: str) -> list[list[str]]:
 def test_demo_shows_right_and_confused_answers() -> None:
     result = invoke("demo")
     assert result.exit_code == 0
-    left, fhrr, wrong = re.split(r"FHRR, m = 1:|GHRR, m = 3, read from the wrong side", result.output)
+    left, fhrr, wrong = re.split(r"FHRR \(m = 1\):|GHRR \(m = 3\), read from the wrong side", result.output)
     answers = ["tea", "coffee", "laptop", "desk"]
     assert [row[-1] for row in rows_of(left)] == [f"✓ {word}" for word in answers]
     mixed = "✗ coffee or laptop"
     assert [row[-1] for row in rows_of(fhrr)] == ["✓ tea", mixed, mixed, "✓ desk"]
-    assert [row[-1] for row in rows_of(wrong)] == ["✗ nothing near 1"] * 4
+    assert [row[-1] for row in rows_of(wrong)] == ["✗ none"] * 4
 
 
 def test_info_lists_versions_devices_and_extras() -> None:
@@ -84,4 +84,4 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else object())
     result = invoke("paper", "list")
     assert result.exit_code == 2
-    assert "this needs pandas: pip install 'ghrr[paper]'" in result.output
+    assert "this command needs pandas; pip install 'ghrr[paper]'" in result.output

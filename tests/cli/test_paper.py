@@ -40,9 +40,11 @@ def test_run_reports_folder_that_cannot_be_written(tmp_path: Path) -> None:
     result = invoke("paper", "run", "perplexity", "--out", str(tmp_path / "file"))
     assert result.exit_code == 2
     assert f"cannot write to {tmp_path / 'file'}: File exists" in result.output.replace("\n", "")
+    assert "No trials were computed." in result.output.replace("\n", " ")
     result = invoke("paper", "run", "perplexity", "--out", str(tmp_path / "file" / "[/y]"))
     assert result.exit_code == 2
     assert "[/y]" in result.output
+    assert "cannot write to /proc/ghrr" in invoke("paper", "run", "perplexity", "--out", "/proc/ghrr").output
 
 
 def test_run_and_plot_as_commands(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_interrupted_run_keeps_finished_trials(tmp_path: Path, jobs: str) -> Non
 
 
 def test_killed_run_resumes_with_the_same_numbers(tmp_path: Path) -> None:
-    killed = stop_after_three_trials(tmp_path / "killed", signal.SIGKILL)
+    killed = stop_after_three_trials(tmp_path / "killed", signal.SIGKILL, "-j", "1")
     journal = tmp_path / "killed" / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"
     whole_lines = [line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     assert killed.returncode == -signal.SIGKILL

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import ghrr
+from ghrr.cli import records
 from ghrr.structures import Record
 from tests.cli.common import invoke
 
@@ -40,14 +41,14 @@ def people(tmp_path: Path) -> Path:
     return out
 
 
-def asked(*arguments: str) -> list[dict[str, Any]]:
+def answers_of(*arguments: str) -> list[dict[str, Any]]:
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.output.splitlines()]
 
 
-def test_a_document_goes_in_and_comes_back(ada: Path) -> None:
-    [found] = asked("decode", str(ada))
+def test_decode_returns_the_encoded_document(ada: Path) -> None:
+    [found] = answers_of("decode", str(ada))
     assert found["value"] == ADA
     assert found["unexplained"] < 0.5
     assert all(leaf["confident"] for leaf in found["leaves"])
@@ -68,35 +69,35 @@ def test_a_document_goes_in_and_comes_back(ada: Path) -> None:
         ("nothing", None),
     ],
 )
-def test_a_path_is_answered(ada: Path, path: str, answer: object) -> None:
-    [found] = asked("query", str(ada), path)
+def test_query_returns_the_value_at_a_path(ada: Path, path: str, answer: object) -> None:
+    [found] = answers_of("query", str(ada), path)
     assert (found["answer"], found["confident"], found["unknown"]) == (answer, True, False)
 
 
 @pytest.mark.parametrize("path", ["city.born", "born.town", "tags.7"])
-def test_a_path_that_is_not_there_is_unknown(ada: Path, path: str) -> None:
-    [found] = asked("query", str(ada), path)
+def test_query_of_an_absent_path_is_unknown(ada: Path, path: str) -> None:
+    [found] = answers_of("query", str(ada), path)
     assert (found["answer"], found["confident"], found["unknown"]) == (None, False, True)
-    assert "nothing is there" in invoke("query", str(ada), path).output
+    assert "no value" in invoke("query", str(ada), path).output
 
 
-def test_what_cannot_be_told_is_not_called_absent(tmp_path: Path) -> None:
+def test_an_uncertain_value_is_not_reported_as_absent(tmp_path: Path) -> None:
     source = tmp_path / "x.json"
     source.write_text(json.dumps({f"key {i}": f"value {i}" for i in range(40)}))
     invoke("encode", str(source), "-o", str(tmp_path / "x"), "--dim", "12")
     lines = [invoke("query", str(tmp_path / "x"), f"key {i}").output for i in range(40)]
-    assert any("cannot be told" in line for line in lines)
-    assert not any("nothing is there" in line for line in lines)
+    assert any("not certain" in line for line in lines)
+    assert not any("no value" in line for line in lines)
 
 
-def test_a_path_with_two_meanings_is_refused(tmp_path: Path) -> None:
+def test_an_ambiguous_path_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "x.json"
     source.write_text('{"a.b": 1, "a": {"b": 2}}')
     invoke("encode", str(source), "-o", str(tmp_path / "x"))
-    assert 'may mean ["a.b"] or ["a", "b"]' in fails("query", str(tmp_path / "x"), "a.b")
+    assert 'is ambiguous; use ["a.b"] or ["a", "b"]' in fails("query", str(tmp_path / "x"), "a.b")
 
 
-def test_json_has_no_infinity(tmp_path: Path) -> None:
+def test_infinite_errors_are_null_in_json(tmp_path: Path) -> None:
     source = tmp_path / "x.json"
     source.write_text('{"x": 0, "y": 100, "z": 0}')
     invoke("encode", str(source), "-o", str(tmp_path / "x"), "--numbers", "0,100,5")
@@ -105,15 +106,17 @@ def test_json_has_no_infinity(tmp_path: Path) -> None:
     assert None in [leaf["error"] for leaf in leaves]  # infinite at the end of a scale
 
 
-def test_what_is_below_a_path_is_answered_too(ada: Path) -> None:
-    [found] = asked("query", str(ada), "born")
+def test_query_returns_a_dict_at_a_path(ada: Path) -> None:
+    [found] = answers_of("query", str(ada), "born")
     assert found["value"] == ADA["born"]
     assert '{"year": 1815, "city": "London"}' in invoke("query", str(ada), "born").output
 
 
-def test_lines_become_a_memory(people: Path) -> None:
-    assert [found["answer"] for found in asked("query", str(people), "born.city")] == ["Rome", "Paris"] * 2 + ["Rome"]
-    [found] = asked("query", str(people), "age", "--record", "p3")
+def test_json_lines_become_an_item_memory(people: Path) -> None:
+    assert [found["answer"] for found in answers_of("query", str(people), "born.city")] == ["Rome", "Paris"] * 2 + [
+        "Rome"
+    ]
+    [found] = answers_of("query", str(people), "age", "--record", "p3")
     assert abs(found["answer"] - 23) < 5 * found["error"]
     memory = ghrr.ItemMemory.load(people)
     assert memory.labels == [f"p{i}" for i in range(5)]
@@ -123,7 +126,7 @@ def test_lines_become_a_memory(people: Path) -> None:
     assert match.label == "p2"
 
 
-def test_the_space_is_chosen_or_given(tmp_path: Path) -> None:
+def test_space_is_given_or_chosen_by_record_size(tmp_path: Path) -> None:
     source = tmp_path / "x.json"
     source.write_text('{"a": 1}')
     invoke("encode", str(source), "-o", str(tmp_path / "x"), "--dim", "300", "--m", "2", "--seed", "5")
@@ -131,7 +134,7 @@ def test_the_space_is_chosen_or_given(tmp_path: Path) -> None:
     large = tmp_path / "large.json"
     large.write_text(json.dumps({f"key {i}": f"value {i}" for i in range(200)}))
     invoke("encode", str(large), "-o", str(tmp_path / "y"))
-    [found] = asked("decode", str(tmp_path / "y"))
+    [found] = answers_of("decode", str(tmp_path / "y"))
     assert found["value"] == json.loads(large.read_text())
 
 
@@ -141,7 +144,7 @@ def array_of_people(folder: Path, count: int) -> Path:
     return source
 
 
-def test_an_array_of_objects_points_to_json_lines(tmp_path: Path) -> None:
+def test_an_array_of_objects_gives_a_hint_to_json_lines(tmp_path: Path) -> None:
     source = array_of_people(tmp_path, 2)
     result = invoke("encode", str(source), "-o", str(tmp_path / "x"))
     assert result.exit_code == 0
@@ -151,17 +154,15 @@ def test_an_array_of_objects_points_to_json_lines(tmp_path: Path) -> None:
     assert "jq" not in invoke("encode", str(lines), "-o", str(tmp_path / "y")).output  # the control
 
 
-def test_the_space_that_is_chosen_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_space_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ghrr.cli.records._MOST_TOTAL_DIM", 900)
     result = invoke("encode", str(array_of_people(tmp_path, 20)), "-o", str(tmp_path / "x"))
     assert result.exit_code == 0
     assert ghrr.ItemMemory.open(tmp_path / "x").space.total_dim == 900
-    assert "260 leaves is above the capacity" in " ".join(result.output.split())
+    assert "260 values is above the capacity" in " ".join(result.output.split())
 
 
-def test_what_does_not_fit_in_memory_is_refused_before_it_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encode_refuses_data_that_does_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ghrr.cli.records._memory_limit", lambda: 1 << 30)
     source = array_of_people(tmp_path, 20)
     message = fails("encode", str(source), "-o", str(tmp_path / "x"), "--dim", "1000000")
@@ -171,7 +172,18 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_starts(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_file_of_version_0_1_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit", "expected"), [("1073741824\n", 3 << 28), ("max\n", None)])
+def test_memory_limit_respects_the_control_group(
+    limit: str, expected: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ghrr.cli.records._CGROUP_LIMITS", ())
+    of_machine = records._memory_limit()
+    (tmp_path / "memory.max").write_text(limit)
+    monkeypatch.setattr("ghrr.cli.records._CGROUP_LIMITS", (str(tmp_path / "memory.max"), str(tmp_path / "none")))
+    assert records._memory_limit() == (of_machine if expected is None else min(of_machine, expected))
+
+
+def test_decode_reads_a_file_of_version_0_1(tmp_path: Path) -> None:
     space = ghrr.Space(300, 3)
     state = {"format": "ghrr-record", "version": 1, "numbers": None, "level": 0.99, "paths": [["name"], ["tags", 0]]}
     keys = space.vectors(["key:name", "key:tags", "place:0"], namespace="record key")
@@ -179,7 +191,7 @@ def test_a_file_of_version_0_1_is_read(tmp_path: Path) -> None:
     memory = ghrr.ItemMemory(space)
     memory.add(["a"], (keys[0] @ ada + keys[1] @ keys[2] @ poet)[None])
     memory.save(tmp_path / "old", about={**state, "values": ["string:Ada", "string:poet"]})
-    [found] = asked("decode", str(tmp_path / "old"))
+    [found] = answers_of("decode", str(tmp_path / "old"))
     assert found["value"] == {"name": "Ada", "tags": ["poet"]}
 
 
@@ -189,10 +201,10 @@ def fails(*arguments: str) -> str:
     return " ".join(result.output.split())
 
 
-def test_a_file_that_is_there_is_kept(ada: Path) -> None:
+def test_existing_file_is_kept_without_force(ada: Path) -> None:
     before = ada.read_bytes()
     source = ada.with_suffix(".json")
-    assert "is there already; name another file, or write over it with --force" in fails(
+    assert "already exists; choose another file, or overwrite it with --force" in fails(
         "encode", str(source), "-o", str(ada)
     )
     assert ada.read_bytes() == before
@@ -207,33 +219,35 @@ def test_a_file_that_is_there_is_kept(ada: Path) -> None:
         ("x.json", '{"a": NaN}', "NaN is not a number of JSON"),
         ("x.json", "{", "not valid JSON"),
         ("x.jsonl", '{"a": 1}\n{"a"\n', "x.jsonl, line 2: parse_json: not valid JSON"),
-        ("x.jsonl", '{"a": 1}\n', "line 1: no string or whole number under 'id' to name the record by"),
+        ("x.jsonl", '{"a": 1}\n', "line 1: needs a string or an integer with the key 'id' as label"),
         ("x.jsonl", '{"id": 1}\n{"id": 1}\n', "1"),
         ("x.json", "[" * 100_000, "nested too deeply"),
-        ("x.jsonl", "\n", "holds no record"),
+        ("x.jsonl", "\n", "contains no record"),
     ],
 )
-def test_bad_documents_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_bad_documents_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     out = tmp_path / "out"
     assert message in fails("encode", str(tmp_path / name), "-o", str(out), "--label", "id")
     assert not out.exists()
 
 
-def test_bad_questions_are_named(ada: Path, people: Path, tmp_path: Path) -> None:
+def test_bad_queries_are_refused(ada: Path, people: Path, tmp_path: Path) -> None:
     assert "no such file" in fails("query", str(tmp_path / "none"), "a")
     assert "not a file of items" in fails("decode", str(ada.with_suffix(".json")))
-    assert "there is no record 'p9'; the 5 labels begin with p0, p1" in fails(
+    assert "no record has the label 'p9'; the 5 labels start with p0, p1" in fails(
         "query", str(people), "age", "--record", "p9"
     )
-    assert "must be a list of keys and places" in fails("query", str(ada), "[1.5]")
+    assert "must be a list of keys and list indices" in fails("query", str(ada), "[1.5]")
     assert "the path [bad is not a JSON list" in fails("query", str(ada), "[bad")
-    assert "there is no folder" in fails("encode", str(ada.with_suffix(".json")), "-o", str(tmp_path / "no" / "x"))
-    assert "give three numbers, LOW,HIGH,BANDWIDTH" in fails(
+    assert "does not exist; create it first" in fails(
+        "encode", str(ada.with_suffix(".json")), "-o", str(tmp_path / "no" / "x")
+    )
+    assert "needs three numbers, LOW,HIGH,BANDWIDTH" in fails(
         "encode", str(ada.with_suffix(".json")), "-o", str(tmp_path / "n"), "--numbers", "1,2"
     )
     ghrr.ItemMemory(ghrr.Space(dim=10, m=2), ["a"]).save(tmp_path / "items")
-    assert "but not how to read them" in fails("query", str(tmp_path / "items"), "a")
+    assert "hypervectors without a vocabulary" in fails("query", str(tmp_path / "items"), "a")
     content = people.read_bytes()
     changed = bytearray(content)
     changed[len(content) // 2] ^= 1
@@ -267,7 +281,7 @@ def test_labels_keys_and_values_cannot_control_the_terminal(tmp_path: Path, unsa
     assert f"l{shown}" in answered.output
 
 
-def test_json_output_holds_the_labels_themselves(tmp_path: Path) -> None:
+def test_json_output_has_unescaped_labels(tmp_path: Path) -> None:
     source, out = tmp_path / "a.jsonl", tmp_path / "a.safetensors"
     source.write_text(json.dumps({"id": UNSAFE, UNSAFE: UNSAFE}) + "\n")
     assert invoke("encode", str(source), "-o", str(out), "--label", "id").exit_code == 0

@@ -60,7 +60,7 @@ def test_large_containers_are_described_by_their_beginning() -> None:
 
 @pytest.mark.parametrize("value", [HUGE, -HUGE], ids=["huge", "negative"])
 def test_numbers_with_too_many_digits_are_described(value: int) -> None:
-    with pytest.raises(ValueError, match=r"f: x must be below 2\*\*62 in size, got one of \d+ bits"):
+    with pytest.raises(ValueError, match=r"f: x must be below 2\*\*62 in size, got an integer of \d+ bits"):
         check_integer("f", "x", value, least=1)
     with pytest.raises(ValueError, match=r"f: x must lie in \[0, 1\], got <int of \d+ bits>"):
         check_real("f", "x", value, low=0, high=1)

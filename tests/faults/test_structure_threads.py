@@ -26,13 +26,13 @@ def test_eight_threads_on_one_record(rounds: int) -> None:
         key, value = rng.choice(NAMES), rng.choice(NAMES)
         h = codec.encode({"person": {key: value}, "city": value})
         for path in (("person", key), ("city",)):
-            found = codec.query(h, *path)
+            found = codec.query(h, path)
             assert isinstance(found, Match)
             assert found.label == value
 
     run_threads(rounds, *[work] * 8)
     for key in NAMES[:20]:
-        found = codec.query(codec.encode({"person": {key: key}}), "person", key)
+        found = codec.query(codec.encode({"person": {key: key}}), ["person", key])
         assert isinstance(found, Match)
         assert found.label == key
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 import signal
 import subprocess
 import sys
@@ -90,20 +89,17 @@ def run_until(
 
 
 def test_killed_and_resumed_run_equals_uninterrupted_run(tmp_path: Path, uninterrupted: Path) -> None:
-    folder, chance = tmp_path / "run", random.Random(0)
+    folder = tmp_path / "run"
+    best = json.loads((uninterrupted / "result.json").read_text())["best_step"]
+    assert best > 35  # so that every kill below comes before it
     assert run_until(folder, step=2, last=5) == -signal.SIGKILL
     assert not (folder / "checkpoint.safetensors").exists()
-    for step in (chance.randrange(20, 34), chance.randrange(36, 48)):
-        delay = chance.uniform(0, 0.02)
-        assert run_until(folder, step=step, last=step + 11, delay=delay) == -signal.SIGKILL
-        reached = load_checkpoint(folder / "checkpoint.safetensors")[0]["step"]
-        assert step - 6 <= reached <= step + 11
-    best = json.loads((uninterrupted / "result.json").read_text())["best_step"]
-    assert best > reached
+    assert run_until(folder, step=20, last=31, delay=0.01) == -signal.SIGKILL
+    assert 18 <= load_checkpoint(folder / "checkpoint.safetensors")[0]["step"] <= 31
     assert run_until(folder, after=best - 1, writes=2) == -signal.SIGKILL  # between writing best and checkpoint
     assert load_checkpoint(folder / "checkpoint.safetensors")[0]["step"] == best - 6
     assert not (folder / "result.json").exists()
-    assert run_until(folder) == 0
+    short_run(folder)
     assert_same_run(folder, uninterrupted)
 
 

@@ -50,8 +50,10 @@ def test_resume_rewrites_missing_or_damaged_vocabulary(tmp_path: Path, damaged: 
     load_run(tmp_path / "run")
 
 
-@pytest.mark.parametrize(("part", "name"), [("model", "split_inputs"), ("training", "betas")])
-def test_resume_gives_new_settings_their_defaults(tmp_path: Path, part: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "name", "other"), [("model", "split_inputs", True), ("training", "betas", [0.5, 0.9])]
+)
+def test_resume_gives_new_settings_their_defaults(tmp_path: Path, part: str, name: str, other: object) -> None:
     with pytest.raises(Stop):
         short_run(tmp_path / "run", stop_at(30))
     path = tmp_path / "run" / "run.json"
@@ -59,9 +61,9 @@ def test_resume_gives_new_settings_their_defaults(tmp_path: Path, part: str, nam
     del stored[part][name]
     path.write_text(json.dumps(stored))
     short_run(tmp_path / "run")
-    stored[part][name] = "other"  # control: another value
+    stored[part][name] = other  # control: another value
     path.write_text(json.dumps(stored))
-    with pytest.raises(RunError, match=f"holds another run: its {part} is {name} 'other', not"):
+    with pytest.raises(RunError, match=re.escape(f"holds another run: its {part} is {name} {other!r}, not")):
         short_run(tmp_path / "run")
 
 

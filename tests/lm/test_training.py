@@ -175,12 +175,12 @@ def test_train_does_not_change_the_global_random_state(tmp_path: Path) -> None:
 
     text, config = counting_text(), small_config("feature unitary", dropout=0.2)
     before = states()
-    train(config, short_training(), text, tmp_path / "one")
+    train(config, short_training(epochs=1), text, tmp_path / "one")
     assert states() == before
     with torch.random.fork_rng():
         torch.manual_seed(123)
-        train(config, short_training(), text, tmp_path / "same")
-    train(config, short_training(seed=1), text, tmp_path / "other")
+        train(config, short_training(epochs=1), text, tmp_path / "same")
+    train(config, short_training(epochs=1, seed=1), text, tmp_path / "other")
     assert_same_tensors(tmp_path / "one" / "best.safetensors", tmp_path / "same" / "best.safetensors")
     with pytest.raises(AssertionError):
         assert_same_tensors(tmp_path / "one" / "best.safetensors", tmp_path / "other" / "best.safetensors")
@@ -189,7 +189,7 @@ def test_train_does_not_change_the_global_random_state(tmp_path: Path) -> None:
 def test_precision_selects_autocast(tmp_path: Path) -> None:
     text, config = counting_text(), small_config("feature")
     results = [
-        train(config, short_training(precision=precision), text, tmp_path / precision)["valid_ppl"]
+        train(config, short_training(epochs=1, precision=precision), text, tmp_path / precision)["valid_ppl"]
         for precision in ("float32", "bf16", "auto")
     ]
     assert results[0] == results[2]  # auto is float32 on a CPU

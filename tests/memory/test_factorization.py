@@ -1,4 +1,4 @@
-"""The factors of ordered products are found on the right sides, noise and wrong orders are not, and limits are kept."""
+"""Resonator: it finds the factors of ordered products, and neither noise nor factors in another order."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.helpers import STANDARD_ERRORS, gaussian, generator
 SIZES = (6, 11, 3)
 
 
-def books_of(space: Space, sizes: tuple[int, ...] = SIZES) -> list[Tensor]:
+def codebooks_of(space: Space, sizes: tuple[int, ...] = SIZES) -> list[Tensor]:
     stream = space.generator("books")
     return [space.random(size, generator=stream) for size in sizes]
 
 
 def products(books: list[Tensor], count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Random products, one entry from each book in order, and which entries: ``(count, factors)``."""
+    """Return random products of one entry from each codebook, and the indices of the entries, ``(count, factors)``."""
     stream = generator(seed)
     chosen = torch.stack([torch.randint(0, len(book), (count,), generator=stream) for book in books], dim=1)
     return ghrr.multibind([book[chosen[:, i]] for i, book in enumerate(books)]), chosen
@@ -34,8 +34,8 @@ def products(books: list[Tensor], count: int, seed: int = 0) -> tuple[Tensor, Te
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 @pytest.mark.parametrize("sizes", [(9,), (12, 5), SIZES, (4, 3, 5, 2)])
-def test_factors_are_found(m: int, sizes: tuple[int, ...]) -> None:
-    books = books_of(Space.from_total(1000, m), sizes)
+def test_factors_of_products_are_found(m: int, sizes: tuple[int, ...]) -> None:
+    books = codebooks_of(Space.from_total(1000, m), sizes)
     x, chosen = products(books, 20)
     answer = resonator(x, books)
     assert answer.found.all()
@@ -45,16 +45,15 @@ def test_factors_are_found(m: int, sizes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("projection", ["norm", "phase", "polar"])
-def test_every_projection_works(projection: str) -> None:
-    books = books_of(Space.from_total(600, 2))
+def test_every_projection_finds_the_factors(projection: str) -> None:
+    books = codebooks_of(Space.from_total(600, 2))
     x, chosen = products(books, 10)
     assert torch.equal(resonator(x, books, projection=projection).indices, chosen)
 
 
-def test_another_order_is_found_only_where_binding_commutes() -> None:
-    """The control of order: for m = 1 the factors of c*b*a are those of a*b*c, for m > 1 nothing is found."""
+def test_factors_in_another_order_are_found_only_for_m_1() -> None:
     for m in (1, 2, 3):
-        books = books_of(Space.from_total(1000, m))
+        books = codebooks_of(Space.from_total(1000, m))
         x, chosen = products(books[::-1], 20)
         answer = resonator(x, books, restarts=2)
         if m == 1:
@@ -67,7 +66,7 @@ def test_another_order_is_found_only_where_binding_commutes() -> None:
 
 
 def repeated(space: Space, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """One book, products of three of its entries of which two or three are the same, and which entries."""
+    """Return a codebook, products of three of its entries with at least two equal ones, and their indices."""
     book, stream = space.random(10, generator=space.generator("book")), generator(space.seed)
     first, second, third = torch.randint(0, 10, (3, count), generator=stream)
     orders = torch.stack([first, first, second], dim=1)
@@ -76,8 +75,8 @@ def repeated(space: Space, count: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("m", [2, 3])
-def test_one_book_for_all_factors(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """aab and baa share one half for m = 2: they are told apart, and without looking at other orders some are not."""
+def test_permutations_of_equal_factors_are_distinguished(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """aab and baa have a similarity of one half for m = 2; without comparing permutations some are confused."""
     plain = 0
     for seed in range(5):
         space = Space.from_total(900, m, seed=seed)
@@ -93,8 +92,8 @@ def test_one_book_for_all_factors(m: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert plain > 10 if m == 2 else plain == 0
 
 
-def test_another_order_that_the_books_do_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """b*a*a is no product of the books of a, a and b."""
+def test_a_permutation_that_the_codebooks_exclude_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b*a*a is not a product of codebooks for a, a and b, but similar to a*a*b."""
     space = Space.from_total(900, 2, seed=1)
     book, stream = space.random(10, generator=space.generator("book")), generator()
     first, second = torch.randint(0, 5, (100,), generator=stream), torch.randint(5, 10, (100,), generator=stream)
@@ -107,7 +106,7 @@ def test_another_order_that_the_books_do_not_hold(monkeypatch: pytest.MonkeyPatc
     assert resonator(x, books, iterations=20).found.sum() > 10  # the control
 
 
-def test_two_orders_of_one_product_together() -> None:
+def test_one_of_two_bundled_permutations_is_found() -> None:
     book = Space.from_total(900, 2, seed=1).random(6, generator=generator())
     a, b = book[0], book[1]
     one, other = ghrr.multibind(torch.stack([a, a, b])), ghrr.multibind(torch.stack([b, a, a]))
@@ -115,18 +114,18 @@ def test_two_orders_of_one_product_together() -> None:
     assert answer.indices.tolist() in [[0, 0, 1], [1, 0, 0]]
 
 
-def test_six_factors() -> None:
-    """Of more than five factors not all orders are looked at."""
-    books = books_of(Space.from_total(1000, 2), (2,) * 6)
+def test_six_factors_are_found() -> None:
+    """For more than five factors only block swaps are compared."""
+    books = codebooks_of(Space.from_total(1000, 2), (2,) * 6)
     x, chosen = products(books, 10)
     answer = resonator(x, books)
     assert torch.equal(answer.indices[answer.found], chosen[answer.found])
     assert answer.found.sum() > 5
 
 
-def test_reading_on_the_wrong_side_misses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the sides of unbinding swapped little is found but by chance: the right sides are what finds factors."""
-    books = books_of(Space.from_total(1000, 3), (40, 40, 40))
+def test_unbinding_on_the_wrong_side_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: with the sides of unbinding swapped, almost nothing is found."""
+    books = codebooks_of(Space.from_total(1000, 3), (40, 40, 40))
     x, chosen = products(books, 20)
     right = resonator(x, books)
     assert torch.equal(right.indices, chosen)
@@ -150,30 +149,30 @@ def test_reading_on_the_wrong_side_misses(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_noise_is_not_found(m: int) -> None:
-    """Of inputs that are no product, and of products of other books, fewer than one in a hundred is called found."""
-    space = Space.from_total(100, m)  # small: noise reaches far
-    books = books_of(space)
+    """Fewer than one in a hundred random inputs and products of other codebooks are found."""
+    space = Space.from_total(100, m)  # a small space has much noise
+    books = codebooks_of(space)
     unrelated = space.random(300, generator=space.generator("unrelated"))
-    others, _ = products(books_of(Space.from_total(100, m, seed=1)), 100)
+    others, _ = products(codebooks_of(Space.from_total(100, m, seed=1)), 100)
     answer = resonator(torch.cat([unrelated, others]), books, iterations=20)
     assert answer.found.sum() <= 4
     assert (answer.iterations[~answer.found] == 60).all()
 
 
-def test_a_product_among_other_things() -> None:
+def test_a_bundled_product_is_found() -> None:
     space = Space.from_total(2000, 2)
-    books = books_of(space)
+    books = codebooks_of(space)
     x, chosen = products(books, 20)
     noise = space.random(20, 4, generator=space.generator("noise")).sum(dim=1)
     answer = resonator(x + noise, books)
     assert torch.equal(answer.indices, chosen)
-    assert (answer.threshold > resonator(x, books).threshold).all()  # more must be seen where more is bundled
+    assert (answer.threshold > resonator(x, books).threshold).all()  # more bundled items raise the threshold
     faint = resonator(0.3 * x + noise, books, iterations=20)
-    assert not faint.found.any()  # the control: what is there in part is not there
+    assert not faint.found.any()  # the control: a product with weight 0.3 is not found
 
 
-def test_shapes_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    books = books_of(Space.from_total(600, 2))
+def test_results_have_the_batch_shape_of_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    books = codebooks_of(Space.from_total(600, 2))
     x, chosen = products(books, 6)
     answer = resonator(x.reshape(2, 3, *x.shape[1:]), books)
     assert torch.equal(answer.indices, chosen.reshape(2, 3, 3))
@@ -189,8 +188,8 @@ def test_shapes_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(resonator(x, books).indices, chosen)
 
 
-def test_double_precision_and_gradients() -> None:
-    books = [book.requires_grad_() for book in books_of(Space.from_total(600, 2, dtype=torch.complex128))]
+def test_results_have_no_gradient_and_the_precision_of_the_input() -> None:
+    books = [book.requires_grad_() for book in codebooks_of(Space.from_total(600, 2, dtype=torch.complex128))]
     x, chosen = products(books, 5)
     answer = resonator(x, books)
     assert torch.equal(answer.indices, chosen)
@@ -198,8 +197,8 @@ def test_double_precision_and_gradients() -> None:
     assert not answer.score.requires_grad
 
 
-def test_the_same_call_gives_the_same_answer() -> None:
-    books = books_of(Space.from_total(300, 2), (20, 20, 20))
+def test_equal_calls_give_equal_results() -> None:
+    books = codebooks_of(Space.from_total(300, 2), (20, 20, 20))
     x, _ = products(books, 20)
     first, second = resonator(x, books), resonator(x, books)
     assert torch.equal(first.iterations, second.iterations)
@@ -208,7 +207,7 @@ def test_the_same_call_gives_the_same_answer() -> None:
 
 
 def test_noise_on_the_weights_finds_more() -> None:
-    books = books_of(Space.from_total(600, 2), (40, 40, 40))
+    books = codebooks_of(Space.from_total(600, 2), (40, 40, 40))
     x, chosen = products(books, 60)
     with_noise = resonator(x, books, restarts=1)
     without = resonator(x, books, restarts=1, jitter=0)
@@ -217,7 +216,7 @@ def test_noise_on_the_weights_finds_more() -> None:
 
 
 def test_more_restarts_find_more() -> None:
-    books = books_of(Space.from_total(600, 2), (40, 40, 40))
+    books = codebooks_of(Space.from_total(600, 2), (40, 40, 40))
     x, _ = products(books, 60)
     once = resonator(x, books, iterations=10, restarts=1)
     often = resonator(x, books, iterations=10, restarts=10)
@@ -225,9 +224,8 @@ def test_more_restarts_find_more() -> None:
     assert (often.iterations[~often.found] == 100).all()
 
 
-def test_where_it_stops_working_it_says_so() -> None:
-    """Books far too large for the dimension: nearly nothing is found, and nothing wrong is called found."""
-    books = books_of(Space.from_total(100, 2), (200, 200, 200))
+def test_nothing_wrong_is_found_with_too_large_codebooks() -> None:
+    books = codebooks_of(Space.from_total(100, 2), (200, 200, 200))
     x, chosen = products(books, 40)
     answer = resonator(x, books, iterations=30, restarts=2)
     assert answer.found.sum() <= 4
@@ -262,8 +260,8 @@ A = gaussian(3, 10, 2, 2)
     [
         (lambda: resonator(A[0], []), TypeError, "codebooks must be a list of tensors (n, dim, m, m), one for each"),
         (lambda: resonator(A[0], wrong(A)), TypeError, "codebooks must be a list of tensors"),
-        (lambda: resonator(A[0], [A[0]]), ValueError, "codebooks[0] must have shape (n, dim, m, m), n >= 1; got a"),
-        (lambda: resonator(A[0], [A, A[:0]]), ValueError, "codebooks[1] must have shape (n, dim, m, m), n >= 1"),
+        (lambda: resonator(A[0], [A[0]]), ValueError, "codebooks[0] must have shape (n, dim, m, m) with n >= 1, got a"),
+        (lambda: resonator(A[0], [A, A[:0]]), ValueError, "codebooks[1] must have shape (n, dim, m, m) with n >= 1"),
         (lambda: resonator(A[0], [A[:, :5]]), ValueError, "product and codebooks[0] differ in dim: 10 and 5"),
         (lambda: resonator(A[0], [A.to(torch.complex64)]), ValueError, "differ in dtype"),
         (lambda: resonator(A[0] / 0, [A]), ValueError, "of product is not finite"),
@@ -277,12 +275,12 @@ A = gaussian(3, 10, 2, 2)
         (lambda: resonator(A[0], [A], generator=wrong(0)), TypeError, "generator must be a torch.Generator"),
     ],
 )
-def test_bad_input(call: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_bad_input_raises(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)) as caught:
         call()
     assert str(caught.value).startswith("resonator(product, codebooks)")
 
 
 def wrong(value: object) -> Any:
-    """A value of a type that the function does not take."""
+    """Return a value of a type that the function does not accept."""
     return value

@@ -89,10 +89,10 @@ memory.cleanup(space.vectors(["first"]))
 in_use = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 limit = 100 << 20
 resource.setrlimit(resource.RLIMIT_AS, (in_use + limit, in_use + limit))
-for step in range(27):
+for step in range(14):
     start = len(memory)
-    vectors = torch.randn(1000, *space.shape, dtype=space.dtype, generator=generator)
-    memory.add([str(start + i) for i in range(1000)], vectors)
+    vectors = torch.randn(2000, *space.shape, dtype=space.dtype, generator=generator)
+    memory.add([str(start + i) for i in range(2000)], vectors)
     memory.commit()
 size = sum(entry.stat().st_size for entry in os.scandir(sys.argv[1]))
 assert size > 1.6 * limit, size
@@ -132,6 +132,7 @@ print(read_often(sys.argv[1]))
 """
 
 SPACE = Space(20, 2)
+pytestmark = pytest.mark.slow
 
 
 def run(code: str, folder: Path) -> str:
@@ -170,7 +171,7 @@ def read_often(folder: str) -> int:
 
 
 def test_concurrent_readers_see_complete_states(tmp_path: Path) -> None:
-    """Two processes and three threads read while a writer commits and replaces files."""
+    """A process and three threads read while a writer commits and replaces files."""
     memory = ItemMemory(SPACE, ["0"])
     memory.commit(tmp_path / "folder")
     memory.save(tmp_path / "single.safetensors")
@@ -179,16 +180,16 @@ def test_concurrent_readers_see_complete_states(tmp_path: Path) -> None:
         assert writer.stdout is not None
         writer.stdout.readline()
         command = [sys.executable, "-W", "error", "-c", READER, str(tmp_path)]
-        readers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         threads = [threading.Thread(target=lambda: states.append(read_often(str(tmp_path)))) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        states.extend(int(reader.communicate()[0] or 0) for reader in readers)
+        states.append(int(reader.communicate()[0] or 0))
         assert writer.poll() is None  # the writer was running until the end
         writer.kill()
-    assert len(states) == 5
+    assert len(states) == 4
     assert min(states) > 2  # the control: the files did change while they were read
 
 

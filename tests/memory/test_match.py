@@ -1,4 +1,4 @@
-"""Match: what is called confident is right as often as it says, and what is not there is called unknown."""
+"""Match: probabilities are calibrated, and answers without a right candidate are unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPACES = [Space.from_total(total, m, seed=m) for total in (72, 288, 900) for m i
 
 
 def ask(space: Space, items: int, candidates: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Read a bundle of pairs with its own keys and as many foreign ones: scores, right answers (-1: none), energy."""
+    """Query a bundle of pairs with its own and as many other keys; return scores, right indices (or -1) and energy."""
     source = generator(seed)
     values, keys = space.random(candidates, generator=source), space.random(2 * items, generator=source)
     right = torch.randint(candidates, (items,), generator=source)
@@ -31,7 +31,7 @@ def ask(space: Space, items: int, candidates: int, seed: int) -> tuple[Tensor, T
 
 @cache
 def cases() -> tuple[Tensor, ...]:
-    """Thousands of answers at loads from half to four times the capacity: best, second, noise, is right, is known."""
+    """Return best and second score, noise, candidates, is right and is known, for loads from 0.5 to 4 capacities."""
     rows = []
     for space in SPACES:
         for candidates in (20, 500):
@@ -50,7 +50,7 @@ def cases() -> tuple[Tensor, ...]:
 
 
 def judged(scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Probabilities for all cases; with another ``scale`` than 1 from a wrong figure of the noise."""
+    """Return the probabilities for all cases, with the noise multiplied by ``scale``."""
     best, second, noise, many, *_ = cases()
     right, unknown = torch.zeros_like(best), torch.zeros_like(best)
     for candidates in (20, 500):
@@ -64,7 +64,7 @@ def share(condition: Tensor, among: Tensor) -> float:
 
 
 def test_confident_answers_are_right() -> None:
-    """At 99 %, and many of the answers at these loads are wrong: choosing the best without asking is no alternative."""
+    """At these loads many of the best candidates are wrong, but few of the confident ones."""
     *_, is_right, is_known = (part.bool() for part in cases())
     probability, _ = judged()
     confident = probability >= CONFIDENCE
@@ -75,7 +75,7 @@ def test_confident_answers_are_right() -> None:
     assert share(is_right, ~confident) < 0.5
 
 
-def test_a_wrong_figure_of_the_noise_breaks_calibration() -> None:
+def test_wrong_noise_breaks_the_calibration() -> None:
     *_, is_right, _ = (part.bool() for part in cases())
     too_small, _ = judged(scale=0.5)
     assert share(is_right, too_small >= CONFIDENCE) < 0.98
@@ -85,7 +85,7 @@ def test_a_wrong_figure_of_the_noise_breaks_calibration() -> None:
 
 
 def overconfident(scale: float) -> list[float]:
-    """Where on the scale of probabilities the share of right answers is below them, by more than its standard error."""
+    """Return the probability bins in which the fraction of right answers is significantly too low."""
     *_, is_right, _ = (part.bool() for part in cases())
     probability, _ = judged(scale)
     found = []
@@ -100,11 +100,11 @@ def overconfident(scale: float) -> list[float]:
 
 def test_no_probability_is_too_high() -> None:
     assert overconfident(1.0) == []
-    assert overconfident(0.8)  # the control: with a noise that is a fifth too small
+    assert overconfident(0.8)  # the control: the noise is a fifth too small
 
 
 @pytest.mark.parametrize("space", SPACES, ids=repr)
-def test_unknown_keys_are_called_unknown(space: Space) -> None:
+def test_answers_to_other_keys_are_unknown(space: Space) -> None:
     items = max(1, space.capacity(candidates=500) // 2)
     scores, right, energy = ask(space, items, 500, seed=5)
     top = scores.topk(2)
@@ -118,19 +118,19 @@ def test_unknown_keys_are_called_unknown(space: Space) -> None:
         assert match.unknown or match.label == str(answer)
 
 
-def test_the_noise_is_that_of_wrong_candidates() -> None:
+def test_answer_noise_is_the_deviation_of_wrong_candidates() -> None:
     for space in (Space(40, 3, seed=1), Space(120, 3, rotation="shared", seed=1), Space(300, 1, seed=1)):
         scores, _, energy = ask(space, 12, 400, seed=2)
         noise = answer_noise(space, energy)
-        # A foreign key finds no right value: all of the energy is crosstalk.
+        # With another key there is no right value: all of the energy is crosstalk.
         expected = float(energy * space.crosstalk_std**2 / noise.square())
-        squares = (scores[12:].double() / noise).square().mean(dim=1)  # candidates share an answer: one number for each
+        squares = (scores[12:].double() / noise).square().mean(dim=1)  # one per answer
         error = float(squares.std()) / math.sqrt(len(squares))
         assert abs(float(squares.mean()) - expected) < STANDARD_ERRORS * error
         assert abs(float(squares.mean()) - 2 * expected) > STANDARD_ERRORS * error
 
 
-def test_noise_without_keys() -> None:
+def test_answer_noise_of_a_set_is_that_of_unbound_items() -> None:
     space = Space(50, 4, rotation="shared", seed=3)
     bundle = ghrr.bundle(space.random(9, generator=generator(1)))
     scores = ghrr.similarity(bundle, space.random(4000, generator=generator(2)))
@@ -154,7 +154,7 @@ def one(*scores: float, candidates: int = 50, noise: float = 0.1, **settings: An
     )[0]
 
 
-def test_a_match_says_what_it_knows() -> None:
+def test_fields_and_repr_of_a_confident_match() -> None:
     match = one(0.9, 0.2, 0.1)
     assert (match.label, match.guess, match.runner_up, match.candidates) == ("label 0", "label 0", "label 1", 50)
     assert match.score == pytest.approx(0.9)
@@ -165,7 +165,7 @@ def test_a_match_says_what_it_knows() -> None:
     assert repr(match) == "Match('label 0', score=0.900, margin=0.700, confident=True)"
 
 
-def test_what_noise_explains_is_unknown() -> None:
+def test_a_score_that_noise_explains_is_unknown() -> None:
     match = one(0.3, 0.2)
     assert match.unknown
     assert match.label is None
@@ -184,7 +184,7 @@ def test_two_values_under_one_key_are_not_confident() -> None:
     assert both.probability_unknown < 1e-6
 
 
-def test_a_single_candidate() -> None:
+def test_a_single_candidate_has_no_runner_up() -> None:
     match = one(0.9, candidates=1)
     assert match.confident
     assert match.runner_up is None
@@ -199,13 +199,13 @@ def test_more_candidates_and_longer_odds_need_a_higher_score() -> None:
     assert one(0.62, 0.2, odds=1000.0).probability < one(0.62, 0.2).probability
 
 
-def test_the_rest_of_the_candidates_is_taken_as_its_mean() -> None:
+def test_candidates_below_the_second_contribute_their_mean() -> None:
     sigma, second = 0.3, 0.8
     scores = sigma * torch.randn(400_000, generator=generator(), dtype=torch.float64)
     weights = torch.exp((scores[scores < second] - 0.5) / sigma**2)
     mean = math.exp(log_phi((second - 1) / sigma) - log_phi(second / sigma))
     assert_mean(weights, mean)
-    with pytest.raises(AssertionError):  # the control: the mean of all, if none were known to be below the second
+    with pytest.raises(AssertionError):  # the control: the mean without the condition
         assert_mean(weights, 1.0)
     right, unknown = judge(torch.tensor(1.1), torch.tensor(second), candidates=300, noise=torch.tensor(sigma))
     first, runner_up = (math.exp((score - 0.5) / sigma**2) for score in (1.1, second))
@@ -218,7 +218,7 @@ def log_phi(x: float) -> float:
     return math.log(0.5 * math.erfc(-x / math.sqrt(2)))
 
 
-def test_extreme_scores_stay_numbers() -> None:
+def test_extreme_scores_give_finite_probabilities() -> None:
     for scores in ((1.0, 0.0), (-3.0, -4.0), (1e6, 0.0), (0.0, 0.0)):
         for noise in (1e-30, 1e-3, 1e3):
             match = one(*scores, noise=noise)
@@ -233,14 +233,14 @@ def test_a_number_is_shown_with_its_error() -> None:
     assert repr(match) == "Match(1815.06 ± 0.051, score=1.000, margin=1.000, confident=True)"
 
 
-def test_bad_matches() -> None:
+def test_bad_input_raises() -> None:
     with pytest.raises(ValueError, match=re.escape("make_matches: confidence must lie in (0.5, 1.0), got 1")):
         one(0.9, 0.1, confidence=1)
-    with pytest.raises(ValueError, match="needs the 2 best of 50 candidates"):
+    with pytest.raises(ValueError, match="the 2 best of 50 candidates"):
         one(0.9)
     with pytest.raises(ValueError, match="got a float32 tensor of shape"):
         make_matches([], torch.zeros(1, 2), candidates=5, noise=torch.tensor(0.1))
-    with pytest.raises(ValueError, match="a score is not finite"):
+    with pytest.raises(ValueError, match="scores must be finite"):
         one(math.nan, 0.1)
     with pytest.raises(ValueError, match="judge: candidates must be a whole number of at least 1"):
         judge(torch.tensor(0.9), torch.tensor(0.1), candidates=0, noise=torch.tensor(0.1))

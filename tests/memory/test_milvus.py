@@ -309,7 +309,7 @@ def test_rows_that_arrive_after_a_failed_add_are_no_items(milvus: Milvus, monkey
     """A server continues with an insert that timed out."""
     Collection = importlib.import_module("milvus_lite.engine.collection").Collection
 
-    memory = milvus(timeout=2.0)
+    memory = milvus()
     memory.add(NAMES[:5])
     insert, go_on, done = Collection.insert, threading.Event(), threading.Event()
 
@@ -322,12 +322,21 @@ def test_rows_that_arrive_after_a_failed_add_are_no_items(milvus: Milvus, monkey
         finally:
             done.set()
 
+    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
+    request = connection.request
+
+    def impatient(operation: str, method: str, *given: Any, **more: Any) -> Any:
+        connection.timeout = 0.5 if method == "insert" else 60.0
+        return request(operation, method, *given, **more)
+
     monkeypatch.setattr(Collection, "insert", slow)
+    monkeypatch.setattr(connection, "request", impatient)
     with pytest.raises(
-        ConnectionError, match=r"ItemMemory.add: the Milvus server at .* did not respond within 2 s; increase"
+        ConnectionError, match=r"ItemMemory.add: the Milvus server at .* did not respond within 0.5 s; increase"
     ):
         memory.add(NAMES[5:])
     monkeypatch.undo()
+    connection.timeout = 60.0
     go_on.set()
     assert done.wait(60)
 

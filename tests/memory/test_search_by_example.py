@@ -1,4 +1,4 @@
-"""Records found by some of their fields: what counts as right, and how sure that is."""
+"""ItemMemory.match with records as items, searched by some of their fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def one_match(memory: ItemMemory, query: torch.Tensor) -> Match:
     return found
 
 
-def test_two_fields_that_are_there_score_one() -> None:
+def test_a_query_of_two_present_fields_scores_one() -> None:
     codec = Record(Space(dim=500, m=3))
     people = [{"name": name, "city": "London", "job": job} for name, job in (("Ada", "poet"), ("Alan", "runner"))]
     memory = ItemMemory(codec.space)
@@ -31,11 +31,11 @@ def test_two_fields_that_are_there_score_one() -> None:
     assert found.label == "first"
     assert found.confident
     assert found.score == pytest.approx(1.0, abs=4 * found.noise)
-    assert found.margin == pytest.approx(0.5, abs=6 * found.noise)  # London alone is half of the query
+    assert found.margin == pytest.approx(0.5, abs=6 * found.noise)  # the other has only London
 
 
 def records(values: int) -> tuple[random.Random, list[dict[str, str]]]:
-    """Records of 3 to 8 fields; all have a name of their own, and share the values of the other fields."""
+    """Return records of 3 to 8 fields with unique names; the other fields share a few values."""
     rng = random.Random(0)
     found = []
     for number in range(COUNT):
@@ -53,7 +53,7 @@ def answers(memory: ItemMemory, codec: Record, queries: list[dict[str, str]]) ->
 @pytest.mark.parametrize(
     ("space", "least_recall"), [(Space(dim=256, m=2), 0.98), (Space(dim=100, m=3), 0.98), (Space(dim=50, m=2), 0.0)]
 )
-def test_confident_answers_are_right_and_absent_queries_have_none(space: Space, least_recall: float) -> None:
+def test_confident_matches_are_right_and_absent_records_have_none(space: Space, least_recall: float) -> None:
     codec = Record(space)
     rng, people = records(values=30)
     memory = ItemMemory(space, map(str, range(COUNT)), codec.encode_many(people))
@@ -64,7 +64,7 @@ def test_confident_answers_are_right_and_absent_queries_have_none(space: Space, 
             person = rng.choice(people)
             query = {field: person[field] for field in rng.sample(sorted(person), size)}
             queries.append(query)
-            absent.append(query | {rng.choice(sorted(query)): "nowhere"})  # all but one field may be there
+            absent.append(query | {rng.choice(sorted(query)): "nowhere"})  # one field is wrong
         for query, match in zip(queries, answers(memory, codec, queries), strict=True):
             fitting = [str(number) for number, person in enumerate(people) if query.items() <= person.items()]
             unique += len(fitting) == 1
@@ -77,7 +77,7 @@ def test_confident_answers_are_right_and_absent_queries_have_none(space: Space, 
     assert unique > 100
 
 
-def test_records_that_fit_alike_are_not_called_certain() -> None:
+def test_records_that_match_equally_are_not_confident() -> None:
     codec = Record(Space(dim=500, m=3))
     people = [{"city": "London", "pet": "cat", "job": job} for job in ("poet", "runner", "painter")]
     memory = ItemMemory(codec.space, ["a", "b", "c"], codec.encode_many(people))
@@ -97,7 +97,7 @@ def test_a_record_in_a_noisy_query_is_found() -> None:
     assert found.score == pytest.approx(1.0, abs=4 * found.noise)
 
 
-def test_a_whole_small_record_comes_before_half_of_a_large_one() -> None:
+def test_a_complete_small_record_beats_half_of_a_large_one() -> None:
     codec = Record(Space(dim=1000, m=3))
     query: dict[str, Any] = dict.fromkeys(FIELDS[:5], "x")
     small = dict.fromkeys(FIELDS[:3], "x")
@@ -109,7 +109,7 @@ def test_a_whole_small_record_comes_before_half_of_a_large_one() -> None:
 
 
 @pytest.mark.parametrize("storage", ["float32", "bfloat16", "int8"])
-def test_atoms_are_judged_by_their_similarity_alone(storage: str) -> None:
+def test_atoms_are_judged_by_their_similarity(storage: str) -> None:
     space = Space(dim=100, m=2)
     memory = ItemMemory(space, [f"atom {i}" for i in range(50)], storage=storage)
     noise = space.random(3, 6, generator=space.generator("noise")).sum(dim=1)
@@ -119,12 +119,12 @@ def test_atoms_are_judged_by_their_similarity_alone(storage: str) -> None:
     assert memory.match(queries) == expected
 
 
-def test_no_queries_have_no_matches() -> None:
+def test_an_empty_batch_has_no_matches() -> None:
     space = Space(dim=10, m=2)
     assert ItemMemory(space, ["a", "b"]).match(space.zeros(0)) == []
 
 
-def test_a_memory_of_one_record_is_searched_too() -> None:
+def test_a_memory_of_one_record_can_be_searched() -> None:
     codec = Record(Space(dim=500, m=3))
     memory = ItemMemory(codec.space, "a", codec.encode({"name": "Ada", "city": "London", "job": "poet"}))
     assert one_match(memory, codec.encode({"name": "Ada", "city": "London"})).confident

@@ -47,7 +47,7 @@ def test_the_operator_for_gradients_has_the_shape_that_it_says(slots: int) -> No
 
 def test_the_operator_has_no_gradient_of_frequencies() -> None:
     phases = Phases(6, 4, trainable=True)
-    with pytest.raises(NotImplementedError, match="there is no gradient of frequencies; use"):
+    with pytest.raises(NotImplementedError, match="frequencies have no gradient here; use"):
         by_operator(phases, drawn(5, 6)).sum().backward()
 
 
@@ -91,7 +91,7 @@ def test_what_torch_cannot_compute_either_is_no_fault_of_a_kernel(
     def no_memory(*_: Any) -> Tensor:
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(sys.modules["ghrr.nn.phases"], "_side_by_side", no_memory)
+    monkeypatch.setattr(sys.modules["ghrr.nn.phases"], "_cosines_and_sines", no_memory)
     with ghrr.backend("auto"):
         for _ in range(2):
             with pytest.raises(torch.OutOfMemoryError, match="no memory"):
@@ -128,9 +128,7 @@ def test_what_is_learned_or_was_learned_goes_to_torch(offered: list[str]) -> Non
 
 @pytest.mark.parametrize(("inputs", "count", "slots"), [(6, 4, 0), (6, 4, 4), (6, 4, 3), (6, 5, 2)])
 def test_slots_that_cannot_share(inputs: int, count: int, slots: int) -> None:
-    with pytest.raises(
-        ValueError, match=f"{inputs} inputs and {count} phases cannot be shared equally by {slots} slots"
-    ):
+    with pytest.raises(ValueError, match=f"must be multiples of slots={slots}, got {inputs} and {count}"):
         Phases(inputs, count, slots=slots)
 
 

@@ -61,7 +61,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     launch, empty = phases_kernels._launch, guarded(buffers)
 
     def noted(kernel: Any, *rest: Any, **options: Any) -> None:
-        names.append("forward" if kernel is phases_kernels.turn else "backward")
+        names.append("forward" if kernel is phases_kernels.phases_forward else "backward")
         launch(kernel, *rest, **options)
 
     monkeypatch.setattr(phases_kernels, "_launch", noted)
@@ -188,16 +188,16 @@ def test_cosines_and_sines_are_within_units_of_the_last_place(largest: float) ->
     assert (have - want).abs().max() < 8 * 2**-24
 
 
-def test_products_are_exact_unless_torch_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_are_exact_unless_torch_is_set_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     from ghrr.ops.gpu import phases as phases_kernels
 
-    told: list[str] = []
+    precisions: list[str] = []
 
     class Recorder:
         def __getitem__(self, grid: Any) -> Callable[..., None]:
-            return lambda *_, **options: told.append(options["PRECISION"])
+            return lambda *_, **options: precisions.append(options["PRECISION"])
 
-    for name in ("turn", "turn_back"):
+    for name in ("phases_forward", "phases_backward"):
         monkeypatch.setattr(phases_kernels, name, Recorder())
     matmul: Any = torch.backends.cuda.matmul
     x, f, grad = (
@@ -218,7 +218,7 @@ def test_products_are_exact_unless_torch_is_told_otherwise(monkeypatch: pytest.M
         start()
     finally:
         matmul.fp32_precision = before
-    assert told == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # numbers of 16 bits are exact in it
+    assert precisions == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # numbers of 16 bits are exact in it
 
 
 def test_there_are_no_second_derivatives() -> None:

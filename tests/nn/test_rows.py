@@ -12,7 +12,7 @@ from torch import Tensor
 import ghrr
 from ghrr.nn import rows as module
 from ghrr.nn.complex_rows import normalize_rows
-from ghrr.nn.rows import place_rows
+from ghrr.nn.rows import rotate_rows
 from ghrr.ops import backends
 from ghrr.ops.dispatch import OPERATIONS
 from ghrr.ops.gpu.rows_layout import tokens_of_a_line
@@ -28,8 +28,8 @@ class Case(NamedTuple):
     n: int = 7
     heads: int = 2
     kv_heads: int = 1
-    unit: bool = True
-    turned_values: bool = False
+    normalize: bool = True
+    rotated_values: bool = False
     batch: int = 2
 
     @property
@@ -38,31 +38,31 @@ class Case(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"heads": self.heads, "kv_heads": self.kv_heads, "unit": self.unit}
+        return {"heads": self.heads, "kv_heads": self.kv_heads, "normalize": self.normalize}
 
 
 CASES = [
     Case(),
     Case(window=1),
-    Case(window=1, unit=False),
-    Case(m=3, window=2, heads=3, kv_heads=3, turned_values=True),
-    Case(m=1, window=5, n=3, unit=False),
+    Case(window=1, normalize=False),
+    Case(m=3, window=2, heads=3, kv_heads=3, rotated_values=True),
+    Case(m=1, window=5, n=3, normalize=False),
     Case(window=4, kv_heads=0),
-    Case(m=8, window=2, n=1, turned_values=True),
+    Case(m=8, window=2, n=1, rotated_values=True),
 ]
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def drawn(case: Case, dtype: torch.dtype = torch.float64) -> list[Tensor | None]:
-    """Rows, taps, turns (of two tokens more than there are) and logarithms of scales; parameters in 32 bits or more."""
+    """Rows, taps, rotations (for two more tokens) and logarithms of scales; parameters in 32 bits or more."""
     exact, source = torch.promote_types(dtype, torch.float32), generator(1)
-    turned = case.rows if case.turned_values else case.heads + case.kv_heads
+    rotated = case.rows if case.rotated_values else case.heads + case.kv_heads
     rows = torch.randn(case.batch, case.n, case.rows, 2 * case.m, generator=source).to(dtype)
     taps = torch.randn(case.window - 1, case.rows, 2 * case.m, generator=source).to(exact) / 2
-    angles = torch.randn(turned, case.n + 2, case.m, generator=source).to(exact)
-    turns = torch.cat((angles.cos(), angles.sin()), dim=-1)
+    angles = torch.randn(rotated, case.n + 2, case.m, generator=source).to(exact)
+    rotations = torch.cat((angles.cos(), angles.sin()), dim=-1)
     log_scale = torch.randn(case.heads, generator=source).to(exact) / 4
-    return [rows, taps if case.window > 1 else None, turns, log_scale]
+    return [rows, taps if case.window > 1 else None, rotations, log_scale]
 
 
 def as_complex(x: Tensor) -> Tensor:
@@ -70,20 +70,20 @@ def as_complex(x: Tensor) -> Tensor:
     return torch.complex(re, im)
 
 
-def literal(case: Case, rows: Tensor, taps: Tensor | None, turns: Tensor, log_scale: Tensor) -> list[Tensor]:
+def literal(case: Case, rows: Tensor, taps: Tensor | None, rotations: Tensor, log_scale: Tensor) -> list[Tensor]:
     """The formula, number by number, in complex numbers."""
-    x, turn = as_complex(rows), as_complex(turns)
+    x, rotation = as_complex(rows), as_complex(rotations)
     out = torch.zeros_like(x)
     for b, j, r in torch.cartesian_prod(*[torch.arange(size) for size in x.shape[:3]]).tolist():
         y = x[b, j, r].clone()
         for lag in range(1, min(case.window, j + 1)):
             assert taps is not None
             y += as_complex(taps)[lag - 1, r] * x[b, j - lag, r]
-        if case.unit and r < case.heads + case.kv_heads:
+        if case.normalize and r < case.heads + case.kv_heads:
             y /= math.sqrt(float(y.abs().square().sum()) / (2 * case.m) + 1e-6)
         if r < case.heads:
             y *= math.exp(log_scale[r])
-        out[b, j, r] = y * turn[r, j] if r < len(turn) else y
+        out[b, j, r] = y * rotation[r, j] if r < len(rotation) else y
     side_by_side = torch.cat((out.real, out.imag), dim=-1).transpose(1, 2)
     return list(side_by_side.split([case.heads, case.kv_heads, case.kv_heads], dim=1))
 
@@ -103,7 +103,7 @@ def gradients(out: Any, leaves: list[Tensor]) -> list[Tensor]:
 @EVERY
 def test_by_the_formula(case: Case) -> None:
     given: list[Any] = drawn(case)
-    for have, want in zip(place_rows(*given, **case.options), literal(case, *given), strict=True):
+    for have, want in zip(rotate_rows(*given, **case.options), literal(case, *given), strict=True):
         torch.testing.assert_close(have, want, atol=rounding(torch.float64), rtol=0)
 
 
@@ -114,7 +114,7 @@ def test_a_wrong_sign_would_be_noticed(case: Case) -> None:
     want = literal(case, *given)
     given[2][0, case.n - 1, case.m :] *= -1
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(list(place_rows(*given, **case.options)), want, atol=1e-3, rtol=0)
+        torch.testing.assert_close(list(rotate_rows(*given, **case.options)), want, atol=1e-3, rtol=0)
 
 
 @EVERY
@@ -125,7 +125,7 @@ def test_derivatives(case: Case) -> None:
 
     def function(*tensors: Tensor) -> Any:
         full = dict(zip(places, tensors, strict=True))
-        return [x for x in place_rows(*[full.get(i) for i in range(4)], **small.options) if x.numel()]  # type: ignore[arg-type]
+        return [x for x in rotate_rows(*[full.get(i) for i in range(4)], **small.options) if x.numel()]  # type: ignore[arg-type]
 
     assert torch.autograd.gradcheck(function, leaves)
 
@@ -134,7 +134,7 @@ def test_derivatives(case: Case) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 def test_rounded_once(case: Case, dtype: torch.dtype) -> None:
     given: list[Any] = drawn(case, dtype)
-    for have, want in zip(place_rows(*given, **case.options), literal(case, *given), strict=True):
+    for have, want in zip(rotate_rows(*given, **case.options), literal(case, *given), strict=True):
         assert have.dtype == dtype
         slack = rounding(torch.float32, terms=case.window, scale=1 + float(rows_scale(want)))
         assert ((have.double() - want).abs() <= torch.finfo(dtype).eps / 2 * want.abs() + slack).all()
@@ -146,7 +146,7 @@ def rows_scale(x: Tensor) -> Tensor:
 
 @EVERY
 def test_heads_lie_next_to_features(case: Case) -> None:
-    for x in place_rows(*drawn(case), **case.options):  # type: ignore[arg-type]
+    for x in rotate_rows(*drawn(case), **case.options):  # type: ignore[arg-type]
         assert x.transpose(1, 2).is_contiguous()
 
 
@@ -161,7 +161,7 @@ def test_rows_of_equal_length() -> None:
 @pytest.mark.parametrize("case", [Case(n=0), Case(batch=0)], ids=str)
 def test_nothing_to_compute(case: Case) -> None:
     given, leaves = differentiable(drawn(case), 0, 1, 3)
-    for function in (lambda: place_rows(*given, **case.options), lambda: by_operator(case, given)):
+    for function in (lambda: rotate_rows(*given, **case.options), lambda: by_operator(case, given)):
         assert all(x.numel() == 0 for x in function())
         assert all((x == 0).all() for x in gradients(function(), leaves))
 
@@ -170,7 +170,7 @@ def test_nothing_to_compute(case: Case) -> None:
 
 
 def by_operator(case: Case, given: list[Any]) -> tuple[Tensor, ...]:
-    three = torch.ops.ghrr.place_rows(*given, *case.options.values())
+    three = torch.ops.ghrr.rotate_rows(*given, *case.options.values())
     return tuple(x.transpose(1, 2) for x in three)
 
 
@@ -178,7 +178,7 @@ def by_operator(case: Case, given: list[Any]) -> tuple[Tensor, ...]:
 def test_the_operator_equals_torch(case: Case) -> None:
     for dtype in (torch.float64, torch.bfloat16):
         given, leaves = differentiable(drawn(case, dtype), 0, 1, 3)
-        want, have = place_rows(*given, **case.options), by_operator(case, given)
+        want, have = rotate_rows(*given, **case.options), by_operator(case, given)
         torch.testing.assert_close(have, want, atol=0, rtol=0)
         pairs = zip(gradients(have, leaves), gradients(want, leaves), strict=True)
         for (got, expected), leaf in zip(pairs, leaves, strict=True):
@@ -190,7 +190,7 @@ def test_the_operator_equals_torch(case: Case) -> None:
 def test_the_operator_passes_torchs_own_checks(case: Case) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         given, _ = differentiable(drawn(case, dtype), 0, 1, 3)
-        torch.library.opcheck(torch.ops.ghrr.place_rows.default, (*given, *case.options.values()))
+        torch.library.opcheck(torch.ops.ghrr.rotate_rows.default, (*given, *case.options.values()))
 
 
 @pytest.mark.parametrize("case", [Case(), Case(m=3, n=700), Case(m=24, window=1, n=200), Case(batch=0)], ids=str)
@@ -198,32 +198,32 @@ def test_lines_to_sum(case: Case) -> None:
     """As many as a kernel would give, and no fewer if there is no kernel."""
     given: list[Any] = drawn(case, torch.float32)
     arguments = (*given, *case.options.values())
-    grads = [torch.randn(x.shape, generator=generator(7)) for x in torch.ops.ghrr.place_rows(*arguments)]
-    lines = torch.ops.ghrr.place_rows_backward(*arguments, *grads)[1]
+    grads = [torch.randn(x.shape, generator=generator(7)) for x in torch.ops.ghrr.rotate_rows(*arguments)]
+    lines = torch.ops.ghrr.rotate_rows_backward(*arguments, *grads)[1]
     programs = math.ceil(case.n / tokens_of_a_line(given[0]))
     assert lines.shape == (case.batch * programs, case.rows, (case.window - 1) * 2 * case.m + 1)
     shapes = [x.to("meta") if isinstance(x, Tensor) else x for x in (*arguments, *grads)]
-    assert torch.ops.ghrr.place_rows_backward(*shapes)[1].shape == lines.shape
+    assert torch.ops.ghrr.rotate_rows_backward(*shapes)[1].shape == lines.shape
 
 
 def test_the_operator_has_no_gradient_of_turns() -> None:
     given, leaves = differentiable(drawn(Case()), 0, 2)
-    with pytest.raises(NotImplementedError, match="there is no gradient of turns; use"):
+    with pytest.raises(NotImplementedError, match="rotations have no gradient here; use"):
         gradients(by_operator(Case(), given), leaves)
 
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return offer_failing_kernels("place_rows", monkeypatch)
+    return offer_failing_kernels("rotate_rows", monkeypatch)
 
 
 def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
     given: list[Any] = drawn(Case(), torch.float32)
-    want = module.in_torch(*given, *Case().options.values())
+    want = module.torch_implementation(*given, *Case().options.values())
     with ghrr.backend("auto"):
         with pytest.warns(RuntimeWarning, match="triton backend failed .RuntimeError"):
-            have = place_rows(*given, **Case().options)
-        place_rows(*given, **Case().options)
+            have = rotate_rows(*given, **Case().options)
+        rotate_rows(*given, **Case().options)
     assert offered == ["forward"]
     torch.testing.assert_close([x.transpose(1, 2) for x in have], list(want), atol=0, rtol=0)
 
@@ -231,9 +231,9 @@ def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
 def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     given, leaves = differentiable(drawn(Case(), torch.float32), 0, 1, 3)
     want = gradients(place_with("torch", given), leaves)
-    monkeypatch.setattr(OPERATIONS["place_rows"].kernels[0], "function", module.in_torch)
+    monkeypatch.setattr(OPERATIONS["rotate_rows"].kernels[0], "function", module.torch_implementation)
     with ghrr.backend("auto"):
-        out = place_rows(*given, **Case().options)
+        out = rotate_rows(*given, **Case().options)
         with pytest.warns(RuntimeWarning, match="triton backend failed"):
             have = gradients(out, leaves)
     assert offered == ["backward"]
@@ -242,7 +242,7 @@ def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monke
 
 def place_with(backend: str, given: list[Any], case: Case = Case()) -> Any:  # noqa: B008 (never changed)
     with ghrr.backend(backend):
-        return place_rows(*given, **case.options)
+        return rotate_rows(*given, **case.options)
 
 
 @pytest.mark.parametrize("case", [Case(), Case(m=128, window=1), Case(window=8), Case(m=4, kv_heads=0)], ids=str)
@@ -277,7 +277,7 @@ def test_what_else_kernels_do_not_take(offered: list[str], monkeypatch: pytest.M
 FIT: dict[str, Any] = {
     "rows": torch.zeros(2, 5, 4, 6),
     "taps": torch.zeros(2, 4, 6),
-    "turns": torch.zeros(3, 5, 6),
+    "rotations": torch.zeros(3, 5, 6),
     "log_scale": torch.zeros(2),
     "heads": 2,
     "kv_heads": 1,
@@ -286,9 +286,17 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "rows of a list": ({"rows": [1.0]}, TypeError, "rows must be a real floating-point tensor, got list"),
     "whole rows": ({"rows": torch.zeros(2, 5, 4, 6, dtype=torch.int64)}, TypeError, "rows must be a real floating"),
     "complex taps": ({"taps": torch.zeros(2, 4, 6, dtype=torch.complex64)}, TypeError, "taps must be a real floating"),
-    "no turns": ({"turns": None}, TypeError, "turns must be a real floating-point tensor, got NoneType None"),
+    "no rotations": (
+        {"rotations": None},
+        TypeError,
+        "rotations must be a real floating-point tensor, got NoneType",
+    ),
     "no scale": ({"log_scale": None}, TypeError, "log_scale must be a real floating-point tensor, got NoneType"),
-    "another device": ({"turns": torch.zeros(3, 5, 6, device="meta")}, ValueError, "turns is on meta and rows are on"),
+    "another device": (
+        {"rotations": torch.zeros(3, 5, 6, device="meta")},
+        ValueError,
+        "rotations is on meta and rows are",
+    ),
     "axes of rows": ({"rows": torch.zeros(5, 4, 6)}, ValueError, r"\(batch, n, heads \+ 2 kv_heads, 2m\) for heads=2"),
     "odd features": ({"rows": torch.zeros(2, 5, 4, 5)}, ValueError, r"a float32 tensor of shape \(2, 5, 4, 5\)"),
     "no features": ({"rows": torch.zeros(2, 5, 4, 0)}, ValueError, "rows must have shape"),
@@ -297,25 +305,29 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "less than no heads": ({"heads": 6, "kv_heads": -1}, ValueError, "for heads=6 and kv_heads=-1"),
     "taps of other rows": ({"taps": torch.zeros(2, 3, 6)}, ValueError, r"taps must have shape \(T - 1, 4, 6\), got a"),
     "taps without lags": ({"taps": torch.zeros(4, 6)}, ValueError, r"taps must have shape \(T - 1, 4, 6\), got a"),
-    "turns of other rows": ({"turns": torch.zeros(1, 5, 6)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
-    "too few turns": ({"turns": torch.zeros(3, 4, 6)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
-    "narrow turns": ({"turns": torch.zeros(3, 5, 3)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
-    "axes of turns": ({"turns": torch.zeros(5, 6)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
+    "rotations of other rows": (
+        {"rotations": torch.zeros(1, 5, 6)},
+        ValueError,
+        r"shape \(3 or 4, at least 5, 6\), got a",
+    ),
+    "too few rotations": ({"rotations": torch.zeros(3, 4, 6)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
+    "narrow rotations": ({"rotations": torch.zeros(3, 5, 3)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
+    "axes of rotations": ({"rotations": torch.zeros(5, 6)}, ValueError, r"shape \(3 or 4, at least 5, 6\), got a"),
     "scales": ({"log_scale": torch.zeros(2, 1, 1)}, ValueError, r"log_scale must have shape \(2,\), got a float32"),
 }
 
 
 @pytest.mark.parametrize(("change", "error", "message"), BAD.values(), ids=BAD)
 def test_bad_input(change: dict[str, Any], error: type[Exception], message: str) -> None:
-    place_rows(**FIT, unit=True)
-    with pytest.raises(error, match=f"^place_rows: .*{message}"):
-        place_rows(**FIT | change, unit=True)
+    rotate_rows(**FIT, normalize=True)
+    with pytest.raises(error, match=f"^rotate_rows: .*{message}"):
+        rotate_rows(**FIT | change, normalize=True)
 
 
 def test_gradients_that_do_not_fit() -> None:
     given = (*FIT.values(), True)
-    gq, gk, gv = torch.ops.ghrr.place_rows(*given)
-    torch.ops.ghrr.place_rows_backward(*given, gq, gk, gv)
+    gq, gk, gv = torch.ops.ghrr.rotate_rows(*given)
+    torch.ops.ghrr.rotate_rows_backward(*given, gq, gk, gv)
     for bad in (gq[:, 1:], gq.double(), gk):
         with pytest.raises(ValueError, match=r"gq must be like rows and of shape \(2, 5, 2, 6\), got a"):
-            torch.ops.ghrr.place_rows_backward(*given, bad, gk, gv)
+            torch.ops.ghrr.rotate_rows_backward(*given, bad, gk, gv)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn.rows import in_torch, place_rows
+from ghrr.nn.rows import rotate_rows, torch_implementation
 from ghrr.ops import tensor_state
 from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, tokens_of_a_line
 from tests.helpers import generator, rounding
@@ -30,15 +30,18 @@ CASES = [
     *[Case(m=m, window=window, n=n) for m, window, n in [(4, 1, 7), (4, 3, 300), (8, 2, 7), (16, 5, 66), (32, 3, 33)]],
     *[Case(m=m, window=3, n=n) for m, n in [(64, 17), (128, 9), (8, 1), (4, 64)]],
     *[Case(window=window, n=3) for window in (5, 8)],
-    *[Case(m=8, window=window, unit=False, turned_values=True) for window in (1, 2, 3)],
-    *[Case(m=32, window=window, heads=3, kv_heads=3, n=35, unit=unit) for window, unit in [(1, True), (2, False)]],
-    Case(m=8, window=5, heads=4, kv_heads=2, turned_values=True, batch=3),
+    *[Case(m=8, window=window, normalize=False, rotated_values=True) for window in (1, 2, 3)],
+    *[
+        Case(m=32, window=window, heads=3, kv_heads=3, n=35, normalize=normalize)
+        for window, normalize in [(1, True), (2, False)]
+    ],
+    Case(m=8, window=5, heads=4, kv_heads=2, rotated_values=True, batch=3),
     Case(m=4, window=3, kv_heads=0),
     Case(m=4, window=2, n=0),
     Case(m=4, window=2, batch=0),
 ]
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
-_LONG, _SHARED = Case(m=8, window=3, n=130, turned_values=True), Case(m=8, heads=4, kv_heads=2, window=3)
+_LONG, _SHARED = Case(m=8, window=3, n=130, rotated_values=True), Case(m=8, heads=4, kv_heads=2, window=3)
 SOME = pytest.mark.parametrize("case", [Case(window=1), _LONG, _SHARED], ids=str)
 
 
@@ -52,7 +55,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     launch = rows_kernels._launch
 
     def noted(kernel: Any, *rest: Any) -> None:
-        names.append("forward" if kernel is rows_kernels.place else "backward")
+        names.append("forward" if kernel is rows_kernels.rotate_rows_forward else "backward")
         launch(kernel, *rest)
 
     monkeypatch.setattr(rows_kernels, "_launch", noted)
@@ -112,10 +115,10 @@ def check(case: Case, dtype: torch.dtype, layout: Layout = contiguous) -> None:
     """Queries, keys, values and all gradients are those of torch in double precision for the same numbers."""
     given, grads, options = drawn(case, dtype), weights(case, dtype), tuple(case.options.values())
     exact, leaves = differentiable([x if x is None else x.double() for x in given], 0, 1, 3)
-    results = in_torch(*exact, *options)
+    results = torch_implementation(*exact, *options)
     expected = torch.autograd.grad(results, leaves, [g.double() for g in grads])
     own, leaves = differentiable([x if x is None else layout(x.to(DEVICE)) for x in given], 0, 1, 3)
-    three = place_rows(*own, **case.options)
+    three = rotate_rows(*own, **case.options)
     laid_out = [layout(g.to(DEVICE)).transpose(1, 2) for g in grads]
     for have, want in zip(three, results, strict=True):
         assert have.dtype == dtype
@@ -174,16 +177,16 @@ def test_every_layout(case: Case, layout: Layout, dtype: torch.dtype) -> None:
 def test_gradients_that_are_one_number_repeated() -> None:
     case = Case(m=8)
     given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1, 3)
-    have = torch.autograd.grad([x.sum() for x in place_rows(*given, **case.options)], leaves)
-    want = torch.autograd.grad([x.sum() for x in in_torch(*given, *case.options.values())], leaves)
+    have = torch.autograd.grad([x.sum() for x in rotate_rows(*given, **case.options)], leaves)
+    want = torch.autograd.grad([x.sum() for x in torch_implementation(*given, *case.options.values())], leaves)
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
 
 
 def test_a_result_that_is_not_used() -> None:
     case = Case(m=8)
     given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1)
-    have = torch.autograd.grad(place_rows(*given, **case.options)[1].sum(), leaves)
-    want = torch.autograd.grad(in_torch(*given, *case.options.values())[1].sum(), leaves)
+    have = torch.autograd.grad(rotate_rows(*given, **case.options)[1].sum(), leaves)
+    want = torch.autograd.grad(torch_implementation(*given, *case.options.values())[1].sum(), leaves)
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
 
 
@@ -197,8 +200,8 @@ def test_each_operand_has_strides_of_its_own(apart: str) -> None:
         torch.stack((g, g), dim=2).flatten(1, 2)[:, ::2] if name == apart else g
         for name, g in zip("qkv", (g.to(DEVICE).transpose(1, 2) for g in weights(case, torch.float32)), strict=True)
     ]
-    have = torch.autograd.grad(place_rows(*given, **case.options), leaves, grads)
-    three = [x.transpose(1, 2) for x in in_torch(*given, *case.options.values())]
+    have = torch.autograd.grad(rotate_rows(*given, **case.options), leaves, grads)
+    three = [x.transpose(1, 2) for x in torch_implementation(*given, *case.options.values())]
     want = torch.autograd.grad(three, leaves, grads)
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=40), rtol=0)
 
@@ -206,7 +209,7 @@ def test_each_operand_has_strides_of_its_own(apart: str) -> None:
 def test_there_are_no_second_derivatives() -> None:
     case = Case(m=8)
     given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0)
-    (first,) = torch.autograd.grad(place_rows(*given, **case.options)[1].square().sum(), leaves, create_graph=True)
+    (first,) = torch.autograd.grad(rotate_rows(*given, **case.options)[1].square().sum(), leaves, create_graph=True)
     with pytest.raises(NotImplementedError, match=r"kernels have first derivatives only; use ghrr.backend\('torch'\)"):
         first.sum().backward()
 
@@ -215,12 +218,12 @@ def test_turns_may_be_shared() -> None:
     case = Case(m=8, heads=3, kv_heads=3)
     given: list[Any] = [x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)]
     given[2] = given[2][:1].expand(6, -1, -1)
-    want = in_torch(*given, *case.options.values())
-    for have, expected in zip(place_rows(*given, **case.options), want, strict=True):
+    want = torch_implementation(*given, *case.options.values())
+    for have, expected in zip(rotate_rows(*given, **case.options), want, strict=True):
         torch.testing.assert_close(have, expected.transpose(1, 2), atol=rounding(torch.float32, scale=4), rtol=0)
 
 
-@pytest.mark.parametrize("place", ["turn", "tap", "scale"])
+@pytest.mark.parametrize("place", ["rotation", "tap", "scale"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: kernels get one sine, one number of a tap or one scale with the other sign."""
@@ -230,11 +233,11 @@ def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypat
     launch = rows_kernels._launch
 
     def changed(
-        kernel: Any, own: Any, rows: Tensor, taps: Tensor, turns: Tensor, log_scale: Tensor, *rest: Any
+        kernel: Any, own: Any, rows: Tensor, taps: Tensor, rotations: Tensor, log_scale: Tensor, *rest: Any
     ) -> None:
-        taps, turns, log_scale = taps.clone(), turns.clone(), log_scale.clone()
-        {"turn": turns[1, 32, 40:41], "tap": taps[1, 3, 5:6], "scale": log_scale[1:]}[place].neg_()
-        launch(kernel, own, rows, taps, turns, log_scale, *rest)
+        taps, rotations, log_scale = taps.clone(), rotations.clone(), log_scale.clone()
+        {"rotation": rotations[1, 32, 40:41], "tap": taps[1, 3, 5:6], "scale": log_scale[1:]}[place].neg_()
+        launch(kernel, own, rows, taps, rotations, log_scale, *rest)
 
     check(case, dtype)
     monkeypatch.setattr(rows_kernels, "_launch", changed)
@@ -248,7 +251,7 @@ def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))  # nothing beside it
     for dtype in (torch.float32, torch.bfloat16):
         given, _ = differentiable([x if x is None else x.to(DEVICE) for x in drawn(Case(), dtype)], 0, 1, 3)
-        torch.library.opcheck(torch.ops.ghrr.place_rows.default, (*given, *Case().options.values()))
+        torch.library.opcheck(torch.ops.ghrr.rotate_rows.default, (*given, *Case().options.values()))
 
 
 def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,8 +261,8 @@ def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) 
     case = Case(m=128, n=17, heads=1)
     given = [x if x is None else x.to(DEVICE) for x in [*drawn(case, torch.float32), *weights(case, torch.float32)]]
     arguments = (*given[:4], *case.options.values(), *given[4:])
-    assert len(torch.ops.ghrr.place_rows_backward(*arguments)[1]) == 2 * case.batch
-    backward = torch.ops.ghrr.place_rows_backward.default
+    assert len(torch.ops.ghrr.rotate_rows_backward(*arguments)[1]) == 2 * case.batch
+    backward = torch.ops.ghrr.rotate_rows_backward.default
     torch.library.opcheck(backward, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
@@ -267,7 +270,7 @@ def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dtype, started: list[str]) -> None:
     def function(rows: Tensor, *rest: Any) -> Any:
-        three = place_rows(rows * 2, *rest, **case.options)
+        three = rotate_rows(rows * 2, *rest, **case.options)
         return tuple(x * 2 for x in three)
 
     grads = [g.to(DEVICE).transpose(1, 2) for g in weights(case, dtype)]
@@ -292,7 +295,7 @@ def test_a_recording_may_be_replayed() -> None:
     grads = [g.to(DEVICE).transpose(1, 2) for g in weights(case, torch.bfloat16)]
 
     def step() -> list[Tensor]:
-        out = place_rows(*given, **case.options)
+        out = rotate_rows(*given, **case.options)
         return [*out, *torch.autograd.grad(out, leaves, grads)]
 
     stream = torch.cuda.Stream()

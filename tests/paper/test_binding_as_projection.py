@@ -74,11 +74,11 @@ def test_view_matrix_transforms_columns_as_in_the_paper() -> None:
 
 def test_chance_above_matches_haar_matrices() -> None:
     assert np.allclose(projection.chance_above(np.array([1.0, 3**0.5])), [1.0, 0.5])
-    sizes = ghrr.unitary.haar(40_000, m=2, generator=generator(), dtype=torch.complex128).abs()
+    sizes = ghrr.unitary.haar(20_000, m=2, generator=generator(), dtype=torch.complex128).abs()
     ratio = sizes.amax((-1, -2)) / sizes.amin((-1, -2))
     for c in (1.5, 3.0, 10.0):
         chance = float(projection.chance_above(np.array(c)))
-        assert abs(float((ratio > c).double().mean()) - chance) < 5 * (chance / 40_000) ** 0.5
+        assert abs(float((ratio > c).double().mean()) - chance) < 5 * (chance / 20_000) ** 0.5
 
 
 def test_tensor_products_can_be_completed_where_the_view_is_singular() -> None:

@@ -66,7 +66,7 @@ def test_find_members_is_exact_without_noise_and_random_without_signal() -> None
 
 @pytest.mark.parametrize(("items", "k", "noise"), [(1000, 50, 0.06), (300, 20, 0.05), (50, 3, 0.4)])
 def test_theory_is_mean_of_simulated_scores(items: int, k: int, noise: float) -> None:
-    inside, outside = (torch.randn(2000, n, generator=generator(n), dtype=torch.float64) for n in (k, items - k))
+    inside, outside = (torch.randn(1000, n, generator=generator(n), dtype=torch.float64) for n in (k, items - k))
     scores = torch.cat([1 + math.sqrt(k - 2) * noise * inside, math.sqrt(k) * noise * outside], dim=1)
     found = (scores.topk(k).indices < k).double().mean(dim=1)
     assert_mean(found, heatmaps.theory(items, k, noise))

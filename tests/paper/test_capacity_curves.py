@@ -110,15 +110,15 @@ def test_numbers_in_comments_follow_from_theory() -> None:
 
 
 def test_small_run_follows_theory() -> None:
-    settings = {"total_dims": [48, 80], "repetitions": 20, "blocks": 1}
+    settings = {"total_dims": [64], "repetitions": 15, "blocks": 1}
     trials = EXPERIMENT.trials(settings)
-    assert len(trials) == 2 * 4 * 4 + 2 * 4 * 3
+    assert len(trials) == 4 * 4 + 4 * 3
     for i, params in enumerate(trials):
         table = EXPERIMENT.run_trial(settings, params, generator(i))
         assert list(table.columns) == ["panel", "components", "total_dim", "m", "capacity"]
         space = ghrr.Space.from_total(params["total_dim"], params["m"])
         mean, std = expected_size(space, params["components"], ordered=params["panel"] == KEPT)
-        assert abs(table["capacity"].mean() - 2 * mean) < STANDARD_ERRORS * 2 * std / math.sqrt(20) + 1
+        assert abs(table["capacity"].mean() - 2 * mean) < STANDARD_ERRORS * 2 * std / math.sqrt(15) + 1
 
 
 def test_same_generator_gives_same_numbers() -> None:

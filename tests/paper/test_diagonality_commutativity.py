@@ -18,7 +18,7 @@ from ghrr.paper.theory.rotations import mean_commutativity, mean_exponential, me
 from tests.helpers import assert_mean, generator, unitary
 from tests.paper import tables
 
-SMALL: dict[str, Any] = {"ms": [2, 4], "dim": 40, "pairs": 120, "free": 200, "steps": 200, "plain_m": 2, "blocks": 1}
+SMALL: dict[str, Any] = {"ms": [2, 4], "dim": 40, "pairs": 120, "free": 200, "steps": 150, "plain_m": 2, "blocks": 1}
 EXPERIMENT = diagonality.EXPERIMENT
 
 
@@ -74,10 +74,9 @@ def test_mean_commutativity_at_limits() -> None:
     assert abs(mean_commutativity(rotation, inverse) + 1 / 8) < 1e-6
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 6])
-@pytest.mark.parametrize("t", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize(("m", "t"), [(1, 0.7), (2, 0.0), (2, 1.0), (6, 0.7)])
 def test_means_of_exponentials_of_gaussian_matrices(m: int, t: float) -> None:
-    x = torch.randn(20_000, m, m, dtype=torch.complex128, generator=generator(m)) * 2**0.5
+    x = torch.randn(10_000, m, m, dtype=torch.complex128, generator=generator(m)) * 2**0.5
     q = torch.linalg.matrix_exp(1j * t * (x + x.mH) / 2)
     assert_mean(q[:, 0, 0].real + 1e-9 * x.real[:, 0, 0], mean_exponential(m, t))
     assert_mean(q[:, 0, 0].abs().square() + 1e-9 * x.real[:, 0, 0], mean_square_diagonal(m, t))

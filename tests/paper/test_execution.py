@@ -21,6 +21,7 @@ from ghrr.paper.experiments import quasi_orthogonality
 from tests.paper.conftest import SMALL
 
 NAME = "quasi-orthogonality"
+Finished = tuple[Path, list[paper.Outcome]]
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
         )
     ]
     try:
-        while not about.exists():
+        while not about.exists() or not about.read_text().endswith("}"):  # written completely
             assert processes[0].poll() is None
             time.sleep(0.05)
         one = ["--nworkers", "1", "--nthreads", "1", "--no-nanny", "--scheduler-file", str(about), "--no-dashboard"]
@@ -77,23 +78,17 @@ def table(folder: Path) -> bytes:
     return (folder / f"{NAME}.csv").read_bytes()
 
 
-@pytest.fixture(scope="module")
-def expected(small: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The table computed in this process."""
-    folder = tmp_path_factory.mktemp("here")
-    paper.run([NAME], folder, jobs=1)
-    return table(folder)
-
-
-def test_dask_cluster_gives_same_numbers(address: str, expected: bytes, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small")
+def test_dask_cluster_gives_same_numbers(address: str, finished: Finished, tmp_path: Path) -> None:
     paper.run([NAME], tmp_path, dask=address)
-    assert table(tmp_path) == expected
+    assert table(tmp_path) == table(finished[0])
 
 
-def test_several_processes_give_same_numbers(expected: bytes, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small")
+def test_several_processes_give_same_numbers(finished: Finished, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     paper.run([NAME], tmp_path, jobs=2)
-    assert table(tmp_path) == expected
+    assert table(tmp_path) == table(finished[0])
     assert torch.get_num_threads() == threads
 
 
@@ -119,7 +114,8 @@ def test_dying_cluster_loses_no_finished_trial(
             if step.done == 3:
                 processes[killed].kill()
                 processes[killed].wait()
-                monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5)
+                if killed == 1:
+                    monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5)
 
         with pytest.raises(paper.ClusterError, match=message):
             paper.run([NAME], tmp_path, dask=address, on_progress=kill_after_three)

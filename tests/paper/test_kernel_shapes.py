@@ -16,7 +16,7 @@ from ghrr.paper.theory import kernels
 from tests.helpers import assert_mean, generator
 from tests.paper import tables
 
-SMALL: dict[str, Any] = {"dim": 150, "reach": 4.0, "points": 41, "dims": [50, 200], "blocks": 60}
+SMALL: dict[str, Any] = {"dim": 100, "reach": 4.0, "points": 41, "dims": [50, 200], "blocks": 40}
 EXPERIMENT = shapes.EXPERIMENT
 EXPECTED = ["reproduced", "reproduced", "reproduced", "erratum", "erratum", "reproduced", "reproduced"]
 
@@ -84,7 +84,7 @@ def test_mixture_is_kernel_of_its_encoder() -> None:
 
 
 def test_pair_rotations_have_predicted_moments() -> None:
-    one, two = kernels.pair_rotations(40_000, generator())
+    one, two = kernels.pair_rotations(20_000, generator())
     assert ghrr.unitary.is_unitary(one)
     entries = torch.diagonal(two.mH @ one, dim1=-2, dim2=-1)
     for k, sign in enumerate(kernels.PAIR_SIGNS):
@@ -99,7 +99,7 @@ def test_pair_rotations_have_predicted_moments() -> None:
 
 def test_adaptive_rotations_have_predicted_mean_diagonals() -> None:
     x = torch.tensor([-2.0, 0.3, 1.0, 5.0], dtype=torch.float64)
-    q = kernels.adaptive_rotations(x, 30_000, generator())
+    q = kernels.adaptive_rotations(x, 10_000, generator())
     right = torch.diagonal(q[0].mH @ q[1], dim1=-2, dim2=-1).real
     printed = torch.diagonal(q[1] @ q[0].mH, dim1=-2, dim2=-1).real
     angle = kernels.ADAPTIVE_ANGLE * (0.3 + 1)

@@ -66,7 +66,7 @@ def test_expected_peaks_of_fhrr_match_direct_computation() -> None:
 
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_weights_match_haar_matrices(m: int) -> None:
-    k1, k2, q = ghrr.unitary.haar(3, 40_000, m=m, generator=generator(m), dtype=torch.complex128)
+    k1, k2, q = ghrr.unitary.haar(3, 15_000, m=m, generator=generator(m), dtype=torch.complex128)
 
     def share(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return torch.einsum("nij,njk,nkl,nil->n", left, q, right, q.conj()).real / m
@@ -87,8 +87,8 @@ def test_weights_of_commuting_keys() -> None:
 def test_noise_variance_matches_haar_matrices(m: int) -> None:
     """Simulate one slot. For x far from all numbers, the phases of φ(x) are independent of those of the values."""
     source = generator(m)
-    k1, k2 = ghrr.unitary.haar(2, 100_000, m=m, generator=source, dtype=torch.complex128)
-    angles = 2 * torch.pi * torch.rand(4, 100_000, m, generator=source, dtype=torch.float64)
+    k1, k2 = ghrr.unitary.haar(2, 30_000, m=m, generator=source, dtype=torch.complex128)
+    angles = 2 * torch.pi * torch.rand(4, 30_000, m, generator=source, dtype=torch.float64)
     v1, v2, v3, v4 = torch.diag_embed(torch.polar(torch.ones_like(angles), angles))
     h = k1 @ (k1 @ v1 + k2 @ v2) + k2 @ (k1 @ v3 + k2 @ v4)
     answer = k1.mH @ k1.mH @ h

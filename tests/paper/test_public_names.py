@@ -18,7 +18,7 @@ ALWAYS_PUBLIC = {"__file__", "__version__"}
 
 
 def is_public(module: str, name: str) -> bool:
-    """Whether a name is in ``__all__`` of a module, or is itself such a module of ghrr."""
+    """Whether a name is in ``__all__`` of a module, or is a module of ghrr that has one."""
     if module.count(".") > 1 or "._" in module:
         return False
     if module == "ghrr" and not name.startswith("_"):

@@ -9,6 +9,8 @@ import pytest
 
 from ghrr import paper
 from ghrr.paper import experiments
+from ghrr.paper.manifest import read_manifest
+from ghrr.paper.report import VERDICTS
 
 
 def test_registry_contains_every_module_of_experiments() -> None:
@@ -41,3 +43,14 @@ def test_select_suggests_similar_name() -> None:
         paper.select(["fixed"])
     with pytest.raises(ValueError, match="unknown experiment 'zzz'; Experiments: algebraic-properties, "):
         paper.select(["zzz"])
+
+
+def test_stored_results_are_readable() -> None:
+    """The stored full run is that of this version or of 0.1."""
+    manifest = read_manifest(Path(__file__).parents[2] / "results" / "paper")
+    assert [entry["name"] for entry in manifest["experiments"]] == list(paper.EXPERIMENTS)
+    for entry in manifest["experiments"]:
+        experiment = paper.EXPERIMENTS[entry["name"]]
+        assert entry["settings"] == experiment.settings["full"]
+        assert len(entry["claims"]) == len(experiment.claims)
+        assert {claim["verdict"] for claim in entry["claims"]} <= VERDICTS.keys()

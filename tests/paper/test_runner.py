@@ -16,8 +16,11 @@ import pytest
 from ghrr import paper
 from ghrr.paper.experiment import judge
 from ghrr.paper.experiments import quasi_orthogonality
-from ghrr.paper.report import format_measured
-from tests.paper.conftest import NAMES, SMALL
+from ghrr.paper.report import format_measured, render
+from ghrr.paper.style import to_svg
+from tests.paper.conftest import MODULES, NAMES, SMALL
+
+pytestmark = pytest.mark.usefixtures("small")
 
 Finished = tuple[Path, list[paper.Outcome]]
 
@@ -29,7 +32,6 @@ def test_numbers_depend_on_seed_only(finished: Finished, tmp_path: Path, seed: i
     assert (first == second) is is_equal
 
 
-@pytest.mark.usefixtures("small")
 def test_progress_is_reported_per_trial(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     paper.run([], tmp_path, on_progress=lambda step: seen.append((step.experiment.name, step.done, step.total)))
@@ -54,6 +56,8 @@ def test_run_of_one_experiment_imports_no_other(tmp_path: Path) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from ghrr import paper\n"
+        "from ghrr.paper import runner\n"
+        "runner.to_svg, runner.to_png = (lambda _: ''), (lambda _: b'')\n"
         "paper.run(['perplexity'], Path(sys.argv[1]))\n"
         "print(*(name for name in sys.modules if name.startswith('ghrr.paper.experiments.')))\n"
     )
@@ -87,7 +91,9 @@ class Page(HTMLParser):
 
 def test_report_is_self_contained(finished: Finished) -> None:
     out, outcomes = finished
-    text = (out / "index.html").read_text(encoding="utf-8")
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    figures = {o.experiment.name: to_svg(MODULES[o.experiment.name].draw(o.data, SMALL)) for o in outcomes}
+    text = render(manifest, figures)
     page = Page()
     page.feed(text)
     assert all(link.startswith("#") for link in page.links)
@@ -102,7 +108,7 @@ def test_report_is_self_contained(finished: Finished) -> None:
 
 def test_figures_have_labels_titles_and_legends(finished: Finished) -> None:
     for outcome in finished[1]:
-        figure = outcome.experiment.draw(outcome.data, outcome.settings)
+        figure = MODULES[outcome.experiment.name].draw(outcome.data, SMALL)
         assert figure.get_supylabel()
         assert figure.axes[-1].get_xlabel()
         assert all(axis.get_legend() is not None and axis.get_title(loc="left") for axis in figure.axes)

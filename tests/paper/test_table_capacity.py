@@ -107,7 +107,7 @@ def test_published_table_has_expected_sums() -> None:
 
 @pytest.fixture(scope="module")
 def tiny() -> pd.DataFrame:
-    settings = {"total_dim": 64, "repetitions": 30, "blocks": 1, "blocks_of_others": 1}
+    settings = {"total_dim": 64, "repetitions": 15, "blocks": 1, "blocks_of_others": 1}
     tables = [EXPERIMENT.run_trial(settings, p, generator(i)) for i, p in enumerate(EXPERIMENT.trials(settings))]
     return pd.concat(tables, ignore_index=True)
 

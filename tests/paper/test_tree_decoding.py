@@ -16,7 +16,7 @@ from ghrr.paper.theory.trees import PERMUTED, PLAIN
 from tests.helpers import assert_mean, generator
 from tests.paper import tables
 
-SMALL = {"total_dim": 150, "ms": [1, 2, 4], "depth": 6, "trees": 50, "blocks": 2}
+SMALL = {"total_dim": 150, "ms": [1, 2, 4], "depth": 6, "trees": 35, "blocks": 2}
 EXPERIMENT = tree_decoding.EXPERIMENT
 EXPECTED = [
     "reproduced",  # larger m sustains accuracy for deeper trees

@@ -1,11 +1,11 @@
-"""What the tests of structures share."""
+"""Spaces and helpers shared by the tests of structures."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import torch
 
 from ghrr import Space
 from ghrr.memory.match import Match
-from ghrr.structures.orders import Orders
+from ghrr.structures.permuted_paths import PermutedPaths
 
 SPACE = Space(300, 3, seed=1)
 COMMUTING = Space(2700, 1, seed=1)  # m = 1: binding commutes, and the order of keys is lost
@@ -34,11 +34,16 @@ def noise(items: int, space: Space = SPACE) -> float:
     return math.sqrt(items) * space.noise_std
 
 
-def tell_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read words as they are from now on, as if no other order of the same steps could be there."""
-    monkeypatch.setattr(Orders, "_told", lambda *_, **__: iter(()))
-    monkeypatch.setattr(Orders, "_ambiguous", lambda *_: [])
+def skip_decorrelation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read every path with its own hypervector from now on, as if no permuted path had been encoded."""
+    monkeypatch.setattr(PermutedPaths, "_queries", lambda *_, **__: iter(()))
+    monkeypatch.setattr(PermutedPaths, "_ambiguous", lambda *_: [])
     monkeypatch.setattr("ghrr.structures.chain._odds_against", lambda *_: 0.0)
+
+
+def counts_of(found: Mapping[Any, Match]) -> dict[Any, int]:
+    """Counts of decoded members or n-grams, whose scores they are."""
+    return {key: round(match.score) for key, match in found.items()}
 
 
 def is_even(order: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Automata: steps, words of any length, words that are refused; states and symbols cannot change places."""
+"""Automata: steps, words that are accepted and refused, and transitions that cannot be reversed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.structures.common import COMMUTING, SPACE, noise, wrong
 EVEN = {("even", "a"): "odd", ("odd", "a"): "even", ("even", "b"): "even", ("odd", "b"): "odd"}
 
 
-def test_steps() -> None:
+def test_step_returns_the_next_state() -> None:
     model = Automaton(SPACE)
     h = model.encode(EVEN, start="even", final=["even"])
     for (state, symbol), after in EVEN.items():
@@ -33,7 +33,7 @@ def test_steps() -> None:
     assert all(abs(match.score - 1) < 5 * noise(6) for match in read.values())
 
 
-def test_words_are_accepted_as_they_should() -> None:
+def test_run_accepts_the_words_of_the_language() -> None:
     model = Automaton(SPACE)
     h = model.encode(EVEN, start="even", final=["even"])
     for length in range(5):
@@ -47,7 +47,7 @@ def test_words_are_accepted_as_they_should() -> None:
     assert min(match.score for [match] in long.states) > 1 - 5 * noise(6)
 
 
-def test_a_word_without_a_transition_stops() -> None:
+def test_run_stops_without_a_transition() -> None:
     model = Automaton(SPACE)
     h = model.encode({("s", "a"): "t", ("t", "b"): "u"}, start="s", final=["u"])
     assert model.run(h, "ab").accepted
@@ -59,7 +59,7 @@ def test_a_word_without_a_transition_stops() -> None:
     assert model.run(h, "a").complete
 
 
-def test_sides_and_order() -> None:
+def test_source_and_target_cannot_be_swapped() -> None:
     for space in (SPACE, COMMUTING):
         model = Automaton(space, permute=False)
         h = model.encode({("s", "a"): "t"}, start="s")
@@ -80,7 +80,7 @@ def test_sides_and_order() -> None:
     assert shifted.step(h, "t", "a").unknown
 
 
-def test_a_transition_may_lead_to_several_states() -> None:
+def test_successors_returns_all_next_states() -> None:
     """Words over a and b whose second letter from the end is a."""
     model = Automaton(SPACE)
     h = model.encode(
@@ -92,7 +92,7 @@ def test_a_transition_may_lead_to_several_states() -> None:
         assert model.run(h, word).accepted == (word[-2] == "a")
 
 
-def test_transitions_are_added() -> None:
+def test_add_adds_transitions() -> None:
     model = Automaton(SPACE)
     h = model.encode({("s", "a"): "t"}, start="s", final=["t"])
     assert not model.run(h, "aab").complete
@@ -105,14 +105,14 @@ def test_transitions_are_added() -> None:
 
 def test_unknown_start_and_final_states_are_refused() -> None:
     model = Automaton(SPACE)
-    with pytest.raises(ValueError, match="the start state 'nowhere' is not a state of the transitions"):
+    with pytest.raises(ValueError, match="the start state 'nowhere' does not occur in the transitions"):
         model.encode({("s", "a"): "t"}, start="nowhere")
     with pytest.raises(ValueError, match="the final state 'nowhere'"):
         model.encode({("s", "a"): "t"}, start="s", final=["nowhere"])
     assert len(model.states) == 0
 
 
-def test_a_machine_is_the_sum_of_its_parts() -> None:
+def test_encode_equals_the_sum_of_transitions_and_marks() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     s, t = space.vectors(["s", "t"], namespace="automaton state")
     [a] = space.vectors(["a"], namespace="automaton symbol")
@@ -121,7 +121,7 @@ def test_a_machine_is_the_sum_of_its_parts() -> None:
     torch.testing.assert_close(h, s @ a @ t + start @ s + end @ t)
 
 
-def test_a_machine_without_transitions() -> None:
+def test_automaton_without_transitions() -> None:
     model = Automaton(SPACE)
     h = model.encode({}, start="s", final=["s"])
     assert model.run(h, []).accepted
@@ -129,14 +129,14 @@ def test_a_machine_without_transitions() -> None:
     assert model.decode(h) == {}
 
 
-def test_bad_machines() -> None:
+def test_bad_automata_are_refused() -> None:
     model = Automaton(SPACE)
     with pytest.raises(TypeError, match=re.escape("Automaton.encode: needs a dict of (state, symbol) to state")):
         model.encode(wrong([("s", "a", "t")]), start="s")
     for pair in ("sa", ("s",), ("s", "a", "b")):
-        with pytest.raises(TypeError, match=re.escape("a transition starts from (state, symbol)")):
+        with pytest.raises(TypeError, match=re.escape("a transition must start from (state, symbol)")):
             model.encode(wrong({pair: "t"}), start="s")
-    with pytest.raises(TypeError, match="needs a string that is not empty, or a hypervector, got int 1"):
+    with pytest.raises(TypeError, match="needs a non-empty string or a hypervector, got int 1"):
         model.encode(wrong({("s", 1): "t"}), start="s")
     with pytest.raises(TypeError, match="needs a list of strings, got str 'end'"):
         model.encode({("s", "a"): "t"}, start="s", final="end")

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.structures.common import tell_nothing_apart
+from tests.structures.common import skip_decorrelation
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -58,10 +58,10 @@ def test_confident_answers_are_right_with_and_without_shifts(structure: str, m: 
     ("structure", "m"),
     [*((name, 1) for name in ORDERED if name != "Chain"), *((name, 2) for name in ORDERED if name not in REVERSED)],
 )
-def test_confident_answers_by_plain_scores_are_often_wrong(
+def test_confident_answers_without_decorrelation_are_often_wrong(
     structure: str, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell_nothing_apart(monkeypatch)
+    skip_decorrelation(monkeypatch)
     assert not is_calibrated(structure, m, 400, permute=False)
 
 

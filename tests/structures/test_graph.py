@@ -1,4 +1,4 @@
-"""Graphs: neighbours, predecessors, labels, ways; an edge is not its reversal."""
+"""Graphs: neighbours, predecessors, labels and paths; an edge is not its reversal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def labels(matches: list[Match]) -> set[str]:
     return {match.label for match in matches if match.confident}
 
 
-def test_neighbours_in_both_directions() -> None:
+def test_neighbours_and_predecessors_are_found() -> None:
     model = Graph(SPACE)
     h = model.encode(EDGES)
     assert labels(model.neighbours(h, "Ada", "mother of")) == {"Ralph", "Byron jr"}
@@ -71,7 +71,7 @@ def test_directions_that_cannot_be_distinguished_are_not_confident() -> None:
     assert not any(match.confident for match in control.neighbours(h, "d", "to"))
 
 
-def test_the_wrong_side_misses() -> None:
+def test_unbinding_on_the_wrong_side_misses() -> None:
     model = Graph(SPACE)
     h = model.encode(EDGES)
     key = ghrr.bind(model.nodes.encode(["Byron"])[0], model.labels.encode(["father of"])[0])
@@ -80,7 +80,7 @@ def test_the_wrong_side_misses() -> None:
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), ada) < 1 / 9 + 5 * noise(6)
 
 
-def test_a_graph_is_the_sum_of_its_edges() -> None:
+def test_encode_equals_the_sum_of_edges() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     a, b = space.vectors(["a", "b"], namespace="graph node")
     likes, edge = space.vectors(["likes", "edge"], namespace="graph label")
@@ -88,7 +88,7 @@ def test_a_graph_is_the_sum_of_its_edges() -> None:
     torch.testing.assert_close(h, a @ likes @ b + b @ edge @ a)
 
 
-def test_walks_follow_labels() -> None:
+def test_walk_follows_labels() -> None:
     model = Graph(SPACE)
     h = model.encode(EDGES)
     assert model.walk(h, "Byron", ["father of", "mother of"]) == ["Byron jr", "Ralph"]
@@ -97,7 +97,7 @@ def test_walks_follow_labels() -> None:
     assert model.walk(h, "Byron", []) == ["Byron"]
 
 
-def test_ways_over_several_edges() -> None:
+def test_paths_over_several_edges() -> None:
     model = Graph(SPACE)
     h = model.encode([("a", "b"), ("b", "c"), ("c", "d"), ("a", "short", "c"), ("c", "a")])
     assert model.paths(h, "a", "c", hops=1) == [[("a", "short", "c")]]
@@ -107,20 +107,20 @@ def test_ways_over_several_edges() -> None:
     assert model.paths(h, "d", "a", hops=4) == []
 
 
-def test_all_edges_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_returns_all_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Graph(SPACE)
     found = model.decode(model.encode(EDGES))
     assert sorted(found) == sorted(EDGES)
     for (_, _, target), match in found.items():
         assert match.label == target
         assert abs(match.score - 1) < 5 * noise(6)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     assert sorted(model.decode(model.encode(EDGES))) == sorted(EDGES)
     assert model.decode(model.encode([])) == {}
     assert Graph(SPACE).decode(SPACE.zeros()) == {}
 
 
-def test_a_graph_without_a_vocabulary_says_so() -> None:
+def test_reading_without_a_vocabulary_raises() -> None:
     h = Graph(SPACE).encode(EDGES)
     fresh = Graph(SPACE)
     for read in (
@@ -136,7 +136,7 @@ def test_a_graph_without_a_vocabulary_says_so() -> None:
     assert fresh.decode(SPACE.zeros()) == {}
 
 
-def test_networkx_in_and_out() -> None:
+def test_networkx_round_trip() -> None:
     source = nx.DiGraph()
     source.add_edge("a", "b", label="likes")
     source.add_edge("b", "c")
@@ -150,7 +150,7 @@ def test_networkx_in_and_out() -> None:
     assert close(both, model.encode([("a", "b"), ("b", "a")]))
 
 
-def test_networkx_is_asked_for_only_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_networkx_raises_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Graph(SPACE)
     h = model.encode([("a", "b")])
     monkeypatch.setitem(sys.modules, "networkx", None)
@@ -159,14 +159,14 @@ def test_networkx_is_asked_for_only_when_needed(monkeypatch: pytest.MonkeyPatch)
         model.to_networkx(h)
 
 
-def test_bad_graphs() -> None:
+def test_bad_graphs_are_refused() -> None:
     model = Graph(SPACE)
     for edge in ("ab", ("a",), ("a", "b", "c", "d"), 3):
         with pytest.raises(
-            TypeError, match=re.escape("Graph.encode: an edge is (source, label, target) or (source, target)")
+            TypeError, match=re.escape("Graph.encode: an edge must be (source, label, target) or (source, target)")
         ):
             model.encode(wrong([edge]))
-    with pytest.raises(TypeError, match="needs a string that is not empty, or a hypervector, got int 2"):
+    with pytest.raises(TypeError, match="needs a non-empty string or a hypervector, got int 2"):
         model.encode(wrong([("a", 2)]))
     for bad in (None, 3, "ab"):
         with pytest.raises(
@@ -178,7 +178,7 @@ def test_bad_graphs() -> None:
         model.paths(h, "Ada", "Ralph", hops=0)
     with pytest.raises(
         TypeError,
-        match=re.escape("Graph.neighbours: needs a string that is not empty"),
+        match=re.escape("Graph.neighbours: needs a non-empty string"),
     ):
         model.neighbours(h, wrong(None))
     with pytest.raises(ValueError, match="does not fit Space"):

@@ -1,4 +1,4 @@
-"""Records: nested data goes in, is read by path and comes out; swapped paths and wrong sides miss."""
+"""Records: encode, query by path and decode; swapped paths and the wrong side miss."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import ghrr
 from ghrr import Space
 from ghrr.structures import MISSING, Reading, Record, Scale
-from ghrr.structures.reading import build
-from ghrr.structures.record.by_path import ByPath
+from ghrr.structures.reading import nest
+from ghrr.structures.record.path_settings import PathSettings
 from ghrr.structures.record.value_table import ValueTable
 from tests.structures.common import COMMUTING, SPACE, close, found, noise
 
@@ -66,7 +66,7 @@ def person(seed: int) -> dict[str, Any]:
     }
 
 
-def test_every_leaf_is_found_by_its_path() -> None:
+def test_query_returns_every_value() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     assert h.shape == SPACE.shape
@@ -82,14 +82,14 @@ def test_every_leaf_is_found_by_its_path() -> None:
         (["papers"], []),
     ]
     for path, value in paths:
-        match = found(codec.query(h, *path))
+        match = found(codec.query(h, path))
         assert match.confident
         assert identical(match.label, value)
         assert abs(match.score - 1) < 5 * noise(9)
         assert match.noise == pytest.approx(noise(9), rel=0.1)
 
 
-def test_a_record_is_the_sum_of_its_bound_leaves() -> None:
+def test_encode_equals_the_sum_of_bound_values() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     h = Record(space).encode({"a": {"b": "x"}, "c": ["y"]})
     a, b, c, first = space.vectors(["key:a", "key:b", "key:c", "place:0"], namespace="record key")
@@ -97,23 +97,23 @@ def test_a_record_is_the_sum_of_its_bound_leaves() -> None:
     torch.testing.assert_close(h, a @ b @ x + c @ first @ y)
 
 
-def test_what_is_missing_is_unknown_and_null_is_not_missing() -> None:
+def test_absent_values_are_unknown_and_null_is_a_value() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     assert found(codec.query(h, "died")).unknown
-    assert found(codec.query(h, "born", "country")).unknown
-    assert found(codec.query(h, "tags", 2)).unknown
+    assert found(codec.query(h, ["born", "country"])).unknown
+    assert found(codec.query(h, ["tags", 2])).unknown
     null = found(codec.query(h, "spouse"))
     assert null.label is None
     assert null.confident
     assert not null.unknown
 
 
-def test_a_swapped_path_misses() -> None:
+def test_swapped_path_is_unknown() -> None:
     codec = Record(SPACE)
     h = codec.encode({"a": {"b": "right"}, "c": "other"})
-    assert found(codec.query(h, "a", "b")).label == "right"
-    swapped = found(codec.query(h, "b", "a"))
+    assert found(codec.query(h, ["a", "b"])).label == "right"
+    swapped = found(codec.query(h, ["b", "a"]))
     assert swapped.unknown
     assert swapped.score < 1 / 9 + 5 * noise(2)  # what commutes of two Haar rotations
 
@@ -125,7 +125,7 @@ def test_both_orders_of_a_path_are_distinguished(space: Space) -> None:
     h = codec.encode(document)
     assert codec.decode(h).value == document
     only = Record(space)
-    assert found(only.query(only.encode({"a": {"b": "right"}, "c": "other"}), "b", "a")).unknown
+    assert found(only.query(only.encode({"a": {"b": "right"}, "c": "other"}), ["b", "a"])).unknown
 
 
 def test_without_shifts_m_1_cannot_distinguish_orders_and_is_not_confident() -> None:
@@ -133,7 +133,7 @@ def test_without_shifts_m_1_cannot_distinguish_orders_and_is_not_confident() -> 
     h = codec.encode({"a": {"b": "one"}, "b": {"a": "two"}})
     assert not any(match.confident for match in codec.query_many(h, [["a", "b"], ["b", "a"]]))
     absent = Record(COMMUTING, permute=False)
-    assert not found(absent.query(absent.encode({"a": {"b": "one"}, "c": "two"}), "b", "a")).confident
+    assert not found(absent.query(absent.encode({"a": {"b": "one"}, "c": "two"}), ["b", "a"])).confident
 
 
 def test_a_shifted_record_is_the_sum_of_its_shifted_leaves() -> None:
@@ -157,7 +157,7 @@ def test_a_part_of_a_record_is_a_record(m: int, permute: bool) -> None:
     codec.encode({"at": {"city": "London", "year": 1815}})
     part = codec.query(h, "born")
     assert isinstance(part, Reading)
-    assert found(codec.query(part.vector, "at", "city")).label == "London"
+    assert found(codec.query(part.vector, ["at", "city"])).label == "London"
     assert codec.decode(part.vector).value == {"at": {"city": "London", "year": 1815}}
 
 
@@ -172,16 +172,16 @@ def test_paths_longer_than_the_space_are_refused() -> None:
         Record(Space(3, 1)).encode({"a": {"b": {"c": {"d": 1}}}})
 
 
-def test_the_wrong_side_misses() -> None:
+def test_unbinding_on_the_wrong_side_misses() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
-    [key] = codec.layout.path_vectors([("name",)])
+    [key] = codec.paths.vectors([("name",)])
     vectors = codec.values.encode(["string:Ada"])
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), vectors) > 1 - 5 * noise(9)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), vectors) < 1 / 9 + 5 * noise(9)
 
 
-def test_kinds_stay_apart() -> None:
+def test_values_of_different_types_are_distinguished() -> None:
     codec = Record(SPACE)
     values = [True, 1, "1", "true", None, "null", False, 0, "", "0", {}, [], "object", -1, 1.5, "1.5", 10**30]
     h = codec.encode(values)
@@ -192,7 +192,7 @@ def test_kinds_stay_apart() -> None:
 
 
 @given(DOCUMENTS)
-def test_any_document_comes_back(document: Any) -> None:
+def test_decode_returns_any_document(document: Any) -> None:
     codec = Record(Space(800, 2, seed=1))
     h = codec.encode(document)
     assert identical(codec.decode(h, like=document).value, document)
@@ -213,15 +213,15 @@ def test_decode_keeps_a_score_for_every_leaf() -> None:
     assert repr(reading).endswith("confident=9/9, unexplained=0.0)")
 
 
-def test_data_is_built_from_leaves() -> None:
-    assert build({("a", "b"): 1, ("a", "c"): 2, ("d", 1): 3}) == {"a": {"b": 1, "c": 2}, "d": [MISSING, 3]}
-    assert build({(): 5}) == 5
-    assert build({}) is MISSING
-    assert build({(): 5, ("a",): 6, ("a", "b"): 7}) == {"a": {"b": 7}}  # what is deeper is kept
-    assert build({(0,): 1, ("a",): 2}) == {0: 1, "a": 2}
+def test_nest_builds_data_from_values() -> None:
+    assert nest({("a", "b"): 1, ("a", "c"): 2, ("d", 1): 3}) == {"a": {"b": 1, "c": 2}, "d": [MISSING, 3]}
+    assert nest({(): 5}) == 5
+    assert nest({}) is MISSING
+    assert nest({(): 5, ("a",): 6, ("a", "b"): 7}) == {"a": {"b": 7}}  # what is deeper is kept
+    assert nest({(0,): 1, ("a",): 2}) == {0: 1, "a": 2}
 
 
-def test_decode_shows_what_it_does_not_know() -> None:
+def test_decode_reports_unexplained_values() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     asked = codec.decode(h, like={"name": "?", "died": 0, "tags": ["?", "?", "?"]})
@@ -237,7 +237,7 @@ def test_decode_shows_what_it_does_not_know() -> None:
     assert nothing.unexplained == pytest.approx(9, rel=0.1)
 
 
-def test_known_keys_are_found_in_new_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_tries_new_combinations_of_known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = Record(SPACE), Record(SPACE)
     reader.encode_many([{"a": {"b": "x"}}, {"c": "y"}, {"d": [1, 2]}])
     moved = {"c": {"b": "y"}, "b": "x", "a": {"d": 2}, "d": [1]}
@@ -247,13 +247,13 @@ def test_known_keys_are_found_in_new_places(monkeypatch: pytest.MonkeyPatch) -> 
     assert reading.unexplained < 1e-6
     h = writer.encode({"a": {"b": {"c": {"d": "x"}}}, "c": "y"})  # 6 known steps make 1296 paths of length 4
     assert reader.decode(h).value == {"c": "y", "a": {"b": {"c": {"d": "x"}}}}
-    monkeypatch.setattr("ghrr.structures.record.decode._MOST_PATHS", 500)
+    monkeypatch.setattr("ghrr.structures.record.decode._MOST_UNSEEN_PATHS", 500)
     shallow = reader.decode(h)
     assert shallow.value == {"c": "y"}
     assert shallow.unexplained == pytest.approx(1, abs=1e-3)
 
 
-def test_a_path_to_a_part_reads_the_part() -> None:
+def test_query_returns_the_part_under_a_path() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     part = codec.query(h, "born")
@@ -261,13 +261,13 @@ def test_a_path_to_a_part_reads_the_part() -> None:
     assert part.value == {"year": 1815, "city": "London"}
     assert part.confident
     assert found(codec.query(part.vector, "city")).label == "London"  # the part is a record again
-    everything = codec.query(h)
+    everything = codec.query(h, [])
     assert isinstance(everything, Reading)
     assert everything.value == ADA
     assert found(codec.query(codec.encode({"name": "Ada"}), "born")).unknown  # known below, but not in this record
 
 
-def test_taking_out_what_is_certain_shows_more() -> None:
+def test_decode_finds_more_with_peeling() -> None:
     """At twice the load at which single answers are certain, decoding still finds nearly all, and errs rarely."""
     space = Space.from_total(900, 3, seed=2)
     codec = Record(space)
@@ -336,7 +336,7 @@ def test_every_kind_of_space_is_calibrated(settings: dict[str, Any]) -> None:
     assert sum(match.unknown for match, value in answers if value is None) >= 0.98 * count * 60
 
 
-def test_few_of_many_known_paths() -> None:
+def test_decode_finds_few_of_many_known_paths() -> None:
     """Decoding tries 1000 paths of which 10 are taken: hardly any other is believed, and none of the 10 is missed."""
     space = Space.from_total(400, 2, seed=3)
     codec = Record(space)
@@ -369,8 +369,8 @@ def test_batches_equal_single_records() -> None:
 def test_batches_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [person(n) for n in range(30)]
     whole = Record(SPACE).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 7 * SPACE.total_dim)
-    monkeypatch.setattr("ghrr.structures.record.matching._CHUNK_SCORES", 20)
+    monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 7 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.record.cleanup._CHUNK_SCORES", 20)
     codec = Record(SPACE)
     assert close(codec.encode_many(documents), whole)
     answers = codec.query_many(whole, [["name"], ["born", "city"]])
@@ -382,18 +382,20 @@ def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatc
     documents: list[Any] = [[n, f"word {n % 3}", {"half": n / 2, "none": None}] for n in range(10)]
     documents += ["no number", 7, [], [[3, 4.5]]]
     whole = Record(SPACE, numbers=scale).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.record.value_table._ENCODED_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.record.value_table._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     codec = Record(SPACE, numbers=scale)
     assert close(codec.encode_many(documents), whole)
     assert close(torch.stack([codec.encode(document) for document in documents]), whole)
-    table = ValueTable(SPACE, ByPath("Record", "numbers", scale, lambda value: value, None))
+    table = ValueTable(
+        SPACE, PathSettings("Record", "numbers", scale, lambda value: value, None), device=torch.device("cpu")
+    )
     tables = list(table.tables([(scale, float(n)) for n in range(9)]))
     assert [len(vectors) for _, vectors in tables[1:]] == [4, 4, 1]  # after the vocabulary
     both = table.tables(["null", (scale, 3.0), "array"])
     assert [(rows >= 0).tolist() for rows, _ in both] == [[True, False, True], [False, True, False]]
 
 
-def test_queries_over_records_and_paths() -> None:
+def test_query_many_reads_records_and_paths() -> None:
     codec = Record(SPACE)
     documents = [person(n) for n in range(10)]
     rows = codec.encode_many(documents)
@@ -405,11 +407,11 @@ def test_queries_over_records_and_paths() -> None:
     assert codec.query_many(rows[0], []) == []
 
 
-def test_reading_makes_nothing_known() -> None:
+def test_reading_adds_nothing_to_the_vocabulary() -> None:
     codec = Record(SPACE)
     h = codec.encode(ADA)
     before = codec.state()
-    codec.query(h, "something", 7)
+    codec.query(h, ["something", 7])
     codec.decode(h, like={"else": "new value"})
     assert codec.state() == before
 
@@ -435,7 +437,7 @@ def test_hypervectors_are_read_in_their_own_space_only() -> None:
 # ----------------------------------------------------------------------------------------------- numbers on a scale
 
 
-def test_numbers_on_a_scale_come_back_with_their_error() -> None:
+def test_numbers_on_a_scale_are_decoded_with_their_error() -> None:
     codec = Record(SPACE, numbers=Scale(0, 200, bandwidth=2.0))
     rng = random.Random(1)
     documents = [{"size": rng.uniform(1, 199), "name": f"n{n}", "more": {"age": rng.randrange(100)}} for n in range(60)]
@@ -477,7 +479,7 @@ def test_a_scale_knows_missing_numbers_and_other_kinds() -> None:
 # ------------------------------------------------------------------------------------------------------------- state
 
 
-def test_a_codec_comes_back_from_its_state() -> None:
+def test_record_is_restored_from_its_state() -> None:
     for numbers in (None, Scale(0, 3000, bandwidth=2)):
         codec = Record(SPACE, numbers=numbers, confidence=0.95)
         h = codec.encode(ADA)
@@ -487,3 +489,20 @@ def test_a_codec_comes_back_from_its_state() -> None:
         assert later.confidence == 0.95
         assert later.decode(h).value["born"]["city"] == "London"
         assert later.encode(ADA).equal(h)
+
+
+def test_query_many_returns_what_query_returns() -> None:
+    codec = Record(SPACE, lists={"tags": "set"})
+    rows = codec.encode_many([{"name": "Ada", "tags": ["x", "y"], "born": {"city": "Rome"}}, {"name": "Alan"}])
+    paths: list[Any] = ["name", "tags", ["born"], ["born", "city"], "nowhere"]
+    table = codec.query_many(rows, paths)
+    for h, answers in zip(rows, table, strict=True):
+        for path, answer in zip(paths, answers, strict=True):
+            alone = codec.query(h, path)
+            assert type(alone) is type(answer)
+            assert getattr(alone, "value", getattr(alone, "label", None)) == getattr(
+                answer, "value", getattr(answer, "label", None)
+            )
+    assert sorted(table[0][1].value) == ["x", "y"]
+    assert table[0][2].value == {"city": "Rome"}
+    assert table[1][1].unknown

@@ -1,4 +1,4 @@
-"""What a record chooses among, and its settings by path: candidates, scales of numbers, lists as sets, given leaves."""
+"""Records: candidates of a path, scales of numbers, lists as sets, given hypervectors, files and threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 import ghrr
 from ghrr import ItemMemory, Space
 from ghrr.structures import MISSING, Reading, Record, Scale
-from ghrr.structures.record.candidates import Candidates
+from ghrr.structures.record.seen_values import SeenValues
 from tests.helpers import STANDARD_ERRORS
 from tests.structures.common import COMMUTING, SPACE, close, count_calls, found, wrong
 
@@ -32,13 +32,13 @@ def people(count: int) -> list[dict[str, Any]]:
 def test_the_candidates_of_a_path_are_the_values_seen_there(monkeypatch: pytest.MonkeyPatch) -> None:
     codec, documents = Record(SPACE), people(50)
     rows = codec.encode_many(documents)
-    sizes = count_calls(monkeypatch, "ghrr.structures.record.matching.pairwise_similarity")
+    sizes = count_calls(monkeypatch, "ghrr.structures.record.cleanup.pairwise_similarity")
     matches = [match for [match] in codec.query_many(rows, [["born", "city"]])]
     assert sizes == [9]  # one comparison with the cities, not with the names
     assert [match.label for match in matches] == [document["born"]["city"] for document in documents]
     assert {match.candidates for match in matches} == {9}
     assert found(codec.query(rows[0], "sex")).candidates == 2
-    assert found(codec.query(rows[0], "born", "country")).candidates == len(codec.values) == 61  # never seen: all
+    assert found(codec.query(rows[0], ["born", "country"])).candidates == len(codec.values) == 61  # never seen: all
 
 
 def test_paths_of_few_candidates_are_compared_together_and_equal_to_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_paths_of_few_candidates_are_compared_together_and_equal_to_one_by_one(m
     codec.encode_many([{f"k{n}": f"v{rng.randrange(40)}" for n in range(30)} for _ in range(8)])
     h = codec.encode({f"k{n}": f"v{rng.randrange(40)}" for n in range(30)})
     paths = [[f"k{n}"] for n in range(30)]
-    sizes = count_calls(monkeypatch, "ghrr.structures.record.matching.pairwise_similarity")
+    sizes = count_calls(monkeypatch, "ghrr.structures.record.cleanup.pairwise_similarity")
     together = codec.query_many(h, paths)
     assert len(sizes) == 1
     for path, match in zip(paths, together, strict=True):
@@ -74,7 +74,7 @@ def test_candidates_are_kept_in_a_state() -> None:
 
 
 def test_adding_candidates_one_by_one_does_not_sort_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, sorted_in, union = Candidates(), list[int](), np.union1d
+    seen, sorted_in, union = SeenValues(), list[int](), np.union1d
 
     def counted(a: Any, b: Any) -> Any:
         sorted_in.append(len(a) + len(b))
@@ -90,7 +90,7 @@ def test_adding_candidates_one_by_one_does_not_sort_each_time(monkeypatch: pytes
 # ---------------------------------------------------------------------------------------------------------- numbers
 
 
-def test_scales_belong_to_paths() -> None:
+def test_each_path_has_its_scale() -> None:
     day = Scale(1.7e9, 1.7e9 + 86400, 60)
     codec = Record(SPACE, numbers={"age": Scale(0, 120, 5), ("seen", "at"): day, ("scores", None): Scale(0, 1, 0.1)})
     document = {"age": 36, "seen": {"at": 1.7e9 + 4321}, "scores": [0.25, 0.75], "id": 7, "born": {"age": 3}}
@@ -108,19 +108,19 @@ def test_scales_belong_to_paths() -> None:
     assert found(codec.query(h, "age")).candidates == Scale(0, 120, 5).points
 
 
-def test_a_number_of_one_scale_may_be_outside_of_another() -> None:
+def test_scales_of_different_paths_have_different_ranges() -> None:
     codec = Record(SPACE, numbers={"age": Scale(0, 120, 5), "year": Scale(1000, 2000, 5)})
     codec.encode({"age": 36, "year": 1815})
     with pytest.raises(ValueError, match=r"Record: age: 1815 is outside of Scale\(low=0"):
         codec.encode({"age": 1815})
 
 
-def test_the_most_special_pattern_counts() -> None:
+def test_the_most_specific_pattern_applies() -> None:
     fine, rough = Scale(0, 10, 0.1), Scale(0, 10, 2)
     codec = Record(SPACE, numbers={("a", None): rough, ("a", "x"): fine})
     h = codec.encode({"a": {"x": 5, "y": 5}})
-    assert found(codec.query(h, "a", "x")).candidates == fine.points
-    assert found(codec.query(h, "a", "y")).candidates == rough.points
+    assert found(codec.query(h, ["a", "x"])).candidates == fine.points
+    assert found(codec.query(h, ["a", "y"])).candidates == rough.points
 
 
 @pytest.mark.parametrize("numbers", [{3: Scale(0, 1, 1)}, {("a", 1.5): Scale(0, 1, 1)}, {"a": (0, 1, 1)}])
@@ -152,7 +152,7 @@ def test_a_list_as_a_set_has_no_order(space: Space) -> None:
     assert ghrr.similarity(first, shared) == pytest.approx(2, abs=5 * 3 * space.noise_std)
 
 
-def test_the_members_of_a_set_are_read_as_often_as_they_are_there() -> None:
+def test_repeated_set_members_are_read_repeatedly() -> None:
     codec = Record(SPACE, lists={"tags": "set"})
     document = {"name": "Ada", "tags": ["poet", "poet", "countess"], "places": ["London", "Paris"], "none": []}
     codec.encode({"tags": ["singer", "king"]})
@@ -196,7 +196,7 @@ def test_elements_of_sets_are_single_values() -> None:
 # --------------------------------------------------------------------------------------------------------- given leaves
 
 
-def test_leaves_may_be_hypervectors(tmp_path: Path) -> None:
+def test_values_can_be_given_hypervectors(tmp_path: Path) -> None:
     codec, rng = Record(SPACE), torch.Generator().manual_seed(0)
     true, other = SPACE.atoms("true", "other")
     plain = SPACE.random(1, generator=rng)[0]
@@ -226,7 +226,7 @@ def test_hypervectors_that_do_not_fit_are_refused_with_their_path() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_one_file_holds_records_and_how_to_read_them(tmp_path: Path, m: int) -> None:
+def test_file_contains_records_and_vocabulary(tmp_path: Path, m: int) -> None:
     codec = Record(Space.from_total(2700, m), numbers={"age": Scale(0, 100, 2)}, lists={"tags": "set"}, confidence=0.95)
     document = {"name": "Ada", "age": 36.5, "tags": ["x", "y"], "born": {"city": "London"}}
     codec.save(tmp_path / "r.safetensors", codec.encode_many([document, document]))
@@ -261,7 +261,7 @@ def test_threads_may_encode_and_read_with_one_codec(m: int) -> None:
     alone = Record(codec.space)
     for number, own in rows.items():
         assert close(torch.stack(own), alone.encode_many(documents[number]))
-    assert sorted(map(str, codec.layout.leaves())) == sorted(map(str, alone.layout.leaves()))
+    assert sorted(map(str, codec.paths.leaves())) == sorted(map(str, alone.paths.leaves()))
     assert len(set(codec.values.names)) == len(codec.values) == 40
 
 
@@ -274,7 +274,7 @@ def test_an_interrupted_call_leaves_a_codec_that_works(line: int, monkeypatch: p
     codec = Record(SPACE)
     codec.encode({"a": {"b": "x"}})
     calls = iter(range(10**6))
-    for name in ("ghrr.structures.layout.bind", "ghrr.structures.record.candidates._sort_in", "ghrr.ops.bind_bags"):
+    for name in ("ghrr.structures.path_tree.bind", "ghrr.structures.record.seen_values._sort", "ghrr.ops.bind_bags"):
         module, function = name.rsplit(".", 1)
         original = getattr(__import__(module, fromlist=[function]), function)
 
@@ -332,11 +332,11 @@ def test_path_vectors_that_do_not_fit_in_memory_are_made_when_needed(m: int, mon
     documents = [{"people": [{"name": f"n{n}", "tags": ["x", f"y{n}"]} for n in range(4)], "count": 4}, [[1, 2], 3]]
     whole = Record(space)
     rows = whole.encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.layout._MOST_NUMBERS", 6 * space.total_dim)
-    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_NUMBERS", 4 * space.total_dim)
+    monkeypatch.setattr("ghrr.structures.path_tree._MOST_NUMBERS", 6 * space.total_dim)
+    monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 4 * space.total_dim)
     codec = Record(space)
     assert close(codec.encode_many(documents), rows)
-    assert len(codec.layout._rows[1]) <= 6
+    assert len(codec.paths._table) <= 6
     assert [codec.decode(h).value for h in rows] == documents
 
 
@@ -346,7 +346,7 @@ def test_an_index_of_a_set_is_refused() -> None:
     for change in (
         lambda: codec.update(h, ["tags", 0], "c"),
         lambda: codec.delete(h, ["tags", 0]),
-        lambda: codec.query(h, "tags", 0),
+        lambda: codec.query(h, ["tags", 0]),
         lambda: codec.query_many(h, [("tags", 0)]),
     ):
         with pytest.raises(ValueError, match="the list at tags is encoded as a set, got the index 0"):
@@ -362,3 +362,19 @@ def test_files_of_the_command_line_are_loaded(tmp_path: Path) -> None:
     ItemMemory(SPACE, ["a"]).save(tmp_path / "y")
     with pytest.raises(ValueError, match="without a vocabulary"):
         Record.load(tmp_path / "y")
+
+
+def test_a_dotted_string_as_a_path_is_refused() -> None:
+    scale = Scale(0, 1, 0.1)
+    with pytest.raises(ValueError, match=r"names one key that contains a dot.*\('a', 'b'\)"):
+        Record(SPACE, numbers={"a.b": scale})
+    codec = Record(SPACE, numbers={("a", "b"): scale, ("a.b",): scale})
+    h = codec.encode({"a": {"b": 0.5}, "a.b": 0.25})
+    assert found(codec.query(h, ["a", "b"])).error is not None
+    assert found(codec.query(h, "a.b")).error is not None
+
+
+def test_the_first_of_equally_specific_patterns_applies() -> None:
+    first, second = Scale(0, 10, 1), Scale(0, 100, 5)
+    codec = Record(SPACE, numbers={("a", None): first, (None, "b"): second})
+    assert found(codec.query(codec.encode({"a": {"b": 5}}), ["a", "b"])).candidates == first.points

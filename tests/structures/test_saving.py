@@ -1,4 +1,4 @@
-"""Every structure is saved with its vocabulary and read in another process, as here with a fresh object."""
+"""Every structure is saved with its vocabulary and loaded into a new object."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Callable[[Space], Any], Callable[[Any], torch.Tensor], Ca
 
 @pytest.mark.parametrize("space", [SPACE, SHIFTED], ids=["m = 3", "m = 1"])
 @pytest.mark.parametrize("kind", CASES)
-def test_what_was_saved_is_read_with_a_loaded_structure(kind: str, space: Space, tmp_path: Path) -> None:
+def test_loaded_structure_reads_saved_hypervectors(kind: str, space: Space, tmp_path: Path) -> None:
     make, encode, read = CASES[kind]
     structure = make(space)
     h = encode(structure)
@@ -48,14 +48,14 @@ def test_what_was_saved_is_read_with_a_loaded_structure(kind: str, space: Space,
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_a_fresh_structure_says_that_it_knows_no_names(kind: str) -> None:
+def test_new_structure_has_an_empty_vocabulary(kind: str) -> None:
     make, encode, read = CASES[kind]
     h = encode(make(SPACE))
-    with pytest.raises(ValueError, match="the vocabulary is empty, so no answer can be recognised"):
+    with pytest.raises(ValueError, match="the vocabulary is empty"):
         read(make(SPACE), h)
 
 
-def test_several_vectors_and_none(tmp_path: Path) -> None:
+def test_save_takes_several_vectors_or_none(tmp_path: Path) -> None:
     graph = Graph(SPACE)
     one = graph.encode(EDGES[:1])
     vectors = {"one": one, "two": SPACE.wrap(graph.encode(EDGES))}
@@ -116,7 +116,7 @@ def test_files_with_inconsistent_content_are_refused(change: Callable[[dict[str,
 
 def test_a_file_of_another_structure_is_refused(tmp_path: Path) -> None:
     Graph(SPACE).save(tmp_path / "x")
-    with pytest.raises(ValueError, match="it is of a Graph, expected a Tree"):
+    with pytest.raises(ValueError, match="state of a Graph, expected a Tree"):
         Tree.load(tmp_path / "x")
     with pytest.raises(ValueError, match="got format 'ghrr-structure', expected 'ghrr-hypervectors'"):
         ghrr.load(tmp_path / "x")
@@ -124,7 +124,7 @@ def test_a_file_of_another_structure_is_refused(tmp_path: Path) -> None:
         Graph.load(tmp_path / "y")
 
 
-def test_bad_input_to_save(tmp_path: Path) -> None:
+def test_save_refuses_bad_input(tmp_path: Path) -> None:
     graph = Graph(SPACE)
     with pytest.raises(ValueError, match=r"Graph\.save: .* does not fit"):
         graph.save(tmp_path / "x", Space(4, 2).zeros())

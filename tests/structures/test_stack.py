@@ -1,4 +1,4 @@
-"""Stacks: what went in last comes out first; popping on the wrong side does not."""
+"""Stacks: the last element in is the first out; unbinding on the wrong side misses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_last_in_first_out() -> None:
     assert close(h, SPACE.zeros())
 
 
-def test_everything_from_the_top() -> None:
+def test_decode_returns_elements_from_the_top() -> None:
     model = Stack(SPACE)
     assert [match.label for match in model.decode(model.encode(NAMES))] == NAMES[::-1]
     assert model.decode(SPACE.zeros()) == []
@@ -54,22 +54,22 @@ def test_an_overloaded_stack_is_read_as_far_as_it_is_certain() -> None:
         roomy.decode(h, most=-1)
 
 
-def test_a_stack_is_a_sum_of_powers() -> None:
+def test_encode_equals_a_sum_of_powers() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     model = Stack(space)
     a, b, c = space.vectors(["a", "b", "c"], namespace="stack element")
-    r = model.step
+    r = model._below
     torch.testing.assert_close(model.encode(["a", "b", "c"]), c + r @ b + r @ r @ a)
 
 
-def test_the_step_is_unbound_from_the_left() -> None:
+def test_pop_unbinds_from_the_left() -> None:
     for space in (SPACE, COMMUTING):
         model = Stack(space)
         h = model.encode(NAMES)
         below = model.names.encode(["cup"])[0]
         rest = h - model.names.encode(["bowl"])[0]
-        assert ghrr.similarity(ghrr.unbind(rest, model.step, side="left"), below) > 1 - 5 * noise(3, space)
-        other = float(ghrr.similarity(ghrr.unbind(rest, model.step, side="right"), below))
+        assert ghrr.similarity(ghrr.unbind(rest, model._below, side="left"), below) > 1 - 5 * noise(3, space)
+        other = float(ghrr.similarity(ghrr.unbind(rest, model._below, side="right"), below))
         if space.m == 1:
             assert other > 1 - 5 * noise(3, space)  # the control: for m = 1 there are no sides
         else:
@@ -130,9 +130,9 @@ def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None
     assert rate(round(0.6 * space.dim)) < 0.95 - error
 
 
-def test_bad_stacks() -> None:
+def test_bad_stacks_are_refused() -> None:
     model = Stack(SPACE)
-    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a string that is not empty")):
+    with pytest.raises(TypeError, match=re.escape("Stack.push: needs a non-empty string")):
         model.push(SPACE.zeros(), wrong(3))
     with pytest.raises(TypeError, match=re.escape("Stack.encode: needs a list of strings, got str 'text'")):
         model.encode("text")

@@ -30,7 +30,7 @@ def tree(space: Space, rng: random.Random) -> list[bool]:
     nodes = {(i, j): rng.choice(labels) for i in range(10) for j in range(9)}
     root = ["l0", *(["l1", *(nodes[i, j] for j in range(9))] for i in range(10))]
     h = model.encode(root)
-    return [(m := model.label(h, *path)).confident and m.guess == label for path, label in nodes.items()]
+    return [(m := model.label(h, path)).confident and m.guess == label for path, label in nodes.items()]
 
 
 def automaton(space: Space, rng: random.Random) -> list[bool]:
@@ -79,7 +79,7 @@ def rate(structure: str, space: Space, repeats: int) -> tuple[float, int]:
 
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("structure", CASES)
-def test_a_suggested_space_answers_as_often_as_asked(structure: str, m: int) -> None:
+def test_suggested_space_reaches_the_requested_rate(structure: str, m: int) -> None:
     space = CASES[structure][0](m)
     share, count = rate(structure, space, 6)
     # Answers of one hypervector share its noise, so the error is that of fewer independent ones.
@@ -88,13 +88,13 @@ def test_a_suggested_space_answers_as_often_as_asked(structure: str, m: int) -> 
     assert smaller < 1 - ERROR - 4 * math.sqrt(ERROR * (1 - ERROR) / count)
 
 
-def test_the_size_found_too_small_from_outside_is_not_suggested() -> None:
+def test_suggestion_is_above_a_size_known_to_be_too_small() -> None:
     """288 edges and 176 nodes were told to fit dim 439 at m = 3, and needed two to three times as much."""
     assert Graph.suggest(288, nodes=176, m=3).dim >= 2 * 400
     assert answer_rate(Space(439, 3), items=288, candidates=176, several=True) < 0.95
 
 
-def test_more_items_and_more_candidates_need_more_room() -> None:
+def test_more_items_and_candidates_need_larger_spaces() -> None:
     sizes = [Graph.suggest(edges, nodes=nodes, m=2).dim for edges, nodes in ((50, 50), (100, 50), (100, 500))]
     assert sizes == sorted(set(sizes))
 

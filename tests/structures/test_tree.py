@@ -1,4 +1,4 @@
-"""Trees: labels by path, parts, the whole tree; paths in another order miss."""
+"""Trees: labels by path, subtrees and decoding; permuted paths miss."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ def test_labels_are_found_by_path() -> None:
     model = Tree(SPACE)
     h = model.encode(PARSED)
     for path, label in [((), "S"), ((0,), "NP"), ((0, 0), "she"), ((1, 0), "runs"), ((1, 1, 1), "circles")]:
-        match = model.label(h, *path)
+        match = model.label(h, path)
         assert match.label == label
         assert match.confident
         assert abs(match.score - 1) < 5 * noise(8)
     for path in ((2,), (0, 1), (1, 1, 2), (0, 0, 0)):
-        assert model.label(h, *path).unknown
+        assert model.label(h, path).unknown
 
 
-def test_a_swapped_path_misses() -> None:
+def test_swapped_path_is_unknown() -> None:
     tree = ["a", ["b", "c", "d"], ["e", "f"]]  # "d" at 0, 1 and "f" at 1, 0
     model, control = Tree(SPACE), Tree(COMMUTING, permute=False)
     h, c = model.encode(tree), control.encode(tree)
-    assert (model.label(h, 0, 1).label, model.label(h, 1, 0).label) == ("d", "f")
-    assert not control.label(c, 0, 1).confident  # m = 1: both are at both places
-    assert not control.label(c, 1, 0).confident
+    assert (model.label(h, [0, 1]).label, model.label(h, [1, 0]).label) == ("d", "f")
+    assert not control.label(c, [0, 1]).confident  # m = 1: both are at both places
+    assert not control.label(c, [1, 0]).confident
     lone = model.encode(["a", ["b", "c", "d"]])
-    assert model.label(lone, 1, 0).unknown
-    assert model.label(lone, 1, 0).score < 1 / 9 + 5 * noise(4)
+    assert model.label(lone, [1, 0]).unknown
+    assert model.label(lone, [1, 0]).score < 1 / 9 + 5 * noise(4)
 
 
 def test_shifts_keep_the_order_of_a_path_for_m_equal_to_one() -> None:
     tree = ["a", ["b", "c", "d"], ["e", "f"]]
     for model in (Tree(COMMUTING), Tree(SPACE, permute=True)):
         h = model.encode(tree)
-        assert (model.label(h, 0, 1).label, model.label(h, 1, 0).label) == ("d", "f")
-        assert model.label(h, 0, 1).confident
+        assert (model.label(h, [0, 1]).label, model.label(h, [1, 0]).label) == ("d", "f")
+        assert model.label(h, [0, 1]).confident
         assert model.decode(h).value == tree
         assert model.label(model.part(h, 0), 1).label == "d"
         lone = model.encode(["a", ["b", "c", "d"]])
-        assert model.label(lone, 1, 0).unknown
+        assert model.label(lone, [1, 0]).unknown
 
 
 def test_an_unseen_path_is_not_confident_where_orders_are_the_same() -> None:
@@ -65,8 +65,8 @@ def test_an_unseen_path_is_not_confident_where_orders_are_the_same() -> None:
     other = Tree(COMMUTING, permute=False)  # knows the labels, but not this path
     other.encode(["d", "b", "c", "a"])
     assert other.label(h, 0).confident  # the control: one step has no other order
-    assert other.label(h, 0, 1).score > 0.8
-    assert not other.label(h, 0, 1).confident
+    assert other.label(h, [0, 1]).score > 0.8
+    assert not other.label(h, [0, 1]).confident
 
 
 def test_brackets_are_parsed() -> None:
@@ -80,9 +80,9 @@ def test_brackets_are_parsed() -> None:
 @pytest.mark.parametrize(
     "bad", ["(S (NP she)", "S (NP she))", "(S) (NP)", "she)", ")S(", "x (S she)", "(" * 200 + ")" * 200]
 )
-def test_brackets_that_are_no_tree_are_refused(bad: str) -> None:
+def test_bad_brackets_are_refused(bad: str) -> None:
     model = Tree(SPACE)
-    with pytest.raises(ValueError, match=r"Tree.encode: (the brackets do not form one tree|nested deeper)"):
+    with pytest.raises(ValueError, match=r"Tree.encode: (the brackets do not form one tree|the tree is deeper)"):
         model.encode(bad)
     assert len(model.labels) == 0
 
@@ -93,28 +93,28 @@ def test_an_empty_bracket_needs_a_label() -> None:
 
 
 @pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
-def test_a_leaf_is_added(space: Space) -> None:
+def test_add_leaf_adds_a_node(space: Space) -> None:
     model = Tree(space)
     h = model.encode("(S (NP she))")
     h = model.add_leaf(h, [1], "VP")
     h = model.add_leaf(h, [1, 0], "runs")
     assert close(h, model.encode("(S (NP she) (VP runs))"))
     assert model.decode(h).value == ["S", ["NP", "she"], ["VP", "runs"]]
-    with pytest.raises(ValueError, match=r"Tree.add_leaf: \[0, 0\] has the label 'she' already"):
+    with pytest.raises(ValueError, match=r"Tree.add_leaf: \[0, 0\] already has the label 'she'"):
         model.add_leaf(h, [0, 0], "he")
 
 
-def test_the_wrong_side_misses() -> None:
+def test_unbinding_on_the_wrong_side_misses() -> None:
     model = Tree(SPACE)
     h = model.encode(PARSED)
-    [key] = model.layout.path_vectors([(0,)])
+    [key] = model.paths.vectors([(0,)])
     [label] = model.labels.encode(["NP"])
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), label) > 1 - 5 * noise(8)
     assert ghrr.similarity(ghrr.unbind(h, key, side="right"), label) < 1 / 9 + 5 * noise(8)
 
 
 @given(TREES)
-def test_any_tree_comes_back(tree: Any) -> None:
+def test_decode_returns_any_tree(tree: Any) -> None:
     model = Tree(Space(800, 2, seed=1))
     reading = model.decode(model.encode(tree))
     assert reading.value == tree
@@ -122,15 +122,15 @@ def test_any_tree_comes_back(tree: Any) -> None:
     assert reading.unexplained < 1e-4
 
 
-def test_a_part_is_a_tree_again() -> None:
+def test_part_is_a_tree() -> None:
     model = Tree(SPACE)
     h = model.encode(PARSED)
     part = model.part(h, 1)
-    assert model.label(part).label == "VP"
-    assert model.label(part, 1, 0).label == "in"
+    assert model.label(part, []).label == "VP"
+    assert model.label(part, [1, 0]).label == "in"
 
 
-def test_a_tree_is_the_sum_of_its_nodes() -> None:
+def test_encode_equals_the_sum_of_nodes() -> None:
     space = Space(20, 2, dtype=torch.complex128)
     first, second = space.vectors(["place:0", "place:1"], namespace="tree place")
     a, b, c = space.vectors(["a", "b", "c"], namespace="tree label")
@@ -139,7 +139,7 @@ def test_a_tree_is_the_sum_of_its_nodes() -> None:
     )
 
 
-def test_trees_may_be_tuples_and_single_labels() -> None:
+def test_trees_can_be_tuples_and_single_labels() -> None:
     model = Tree(SPACE)
     assert close(model.encode(("a", ("b",), "c")), model.encode(["a", "b", "c"]))
     assert model.decode(model.encode("a")).value == "a"
@@ -167,7 +167,7 @@ def test_every_node_has_a_match() -> None:
         model.decode(model.encode(PARSED), most=-1)
 
 
-def test_only_nodes_that_are_certain_are_kept() -> None:
+def test_decode_returns_confident_nodes_only() -> None:
     """Overloaded trees: no label is made up, and decoding comes to an end."""
     children = [f"n{n}" for n in range(300)]
     kept = 0
@@ -182,7 +182,7 @@ def test_only_nodes_that_are_certain_are_kept() -> None:
     assert kept
 
 
-def test_what_was_not_certain_is_asked_for_again() -> None:
+def test_decode_reads_doubtful_nodes_again() -> None:
     """Nodes that are certain are taken out, and there is less noise then."""
     again = 0
     for seed in range(20):
@@ -191,30 +191,43 @@ def test_what_was_not_certain_is_asked_for_again() -> None:
         read = model.decode(h).matches
         for path, match in read.items():
             place = [step for step in path if isinstance(step, int)]
-            again += match.confident and not model.label(h, *place).confident
+            again += match.confident and not model.label(h, place).confident
     assert again
 
 
-def test_bad_trees() -> None:
+def test_bad_trees_are_refused() -> None:
     model = Tree(SPACE)
     with pytest.raises(ValueError, match=re.escape("Tree.encode: the node at [1] is an empty list; it needs a label")):
         model.encode(["a", "b", []])
     with pytest.raises(
         TypeError,
-        match=re.escape("Tree.encode: the label at [0]: needs a string that is not empty"),
+        match=re.escape("Tree.encode: the label at [0]: needs a non-empty string"),
     ):
         model.encode(["a", [1, "b"]])
-    with pytest.raises(TypeError, match=re.escape("the label at []: needs a string that is not empty")):
+    with pytest.raises(TypeError, match=re.escape("the label at []: needs a non-empty string")):
         model.encode({"a": "b"})
     loop: list[Any] = ["a"]
     loop.append(loop)
-    with pytest.raises(ValueError, match="nested deeper than 100 levels, or cyclic"):
+    with pytest.raises(ValueError, match="deeper than 100 levels, or cyclic"):
         model.encode(loop)
     h = model.encode(PARSED)
     for step in (-1, "0", 1.5):
-        with pytest.raises((TypeError, ValueError), match="a step of the path must be a whole number"):
+        with pytest.raises(
+            (TypeError, ValueError), match=r"Tree\.label: (path must be a list|an index of path must be a whole number)"
+        ):
             model.label(h, wrong(step))
-    with pytest.raises(ValueError, match="a path of 101 steps"):
-        model.label(h, *[0] * 101)
+    with pytest.raises(ValueError, match="path has 101 indices"):
+        model.label(h, [0] * 101)
     with pytest.raises(ValueError, match="does not fit Space"):
-        model.label(Space(4, 2).zeros())
+        model.label(Space(4, 2).zeros(), [])
+
+
+def test_add_leaf_needs_a_parent_and_the_sibling_before_it() -> None:
+    model = Tree(SPACE)
+    h = model.encode("(S she)")
+    for path, absent in (([2], r"\[1\]"), ([1, 0], r"\[1\]")):
+        with pytest.raises(ValueError, match=f"is not the next child of a node, because there is no node at {absent}"):
+            model.add_leaf(h, path, "x")
+    with pytest.raises(ValueError, match="encode a tree first"):
+        Tree(SPACE).add_leaf(SPACE.zeros(), [0], "x")
+    assert model.decode(model.add_leaf(h, [0, 0], "x")).value == ["S", ["she", "x"]]  # the control

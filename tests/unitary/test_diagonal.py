@@ -93,5 +93,5 @@ def test_descent_that_does_not_arrive_says_so(monkeypatch: pytest.MonkeyPatch) -
         return torch.zeros(count, m, m, dtype=torch.complex128), torch.zeros(count, dtype=torch.bool)
 
     monkeypatch.setattr(diagonal, "_descend_once", stuck)
-    with pytest.raises(RuntimeError, match=r"descent to 0.5 with m=3 failed for 4 of 4 matrices"):
+    with pytest.raises(RuntimeError, match=r"descent to 0.5 with m=3 did not converge for 4 of 4 matrices"):
         with_diagonality(0.5, 4, m=3, generator=generator(), method="descent")

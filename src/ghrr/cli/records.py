@@ -1,4 +1,4 @@
-"""``ghrr encode``, ``query``, ``decode``: JSON in a file of hypervectors, asked by path, and back."""
+"""``ghrr encode``, ``query`` and ``decode``: JSON documents as hypervectors in a file."""
 
 from __future__ import annotations
 
@@ -27,44 +27,48 @@ if TYPE_CHECKING:
 
     from ghrr import Match
     from ghrr.structures import Reading, Record
-    from ghrr.structures.layout import Layout, Part
+    from ghrr.structures.path_tree import Key, PathTree
 
-RecordFile = Annotated[Path, typer.Argument(help="What `ghrr encode` wrote.")]
-OfRecord = Annotated[str | None, typer.Option("--record", help="Only the record with this label.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For scripts: one JSON object per record and line.")]
+RecordFile = Annotated[Path, typer.Argument(help="File written by `ghrr encode`.")]
+RecordLabel = Annotated[str | None, typer.Option("--record", help="Label of the record to read; by default all.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per record, one per line.")]
 _LINES = {".jsonl", ".ndjson"}
 _BLOCK = 1000  # records at a time
-_LEAST_RATE = 0.9  # of confident answers, below which a warning is due
-_MOST_TOTAL_DIM = 1 << 15  # complex numbers per vector that are chosen without --dim: 256 KiB in complex64
-_BASE_BYTES = 1 << 29  # memory of the command besides its vectors
+_LEAST_RATE = 0.9  # share of confident answers below which a warning is printed
+_MOST_TOTAL_DIM = 1 << 15  # largest hypervector that is chosen without --dim: 256 KiB in complex64
+_BASE_BYTES = 1 << 29  # memory of the command without its hypervectors
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # versions 2 and 1
 
 
 def encode(  # noqa: PLR0917 (typer reads options from a signature)
-    source: Annotated[Path, typer.Argument(help="A JSON file, or JSON Lines (*.jsonl): one record per line.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, by custom *.safetensors.")],
-    dim: Annotated[int | None, typer.Option(min=1, help="Slots; else as many as the largest record needs.")] = None,
+    source: Annotated[Path, typer.Argument(help="JSON file, or JSON Lines (*.jsonl) with one record per line.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, usually *.safetensors.")],
+    dim: Annotated[int | None, typer.Option(min=1, help="Number of slots; by default chosen by record size.")] = None,
     m: Annotated[int, typer.Option(min=1, help="Size of each slot's matrix.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same vectors.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random hypervectors.")] = 0,
     numbers: Annotated[
         str | None,
         typer.Option(
-            metavar="LOW,HIGH,BANDWIDTH", help="Numbers on a scale, where near ones are alike; else as names."
+            metavar="LOW,HIGH,BANDWIDTH",
+            help="Encode numbers on a scale, so that near numbers are similar; by default all numbers are dissimilar.",
         ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="JSON Lines: the key that names a record; else its line.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    label: Annotated[
+        str | None, typer.Option(help="JSON Lines: key whose value labels a record; by default the line number.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Put a JSON document, or each of many, into one hypervector of fixed width."""
+    """Encode a JSON document, or every line of a JSON Lines file, as one hypervector of fixed size."""
     from ghrr.structures import Record
 
     if out.exists() and not force:
-        fail(f"{out} is there already; name another file, or write over it with --force")
+        fail(f"{out} already exists; choose another file, or overwrite it with --force")
     if not out.parent.is_dir():
-        fail(f"there is no folder {out.parent} to write {out.name} to")
+        fail(f"the folder {out.parent} of {out.name} does not exist; create it first")
     try:
-        scale = _scale(numbers)
+        scale = _parse_scale(numbers)
         load = _survey(source, on_scale=scale is not None)
-        space = ghrr.Space(dim=dim if dim is not None else _enough(load, m), m=m, seed=seed)
+        space = ghrr.Space(dim=dim if dim is not None else _sufficient_dim(load, m), m=m, seed=seed)
         _check_memory(load, space, source)
         _warn_of_load(load, space, source)
         codec = Record(space, numbers=scale)
@@ -75,7 +79,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
                 memory.add(labels, codec.encode_many(documents))
                 progress.update(task, advance=size)
         if not len(memory):
-            raise ValueError(f"{source} holds no record")
+            raise ValueError(f"{source} contains no record")
         memory.save(out, about=codec.state())
     except ERRORS as error:
         fail(error)
@@ -84,33 +88,31 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
 
 def query(
     file: RecordFile,
-    path: Annotated[str, typer.Argument(help='Keys and places, as in born.city or tags.0; or JSON, ["a.b", "c"].')],
-    record: OfRecord = None,
+    path: Annotated[
+        str, typer.Argument(help='Keys and list indices, as in born.city or tags.0; or a JSON list, ["a.b", "c"].')
+    ],
+    record: RecordLabel = None,
     as_json: AsJson = False,
 ) -> None:
-    """What is at a path of a record, with its score and whether it can be trusted."""
+    """Read the value at a path of an encoded record, with its score and confidence."""
     try:
         memory, codec = _open(file)
-        where = _path(path, codec.layout)
+        keys = _parse_path(path, codec.paths)
         table = Table("record", "answer", "score", "margin", "confident", box=box.SIMPLE_HEAD)
-        for name, found in _answers(memory, codec, where, record):
-            if as_json:
-                print(json.dumps({"record": name, "path": list(where), **_as_json(found)}, allow_nan=False))
-            elif isinstance(found, ghrr.Match):
-                answer = Text(_absent(found), "dim") if found.unknown else foreign(_shown(found))
-                table.add_row(
-                    foreign(name), answer, f"{found.score:.3f}", f"{found.margin:.3f}", _tick(found.confident)
-                )
-            else:
-                table.add_row(foreign(name), foreign(json.dumps(_plain(found.value))), "", "", _tick(found.confident))
+        for names, vectors in _records(memory, record):
+            for name, [found] in zip(names, codec.query_many(vectors, [keys]), strict=True):
+                if as_json:
+                    print(json.dumps({"record": name, "path": list(keys), **_as_json(found)}, allow_nan=False))
+                else:
+                    table.add_row(foreign(name), *_answer_cells(found))
     except ERRORS as error:
         fail(error)
     if not as_json:
         console.print(table)
 
 
-def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -> None:
-    """The whole record as JSON again, with a score for every leaf."""
+def decode(file: RecordFile, record: RecordLabel = None, as_json: AsJson = False) -> None:
+    """Decode whole records to JSON, with a score for every value."""
     try:
         memory, codec = _open(file)
         for names, vectors in _records(memory, record):
@@ -119,7 +121,7 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
                 if as_json:
                     print(json.dumps({"record": name, **_as_json(reading)}, allow_nan=False))
                 else:
-                    _show_reading(name, reading)
+                    _print_reading(name, reading)
     except ERRORS as error:
         fail(error)
 
@@ -128,17 +130,18 @@ def decode(file: RecordFile, record: OfRecord = None, as_json: AsJson = False) -
 
 
 def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
+    """Return the hypervectors of a file of ``ghrr encode`` or ``Record.save``, and the record that reads them."""
     from ghrr.structures import Record
 
     try:
         memory = ghrr.ItemMemory.open(file)
     except ValueError as error:
         try:
-            codec, vectors = Record.load(file)  # a file of Record.save
+            codec, vectors = Record.load(file)
         except ValueError:
             raise error from None
         if vectors is None:
-            raise ValueError(f"{file} holds a vocabulary but no record") from None
+            raise ValueError(f"{file} contains a vocabulary but no record") from None
         if not isinstance(vectors, dict):
             rows = vectors.reshape(-1, *codec.space.shape)
             vectors = {str(number): row for number, row in enumerate(rows, start=1)}
@@ -147,62 +150,49 @@ def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
             memory.add(name, vector)
         return memory, codec
     if memory.about is None:
-        raise ValueError(f"{file} holds hypervectors, but not how to read them: it is not of `ghrr encode`")
+        raise ValueError(f"{file} contains hypervectors without a vocabulary; it was not written by `ghrr encode`")
     memory.verify()
     return memory, Record.from_state(memory.space, memory.about)
 
 
 def _records(memory: ghrr.ItemMemory, label: str | None) -> Iterator[tuple[list[str], Tensor]]:
-    """Labels and hypervectors, some at a time."""
+    """Yield blocks of labels and hypervectors."""
     if label is not None and label not in memory:
         some = ", ".join(memory.labels[:5])
-        raise ValueError(f"there is no record {label!r}; the {len(memory)} labels begin with {some}")
+        raise ValueError(f"no record has the label {label!r}; the {len(memory)} labels start with {some}")
     names = memory.labels if label is None else [label]
     for start in range(0, len(names), _BLOCK):
         yield names[start : start + _BLOCK], memory.vectors(names[start : start + _BLOCK])
 
 
-def _answers(
-    memory: ghrr.ItemMemory, codec: Record, path: tuple[Part, ...], label: str | None
-) -> Iterator[tuple[str, Match | Reading]]:
-    """What is at a path of each record: a leaf, read for many at once, or where there is none what is below."""
-    node = codec.layout.node(path)
-    for names, vectors in _records(memory, label):
-        if node is None or codec.layout.is_leaf(node):
-            for name, vector, [match] in zip(names, vectors, codec.query_many(vectors, [path]), strict=True):
-                yield name, codec.query(vector, *path) if match.unknown and node is not None else match
-        else:
-            yield from ((name, codec.query(vector, *path)) for name, vector in zip(names, vectors, strict=True))
+def _parse_path(text: str, paths: PathTree) -> tuple[str | int, ...]:
+    """Parse keys between dots, integers as list indices; or a JSON list, in which keys can contain dots or digits.
 
-
-def _path(text: str, layout: Layout) -> tuple[Part, ...]:
-    """Parts between dots, whole numbers as places; or a JSON list, where a key may hold dots or be a number.
-
-    What is written like a path that is known is that path, so all that ``decode`` shows can be asked.
+    A text that ``decode`` prints for a known path is that path, even if its keys contain dots or digits.
     """
     if text.startswith("["):
         try:
-            parts = json.loads(text)
+            keys = json.loads(text)
         except ValueError as error:
             raise ValueError(f"the path {text} is not a JSON list: {error}") from error
-        if not isinstance(parts, list) or not all(isinstance(part, (str, int)) for part in parts):
-            raise ValueError(f"the path {text} must be a list of keys and places")
-        return tuple(parts)
-    paths = [path for node in range(1, len(layout)) if None not in (path := layout.path(node))]
-    known = [path for path in paths if _written(path) == text]
+        if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
+            raise ValueError(f"the path {text} must be a list of keys and list indices")
+        return tuple(keys)
+    seen = [path for node in range(1, len(paths)) if None not in (path := paths.path(node))]
+    known = [path for path in seen if _dotted(path) == text]
     if len(known) > 1:
-        raise ValueError(f"the path {text} may mean {' or '.join(json.dumps(path) for path in known)}; write it so")
+        raise ValueError(f"the path {text} is ambiguous; use {' or '.join(json.dumps(path) for path in known)}")
     if known:
-        return known[0]
+        return tuple(key for key in known[0] if key is not None)
     plain = re.sub(r"\[(\d+)\]", r".\1", text)
-    return tuple(int(part) if part.isdecimal() else part for part in plain.split(".")) if text else ()
+    return tuple(int(key) if key.isdecimal() else key for key in plain.split(".")) if text else ()
 
 
-def _written(path: tuple[Part, ...]) -> str:
+def _dotted(path: tuple[Key, ...]) -> str:
     return ".".join(map(str, path))
 
 
-def _as_json(found: Any) -> dict[str, Any]:
+def _as_json(found: Match | Reading) -> dict[str, Any]:
     if isinstance(found, ghrr.Match):
         keys = ("score", "margin", "noise", "probability", "confident", "unknown", "error")
         values = {key: getattr(found, key) for key in keys}
@@ -210,57 +200,62 @@ def _as_json(found: Any) -> dict[str, Any]:
             values["error"] = None  # at the end of a scale; JSON has no infinity
         return {"answer": found.label, "runner_up": found.runner_up, **values}
     leaves = [{"path": list(path), **_as_json(match)} for path, match in found.matches.items()]
-    return {"value": _plain(found.value), "leaves": leaves, "unexplained": found.unexplained}
+    return {"value": _without_missing(found.value), "leaves": leaves, "unexplained": found.unexplained}
 
 
-def _plain(value: Any) -> Any:
-    """Data for JSON: what is missing in a list is null, in a dict it is left out."""
+def _without_missing(value: Any) -> Any:
+    """Return data for JSON: missing values are null in a list and left out of a dict."""
     from ghrr.structures import MISSING
 
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if item is not MISSING}
+        return {key: _without_missing(item) for key, item in value.items() if item is not MISSING}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_without_missing(item) for item in value]
     return None if value is MISSING else value
 
 
-def _shown(match: Any) -> str:
+def _answer_cells(found: Match | Reading) -> tuple[Text | str, ...]:
+    """Return the cells of a table row: answer, score, margin, confident."""
+    if not isinstance(found, ghrr.Match):
+        return foreign(json.dumps(_without_missing(found.value))), "", "", _yes_or_no(found.confident)
+    is_absent = found.probability_unknown >= found.required_confidence
+    unknown = Text("no value" if is_absent else "not certain", "dim")
+    answer = unknown if found.unknown else foreign(_show_label(found))
+    return answer, f"{found.score:.3f}", f"{found.margin:.3f}", _yes_or_no(found.confident)
+
+
+def _show_label(match: Match) -> str:
     return json.dumps(match.label) if match.error is None else f"{match.label:.6g} ± {match.error:.2g}"
 
 
-def _absent(match: Match) -> str:
-    return "nothing is there" if match.probability_unknown >= match.required_confidence else "cannot be told"
-
-
-def _tick(confident: bool) -> str:
+def _yes_or_no(confident: bool) -> str:
     return "[green]yes[/]" if confident else "[red]no[/]"
 
 
-def _show_reading(name: str, reading: Reading) -> None:
+def _print_reading(name: str, reading: Reading) -> None:
     say(foreign(name, "bold"))
-    document = foreign(json.dumps(_plain(reading.value), indent=2, ensure_ascii=False), lines=True)
+    document = foreign(json.dumps(_without_missing(reading.value), indent=2, ensure_ascii=False), lines=True)
     JSONHighlighter().highlight(document)
     say(document)
     table = Table("path", "value", "score", "confident", box=box.SIMPLE_HEAD)
     for path, match in reading.matches.items():
-        where = _written(path)
-        table.add_row(foreign(where), foreign(_shown(match)), f"{match.score:.3f}", _tick(match.confident))
+        cells = foreign(_dotted(path)), foreign(_show_label(match)), f"{match.score:.3f}"
+        table.add_row(*cells, _yes_or_no(match.confident))
     console.print(table)
     if reading.unexplained > 0.5:
-        left = f"About {reading.unexplained:.0f} leaves' worth is left over that was not read."
-        console.print(left, highlight=False)
+        console.print(f"About {reading.unexplained:.0f} values were not read.", highlight=False)
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
 def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any], int]]:
-    """Labels, documents and bytes, some at a time."""
+    """Yield blocks of labels and documents, and their size in bytes."""
     from ghrr.structures import parse_json
 
     if source.suffix.lower() not in _LINES:
         text = source.read_bytes()
-        yield [source.stem], [_parsed(parse_json, text, str(source))], len(text)
+        yield [source.stem], [_parse(parse_json, text, str(source))], len(text)
         return
     labels: list[str] = []
     documents: list[Any] = []
@@ -269,7 +264,7 @@ def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any
         for number, line in enumerate(lines, start=1):
             size += len(line)
             if line.strip():
-                document = _parsed(parse_json, line, f"{source}, line {number}")
+                document = _parse(parse_json, line, f"{source}, line {number}")
                 labels.append(_label(document, key, source, number))
                 documents.append(document)
             if len(documents) == _BLOCK:
@@ -279,7 +274,7 @@ def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any
         yield labels, documents, size
 
 
-def _parsed(parse: Any, text: bytes, where: str) -> Any:
+def _parse(parse: Any, text: bytes, where: str) -> Any:
     try:
         return parse(text)
     except ValueError as error:
@@ -290,23 +285,23 @@ def _label(document: Any, key: str | None, source: Path, number: int) -> str:
     if key is None:
         return str(number)
     if not isinstance(document, dict) or not isinstance(document.get(key), (str, int)):
-        raise ValueError(f"{source}, line {number}: no string or whole number under {key!r} to name the record by")
+        raise ValueError(f"{source}, line {number}: needs a string or an integer with the key {key!r} as label")
     return str(document[key])
 
 
 @dataclass
 class _Load:
-    """What a file holds: sizes that decide about space and memory."""
+    """Contents of a file that determine the space and the memory."""
 
     records: int = 0
-    leaves: int = 1  # in the largest record
-    objects: int = 0  # in the array that is the whole document, if it is one of objects
+    leaves: int = 1  # values in the largest record
+    objects: int = 0  # length of the largest array of objects that is a whole document
     values: set[str] = field(default_factory=set)
     keys: set[str | int] = field(default_factory=set)
 
 
 def _survey(source: Path, *, on_scale: bool) -> _Load:
-    """What a file holds; numbers on a scale are no values of the vocabulary."""
+    """Count the contents of a file; numbers on a scale are not in the vocabulary."""
     load = _Load()
     for _, documents, _ in _blocks(source, None):
         load.records += len(documents)
@@ -319,8 +314,8 @@ def _survey(source: Path, *, on_scale: bool) -> _Load:
     return load
 
 
-def _enough(load: _Load, m: int) -> int:
-    """Slots so that 99.9 % of the leaves of the largest record are read with confidence."""
+def _sufficient_dim(load: _Load, m: int) -> int:
+    """Return the number of slots with which 99.9 % of the values of the largest record are read confidently."""
     needed = ghrr.Record.suggest(load.leaves, values=max(2, len(load.values)), m=m, error=0.001).dim
     return max(1, min(needed, _MOST_TOTAL_DIM // m**2))
 
@@ -329,23 +324,23 @@ def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
     from ghrr.structures.planning import answer_rate
 
     if load.objects > 1 and source.suffix.lower() not in _LINES:
-        warn(f"{source} is one array of {load.objects} objects and becomes one record; {_split(source)}")
+        warn(f"{source} is one array of {load.objects} objects, which becomes one record; {_split_hint(source)}")
     rate = answer_rate(space, items=load.leaves, candidates=max(2, len(load.values)))
     if rate < _LEAST_RATE:
         advice = "split it" if load.objects > 1 else f"use a larger --dim than {space.dim}, or smaller records"
         warn(
-            f"a record of {load.leaves:,} leaves is above the capacity of {space}: about {rate:.0%} of its answers "
+            f"a record of {load.leaves:,} values is above the capacity of {space}: about {rate:.0%} of its answers "
             f"will be confident; {advice}"
         )
 
 
 def _check_memory(load: _Load, space: ghrr.Space, source: Path) -> None:
-    """Refuse what does not fit in memory, before it starts."""
+    """Raise if the hypervectors will not fit in memory."""
     vectors = 2 * (len(load.values) + len(load.keys)) + load.records
     needed = _BASE_BYTES + vectors * space.total_dim * space.dtype.itemsize
     limit = _memory_limit()
     if needed > limit:
-        advice = _split(source) if load.objects > 1 else "use a smaller --dim, or fewer records at a time"
+        advice = _split_hint(source) if load.objects > 1 else "use a smaller --dim, or fewer records at a time"
         raise ValueError(
             f"{source}: {len(load.values):,} values, {len(load.keys):,} keys and {_count(load.records)} in {space} "
             f"need about {needed / 2**30:.1f} GiB of memory, expected at most {limit / 2**30:.1f} GiB; {advice}"
@@ -353,32 +348,38 @@ def _check_memory(load: _Load, space: ghrr.Space, source: Path) -> None:
 
 
 def _memory_limit() -> int:
-    """Bytes that may be used: three quarters of the memory, 4 GiB if its size is not known."""
+    """Return three quarters of the memory in bytes: of the machine, or of the control group of a container."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return 4 << 30
+        total = 16 << 30  # unknown
+    for file in _CGROUP_LIMITS:
+        try:
+            total = min(total, int(Path(file).read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return total * 3 // 4
 
 
-def _split(source: Path) -> str:
+def _split_hint(source: Path) -> str:
     lines = source.with_suffix(".jsonl")
     command = f"jq -c '.[]' {shlex.quote(str(source))} > {shlex.quote(str(lines))}"
-    return f"one record per line (JSON lines) gives each its own vector: {command}"
+    return f"to encode each object as a record of its own, convert the file to JSON Lines: {command}"
 
 
 def _leaves(document: Any, keys: set[str | int]) -> Iterator[Any]:
-    """Yield the leaves of a document, and add its keys and list indices to ``keys``."""
+    """Yield the values of a document, and add its keys and list indices to ``keys``."""
     stack = [document]
     while stack:
-        at = stack.pop()
-        if isinstance(at, (dict, list)) and at:
-            keys.update(at if isinstance(at, dict) else range(len(at)))
-            stack.extend(at.values() if isinstance(at, dict) else at)
+        value = stack.pop()
+        if isinstance(value, (dict, list)) and value:
+            keys.update(value if isinstance(value, dict) else range(len(value)))
+            stack.extend(value.values() if isinstance(value, dict) else value)
         else:
-            yield at
+            yield value
 
 
-def _scale(text: str | None) -> Any:
+def _parse_scale(text: str | None) -> Any:
     from ghrr.structures import Scale
 
     if text is None:
@@ -386,7 +387,7 @@ def _scale(text: str | None) -> Any:
     try:
         low, high, bandwidth = map(float, text.split(","))
     except ValueError:
-        raise ValueError(f"--numbers {text}: give three numbers, LOW,HIGH,BANDWIDTH") from None
+        raise ValueError(f"--numbers: needs three numbers, LOW,HIGH,BANDWIDTH, got {text}") from None
     return Scale(low, high, bandwidth)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, describe, is_true
+from ghrr._checks import check_choice, check_device, describe, is_true
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space, check_space
@@ -66,7 +66,7 @@ class Codebook(Encoder):
         check_choice("Codebook", "unseen", unseen, ("error", "add", "unknown"))
         self.space, self.unseen, self.namespace = check_space("Codebook", space), unseen, namespace
         # Not a buffer: names and rows must change in one step, and a saved codebook needs only the names.
-        self._table = NamedTable(space, device=device)
+        self._table = NamedTable(space, device=None if device is None else check_device("Codebook", device))
         self.add(names)
 
     def __len__(self) -> int:

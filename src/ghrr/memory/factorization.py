@@ -1,14 +1,14 @@
-r"""Resonator: the factors of an ordered product, one from each codebook, without trying all combinations.
+r"""Factorization: find the factors of an ordered product, one from each codebook, without trying all combinations.
 
-For :math:`x = A * B * C` and estimates a, b, c the factor in the middle is read on both sides, as
-:math:`y = a^\dagger * x * c^\dagger`, and compared with its codebook. The new estimate is the superposition of the
-codebook, weighted with the similarities. Each factor in turn is read so, again and again, until the product of the most
-similar entries is in x beyond doubt.
+A resonator network holds an estimate of every factor. For :math:`x = A * B * C` and estimates a, b, c it unbinds the
+other estimates from both sides, for example :math:`y = a^\dagger * x * c^\dagger` for B, and compares y with the
+codebook. The new estimate is the sum of the codebook entries, weighted with their similarities to y. This is repeated
+for each factor until the product of the most similar entries is found in x.
 
-Negative weights become 0. Two choices were made by measurement (``examples/resonator_limits.py``): weights get noise of
-the size of the similarities, without which the search gets stuck at products that are not there; and estimates are
-scaled to unit norm, since projecting them to unit phases or to unitary finds no more, and the latter takes several
-times as long.
+Negative weights become 0. Two design choices follow from measurements (``examples/resonator_limits.py``). First, random
+noise of the size of the similarities is added to the weights; without it the search gets stuck at wrong products.
+Second, estimates are scaled to unit norm; projecting them to unit phases or to unitary matrices finds no more factors,
+and the latter takes several times as long.
 """
 
 from __future__ import annotations
@@ -43,21 +43,32 @@ _ALL_PERMUTATIONS = 5  # up to this number of factors, all permutations are comp
 
 @dataclass(frozen=True)
 class Factors:
-    """What a resonator found, for each product of a batch.
+    """Result of :func:`resonator` for each product of a batch. All tensors are on the device of the product.
 
     Parameters
     ----------
     indices
-        The entry of each codebook, ``(*batch, factors)``; -1 where nothing was found.
+        Index of the factor in each codebook, ``(*batch, factors)``; -1 if nothing was found.
     found
-        Whether the search converged: whether the product of these entries is in the input, ``(*batch)``. If not, it ran
-        out of iterations: the input is no such product, or the codebooks are too large for the dimension.
+        Whether the product of these factors is in the input, ``(*batch)``. If False, the search used all iterations:
+        the input is not such a product, or the codebooks are too large for the dimension.
     score
-        The best similarity of the input with a product of entries that was seen, ``(*batch)``.
+        Highest similarity of the input with a product of entries during the search, ``(*batch)``.
     threshold
-        What it had to exceed, ``(*batch)``; a product of which another order explains more is not found all the same.
+        Score that a product needs to be found, ``(*batch)``. A product whose factors explain the input as well in
+        another order is not found either.
     iterations
-        How many there were, those of all restarts together, ``(*batch)``.
+        Number of iterations, of all restarts together, ``(*batch)``.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.memory import resonator
+    >>> space = ghrr.Space(dim=100, m=3, seed=0)
+    >>> a, b = space.vectors(["a0", "a1", "a2"]), space.vectors(["b0", "b1"])
+    >>> factors = resonator(ghrr.bind(a[2], b[1]), [a, b])
+    >>> factors.indices.tolist(), bool(factors.found), bool(factors.score > factors.threshold)
+    ([2, 1], True, True)
     """
 
     indices: Tensor
@@ -81,42 +92,48 @@ def resonator(
 ) -> Factors:
     r"""Find the factors of an ordered product :math:`A^{(1)} * \dots * A^{(k)}`, one from each codebook.
 
-    What counts as found follows from the noise law, as for :class:`ghrr.memory.Match`. A product that is in x has a
-    similarity of about 1 with it, another one of about 0, both with the variance :math:`\sigma^2 E`, where
-    :math:`E = \delta(x, x)`. Seen a similarity s, one of :math:`N = n_1 \cdots n_k` products is in x with the
-    probability p or more when
+    The threshold follows from the noise, as for :class:`ghrr.memory.Match`. A product that is in x has a similarity of
+    about 1 with x, any other product about 0, both with variance :math:`\sigma^2 E`, where :math:`E = \delta(x, x)`.
+    A product with similarity s, one of :math:`N = n_1 \cdots n_k`, is in x with a probability of at least p if
 
     .. math:: s \ge \tfrac12 + \sigma^2 E \left( \ln N + \ln \frac{p}{1 - p} \right) .
 
-    For m > 1 the same factors in another order are another product: they are not found. Such products are not
-    independent of each other, aab and baa have a similarity of one half for m = 2. So no other order of the factors
-    may explain x as well: if it has the similarity s' with x, and g with the product that was seen, either s - s' or
-    s - g - 1/2 must be at least :math:`\sigma^2 E \ln \frac{p\,q}{1 - p}`, where q is the number of orders. The latter
-    is for two that are there together.
+    For m > 1, the same factors in another order are another product, but the two are correlated: aab and baa have a
+    similarity of one half for m = 2. Therefore no permutation of the factors may explain x as well. Let s' be the
+    similarity of a permutation with x, g its similarity with the product, and q the number of permutations. Then s - s'
+    or, if both products are in x, s - g - 1/2 must be at least :math:`\sigma^2 E \ln \frac{p\,q}{1 - p}`.
+
+    The search is not differentiable: it ignores gradients of its inputs, and its results have none.
 
     Parameters
     ----------
     product
-        One product, or a batch. Other things may be bundled with it, as noise; then it must not be normalised.
+        One product or a batch. Other hypervectors may be bundled with it; they act as noise. Do not normalize it.
     codebooks
-        For each factor, in order, the hypervectors to choose from. Sizes may differ.
+        For each factor, in order, the hypervectors to choose from, on the device of the product. Sizes may differ.
     iterations
-        At most so many before a restart.
+        Maximum number of iterations before a restart.
     restarts
-        How often to start: the first time from all entries alike, then from random weights.
+        Number of starts. The first one begins with equal weights, the others with random weights.
     confidence
-        The probability p from which on a product counts as found.
+        Probability p from which a product is found.
     noise
-        :math:`\sigma`, the deviation of the similarity of independent hypervectors: ``Space.noise_std``. The default is
-        that of own rotations, :math:`1/\sqrt{2 D m^2}`.
+        Standard deviation :math:`\sigma` of the similarity of independent hypervectors, ``Space.noise_std``. By default
+        that of independent rotations, :math:`1/\sqrt{2 D m^2}`.
     projection
-        What is done to an estimate: ``"norm"`` scales it, ``"phase"`` gives all entries the magnitude 1/√m, ``"polar"``
-        takes the nearest unitary.
+        How to normalize an estimate: ``"norm"`` to unit norm, ``"phase"`` to entries of magnitude 1/√m, ``"polar"`` to
+        the nearest unitary matrices.
     jitter
-        Noise of the weights, in units of the root mean square of the similarities; 0 for the classical resonator.
+        Standard deviation of the noise on the weights, relative to the root mean square of the similarities. 0 gives
+        the classical resonator.
     generator
-        For this noise and the restarts; on the device of the product. The default is a fresh one, so that the same call
-        gives the same answer.
+        Random generator on the device of the product. By default a new one with a fixed seed, so equal calls give equal
+        results.
+
+    Returns
+    -------
+    Factors
+        Indices of the factors, whether they were found, and the score.
 
     Shapes
     ------
@@ -152,7 +169,7 @@ def resonator(
     odds = math.log(confidence / (1 - confidence))
     variance = noise**2 * ops.similarity(x, x)
     products = math.prod(len(book) for book in books)
-    rivals = correlated_permutations(len(books)) if shape[-1] > 1 else []  # for m = 1 all orders are one product
+    rivals = correlated_permutations(len(books)) if shape[-1] > 1 else []  # for m = 1 all permutations are one product
     search = _Search(
         x=x,
         books=[book.detach() for book in books],
@@ -164,7 +181,7 @@ def resonator(
         generator=generator,
     )
     for i, (book, total) in enumerate(zip(books, search.sums, strict=True)):
-        if not has_finite_sum(total):  # a finite sum has finite terms only
+        if not has_finite_sum(total):  # all terms of a finite sum are finite
             check_finite(operation, f"codebooks[{i}]", book)
     rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in books)))
     for chunk in chunks(len(x), rows):
@@ -183,14 +200,14 @@ def _check_codebooks(
 ) -> tuple[Tensor, list[Tensor]]:
     if not isinstance(codebooks, (list, tuple)) or not codebooks:
         raise TypeError(
-            f"{operation}: codebooks must be a list of tensors (n, dim, m, m), one for each factor; "
+            f"{operation}: codebooks must be a list of tensors (n, dim, m, m), one for each factor, "
             f"got {describe(codebooks)}"
         )
     named = {f"codebooks[{i}]": book for i, book in enumerate(codebooks)}
     product, *books = check_hypervectors(operation, product=product, **named)
     for name, book in zip(named, books, strict=True):
         if book.ndim != 4 or not len(book):
-            raise ValueError(f"{operation}: {name} must have shape (n, dim, m, m), n >= 1; got {describe(book)}")
+            raise ValueError(f"{operation}: {name} must have shape (n, dim, m, m) with n >= 1, got {describe(book)}")
     check_finite(operation, "product", product)
     return product, books
 
@@ -204,7 +221,7 @@ def _to_phase(x: Tensor) -> Tensor:
     return x / (x.abs().clamp(min=1e-15) * math.sqrt(x.shape[-1]))
 
 
-# Each may overwrite what it is given.
+# A projection may overwrite its argument.
 _PROJECTIONS: dict[str, Callable[[Tensor], Tensor]] = {"norm": _to_norm, "phase": _to_phase, "polar": unitary.polar}
 
 
@@ -230,7 +247,7 @@ def correlated_permutations(count: int) -> list[tuple[int, ...]]:
 
 
 class _Search:
-    """The state of a search, and its answers so far."""
+    """State and results of a search."""
 
     def __init__(
         self,
@@ -254,7 +271,7 @@ class _Search:
         self.iterations = torch.zeros(len(x), dtype=torch.int64, device=x.device)
 
     def run(self, active: Tensor, iterations: int, restarts: int) -> None:
-        """Look for the factors of some of the products; those that are found drop out."""
+        """Search the factors of the products with these indices; stop for a product when they are found."""
         for start in range(restarts):
             if not len(active):
                 break
@@ -270,7 +287,7 @@ class _Search:
                 estimates[-1] = self._superpose(len(estimates) - 1, self._weights(scores))
 
     def _first_estimate(self, i: int, count: int, start: int) -> Tensor:
-        """All entries alike at first, then random weights."""
+        """Return the sum of all entries for the first start, otherwise a sum with random weights."""
         if start == 0:
             return self._projected(i, self.sums[i].repeat(count, 1))
         weights = self.rows[i].new_empty(count, len(self.books[i]))
@@ -283,22 +300,24 @@ class _Search:
         return self.project(torch.view_as_complex(rows.reshape(len(rows), *self.books[i].shape[1:], 2)))
 
     def _iterate(self, x: Tensor, estimates: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Read every factor once, the first to the last, and replace its estimate, but for the last one.
+        """Compare every factor with its codebook, first to last, and replace all estimates but the last.
 
-        Gives the most similar entries, and the similarities of the last factor, for those products that go on.
+        Returns the indices of the most similar entries, and the similarities of the last factor, whose estimate is
+        replaced only for products that were not found.
         """
-        behind: list[Tensor | None] = [None]  # for each factor the product of the estimates behind it
+        products_after: list[Tensor | None] = [None]  # for each factor the product of all later estimates
         for estimate in reversed(estimates[1:]):
-            behind.append(estimate if behind[-1] is None else ops.bind(estimate, behind[-1]))
-        left = x  # what is left when the factors before are taken off
+            last = products_after[-1]
+            products_after.append(estimate if last is None else ops.bind(estimate, last))
+        rest = x  # the input without the earlier factors
         chosen = []
-        for i, rest in enumerate(reversed(behind)):
-            y = left if rest is None else ops.bind(left, rest, adjoint_b=True)
+        for i, after in enumerate(reversed(products_after)):
+            y = rest if after is None else ops.bind(rest, after, adjoint_b=True)
             scores = torch.view_as_real(y.resolve_conj()).flatten(start_dim=1) @ self.rows[i].mT
             chosen.append(scores.argmax(dim=1))
-            if rest is not None:
+            if after is not None:
                 estimates[i] = self._superpose(i, self._weights(scores))
-                left = ops.bind(estimates[i], left, adjoint_a=True)
+                rest = ops.bind(estimates[i], rest, adjoint_a=True)
         return torch.stack(chosen, dim=1), scores
 
     def _weights(self, scores: Tensor) -> Tensor:
@@ -308,20 +327,20 @@ class _Search:
         return torch.where((weights > 0).any(dim=1, keepdim=True), weights, torch.ones_like(weights))
 
     def _judge(self, active: Tensor, chosen: Tensor) -> Tensor:
-        """Compare the products of the chosen entries with the input, and note what is better than before."""
+        """Compare the products of the chosen entries with the input; return which are found and store results."""
         factors = [book[chosen[:, i]] for i, book in enumerate(self.books)]
         product = functools.reduce(ops.bind, factors)
         score = ops.similarity(product, self.x[active])
         self.iterations[active] += 1
         self.score[active] = torch.maximum(self.score[active], score)
         found = score >= self.threshold[active]
-        seen = found.nonzero()[:, 0]
-        found[seen] = self._leads(active[seen], [factor[seen] for factor in factors], product[seen], score[seen])
+        above = found.nonzero()[:, 0]
+        found[above] = self._leads(active[above], [factor[above] for factor in factors], product[above], score[above])
         self.indices[active[found]] = chosen[found]
         return found
 
     def _leads(self, active: Tensor, factors: list[Tensor], product: Tensor, score: Tensor) -> Tensor:
-        """Whether no other order of the same factors explains the input as well as the product that was seen."""
+        """Return whether no permutation of the factors explains the input as well as the product itself."""
         leads = torch.ones_like(score, dtype=torch.bool)
         if not len(active):
             return leads

@@ -1,30 +1,29 @@
-r"""Match: the best candidate for an answer, and the probability that it is right.
+r"""Match: judge the scores of candidates, and return the best one with the probability that it is right.
 
-Unbinding gives an answer q; the candidates :math:`v_1, \dots, v_N` score :math:`s_i = \delta(q, v_i)`. The right one
-scores about 1, the others about 0, all within a noise :math:`\sigma` that the space and the load determine
-(:func:`answer_noise`). A score makes it :math:`L_i = e^{(s_i - 1/2)/\sigma^2}` times as likely that candidate i is in
-q: the ratio of two Gaussians, about 1 and about 0. With even odds beforehand that none of the candidates is there, and
-N times smaller ones for two than for one,
+Unbinding gives an answer q. The candidates :math:`v_1, \dots, v_N` have the scores :math:`s_i = \delta(q, v_i)`:
+about 1 for the right one and about 0 for the others, with noise :math:`\sigma` that follows from the space and the
+number of bundled items (:func:`answer_noise`). The score is Gaussian around 1 if candidate i is in q, and around 0 if
+not; the likelihood ratio is :math:`L_i = e^{(s_i - 1/2)/\sigma^2}`. Assume even prior odds that no candidate is in q,
+and that two candidates are N times less probable than one. Then (:func:`judge`)
 
 .. math:: P(i) = L_i / Z, \qquad P(\text{unknown}) = N / Z, \qquad Z = N + \sum_j L_j + L_1 L_2 / N .
 
-The last term speaks for both of the two best: a key that holds two values has no right one. Only the two best scores
-are needed. Of those below the second the mean is known: a Gaussian about 0, weighted with L, is one about 1, so each
-adds :math:`\Phi((s_2 - 1)/\sigma) / \Phi(s_2/\sigma)` to Z.
+The last term accounts for both top candidates being present: if a key holds two values, neither is the right one. The
+two best scores are sufficient. Every score below the second contributes its mean to Z: a Gaussian around 0, weighted
+with L, is a Gaussian around 1, so each adds :math:`\Phi((s_2 - 1)/\sigma) / \Phi(s_2/\sigma)`.
 
-Candidates may be bundles themselves, such as records, searched with a query of some of their fields. The energies
-:math:`E_q = \delta(q, q)` and :math:`E_i = \delta(v_i, v_i)` count what is bundled in each. A right candidate scores
-:math:`E_q` if it contains the query, and :math:`E_i` if a noisy query contains it. So its expected score is
+Candidates may be bundles, for example records that are searched by some of their fields. The energies
+:math:`E_q = \delta(q, q)` and :math:`E_i = \delta(v_i, v_i)` count the bundled parts. A right candidate scores
+:math:`E_q` if it contains the query, and :math:`E_i` if a noisy query contains the candidate. Its expected score is
 
-.. math:: e_i = \max(1, \min(E_q, E_i)),
+.. math:: e_i = \max(1, \min(E_q, E_i)) .
 
-and the nearest wrong candidate, which lacks one part of the query, scores about :math:`e_i - 1`. The formulas above
-then hold for :math:`s_i - e_i + 1`, which is 1 if all parts are there and 0 if one is missing. For candidates of energy
-1, such as atoms, :math:`e_i = 1` and this is the score itself. A :class:`Match` shows :math:`s_i / e_i`, the share of
-the query that was found.
+The nearest wrong candidate lacks one part of the query and scores about :math:`e_i - 1`. The formulas above are applied
+to :math:`s_i - e_i + 1`, which is 1 if all parts are present and 0 if one is missing. For candidates of energy 1, such
+as atoms, this is the score itself. A :class:`Match` reports :math:`s_i / e_i`, the fraction of the query found.
 
-This has two limits. Noise in a query counts as content, which lowers the probability of a match with larger records.
-Queries and candidates must not be normalised, because the energy counts their parts.
+Limitations: noise in a query counts as content, which lowers the probability of a match with larger records. Queries
+and candidates must not be normalized, because the energy counts their parts.
 """
 
 from __future__ import annotations
@@ -40,36 +39,36 @@ from torch import Tensor
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.space import Space
 
-CONFIDENCE = 0.99  # how probable an answer must be to be called confident
+CONFIDENCE = 0.99  # default probability from which a match is confident
 
 
 @dataclass(frozen=True, repr=False)
 class Match:
-    """The best of some candidates, and whether it can be trusted.
+    """Best candidate for an answer, and the probability that it is right.
 
     Parameters
     ----------
     guess
-        The most probable candidate; ``label`` is the same, but None when noise explains the score.
+        Most probable candidate. Use :attr:`label` to get None if noise explains the score.
     score
-        Its similarity with the answer, divided by what is expected of a right one: about 1 when it is right. For
-        candidates that are atoms it is the similarity itself.
+        Similarity of the guess with the answer, divided by the expected similarity of a right candidate: about 1 if the
+        guess is right. For atoms it is the similarity itself.
     runner_up
-        The second-best candidate, None if there was one only.
+        Second-best candidate, or None if there was only one.
     margin
-        How far the runner-up is behind; without one, the score itself.
+        Score minus the score of the runner-up; without a runner-up, the score.
     noise
-        Standard deviation of the scores, by theory.
+        Theoretical standard deviation of the scores.
     candidates
-        Among how many it was chosen.
+        Number of candidates.
     probability
-        That the guess is right.
+        Probability that the guess is right.
     probability_unknown
-        That none of the candidates is in the answer.
+        Probability that no candidate is in the answer.
     required_confidence
         Probability from which the match is ``confident``.
     error
-        For a decoded number its standard error, otherwise None.
+        Standard error of a decoded number, otherwise None.
 
     Examples
     --------
@@ -96,12 +95,12 @@ class Match:
 
     @property
     def unknown(self) -> bool:
-        """Whether it is more probable than not that none of the candidates is in the answer."""
+        """Whether the probability that no candidate is in the answer is above one half."""
         return self.probability_unknown > 0.5
 
     @property
     def label(self) -> Any:
-        """The guess, or None if it is unknown."""
+        """The guess, or None if the match is unknown."""
         return None if self.unknown else self.guess
 
     @property
@@ -118,27 +117,27 @@ class Match:
 def answer_noise(
     space: Space, energy: Tensor | float, *, bound: bool = True, candidate_energy: Tensor | float = 1.0
 ) -> Tensor:
-    r"""Standard deviation of the scores of candidates against an answer, :math:`\sigma^2 = s^2 + (E - 1) c^2`.
+    r"""Return the standard deviation of the scores of an answer, :math:`\sigma^2 = s^2 + (E - 1) c^2`.
 
-    :math:`E = \delta(q, q)` counts what is bundled in the answer: 1 for the right value, and 1 for each other pair,
-    whose crosstalk has the deviation c; s is the noise of two independent hypervectors. Unbinding a unitary key does
-    not change E, so it can be taken from the whole before unbinding. For a candidate that is a bundle itself, each part
-    after the first adds :math:`E s^2`.
+    The energy :math:`E = \delta(q, q)` counts the items that are bundled in the answer: the right value and E - 1
+    others. Each of the others adds crosstalk of deviation c; s is the noise of two independent hypervectors. Unbinding
+    a unitary key does not change E, so you can compute it before unbinding. If a candidate is itself a bundle, each of
+    its parts after the first adds :math:`E s^2`.
 
     Parameters
     ----------
     space
-        Gives s and c: ``noise_std`` and ``crosstalk_std``.
+        Space of the hypervectors: s is its ``noise_std`` and c its ``crosstalk_std``.
     energy
-        E, of any shape.
+        Energy E of the answers.
     bound
-        Whether the other items are bound to other keys; if not, as in a set, their noise is s.
+        Whether the other items are bound to other keys. If not, as in a set, their noise is s instead of c.
     candidate_energy
-        What is bundled in a candidate: 1 for an atom.
+        Energy of the candidates; 1 for atoms.
 
     Shapes
     ------
-    energy, candidate_energy: ``(*)``, broadcast; output: ``(*)``, in double precision
+    energy, candidate_energy: ``(*)``, broadcast; output: ``(*)``, in double precision, on the device of ``energy``
 
     Examples
     --------
@@ -157,7 +156,9 @@ def answer_noise(
 
 
 def expected_score(energy: Tensor, candidate_energy: Tensor) -> Tensor:
-    r"""Similarity to expect of a right candidate, :math:`\max(1, \min(E_q, E_i))`: see :mod:`ghrr.memory.match`.
+    r"""Return the expected similarity of a right candidate, :math:`\max(1, \min(E_q, E_i))`.
+
+    See :mod:`ghrr.memory.match`.
 
     Shapes
     ------
@@ -176,22 +177,22 @@ def expected_score(energy: Tensor, candidate_energy: Tensor) -> Tensor:
 
 
 def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds: float = 1.0) -> tuple[Tensor, Tensor]:
-    r"""Probability that the best of the candidates is right, and that none of them is.
+    r"""Return the probabilities that the best candidate is right, and that no candidate is.
 
     Parameters
     ----------
     best, second
-        The two highest scores; with a single candidate ``second`` is not looked at.
+        The two highest scores. ``second`` is ignored if there is a single candidate.
     candidates
-        Their number N.
+        Number of candidates N.
     noise
-        Standard deviation of the scores, as of :func:`answer_noise`.
+        Standard deviation of the scores; see :func:`answer_noise`.
     odds
-        How much likelier it is beforehand that none of them is in the answer than that one is.
+        Prior odds that no candidate is in the answer.
 
     Shapes
     ------
-    best, second, noise: ``(*)``, broadcast; both outputs: ``(*)``, in double precision
+    best, second, noise: ``(*)``, broadcast; outputs: ``(*)``, in double precision
 
     Examples
     --------
@@ -204,8 +205,8 @@ def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds:
     candidates = check_integer("judge", "candidates", candidates, least=1)
     best, second, sigma = torch.broadcast_tensors(best.double(), second.double(), noise.double())  # type: ignore[no-untyped-call]
     sigma = sigma.clamp(min=1e-150)
-    none = torch.full_like(best, math.log(candidates * odds))
-    terms = [none, (best - 0.5) / sigma.square()]
+    log_unknown = torch.full_like(best, math.log(candidates * odds))
+    terms = [log_unknown, (best - 0.5) / sigma.square()]
     if candidates > 1:
         runner_up = (second - 0.5) / sigma.square()
         terms += [runner_up, terms[1] + runner_up - math.log(candidates)]
@@ -213,7 +214,7 @@ def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds:
         below = torch.special.log_ndtr((second - 1) / sigma) - torch.special.log_ndtr(second / sigma)
         terms.append(math.log(candidates - 2) + below)
     total = torch.logsumexp(torch.stack(terms), dim=0)
-    return torch.exp(terms[1] - total), torch.exp(none - total)
+    return torch.exp(terms[1] - total), torch.exp(log_unknown - total)
 
 
 def make_matches(
@@ -227,26 +228,26 @@ def make_matches(
     errors: Sequence[float | None] | None = None,
     expected: Tensor | None = None,
 ) -> list[Match]:
-    """Matches from the one or two best candidates of each answer.
+    """Make a :class:`Match` for each answer from its two best candidates.
 
     Parameters
     ----------
     labels
-        For each answer the labels of its best candidates, best first; from the third on they are not looked at.
+        For each answer the labels of its best candidates, best first. Only the first two are used.
     scores
-        Their scores.
+        Scores of these candidates, on any device.
     candidates
-        Among how many they are the best.
+        Number of all candidates.
     noise
-        Standard deviation of the scores, one for all or one for each answer.
+        Standard deviation of the scores, for all answers or for each.
     confidence
-        From which probability on a match is confident.
+        Probability from which a match is confident.
     odds
-        As in :func:`judge`.
+        Prior odds that no candidate is in the answer.
     errors
         Standard errors of labels that are decoded numbers.
     expected
-        For each score, what a right candidate would score, as of :func:`expected_score`; 1 by default.
+        Expected score of a right candidate for each score, as from :func:`expected_score`; 1 by default.
 
     Shapes
     ------
@@ -254,31 +255,34 @@ def make_matches(
 
     Examples
     --------
-    See :class:`Match`.
+    >>> import torch
+    >>> from ghrr.memory import make_matches
+    >>> make_matches([["London", "Paris"]], torch.tensor([[0.97, 0.12]]), candidates=100, noise=torch.tensor(0.08))
+    [Match('London', score=0.970, margin=0.850, confident=True)]
     """
     confidence = check_real("make_matches", "confidence", confidence, low=0.5, high=1.0, open_ends=True)
     if scores.ndim != 2 or scores.shape[1] < min(2, candidates) or len(labels) != len(scores):
         raise ValueError(
-            f"make_matches: needs the {min(2, candidates)} best of {candidates} candidates for each answer, scores "
-            f"(n, k) and n lists of labels; got {describe(scores)} and {len(labels)} lists"
+            f"make_matches: expected scores (n, k) and n lists of labels for the {min(2, candidates)} best of "
+            f"{candidates} candidates, got {describe(scores)} and {len(labels)} lists"
         )
     if not torch.isfinite(scores).all():
-        raise ValueError("make_matches: a score is not finite; NaN and infinity in a hypervector have no match")
+        raise ValueError("make_matches: scores must be finite, got NaN or infinity; check the hypervectors")
     scores = scores.double().cpu()
     noise = noise.double().cpu().expand(len(scores))
-    alone = candidates == 1
+    is_single = candidates == 1
     expected = torch.ones_like(scores) if expected is None else expected.double().cpu()
-    found = scores + (1 - expected)  # 1: all parts of the query are there, 0: all but one
-    right, unknown = judge(found[:, 0], found[:, 1 - alone], candidates=candidates, noise=noise, odds=odds)
+    found = scores + (1 - expected)  # 1 if all parts of the query are present, 0 if one is missing
+    right, unknown = judge(found[:, 0], found[:, 1 - is_single], candidates=candidates, noise=noise, odds=odds)
     scores, noise = scores / expected, noise / expected[:, 0]
-    margin = scores[:, 0] if alone else scores[:, 0] - scores[:, 1]
+    margin = scores[:, 0] if is_single else scores[:, 0] - scores[:, 1]
     columns = (scores[:, 0], margin, noise, right, unknown)
     rows = zip(labels, errors or [None] * len(labels), *(column.tolist() for column in columns), strict=True)
     return [
         Match(
             guess=best[0],
             score=score,
-            runner_up=None if alone else best[1],
+            runner_up=None if is_single else best[1],
             margin=margin,
             noise=deviation,
             candidates=candidates,

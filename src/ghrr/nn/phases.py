@@ -1,4 +1,4 @@
-r"""The diagonal part of an encoding, :math:`\Lambda(x) = \mathrm{diag}(e^{i \omega_1^\top x}, \dots)`, as a layer."""
+r"""Phases :math:`\Lambda(x) = \mathrm{diag}(e^{i \omega_1^\top x}, \dots)` of an input, as a layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ghrr.ops import tensor_state
 from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-_MULTIPLE = 16  # of what tensor cores multiply
+_MULTIPLE = 16  # sizes of the tensor cores
 
 
 class Phases(FullPrecision):
@@ -70,7 +70,7 @@ class Phases(FullPrecision):
     ) -> None:
         super().__init__()
         if slots < 1 or inputs % slots or count % slots:
-            raise ValueError(f"Phases: {inputs} inputs and {count} phases cannot be shared equally by {slots} slots")
+            raise ValueError(f"Phases: inputs and count must be multiples of slots={slots}, got {inputs} and {count}")
         self.slots, own = slots, inputs // slots
         drawn = draw_frequencies(SPECTRA["rbf"], count, own, sampling="orthogonal", seed=seed, label="attention")
         frequencies = (drawn * phase_std / own**0.5).to(dtype)
@@ -90,45 +90,46 @@ class Phases(FullPrecision):
         with torch.autocast(x.device.type, enabled=False):
             given = (x.to(self.frequencies.dtype), self.frequencies, self.offsets)
             if not tensor_state.allows_operators(*[x for x in given if x is not None], vmap=False):
-                return _side_by_side(*given, self.slots, mean, dtype)
+                return _cosines_and_sines(*given, self.slots, mean, dtype)
             if self.offsets is None and not self.frequencies.requires_grad:
                 arguments = given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype
                 if _phases.has_kernel(*arguments):
                     flat: Tensor = _phases(*arguments)
                     return flat.view(*x.shape[:-1], flat.shape[-1])
-            out: Tensor = _SideBySide.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
+            out: Tensor = _CosinesAndSines.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
             return out
 
 
-def _side_by_side(  # noqa: PLR0917
+def _cosines_and_sines(  # noqa: PLR0917
     x: Tensor, frequencies: Tensor, offsets: Tensor | None, slots: int, mean: float, dtype: torch.dtype
 ) -> Tensor:
     if slots == 1:
         angles = nn.functional.linear(x, frequencies, offsets)
     else:
-        angles = _apart(x, slots, frequencies.unflatten(0, (slots, -1)).mT)  # type: ignore[no-untyped-call]
+        angles = _multiply_groups(x, slots, frequencies.unflatten(0, (slots, -1)).mT)  # type: ignore[no-untyped-call]
         angles = angles if offsets is None else angles + offsets
     return torch.cat((angles.cos() - mean, angles.sin()), dim=-1).to(dtype)
 
 
-def _apart(x: Tensor, slots: int, matrices: Tensor) -> Tensor:
-    """Products of the parts of x with a matrix each."""
+def _multiply_groups(x: Tensor, slots: int, matrices: Tensor) -> Tensor:
+    """Split the features of x into groups, and multiply each by a matrix of its own."""
     product: Tensor = torch.einsum("...si,sij->...sj", x.unflatten(-1, (slots, -1)), matrices)  # type: ignore[no-untyped-call]
     return product.flatten(-2)
 
 
-class _SideBySide(torch.autograd.Function):
-    """Cosines less a constant, and sines, of angles in full precision.
+class _CosinesAndSines(torch.autograd.Function):
+    """Cosines minus a constant, and sines, of angles in full precision.
 
-    Written out for its gradients: they are made of the result, not of new cosines, and that of the input is a product
-    in the precision of the result, as with any layer under autocast. Transforms of functions take the plain form.
+    The gradient uses the stored result instead of new cosines, and the gradient of the input is a product in the
+    precision of the result, as in any layer under autocast. Function transforms (``torch.func``) use the plain
+    implementation.
     """
 
     @staticmethod
     def forward(  # noqa: PLR0917
         ctx: Any, x: Tensor, frequencies: Tensor, offsets: Tensor | None, slots: int, mean: float, dtype: torch.dtype
     ) -> Tensor:
-        out = _side_by_side(x, frequencies, offsets, slots, mean, dtype)
+        out = _cosines_and_sines(x, frequencies, offsets, slots, mean, dtype)
         ctx.save_for_backward(out, frequencies, x if ctx.needs_input_grad[1] else None)
         ctx.slots, ctx.mean = slots, mean
         return out
@@ -157,7 +158,7 @@ def _by_input(by_angle: Tensor, frequencies: Tensor, slots: int, dtype: torch.dt
     if slots == 1:
         return (rounded[0] @ rounded[1]).to(frequencies.dtype)
     matrices = rounded[1].unflatten(0, (slots, -1))  # type: ignore[no-untyped-call]
-    return _apart(rounded[0], slots, matrices).to(frequencies.dtype).contiguous()
+    return _multiply_groups(rounded[0], slots, matrices).to(frequencies.dtype).contiguous()
 
 
 def _forward_supports(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> bool:
@@ -176,7 +177,7 @@ def _kernel_supports(frequencies: Tensor, slots: int, dtype: torch.dtype) -> boo
 
 
 def _forward(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
-    return _side_by_side(x, frequencies, None, slots, mean, dtype)
+    return _cosines_and_sines(x, frequencies, None, slots, mean, dtype)
 
 
 def _backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
@@ -191,7 +192,7 @@ def _shape_of_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: in
     return frequencies.new_empty(len(out), slots * frequencies.shape[1])
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     _, frequencies, ctx.slots, ctx.mean, _ = inputs
     ctx.save_for_backward(output, frequencies)
 
@@ -199,8 +200,8 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     out, frequencies = ctx.saved_tensors
     if ctx.needs_input_grad[1]:
-        raise NotImplementedError("ghrr::phases: there is no gradient of frequencies; use ghrr.nn.phases.Phases")
-    backward = _backward if ctx.slots == 1 else _phases_backward  # at one large product torch is better
+        raise NotImplementedError("ghrr::phases: frequencies have no gradient here; use ghrr.nn.phases.Phases")
+    backward = _backward if ctx.slots == 1 else _phases_backward  # torch is faster at one large product
     return backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
 
 
@@ -236,7 +237,7 @@ _phases = Operation(
     schema="(Tensor x, Tensor frequencies, int slots, float mean, ScalarType dtype) -> Tensor",
     check=_check_arguments,
     fake=_shape,
-    gradient=(_remember, _differentiate),
+    gradient=(_save_for_backward, _differentiate),
 )
 _phases_backward = Operation(
     "phases_backward",

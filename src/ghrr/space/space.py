@@ -300,7 +300,9 @@ class Space:
     def check(self, x: Tensor | Hypervector, operation: str = "Space.check") -> Tensor:
         """Return ``x`` as a tensor; raise unless it is a hypervector of this space, or a batch of them."""
         if isinstance(x, Hypervector) and x.space != self:
-            raise ValueError(f"{operation}: expected a hypervector of {self!r}, got one of {x.space!r}")
+            raise ValueError(
+                f"{operation}: a hypervector of {x.space!r} does not belong to {self!r}; create both in one space"
+            )
         (x,) = check_hypervectors(operation, x=x)
         if x.shape[-3:] != torch.Size(self.shape) or x.dtype != self.dtype:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Structures: nested data in one hypervector, with encode, query and decode. All are read on the side that fits."""
+"""Structures: nested data as one hypervector, with encode, query and decode."""
 
 from ghrr.structures.automaton import Automaton, Run
 from ghrr.structures.chain import Chain

@@ -1,11 +1,10 @@
-r"""Automaton: a finite automaton, deterministic or not, run on words:
-:math:`\sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f`.
+r"""Automaton: a finite automaton, deterministic or not, that can be run on words.
 
-A step unbinds S * A from the left and cleans up the next states, so that noise does not add up over a word. With n
-transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition and its reversal, (s, a) to t and (t,
-a) to s, have a similarity of about :math:`1/m^2`; one is read without the contribution of the other, if that was
-encoded (:mod:`ghrr.memory.decorrelation`). For m = 1, where binding commutes, the factors are shifted by 0, 1 and 2
-slots.
+.. math:: \sum_{(s, a) \to s'} S * A * S' + \text{START} * S_0 + \sum_{\text{final}} \text{END} * S_f
+
+A step unbinds S * A from the left and cleans up the next states, so that noise does not accumulate over a word. With n
+transitions the noise of an answer is about :math:`\sqrt{n/(2Dm^2)}`. A transition is read without the contribution of
+its reversal, (s, a) to t and (t, a) to s (:mod:`ghrr.structures.triples`).
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ from typing import Any
 
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
-from ghrr.algebra import bind, bind_bundle, bundle, multibind, similarity, unbind
+from ghrr._checks import describe
+from ghrr.algebra import bind, bundle, similarity, unbind
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
+from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.orders import Orders
-from ghrr.structures.planning import answer_rate, smallest_space
-from ghrr.structures.vocabulary import Name, Vocabulary, check_names, chunks, is_settled, one_of
+from ghrr.structures.certainty import is_settled
+from ghrr.structures.planning import answer_rate, suggest_space
+from ghrr.structures.triples import Triples
+from ghrr.structures.vocabulary import Name
 
 Transition = tuple[str, str, str]
 Transitions = Mapping[Any, Name | Sequence[Name]]  # of (state, symbol)
@@ -33,16 +33,25 @@ Transitions = Mapping[Any, Name | Sequence[Name]]  # of (state, symbol)
 
 @dataclass(frozen=True)
 class Run:
-    """How an automaton ran on a word.
+    """Result of running an automaton on a word.
 
     Parameters
     ----------
     states
-        For the start and after each symbol, the matches of all states that may have been reached.
+        For the start and after each symbol, the matches of all states that can have been reached.
     complete
-        Whether the whole word was read; if not, there was no transition at the last set of states.
+        Whether the whole word was read; otherwise the last set of states has no transition for the next symbol.
     accepted
         Whether a final state was reached at the end of the word.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.structures import Automaton
+    >>> machine = Automaton(ghrr.Space(dim=300, m=3))
+    >>> run = machine.run(machine.encode({("a", "x"): "b"}, start="a", final=["b"]), ["x"])
+    >>> [[match.label for match in matches] for matches in run.states], run.accepted
+    ([['a'], ['b']], True)
     """
 
     states: list[list[Match]]
@@ -51,19 +60,14 @@ class Run:
 
 
 class Automaton(Structure):
-    """A finite automaton as one hypervector.
+    """Finite automaton as one hypervector.
 
-    States and symbols are names or hypervectors of your own. A transition may lead to several states.
+    States and symbols are names or given hypervectors. A transition can lead to several states.
 
     Parameters
     ----------
-    space
-        Space of the hypervectors.
-    confidence
-        Probability from which on a match is confident.
-    permute
-        Shift symbol and target by 1 and 2 slots before binding; by default only for m = 1
-        (:class:`ghrr.structures.base.Structure`).
+    space, confidence, permute, device
+        See :class:`ghrr.structures.base.Structure`. ``permute`` shifts symbol and target by 1 and 2 slots.
 
     Shapes
     ------
@@ -82,16 +86,16 @@ class Automaton(Structure):
     (True, False)
     """
 
-    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
-        super().__init__(space, confidence=confidence, permute=permute)
-        self.states = Vocabulary(space, "automaton state")
-        self.symbols = Vocabulary(space, "automaton symbol")
-        self.orders = Orders(space, self._products, independent=self.permute)
-        self._start, self._end = space.vectors(["start", "end"], namespace="automaton mark")
+    def _create_tables(self) -> None:
+        self.states, self.symbols = self._vocabulary("automaton state"), self._vocabulary("automaton symbol")
+        self._transitions = Triples(self, self.states, self.symbols)
+        self.permuted = self._transitions.permuted
+        marks = self.space.vectors(["start", "end"], namespace="automaton mark")
+        self._start, self._end = marks.to(self.device)
 
     @classmethod
     def suggest(cls, transitions: int, *, states: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which an automaton answers with confidence and right.
+        """Return the smallest space in which an automaton answers confidently and correctly.
 
         Parameters
         ----------
@@ -100,7 +104,7 @@ class Automaton(Structure):
         m
             Size of the slots' matrices.
         error
-            Share of next states that may be missed, not confident or wrong.
+            Largest accepted share of next states that are missed, unconfident or wrong.
         **settings
             Further arguments of :class:`ghrr.Space`.
 
@@ -110,17 +114,14 @@ class Automaton(Structure):
         >>> Automaton.suggest(100, states=20, m=3)
         Space(dim=328, m=3, seed=0)
         """
-        operation = "Automaton.suggest"
-        transitions = check_integer(operation, "transitions", transitions, least=1)
-        states = check_integer(operation, "states", states, least=1)
 
-        def rate(space: Space) -> float:
-            # The start and the final states are bundled too; half of the states may be final.
-            items = transitions + 1 + states // 2
-            one = answer_rate(space, items=items, candidates=states)
-            return min(one, answer_rate(space, items=items, candidates=states, several=True))
+        def rate(space: Space, count: int, candidates: int) -> float:
+            items = count + 1 + candidates // 2  # with the start, and final states, assumed to be half of all
+            one = answer_rate(space, items=items, candidates=candidates)
+            return min(one, answer_rate(space, items=items, candidates=candidates, several=True))
 
-        return smallest_space(operation, rate, m=m, error=error, settings=settings)
+        sizes = ("transitions", transitions), ("states", states)
+        return suggest_space("Automaton.suggest", *sizes, rate=rate, m=m, error=error, settings=settings)
 
     def encode(self, transitions: Transitions, *, start: Name, final: Iterable[Name] = ()) -> Tensor:
         """Return the hypervector of an automaton.
@@ -130,29 +131,34 @@ class Automaton(Structure):
         transitions
             ``{(state, symbol): next state}``, or a list of next states.
         start
-            The state in which it starts; one of the states of the transitions, unless there are none.
+            The start state. It must occur in the transitions, unless there are none.
         final
-            The states in which it may end.
+            The final states.
         """
         operation = "Automaton.encode"
-        triples = self._triples(operation, transitions)
+        triples = self._check_transitions(operation, transitions)
         ends = list(dict.fromkeys(self.states.resolve_all(operation, final)))
         first = self.states.resolve(operation, start)
         known = {state for before, _, after in triples for state in (before, after)} or {first}
         for what, state in [("start", first), *(("final", end) for end in ends)]:
             if state not in known:
                 raise ValueError(
-                    f"{operation}: the {what} state {state!r} is not a state of the transitions, expected one of "
+                    f"{operation}: the {what} state {state!r} does not occur in the transitions, expected one of "
                     f"{', '.join(map(repr, sorted(known)[:10]))}"
                 )
-        [begin] = self.states.encode([first])
-        marks = bind(self._end, bundle(self.states.encode(ends))) if ends else self.space.zeros()
-        h = self._bundle(triples) + bind(self._start, begin) + marks
-        self.orders.add(triples)
+        h = self._transitions.encode(triples) + self._encode_marks(first, ends)
+        self._transitions.permuted.add(triples)
         return h
 
+    def _encode_marks(self, start: str | None, final: Sequence[str]) -> Tensor:
+        """Return the marks of the start state and the final states, ``(dim, m, m)``."""
+        total = self._zeros()
+        if start is not None:
+            total = total + bind(self._start, self.states.encode([start])[0])
+        return total + bind(self._end, bundle(self.states.encode(final))) if final else total
+
     def add(self, h: Tensor | Hypervector, transitions: Transitions) -> Tensor:
-        """Return the automaton with more transitions.
+        """Return the automaton with more transitions. Differentiable with respect to ``h``.
 
         Examples
         --------
@@ -164,63 +170,65 @@ class Automaton(Structure):
         >>> sorted(match.label for match in machine.successors(h, "b", "x"))
         ['a', 'b']
         """
-        x = one_of("Automaton.add", h, self.space)
-        triples = self._triples("Automaton.add", transitions)
-        counts, noise, _ = self.orders.counts(x, triples, answer_noise(self.space, similarity(x, x)))
+        x = self._vector("Automaton.add", h)
+        triples = self._check_transitions("Automaton.add", transitions)
+        if triples:
+            self._check_absent(x.detach(), triples)
+        h = x + self._transitions.encode(triples)
+        self._transitions.permuted.add(triples)
+        return h
+
+    def _check_absent(self, x: Tensor, triples: list[Transition]) -> None:
+        """Raise unless it is certain that none of the transitions is in the automaton."""
+        noise = answer_noise(self.space, similarity(x, x))
+        counts, deviations, _ = self._transitions.permuted.counts(x, triples, noise)
         names = [[after] for _, _, after in triples]
-        there = (
-            make_matches(names, counts[:, None], candidates=1, noise=noise, confidence=self.confidence)
-            if triples
-            else []
-        )
-        for (before, symbol, after), match in zip(triples, there, strict=True):
+        matches = make_matches(names, counts[:, None], candidates=1, noise=deviations, confidence=self.confidence)
+        for (before, symbol, after), match in zip(triples, matches, strict=True):
             if match.confident:
                 raise ValueError(
-                    f"Automaton.add: {before!r} already leads to {after!r} on {symbol!r} ({match}); added twice it "
+                    f"Automaton.add: {before!r} already leads to {after!r} on {symbol!r}, got {match}; a second copy "
                     f"would count twice"
                 )
             if not is_settled(match):
                 raise ValueError(
-                    f"Automaton.add: it is not certain whether {before!r} leads to {after!r} on {symbol!r} already "
-                    f"({match}); use a larger space"
+                    f"Automaton.add: it is not certain whether {before!r} already leads to {after!r} on {symbol!r}, "
+                    f"got {match}; use a larger space"
                 )
-        h = x + self._bundle(triples)
-        self.orders.add(triples)
-        return h
 
     def step(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> Match:
-        """Return the next state of a deterministic automaton; unknown if there is no such transition.
+        """Return the next state of a deterministic automaton; unknown if there is no transition.
 
         If the transition leads to several states, the match is not confident: use :meth:`successors`.
         """
-        x = one_of("Automaton.step", h, self.space)
-        return self._next(x, [self._pair("Automaton.step", state, symbol)])[0]
+        x = self._constant("Automaton.step", h)
+        return self._transitions.target(x, self._check_pair("Automaton.step", state, symbol))
 
     def successors(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> list[Match]:
         """Return all next states, best first."""
-        x = one_of("Automaton.successors", h, self.space)
-        return self._all_next(x, [self._pair("Automaton.successors", state, symbol)])[0]
+        x = self._constant("Automaton.successors", h)
+        return self._transitions.targets(x, [self._check_pair("Automaton.successors", state, symbol)])[0]
 
     def start(self, h: Tensor | Hypervector) -> Match:
-        """Return the state in which the automaton starts."""
-        x = one_of("Automaton.start", h, self.space)
+        """Return the start state."""
+        x = self._constant("Automaton.start", h)
         return self.states.match(unbind(x, self._start, side="left")[None], confidence=self.confidence)[0]
 
     def final(self, h: Tensor | Hypervector) -> list[Match]:
-        """Return the states in which it may end."""
-        x = one_of("Automaton.final", h, self.space)
+        """Return the final states."""
+        x = self._constant("Automaton.final", h)
         return self.states.members(unbind(x, self._end, side="left")[None], confidence=self.confidence)[0]
 
     def run(self, h: Tensor | Hypervector, word: Iterable[Name]) -> Run:
-        """Read a word, a list of symbols or a string of letters, from the start on."""
-        x = one_of("Automaton.run", h, self.space)
+        """Read a word, which is a list of symbols or a string of letters, from the start state."""
+        x = self._constant("Automaton.run", h)
         start = self.start(x)
         reached = [] if start.unknown else [start]
         states = [reached]
         for symbol in self.symbols.resolve_all("Automaton.run", list(word) if isinstance(word, str) else word):
             if not reached:
                 break
-            found = self._all_next(x, [(match.guess, symbol) for match in reached])
+            found = self._transitions.targets(x, [(match.guess, symbol) for match in reached])
             best: dict[str, Match] = {}
             for match in itertools.chain.from_iterable(found):
                 if match.guess not in best or match.score > best[match.guess].score:
@@ -232,72 +240,28 @@ class Automaton(Structure):
         return Run(states, complete, any(match.guess in ends for match in reached))
 
     def decode(self, h: Tensor | Hypervector) -> dict[Transition, Match]:
-        """Return all transitions ``(state, symbol, next state)`` that are certain, with the match of the next state."""
-        x = one_of("Automaton.decode", h, self.space)
+        """Return all confident transitions ``(state, symbol, next state)``, with the match of the next state.
+
+        They are subtracted, and the rest is read again with less noise.
+        """
+        x = self._constant("Automaton.decode", h)
         if not x.any():
             return {}
-        self.states.check_not_empty()
-        pairs = list(itertools.product(self.states.names, self.symbols.names))
-        return {
-            (*pair, match.guess): match
-            for pair, matches in zip(pairs, self._all_next(x, pairs), strict=True)
-            for match in matches
-            if match.confident
-        }
+        start, final = self.start(x), [match.guess for match in self.final(x) if match.confident]
+        return self._transitions.decode(x - self._encode_marks(start.guess if start.confident else None, final))
 
-    def _pair(self, operation: str, state: Name, symbol: Name) -> tuple[str, str]:
+    def _check_pair(self, operation: str, state: Name, symbol: Name) -> tuple[str, str]:
         return self.states.resolve(operation, state), self.symbols.resolve(operation, symbol)
 
-    def _triples(self, operation: str, transitions: Transitions) -> list[Transition]:
-        """All transitions, one for each next state."""
+    def _check_transitions(self, operation: str, transitions: Transitions) -> list[Transition]:
+        """Return all transitions as triples, one for each next state."""
         if not isinstance(transitions, Mapping):
             raise TypeError(f"{operation}: needs a dict of (state, symbol) to state, got {describe(transitions)}")
         found: dict[Transition, None] = {}
         for pair, targets in transitions.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"{operation}: a transition starts from (state, symbol), got {describe(pair)}")
-            before, symbol = self._pair(operation, *pair)
+                raise TypeError(f"{operation}: a transition must start from (state, symbol), got {describe(pair)}")
+            before, symbol = self._check_pair(operation, *pair)
             several = targets if isinstance(targets, (list, tuple, set, frozenset)) else [targets]
             found |= {(before, symbol, after): None for after in self.states.resolve_all(operation, several)}
         return list(found)
-
-    def _bundle(self, triples: Sequence[Transition]) -> Tensor:
-        if not triples:
-            return self.space.zeros()
-        before, read, after = zip(*triples, strict=True)
-        states = self.states.encode([*before, *after])
-        keys = bind(states[: len(triples)], self._shift(self.symbols.encode(read), 1))
-        return bind_bundle(keys, self._shift(states[len(triples) :], 2))
-
-    def _answers(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> Iterable[Tensor]:
-        """What is bound to pairs of state and symbol, as many at a time as fit in memory."""
-        for chunk in chunks(len(pairs), self.space):
-            before, read = zip(*pairs[chunk], strict=True)
-            keys = bind(self.states.lookup(before), self._shift(self.symbols.lookup(read), 1))
-            yield self._shift(unbind(x, keys, side="left"), -2)
-
-    def _next(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[Match]:
-        """The best next state of each pair."""
-        energy, found = similarity(x, x), list[Match]()
-        for answers in self._answers(x, pairs):
-            found += self.states.match(answers, energy=energy, confidence=self.confidence)
-        words = [(*pair, match.guess) for pair, match in zip(pairs, found, strict=True)]
-        return self.orders.rejudge(x, words, found, odds=1.0)
-
-    def _all_next(self, x: Tensor, pairs: Sequence[tuple[str, str]]) -> list[list[Match]]:
-        """All next states of each pair."""
-        energy, found = similarity(x, x), list[list[Match]]()
-        for answers in self._answers(x, pairs):
-            found += self.states.members(answers, energy=energy, confidence=self.confidence)
-        return self.orders.sift(x, found, lambda row, name: (*pairs[row], name), odds=len(self.states))
-
-    def _products(self, transitions: Sequence[Sequence[str]]) -> Tensor:
-        before, read, after = zip(*transitions, strict=True)
-        first, symbols = self.states.lookup(before), self._shift(self.symbols.lookup(read), 1)
-        return multibind([first, symbols, self._shift(self.states.lookup(after), 2)])
-
-    def _seen(self) -> list[list[str]]:
-        return [list(word) for word in self.orders.words]
-
-    def _restore(self, seen: Any) -> None:
-        self.orders.add(tuple(check_names("Automaton", word)) for word in seen)

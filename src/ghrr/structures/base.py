@@ -1,24 +1,29 @@
-"""What all structures have in common: a space, a confidence threshold, shifts that keep the order, and files."""
+"""Structure: settings, validation, devices and files that all structures share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
-from ghrr._checks import check_real, describe
+from ghrr._checks import check_integer, check_real, describe
 from ghrr.algebra import shift
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE
 from ghrr.space import Space, check_space
-from ghrr.structures.vocabulary import Vocabulary, as_tensor
+from ghrr.structures.inputs import check_device, check_names, check_vector, check_vectors
+from ghrr.structures.permuted_paths import PermutedPaths
+from ghrr.structures.vocabulary import Vocabulary
 
 _FORMAT, _VERSION = "ghrr-structure", 1
 _VECTORS, _GIVEN = "vectors.", "given."
 _SINGLE = "x"
+_MOST_DECODED = 1000
 
 Vectors = Tensor | dict[str, Tensor] | None
 
@@ -26,50 +31,124 @@ Vectors = Tensor | dict[str, Tensor] | None
 class Structure:
     """Base class of all structures.
 
+    A structure encodes Python data as one hypervector and reads it again. It stores the vocabulary of all data that it
+    has encoded, because reading compares with known names. Names can be replaced by given unitary hypervectors
+    everywhere.
+
+    ===========  =======================================================================================
+    method       result
+    ===========  =======================================================================================
+    ``encode``   hypervector, ``(dim, m, m)``
+    queries      a :class:`ghrr.Match` if there is one answer, a list of them, best first, if there can be several
+    ``decode``   Record and Tree: a :class:`Reading`; Sequence, Chain and Stack: a list of matches by index; HashTable,
+                 Set, NGrams, Graph and Automaton: a dict of matches by key, member, n-gram, edge or transition
+    changes      the changed hypervector; the argument is not modified
+    ===========  =======================================================================================
+
+    The score of a match is a similarity with the expected value 1. For n-grams and set members it is a count.
+
+    Hypervectors in the vocabulary are constants, and matches are Python numbers: neither has gradients. Changes, and
+    methods that return a part of a structure as a tensor, are differentiable with respect to the given hypervector.
+
     Parameters
     ----------
     space
         Space of the hypervectors.
     confidence
-        Probability from which on a match is confident.
+        Probability from which a match is confident.
     permute
-        Shift the factor at position j of a product by j slots before binding, so that orders differ. By default only
-        for m = 1, where binding commutes. For larger m binding alone makes orders different, but products of the same
-        factors in another order keep a similarity of about 1/m²; with shifts they are independent, which gives more
-        certain answers at small m.
+        Shift the factor at position j of a product by j slots before binding, so that the order of factors matters. By
+        default only for m = 1, where binding commutes. For larger m binding alone distinguishes orders, but products
+        of the same factors in another order keep a similarity of about 1/m². With shifts they are independent, which
+        gives more confident answers at small m.
+    device
+        Device of the vocabulary and of all results, the CPU by default. Hypervectors to read must be on it.
     """
 
-    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        *,
+        confidence: float = CONFIDENCE,
+        permute: bool | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        name = type(self).__name__
         if permute is not None and not isinstance(permute, bool):
-            raise TypeError(f"{type(self).__name__}: permute must be True, False or None, got {describe(permute)}")
-        self.space = check_space(type(self).__name__, space)
-        self.confidence = check_real(type(self).__name__, "confidence", confidence, low=0.5, high=1.0, open_ends=True)
+            raise TypeError(f"{name}: permute must be True, False or None, got {describe(permute)}")
+        self.space = check_space(name, space)
+        self.confidence = check_real(name, "confidence", confidence, low=0.5, high=1.0, open_ends=True)
         self.permute = space.m == 1 if permute is None else permute
+        self.device = check_device(name, device)
+        self.permuted: PermutedPaths | None = None
+        self._create_tables()
+
+    def _create_tables(self) -> None:
+        """Create the vocabularies and other tables of a subclass; the settings are already set."""
+
+    def _vocabulary(self, namespace: str) -> Vocabulary:
+        return Vocabulary(self.space, namespace, device=self.device)
+
+    def _permuted_paths(self, vectors: Callable[[Sequence[Any]], Tensor]) -> PermutedPaths:
+        return PermutedPaths(self.space, vectors, independent=self.permute, device=self.device)
+
+    def _zeros(self, *batch: int) -> Tensor:
+        return self.space.zeros(*batch).to(self.device)
+
+    # Input
+
+    def _vectors(self, operation: str, h: Tensor | Hypervector) -> Tensor:
+        """Return hypervectors of any batch shape as a tensor, with their gradients."""
+        return check_vectors(operation, h, self.space, self.device)
+
+    def _vector(self, operation: str, h: Tensor | Hypervector) -> Tensor:
+        """Return one hypervector as a tensor, with its gradients."""
+        return check_vector(operation, h, self.space, self.device)
+
+    def _constant(self, operation: str, h: Tensor | Hypervector) -> Tensor:
+        """Return one hypervector as a tensor without gradients, for results that are Python numbers."""
+        return self._vector(operation, h).detach()
 
     def _shift(self, x: Tensor, position: int) -> Tensor:
-        """Shift the factor at a position of a product; a negative position takes the shift back."""
+        """Shift the factor at a position of a product; a negative position undoes the shift."""
         if not self.permute or not position:
             return x
         if abs(position) >= self.space.dim:
             raise ValueError(
-                f"{type(self).__name__}: a shift by {abs(position)} slots is no different from one by "
-                f"{abs(position) % self.space.dim} in a space of {self.space.dim}; use a larger dim, or permute=False"
+                f"{type(self).__name__}: a shift by {abs(position)} slots equals a shift by "
+                f"{abs(position) % self.space.dim} in a space of {self.space.dim} slots; use a larger dim, or "
+                f"permute=False"
             )
         return shift(x, position)
+
+    @staticmethod
+    def _limit(operation: str, most: int | None) -> int:
+        """Return how many elements ``decode`` reads at most."""
+        return _MOST_DECODED if most is None else check_integer(operation, "most", most, least=0)
+
+    @staticmethod
+    def _warn_if_cut(operation: str, count: int, most: int | None) -> None:
+        """Warn that ``decode`` stopped at its default limit."""
+        if most is None and count >= _MOST_DECODED:
+            warnings.warn(
+                f"{operation}: stopped after {_MOST_DECODED} elements, there may be more; give most= to read all of "
+                f"them, or to accept this",
+                stacklevel=3,
+            )
 
     # Files
 
     def save(
         self, path: str | os.PathLike[str], vectors: Tensor | Hypervector | Mapping[str, Any] | None = None
     ) -> None:
-        """Write the structure, its vocabulary and hypervectors to one safetensors file, atomically.
+        """Write the structure with its vocabulary, and hypervectors, to one safetensors file, atomically.
 
         Parameters
         ----------
         path
             File to write, usually ``*.safetensors``.
         vectors
-            A hypervector, a batch, or a mapping of names to them; None to write the vocabulary alone.
+            A hypervector, a batch, or a mapping of names to them; None to write only the vocabulary.
 
         Examples
         --------
@@ -88,33 +167,34 @@ class Structure:
         for name, x in items.items():
             if not isinstance(name, str) or not name.isprintable():
                 raise TypeError(f"{operation}: the name of a hypervector must be a printable string, got {name!r:.80}")
-            tensors[_VECTORS + name] = as_tensor(operation, x, self.space)
+            tensors[_VECTORS + name] = self._vectors(operation, x).detach().cpu()
         for kind, vocabulary in self._vocabularies().items():
             given = vocabulary.given_vectors()
-            tensors |= {f"{_GIVEN}{kind}.{name}": vector for name, vector in given.items()}
+            tensors |= {f"{_GIVEN}{kind}.{name}": vector.cpu() for name, vector in given.items()}
         form = "none" if vectors is None else "mapping" if isinstance(vectors, Mapping) else "single"
         header = {"state": self.state(), "vectors": form}
         write_container(path, self.space, header, tensors, kind=_FORMAT, version=_VERSION)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> tuple[Self, Any]:
-        """Read what :meth:`save` wrote.
+    def load(cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None) -> tuple[Self, Any]:
+        """Read a file that :meth:`save` wrote.
 
         Returns
         -------
         structure, vectors
             The structure with its vocabulary, and the hypervectors as they were given to :meth:`save`: a tensor, a
-            dict of tensors, or None.
+            dict of tensors, or None. All are on ``device``, the CPU by default.
         """
 
         def parse(space: Space, header: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[Self, Vectors]:
             given = {name: tensor for name, tensor in tensors.items() if name.startswith(_GIVEN)}
-            structure = cls.from_state(space, header["state"], given=given)
+            structure = cls.from_state(space, header["state"], given=given, device=device)
             items = {name.removeprefix(_VECTORS): x for name, x in tensors.items() if name.startswith(_VECTORS)}
             if len(items) + len(given) < len(tensors):
-                raise ValueError(f"the file holds tensors of unknown names, {sorted(tensors)}")
-            for x in items.values():
-                as_tensor(f"{cls.__name__}.load", x, space)
+                raise ValueError(f"the file contains tensors with unknown names, {sorted(tensors)}")
+            items = {
+                name: structure._vectors(f"{cls.__name__}.load", x.to(structure.device)) for name, x in items.items()
+            }
             match header["vectors"]:
                 case "none" if not items:
                     return structure, None
@@ -122,12 +202,12 @@ class Structure:
                     return structure, items[_SINGLE]
                 case "mapping":
                     return structure, items
-            raise ValueError(f"the header says {header['vectors']!r} vectors, but the file holds {sorted(items)}")
+            raise ValueError(f"the header announces {header['vectors']!r} vectors, but the file has {sorted(items)}")
 
         return read_container(path, parse, kind=_FORMAT, version=_VERSION, operation=f"{cls.__name__}.load")
 
     def state(self) -> dict[str, Any]:
-        """Return all that is needed to read hypervectors later, besides the space and given hypervectors, as JSON."""
+        """Return everything needed to read hypervectors later, except the space and given hypervectors, as JSON."""
         return {
             "structure": type(self).__name__,
             "settings": self._settings(),
@@ -136,10 +216,17 @@ class Structure:
         }
 
     @classmethod
-    def from_state(cls, space: Space, state: Mapping[str, Any], *, given: Mapping[str, Tensor] | None = None) -> Self:
-        """Return the structure that gave this state, in the same space.
+    def from_state(
+        cls,
+        space: Space,
+        state: Mapping[str, Any],
+        *,
+        given: Mapping[str, Tensor] | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """Return the structure with a state from :meth:`state`, in the same space.
 
-        ``given`` maps ``given.<vocabulary>.<name>`` to the hypervectors of names that do not stand for atoms.
+        ``given`` maps ``given.<vocabulary>.<name>`` to the given hypervectors.
 
         Examples
         --------
@@ -148,14 +235,14 @@ class Structure:
         >>> space = ghrr.Space(dim=300, m=3)
         >>> fruit = Set(space)
         >>> h = fruit.encode(["apple", "plum"])
-        >>> Set.from_state(space, json.loads(json.dumps(fruit.state()))).decode(h)
-        {'apple': 1, 'plum': 1}
+        >>> sorted(Set.from_state(space, json.loads(json.dumps(fruit.state()))).decode(h))
+        ['apple', 'plum']
         """
         operation = f"{cls.__name__}.from_state"
         try:
             if state["structure"] != cls.__name__:
-                raise ValueError(f"it is of a {state['structure']}, expected a {cls.__name__}")
-            structure = cls(space, **state["settings"])
+                raise ValueError(f"state of a {state['structure']}, expected a {cls.__name__}")
+            structure = cls(space, **state["settings"], device=device)
             tables = structure._vocabularies()
             if state["vocabulary"].keys() != tables.keys():
                 raise ValueError(f"vocabularies {sorted(state['vocabulary'])}, expected {sorted(tables)}")
@@ -172,12 +259,14 @@ class Structure:
         return {name: value for name, value in vars(self).items() if isinstance(value, Vocabulary)}
 
     def _settings(self) -> dict[str, Any]:
-        """Arguments of the constructor, as JSON."""
+        """Return the arguments of the constructor, except space and device, as JSON."""
         return {"confidence": self.confidence, "permute": self.permute}
 
     def _seen(self) -> Any:
-        """What the structure remembers besides its vocabulary, as JSON."""
-        return None
+        """Return what the structure stores besides its vocabulary, as JSON: by default the permuted paths."""
+        return None if self.permuted is None else [list(path) for path in self.permuted.seen]
 
     def _restore(self, seen: Any) -> None:
-        """Take up what :meth:`_seen` returned."""
+        """Restore what :meth:`_seen` returned."""
+        if self.permuted is not None:
+            self.permuted.add(tuple(check_names(type(self).__name__, path)) for path in seen)

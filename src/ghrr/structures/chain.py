@@ -1,21 +1,22 @@
 r"""Chain: a sequence by chained binding, :math:`x_1 + x_1 * x_2 + x_1 * x_2 * x_3 + \dots`, read from the front.
 
-No positions are needed: each element is bound to all before it, in order. Unbinding a beginning from the left leaves
-what follows it. Two chains with the same beginning share it. A chain of n elements answers with noise of about
+No positions are needed: each element is bound to all before it, in order. Unbinding a prefix from the left leaves what
+follows it, and two chains with the same prefix share it. A chain of n elements answers with noise of about
 :math:`\sqrt{n/(2Dm^2)}`.
 
-With shifts, which are the default for m = 1, element t is shifted by t slots before binding, :math:`x_1 + x_1 *
-\rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: then beginnings of the same elements in another order are
-independent. Without shifts they share a part of each other. Two of them have parts of the same length that do not
-consist of the same elements, so a beginning is there when all its parts are. In a bundle of chains the parts may be
-those of different ones; there a short beginning is judged by itself, among its other orders that were encoded
-(:mod:`ghrr.memory.decorrelation`), and a long one is never confident. For m = 1 without shifts all orders of the same
-elements are one product, and :meth:`Chain.next` is never confident where another order is possible.
+With shifts, which are the default for m = 1, element t is shifted by t slots before binding,
+:math:`x_1 + x_1 * \rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: prefixes of the same elements in another order
+are then independent. Without shifts they are similar, but some of their own prefixes consist of different elements: a
+prefix is present only if all of its prefixes are. In a bundle of several chains these can come from different chains.
+There a short prefix is judged by itself, without the contribution of its permutations
+(:mod:`ghrr.structures.permuted_paths`), and a long one is never confident. For m = 1 without shifts all permutations
+are the same product, and :meth:`Chain.next` is never confident if another order is possible.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from itertools import accumulate
@@ -30,29 +31,23 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.orders import Orders
-from ghrr.structures.planning import answer_rate, smallest_space
-from ghrr.structures.sequence import lists_of_names
-from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, check_names, one_of
+from ghrr.structures.peel import peel
+from ghrr.structures.planning import answer_rate, suggest_space
+from ghrr.structures.vocabulary import Name
 
-_SHORT = 8  # elements of which beginnings are remembered
+_SHORT = 8  # length up to which prefixes are stored
 _SEVERAL = 1.5  # sum of the scores of first elements from which on there are several chains
 
 
 class Chain(Structure):
-    r"""A list of names as one hypervector, :math:`\sum_t x_1 * \dots * x_t`.
+    r"""List of names as one hypervector, :math:`\sum_t x_1 * \dots * x_t`.
 
-    Elements are names or hypervectors of your own.
+    Elements are names or given hypervectors.
 
     Parameters
     ----------
-    space
-        Space of the hypervectors.
-    confidence
-        Probability from which on a match is confident.
-    permute
-        Shift element t by t slots before binding; by default only for m = 1
-        (:class:`ghrr.structures.base.Structure`).
+    space, confidence, permute, device
+        See :class:`ghrr.structures.base.Structure`. ``permute`` shifts element t by t slots.
 
     Shapes
     ------
@@ -72,14 +67,13 @@ class Chain(Structure):
     ['to', 'be', 'or', 'not']
     """
 
-    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
-        super().__init__(space, confidence=confidence, permute=permute)
-        self.names = Vocabulary(space, "chain element")
-        self.orders = Orders(space, self._products, independent=self.permute)
+    def _create_tables(self) -> None:
+        self.names = self._vocabulary("chain element")
+        self._prefixes = self.permuted = self._permuted_paths(self._products)
 
     @classmethod
     def suggest(cls, length: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a chain answers with confidence and right.
+        """Return the smallest space in which a chain answers confidently and correctly.
 
         Parameters
         ----------
@@ -90,7 +84,7 @@ class Chain(Structure):
         m
             Size of the slots' matrices.
         error
-            Share of elements that may be not confident or wrong, each read after those before it.
+            Largest accepted share of elements that are unconfident or wrong, each read after those before it.
         **settings
             Further arguments of :class:`ghrr.Space`.
 
@@ -100,18 +94,17 @@ class Chain(Structure):
         >>> Chain.suggest(50, names=1000)
         Space(dim=187, m=3, seed=0)
         """
-        length = check_integer("Chain.suggest", "length", length, least=1)
-        names = check_integer("Chain.suggest", "names", names, least=1)
 
-        def rate(space: Space) -> float:
-            found = answer_rate(space, items=length, candidates=names)
-            return found if space.m == 1 else found * _rate_of_beginnings(space, length)
+        def rate(space: Space, items: int, candidates: int) -> float:
+            found = answer_rate(space, items=items, candidates=candidates)
+            return found if space.m == 1 else found * _prefix_rate(space, items)
 
-        return smallest_space("Chain.suggest", rate, m=m, error=error, settings=settings)
+        sizes = ("length", length), ("names", names)
+        return suggest_space("Chain.suggest", *sizes, rate=rate, m=m, error=error, settings=settings)
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
-        many, single = lists_of_names("Chain.encode", items, self.names)
+        many, single = self.names.resolve_lists("Chain.encode", items)
         longest = max(map(len, many), default=0)
         if self.permute and longest > self.space.dim:
             raise ValueError(
@@ -119,52 +112,55 @@ class Chain(Structure):
                 f"{self.space.dim}; use a larger dim, or permute=False"
             )
         rows = [self.names.indices(one) for one in many]
-        total = self._encode_rows(self.names.vectors, rows, longest)
-        self.orders.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
+        total = self._encode_rows(self.names.vectors(), rows, longest)
+        self._prefixes.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
         return total[0] if single else total
 
     def _encode_rows(self, table: Tensor, many: list[list[int]], longest: int) -> Tensor:
-        """From the last element to the first: a chain is its first element, and this bound to the rest."""
-        total = self.space.zeros(len(many))
-        for place in range(longest - 1, -1, -1):
-            at = [row for row, one in enumerate(many) if place < len(one)]
-            first = table[torch.tensor([many[row][place] for row in at])]
-            total[at] = first + bind(first, self._shift(total[at], 1))
+        """Encode from the last element to the first: a chain is its first element plus this bound to the rest."""
+        total = self._zeros(len(many))
+        for position in range(longest - 1, -1, -1):
+            longer = [n for n, one in enumerate(many) if position < len(one)]
+            first = table[torch.tensor([many[n][position] for n in longer])]
+            total[longer] = first + bind(first, self._shift(total[longer], 1))
         return total
 
-    def beginning(self, names: Items[Name]) -> Tensor:
-        """Return the product of a beginning, whether its names are known or not: ``(dim, m, m)``."""
-        return multibind(self._factors(self.names.resolve_all("Chain.beginning", names)))
+    def prefix(self, names: Items[Name]) -> Tensor:
+        """Return the product of a prefix, whether its names are known or not: ``(dim, m, m)``."""
+        return multibind(self._factors(self.names.resolve_all("Chain.prefix", names)))
 
     def _factors(self, names: Items[str]) -> Tensor:
-        """The elements, shifted by their place: ``(len(names), dim, m, m)``."""
-        vectors = self.names.lookup(names)
+        """Return the elements, shifted by their position: ``(len(names), dim, m, m)``."""
+        vectors = self.names.vectors(names)
         if self.permute and len(names):
-            vectors = torch.stack([self._shift(vector, place) for place, vector in enumerate(vectors)])
+            vectors = torch.stack([self._shift(vector, position) for position, vector in enumerate(vectors)])
         return vectors
 
-    def _parts(self, names: Items[str]) -> list[Tensor]:
-        """The products of all beginnings of a beginning."""
+    def _all_prefixes(self, names: Items[str]) -> list[Tensor]:
+        """Return the products of all prefixes of a prefix."""
         return list(accumulate(self._factors(names), bind))
 
+    def _products(self, prefixes: Items[Items[str]]) -> Tensor:
+        return torch.stack([multibind(self._factors(prefix)) for prefix in prefixes])
+
     def _after(self, x: Tensor, names: Items[str]) -> Tensor:
-        """Unbind a beginning from the left, and take back the shift of what follows."""
+        """Unbind a prefix from the left, and undo the shift of what follows."""
         return self._shift(unbind(x, multibind(self._factors(names)), side="left"), -len(names))
 
-    def rest(self, h: Tensor | Hypervector, beginning: Items[Name]) -> Tensor:
-        """Return the chain of what follows a beginning, without what is left of the beginning itself."""
-        x = as_tensor("Chain.rest", h, self.space)
-        names = self.names.resolve_all("Chain.rest", beginning)
-        return self._after(x - sum(self._parts(names)), names)
+    def rest(self, h: Tensor | Hypervector, prefix: Items[Name]) -> Tensor:
+        """Return the chain that follows a prefix. Differentiable with respect to ``h``."""
+        x = self._vectors("Chain.rest", h)
+        names = self.names.resolve_all("Chain.rest", prefix)
+        return self._after(x - sum(self._all_prefixes(names)), names)
 
-    def next(self, h: Tensor | Hypervector, beginning: Items[Name]) -> Match:
-        """Return the element after a beginning; unknown if the beginning is not there.
+    def next(self, h: Tensor | Hypervector, prefix: Items[Name]) -> Match:
+        """Return the element after a prefix; unknown if the prefix is not in the chain.
 
-        Without shifts, in a bundle of several chains, nothing is confident after a beginning of more than seven
-        elements; nor is, for m = 1, anything that could come in another order.
+        Without shifts, in a bundle of several chains, no element is confident after a prefix of more than seven
+        elements. For m = 1 without shifts no element is confident if another order is possible.
         """
-        x = one_of("Chain.next", h, self.space)
-        energy, names = similarity(x, x), self.names.resolve_all("Chain.next", beginning)
+        x = self._constant("Chain.next", h)
+        energy, names = similarity(x, x), self.names.resolve_all("Chain.next", prefix)
         [match] = self.names.match(self._after(x, names)[None], energy=energy, confidence=self.confidence)
         if self.permute or not names:
             return match
@@ -172,67 +168,71 @@ class Chain(Structure):
         if self.space.m == 1:
             most = 0.5 if len({*names, match.guess}) > 1 else 1.0
         elif len(names) < _SHORT:
-            [match] = self.orders.rejudge(x, [(*names, match.guess)], [match], odds=1.0)
-        elif self._is_several(x):
+            [match] = self._prefixes.rejudge(x, [(*names, match.guess)], [match], odds=1.0)
+        elif self._has_several_chains(x):
             most = 0.5
-        scores = torch.stack([similarity(x, part) for part in self._parts(names)]).double()
-        there = 1 / (1 + _odds_against(scores, answer_noise(self.space, energy)))
-        missing = 1 - there + there * match.probability_unknown
-        return replace(match, probability=min(most, there * match.probability), probability_unknown=missing)
+        scores = torch.stack([similarity(x, product) for product in self._all_prefixes(names)]).double()
+        present = 1 / (1 + _odds_against(scores, answer_noise(self.space, energy)))
+        missing = 1 - present + present * match.probability_unknown
+        return replace(match, probability=min(most, present * match.probability), probability_unknown=missing)
 
-    def _is_several(self, x: Tensor) -> bool:
-        """Whether more than one chain is in x, by the first elements."""
+    def _has_several_chains(self, x: Tensor) -> bool:
+        """Return whether x has more than one first element."""
         return sum(match.score for match in self.names.members(x[None], confidence=self.confidence)[0]) >= _SEVERAL
 
-    def _products(self, words: Items[Items[str]]) -> Tensor:
-        return torch.stack([multibind(self._factors(word)) for word in words])
-
     def item(self, h: Tensor | Hypervector, index: int) -> Match:
-        """Return the element at an index, from 0; all before it are read on the way."""
+        """Return the element at an index, from 0; all elements before it are decoded too."""
         index = check_integer("Chain.item", "index", index, least=0)
-        found = self.decode(one_of("Chain.item", h, self.space), most=index + 1)
+        found = self.decode(self._constant("Chain.item", h), most=index + 1)
         if len(found) <= index:
-            raise IndexError(f"Chain.item: nothing is certain at index {index}; the chain was read up to {len(found)}")
+            raise IndexError(f"Chain.item: no element is certain at index {index}; decoded {len(found)} elements")
         return found[index]
 
-    def decode(self, h: Tensor | Hypervector, most: int = 1000) -> list[Match]:
-        """Return the elements from the front, up to the first that is unknown.
+    def decode(self, h: Tensor | Hypervector, most: int | None = None) -> list[Match]:
+        """Return the elements from the front up to the first that is unknown.
 
-        Each element is taken out and unbound before the next is read.
+        Each element is subtracted and unbound before the next is read.
+
+        Parameters
+        ----------
+        h
+            A chain, ``(dim, m, m)``.
+        most
+            Number of elements to read at most. By default 1000, with a warning if they are reached.
         """
-        x = one_of("Chain.decode", h, self.space)
-        most = check_integer("Chain.decode", "most", most, least=0)
-        found: list[Match] = []
-        while len(found) < most and x.any():
-            match = self.names.match(x[None], confidence=self.confidence)[0]
-            if match.unknown:
-                break
-            found.append(match)
-            element = self.names.lookup([match.guess])[0]
-            x = self._shift(unbind(x - element, element, side="left"), -1)
-        return found
+        x = self._constant("Chain.decode", h)
+        limit = self._limit("Chain.decode", most)
 
-    def _seen(self) -> list[list[str]]:
-        return [list(word) for word in self.orders.words]
+        def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
+            if len(found) >= limit or not rest.any():
+                return {}
+            [match] = self.names.match(rest[None], confidence=self.confidence)
+            return {} if match.unknown else {len(found): match}
 
-    def _restore(self, seen: Any) -> None:
-        self.orders.add(tuple(check_names("Chain", word)) for word in seen)
+        def remove(rest: Tensor, new: Mapping[int, Match]) -> Tensor:
+            [element] = self.names.vectors([match.guess for match in new.values()])
+            return self._shift(unbind(rest - element, element, side="left"), -1)
+
+        found, _ = peel(x, read, remove)
+        self._warn_if_cut("Chain.decode", len(found), most)
+        return list(found.values())
 
 
-def _rate_of_beginnings(space: Space, length: int) -> float:
-    """Share of the beginnings of a chain that are recognised by their parts, which is needed without shifts.
+def _prefix_rate(space: Space, length: int) -> float:
+    """Return the share of the prefixes of a chain that are recognised without shifts.
 
-    One of k parts is enough to doubt a beginning if it makes the mean of :func:`_odds_against` too large by itself.
+    A prefix is rejected if one of its k prefixes makes the mean of :func:`_odds_against` too large.
     """
-    parts = torch.arange(1, max(2, length)).double()
-    enough = 1 / 2 + answer_noise(space, length).square() * torch.log(CONFIDENCE / (1 - CONFIDENCE) / parts)
+    prefixes = torch.arange(1, max(2, length)).double()
+    threshold = 1 / 2 + answer_noise(space, length).square() * torch.log(CONFIDENCE / (1 - CONFIDENCE) / prefixes)
     sigma = max(1e-150, math.sqrt(length - 1) * space.crosstalk_std)
-    return float((torch.special.ndtr((1 - enough) / sigma) ** parts).mean())
+    return float((torch.special.ndtr((1 - threshold) / sigma) ** prefixes).mean())
 
 
 def _odds_against(scores: Tensor, sigma: Tensor) -> float:
-    r"""The odds that a beginning is absent, by the scores of its parts: the mean of :math:`e^{-(s - 1/2)/\sigma^2}`.
+    r"""Return the odds that a prefix is absent, from the scores of its own prefixes.
 
-    Each is the ratio of two Gaussians, about 0 and about 1. The one part that tells may be any of them.
+    They are the mean of :math:`e^{-(s - 1/2)/\sigma^2}`. Each term is the ratio of two Gaussians, about 0
+    and about 1. Any one of the prefixes can be the absent one.
     """
     return float(torch.exp(-(scores - 1 / 2) / sigma.square()).mean())

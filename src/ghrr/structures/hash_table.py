@@ -1,10 +1,9 @@
 r"""HashTable: keys to values, read in both directions.
 
-A table is :math:`\sum_n K_n * V_n`, key on the left. A value is read by unbinding its key from the left, a key by
-unbinding its value from the right. Of n entries the right answer scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. Keys
-and values have different atoms, but a hypervector of your own may be both: for m = 1, where binding commutes, values
-are shifted by one slot, so that {a: b} is not {b: a}. For larger m these two keep a similarity of about 1/m²; set
-``permute=True`` if keys and values are the same hypervectors.
+A table is :math:`\sum_n K_n * \rho(V_n)`, with the key on the left and the value shifted by one slot. A value is read
+by unbinding its key from the left, a key by unbinding its value from the right. With n entries the right answer scores
+1 within about :math:`\sqrt{n/(2Dm^2)}`. The shift makes {a: b} and {b: a} independent if keys and values are the same
+given hypervectors. With ``permute=False`` they keep a similarity of about 1/m², and for m = 1 they are equal.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
+from ghrr._checks import describe
 from ghrr.algebra import similarity, unbind
 from ghrr.encoding.bags import bind_rows
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.planning import answer_rate, smallest_space
-from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, chunks, is_settled, one_of
+from ghrr.structures.certainty import is_settled
+from ghrr.structures.inputs import chunks
+from ghrr.structures.peel import peel
+from ghrr.structures.planning import suggest_space
+from ghrr.structures.vocabulary import Name
 
 
 class HashTable(Structure):
-    r"""A dict of names as one hypervector: :math:`\sum_n K_n * V_n`.
+    r"""Dict of names as one hypervector: :math:`\sum_n K_n * \rho(V_n)`.
 
-    Keys and values are names or hypervectors of your own.
+    Keys and values are names or given hypervectors.
 
     Parameters
     ----------
-    space
-        Space of the hypervectors.
-    confidence
-        Probability from which on a match is confident.
+    space, confidence, device
+        See :class:`ghrr.structures.base.Structure`.
     permute
-        Shift values by one slot before binding; by default only for m = 1
-        (:class:`ghrr.structures.base.Structure`).
+        Shift values by one slot before binding, by default for every m.
 
     Shapes
     ------
@@ -53,21 +52,29 @@ class HashTable(Structure):
     >>> table = HashTable(ghrr.Space(dim=300, m=3))
     >>> h = table.encode({"France": "Paris", "Peru": "Lima"})
     >>> table.get(h, "Peru")
-    Match('Lima', score=1.014, margin=1.007, confident=True)
+    Match('Lima', score=1.020, margin=1.013, confident=True)
     >>> table.key(h, "Lima").label
     'Peru'
     >>> table.get(h, "Chile").unknown
     True
     """
 
-    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
-        super().__init__(space, confidence=confidence, permute=permute)
-        self.keys = Vocabulary(space, "table key")
-        self.values = Vocabulary(space, "table value")
+    def __init__(
+        self,
+        space: Space,
+        *,
+        confidence: float = CONFIDENCE,
+        permute: bool | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__(space, confidence=confidence, permute=True if permute is None else permute, device=device)
+
+    def _create_tables(self) -> None:
+        self.keys, self.values = self._vocabulary("table key"), self._vocabulary("table value")
 
     @classmethod
     def suggest(cls, entries: int, *, values: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a table answers with confidence and right.
+        """Return the smallest space in which a table answers confidently and correctly.
 
         Parameters
         ----------
@@ -78,7 +85,7 @@ class HashTable(Structure):
         m
             Size of the slots' matrices.
         error
-            Share of values that may be not confident or wrong.
+            Largest accepted share of values that are unconfident or wrong.
         **settings
             Further arguments of :class:`ghrr.Space`.
 
@@ -88,40 +95,35 @@ class HashTable(Structure):
         >>> HashTable.suggest(200, values=50)
         Space(dim=631, m=3, seed=0)
         """
-        entries = check_integer("HashTable.suggest", "entries", entries, least=1)
-        values = check_integer("HashTable.suggest", "values", values, least=1)
-
-        def rate(space: Space) -> float:
-            return answer_rate(space, items=entries, candidates=values)
-
-        return smallest_space("HashTable.suggest", rate, m=m, error=error, settings=settings)
+        sizes = ("entries", entries), ("values", values)
+        return suggest_space("HashTable.suggest", *sizes, m=m, error=error, settings=settings)
 
     def encode(self, entries: Mapping[Any, Name] | Sequence[Mapping[Any, Name]]) -> Tensor:
         """Return the hypervector of a dict, or of each of a list of dicts."""
         if isinstance(entries, Mapping):
             return self.encode([entries])[0]
         if not isinstance(entries, Iterable) or hasattr(entries, "ndim"):  # a tensor or an array
-            raise TypeError(f"HashTable.encode: needs a dict of strings or a list of them, got {describe(entries)}")
+            raise TypeError(f"HashTable.encode: needs a dict of strings or a list of dicts, got {describe(entries)}")
         sizes = [0]
         keys: list[str] = []
         values: list[str] = []
         for table in entries:
             if not isinstance(table, Mapping):
-                raise TypeError(f"HashTable.encode: needs a dict of strings or a list of them, got {describe(table)}")
+                raise TypeError(f"HashTable.encode: needs a dict of strings or a list of dicts, got {describe(table)}")
             keys += self.keys.resolve_all("HashTable.encode", table)
             values += self.values.resolve_all("HashTable.encode", table.values())
             sizes.append(len(table))
-        numbers = self.keys.indices(keys), self.values.indices(values), np.cumsum(sizes)
-        places = (torch.from_numpy(np.array(column, dtype=np.int64)) for column in numbers)
-        return bind_rows(self.keys.vectors, self.values.vectors, *places, shifted=self.permute)
+        columns = self.keys.indices(keys), self.values.indices(values), np.cumsum(sizes)
+        bags = (torch.from_numpy(np.array(column, dtype=np.int64)).to(self.device) for column in columns)
+        return bind_rows(self.keys.vectors(), self.values.vectors(), *bags, shifted=self.permute)
 
     def get(self, h: Tensor | Hypervector, key: Name) -> Match:
-        """Return the value of a key, which is unbound from the left."""
+        """Return the value of a key."""
         return self.get_many(h, [key])[0]
 
     def get_many(self, h: Tensor | Hypervector, keys: Sequence[Name]) -> list[Match]:
         """Return the values of many keys in one table, or of one key in each of as many tables ``(n, dim, m, m)``."""
-        x = as_tensor("HashTable.get", h, self.space)
+        x = self._vectors("HashTable.get", h).detach()
         names = self.keys.resolve_all("HashTable.get", keys)
         if x.ndim > 4 or (x.ndim == 4 and len(x) != len(names)):
             raise ValueError(
@@ -129,69 +131,69 @@ class HashTable(Structure):
             )
         tables, found = x.expand(len(names), *self.space.shape), []
         for chunk in chunks(len(names), self.space):
-            answers = self._shift(unbind(tables[chunk], self.keys.lookup(names[chunk]), side="left"), -1)
+            answers = self._shift(unbind(tables[chunk], self.keys.vectors(names[chunk]), side="left"), -1)
             energy = similarity(tables[chunk], tables[chunk])
             found += self.values.match(answers, energy=energy, confidence=self.confidence)
         return found
 
     def key(self, h: Tensor | Hypervector, value: Name) -> Match:
-        """Return the key of a value, which is unbound from the right. A value of several keys is not confident."""
-        x = one_of("HashTable.key", h, self.space)
-        vector = self.values.lookup([self.values.resolve("HashTable.key", value)])
+        """Return the key of a value; the match of a value with several keys is not confident."""
+        x = self._constant("HashTable.key", h)
+        vector = self.values.vectors([self.values.resolve("HashTable.key", value)])
         answer = unbind(x, self._shift(vector, 1), side="right")
         return self.keys.match(answer, energy=similarity(x, x), confidence=self.confidence)[0]
 
     def put(self, h: Tensor | Hypervector, key: Name, value: Name) -> Tensor:
-        """Return the table with an entry; what the key had before is taken out.
+        """Return the table with an entry, which replaces that of the same key. Differentiable w.r.t. ``h``.
 
         Raises
         ------
         ValueError
-            If it is not certain what the key has now.
+            If the current value of the key is not certain.
         """
-        x = one_of("HashTable.put", h, self.space)
+        x = self._vector("HashTable.put", h)
         name = self.keys.resolve("HashTable.put", key)
         if x.any():
             match = self.get(x, name)
             if not is_settled(match):
                 raise ValueError(
-                    f"HashTable.put: the value that {name!r} has now is not certain, got {match}; use a larger space"
+                    f"HashTable.put: the current value of {name!r} is not certain, got {match}; use a larger space"
                 )
             x = x - self.encode({name: match.guess}) if match.confident else x
         return x + self.encode({name: value})
 
     def remove(self, h: Tensor | Hypervector, key: Name) -> Tensor:
-        """Return the table without the entry of a key.
+        """Return the table without the entry of a key. Differentiable with respect to ``h``.
 
         Raises
         ------
         KeyError
             If there is no such entry, or its value is not certain.
         """
-        x = one_of("HashTable.remove", h, self.space)
+        x = self._vector("HashTable.remove", h)
         name = self.keys.resolve("HashTable.remove", key)
         match = self.get(x, name)
         if not match.confident:
-            raise KeyError(f"HashTable.remove: no entry of {name!r} that is certain: {match}")
+            raise KeyError(f"HashTable.remove: no certain entry with the key {name!r}, got {match}")
         return x - self.encode({name: match.guess})
 
     def decode(self, h: Tensor | Hypervector) -> dict[str, Match]:
-        """Return all known keys whose value is certain.
+        """Return all known keys whose value is confident, in the order of the vocabulary.
 
-        Entries that are certain are taken out, and the rest is read again with less noise.
+        Confident entries are subtracted, and the rest is read again with less noise.
         """
-        x = one_of("HashTable.decode", h, self.space)
+        x = self._constant("HashTable.decode", h)
         if not x.any():
             return {}
         self.keys.check_not_empty()
-        found: dict[str, Match] = {}
-        waiting = list(self.keys.names)
-        while waiting:
-            matches = dict(zip(waiting, self.get_many(x, waiting), strict=True))
-            sure = {key: match for key, match in matches.items() if match.confident}
-            if not sure:
-                break
-            found |= sure
-            x = x - self.encode({key: match.guess for key, match in sure.items()})
-            waiting = [key for key in waiting if key not in sure]
+
+        def read(rest: Tensor, found: Mapping[str, Match]) -> dict[str, Match]:
+            waiting = [key for key in self.keys.names if key not in found]
+            matches = zip(waiting, self.get_many(rest, waiting), strict=True)
+            return {key: match for key, match in matches if match.confident}
+
+        def remove(rest: Tensor, new: Mapping[str, Match]) -> Tensor:
+            return rest - self.encode({key: match.guess for key, match in new.items()})
+
+        found, _ = peel(x, read, remove)
         return {key: found[key] for key in self.keys.names if key in found}

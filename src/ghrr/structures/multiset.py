@@ -1,17 +1,18 @@
-r"""Set: which names are in a collection, and how often, :math:`\sum_x n_x X`.
+r"""Set: which members a collection has, and how often, :math:`\sum_x n_x X`.
 
-Nothing is bound, so there is no side to read on. A member may be a tuple of names, encoded as their product; then ("a",
-"b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is the
-sum of the squared counts. :math:`\delta` of two sets counts the members in common. Tuples of the same names in another
-order share a part of each other (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted without the
-contribution of such tuples that were encoded (:mod:`ghrr.memory.decorrelation`). For m = 2 many tuples of the same four
-or more names cannot be distinguished, and are then not certain; with ``permute``, and by default for m = 1, they are
+Nothing is bound, so there is no side to read on. A member can be a tuple of names, encoded as their product; then
+("a", "b") is not ("b", "a"). The score of a member is its count, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is
+the sum of the squared counts. The similarity of two sets counts their common members. Tuples of the same names in
+another order are similar (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); a member is counted without the
+contribution of such tuples that were encoded (:mod:`ghrr.structures.permuted_paths`). For m = 2 many tuples of the same
+four or more names cannot be distinguished, and are then not confident; with ``permute``, by default for m = 1, they are
 independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,33 +21,30 @@ from torch import Tensor
 from ghrr._checks import check_integer, describe
 from ghrr.algebra import multibind, similarity
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise, judge, make_matches
+from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.orders import Orders
-from ghrr.structures.planning import answer_rate, smallest_space
-from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, check_names, one_of, sparse_odds
+from ghrr.structures.certainty import empty_odds
+from ghrr.structures.inputs import check_names
+from ghrr.structures.peel import peel
+from ghrr.structures.planning import suggest_space
+from ghrr.structures.vocabulary import Name
 
-_MOST_BIAS = 0.25  # error that other orders may add to a count that is rounded
+_MOST_BIAS = 0.25  # error from permuted tuples up to which a count is rounded
 
 Member = str | tuple[str, ...]
 GivenMember = Name | Sequence[Name]
 
 
 class Set(Structure):
-    r"""A set or multiset of names, or of tuples of names, as one hypervector: :math:`\sum_x n_x X`.
+    r"""Set or multiset of names, or of tuples of names, as one hypervector: :math:`\sum_x n_x X`.
 
-    Names may be hypervectors of your own.
+    Names can be given hypervectors.
 
     Parameters
     ----------
-    space
-        Space of the hypervectors.
-    confidence
-        Probability from which on a member counts as certain.
-    permute
-        Shift element j of a tuple by j slots before binding; by default only for m = 1
-        (:class:`ghrr.structures.base.Structure`).
+    space, confidence, permute, device
+        See :class:`ghrr.structures.base.Structure`. ``permute`` shifts element j of a tuple by j slots.
 
     Shapes
     ------
@@ -62,30 +60,29 @@ class Set(Structure):
     Match('plum', score=1.003, margin=1.003, confident=True)
     >>> fruit.contains(h, "pear").unknown
     True
-    >>> fruit.decode(h)
+    >>> {member: round(match.score) for member, match in fruit.decode(h).items()}
     {'apple': 2, 'plum': 1}
     """
 
-    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
-        super().__init__(space, confidence=confidence, permute=permute)
-        self.atoms = Vocabulary(space, "set member")
-        self.known: dict[Member, None] = {}
-        self.orders = Orders(space, self._vectors, independent=self.permute)
+    def _create_tables(self) -> None:
+        self.atoms = self._vocabulary("set member")
+        self.members: dict[Member, None] = {}  # all that were encoded
+        self._tuples = self.permuted = self._permuted_paths(self._member_vectors)
 
     @classmethod
     def suggest(cls, members: int, *, names: int = 1, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a member is found with confidence.
+        """Return the smallest space in which members are found confidently.
 
         Parameters
         ----------
         members
             Number of members; for a multiset, the sum of the squared counts.
         names
-            Number of different members that may be in a set, for decoding: each is tried. 1 to ask for single members.
+            Number of different members that are tried by ``decode``; 1 for queries of single members.
         m
             Size of the slots' matrices.
         error
-            Share of members that may be missed, not confident or wrong.
+            Largest accepted share of members that are missed, unconfident or wrong.
         **settings
             Further arguments of :class:`ghrr.Space`.
 
@@ -95,122 +92,138 @@ class Set(Structure):
         >>> Set.suggest(100, names=1000, m=3)
         Space(dim=324, m=3, seed=0)
         """
-        members = check_integer("Set.suggest", "members", members, least=1)
-        names = check_integer("Set.suggest", "names", names, least=1)
-
-        def rate(space: Space) -> float:
-            return answer_rate(space, items=members, candidates=names, several=True)
-
-        return smallest_space("Set.suggest", rate, m=m, error=error, settings=settings)
+        sizes = ("members", members), ("names", names)
+        return suggest_space("Set.suggest", *sizes, several=True, m=m, error=error, settings=settings)
 
     def encode(self, members: Iterable[GivenMember] | Mapping[Any, int]) -> Tensor:
-        """Return the hypervector of a collection; a mapping of members to whole numbers gives their counts."""
+        """Return the hypervector of a collection, given as a list of members or a mapping of members to counts."""
         if isinstance(members, str) or not isinstance(members, Iterable) or getattr(members, "ndim", 4) < 4:
             raise TypeError(f"Set.encode: needs a list of members, or a dict of their counts, got {describe(members)}")
         counts: dict[Member, int] = {}
         for given in members:
             count = members[given] if isinstance(members, Mapping) else 1
-            member = self._checked("Set.encode", given)
-            counts[member] = counts.get(member, 0) + check_integer(
-                "Set.encode", f"the count of {member!r}", count, least=0
-            )
-        vectors = self._vectors(list(counts))
+            member = self._check_member("Set.encode", given)
+            count = check_integer("Set.encode", f"the count of {member!r}", count, least=0)
+            counts[member] = counts.get(member, 0) + count
+        vectors = self._member_vectors(list(counts))
         self.atoms.indices(name for member in counts for name in _names(member))
-        weights = torch.tensor(list(counts.values()), dtype=vectors.real.dtype)
-        h = (vectors * weights[:, None, None, None]).sum(dim=0)
-        self.orders.add(map(_names, counts))
-        self.known.update(dict.fromkeys(counts))
+        h = _weighted_sum(vectors, torch.tensor(list(counts.values())))
+        self._tuples.add(map(_names, counts))
+        self.members.update(dict.fromkeys(counts))
         return h
 
     def add(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
-        """Return the collection with a member added."""
-        return as_tensor("Set.add", h, self.space) + self.encode({self._checked("Set.add", member): times})
+        """Return the collection with a member added. Differentiable with respect to ``h``."""
+        return self._vectors("Set.add", h) + self.encode({self._check_member("Set.add", member): times})
 
     def remove(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
-        """Return the collection with a member removed; it must be there at least ``times`` times."""
-        x = one_of("Set.remove", h, self.space)
-        member = self._checked("Set.remove", member)
-        there = round(self.count(x, member)) if self.contains(x, member).confident else 0
-        if there < times:
-            raise KeyError(f"Set.remove: {member!r} is there {there} times, not {times}")
+        """Return the collection without ``times`` copies of a member. Differentiable with respect to ``h``."""
+        x = self._vector("Set.remove", h)
+        member = self._check_member("Set.remove", member)
+        present = round(self.count(x, member)) if self.contains(x, member).confident else 0
+        if present < times:
+            raise KeyError(f"Set.remove: cannot remove {times} copies of {member!r}, the collection has {present}")
         return x - self.encode({member: times})
 
     def count(self, h: Tensor | Hypervector, member: GivenMember) -> float:
-        """Return how often a member is there, not rounded: its similarity, less what other orders contribute."""
-        x = one_of("Set.count", h, self.space)
-        counts, _, _ = self._read(x, [self._checked("Set.count", member)])
+        """Return how often a member occurs, not rounded: its similarity without the contribution of permutations."""
+        x = self._constant("Set.count", h)
+        counts, _, _ = self._counts(x, [self._check_member("Set.count", member)])
         return float(counts[0])
 
     def contains(self, h: Tensor | Hypervector, member: GivenMember) -> Match:
-        """Return a match of this one candidate, unknown if it is not in the collection."""
-        x = one_of("Set.contains", h, self.space)
-        name = self._checked("Set.contains", member)
-        counts, noise, _ = self._read(x, [name])
+        """Return a match with this member as the only candidate; unknown if it is not in the collection."""
+        x = self._constant("Set.contains", h)
+        name = self._check_member("Set.contains", member)
+        counts, noise, _ = self._counts(x, [name])
         return make_matches([[name]], counts[:, None], candidates=1, noise=noise, confidence=self.confidence)[0]
 
     def common(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> float:
-        """Return how many members two sets have in common, not rounded; for multisets the sum of products of counts."""
-        x, y = (one_of("Set.common", h, self.space) for h in (first, second))
+        """Return the number of common members, not rounded; for multisets the sum of the products of counts."""
+        x, y = (self._constant("Set.common", h) for h in (first, second))
         return float(similarity(x, y))
 
-    def decode(self, h: Tensor | Hypervector) -> dict[Member, int]:
-        """Return the members that are certain, with their counts.
+    def decode(self, h: Tensor | Hypervector) -> dict[Member, Match]:
+        """Return the confident members, in the order in which they were encoded; scores are counts.
 
-        They are subtracted, and the rest is read again with less noise.
+        Confident members are subtracted, and the rest is read again with less noise.
         """
-        x = one_of("Set.decode", h, self.space)
+        x = self._constant("Set.decode", h)
         if not x.any():
             return {}
         self.atoms.check_not_empty()
-        members = list(self.known)
-        vectors = self._vectors(members)
-        counts = torch.zeros(len(members), dtype=torch.long)
-        odds = sparse_odds(len(members), x)
-        for _ in range(1 + len(members)):
-            scores, noise, bias = self._read(x, members)
-            right, _ = judge(scores, scores, candidates=1, noise=noise, odds=odds)
-            # A count that was found may still be corrected; a new one must be certain. The error that other orders may
-            # add must not reach the next whole number.
-            certain = (right >= self.confidence) | (counts > 0)
-            more = torch.where(certain & (bias < _MOST_BIAS), scores.round().long(), 0)
-            if not more.any():
-                break
-            counts += more
-            x = x - (vectors * more[:, None, None, None]).sum(dim=0)
-        return {member: count for member, count in zip(members, counts.tolist(), strict=True) if count}
+        members = list(self.members)
+        vectors = self._member_vectors(members)
+        odds = empty_odds(len(members), x)
+        counts = torch.zeros(len(members), dtype=torch.long)  # subtracted so far
+        rounds = 0
 
-    def _read(self, x: Tensor, members: Sequence[Member]) -> tuple[Tensor, Tensor, Tensor]:
-        """As :meth:`Orders.counts`."""
-        sigma = answer_noise(self.space, similarity(x, x), bound=False)
-        return self.orders.counts(x, [_names(member) for member in members], sigma)
+        def read(rest: Tensor, found: Mapping[Member, Match]) -> dict[Member, Match]:
+            nonlocal rounds
+            rounds += 1
+            scores, noise, bias = (column.cpu() for column in self._counts(rest, members))
+            labels = [[member] for member in members]
+            matches = make_matches(
+                labels, scores[:, None], candidates=1, noise=noise, confidence=self.confidence, odds=odds
+            )
+            new: dict[Member, Match] = {}
+            increments = torch.zeros_like(counts)
+            for n, (member, match) in enumerate(zip(members, matches, strict=True)):
+                # A new member must be confident; the count of an earlier one is corrected. The error from permuted
+                # tuples must not reach the next integer.
+                increment = round(match.score) if (match.confident or member in found) and bias[n] < _MOST_BIAS else 0
+                if increment:
+                    increments[n] = increment
+                    total = int(counts[n]) + match.score
+                    new[member] = replace(found.get(member, match), score=total, margin=total)
+            if rounds > 1 + len(members):  # corrections can alternate in noise
+                return {}
+            counts.add_(increments)
+            return new
 
-    def _vectors(self, members: Sequence[Member]) -> Tensor:
-        """Atoms of names and products of tuples, whether they are known or not: ``(len(members), dim, m, m)``."""
+        def remove(rest: Tensor, new: Mapping[Member, Match]) -> Tensor:
+            return x - _weighted_sum(vectors, counts)
+
+        found, _ = peel(x, read, remove)
+        return {member: found[member] for member, count in zip(members, counts.tolist(), strict=True) if count}
+
+    def _counts(self, x: Tensor, members: Sequence[Member]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return counts, their deviations and biases, as :meth:`PermutedPaths.counts`."""
+        noise = answer_noise(self.space, similarity(x, x), bound=False)
+        return self._tuples.counts(x, [_names(member) for member in members], noise)
+
+    def _member_vectors(self, members: Sequence[Member]) -> Tensor:
+        """Return atoms of names and products of tuples, known or not: ``(len(members), dim, m, m)``."""
         names = sorted({name for member in members for name in _names(member)})
-        place = {name: at for at, name in enumerate(names)}
-        table = self.atoms.lookup(names)
-        out = self.space.zeros(len(members))
+        row = {name: n for n, name in enumerate(names)}
+        table = self.atoms.vectors(names)
+        out = self._zeros(len(members))
         for length in {len(_names(member)) for member in members}:
-            rows = [row for row, member in enumerate(members) if len(_names(member)) == length]
-            at = torch.tensor([[place[name] for name in _names(members[row])] for row in rows])
-            out[rows] = multibind([self._shift(table, j)[column] for j, column in enumerate(at.T)])
+            chosen = [n for n, member in enumerate(members) if len(_names(member)) == length]
+            rows = torch.tensor([[row[name] for name in _names(members[n])] for n in chosen])
+            out[chosen] = multibind([self._shift(table, j)[column] for j, column in enumerate(rows.T)])
         return out
 
-    def _checked(self, operation: str, member: Any) -> Member:
+    def _check_member(self, operation: str, member: Any) -> Member:
         if isinstance(member, (tuple, list)) and member:
             return tuple(self.atoms.resolve_all(operation, member))
         return self.atoms.resolve(operation, member)
 
     def _seen(self) -> list[str | list[str]]:
-        return [member if isinstance(member, str) else list(member) for member in self.known]
+        return [member if isinstance(member, str) else list(member) for member in self.members]
 
     def _restore(self, seen: Any) -> None:
         members = [member if isinstance(member, str) else tuple(check_names("Set", member)) for member in seen]
         if not {name for member in members for name in _names(member)} <= set(self.atoms.names):
-            raise ValueError("members of names that are not in the vocabulary")
-        self.known = dict.fromkeys(members)
-        self.orders.add(map(_names, members))
+            raise ValueError("the members have names that are not in the vocabulary")
+        self.members = dict.fromkeys(members)
+        self._tuples.add(map(_names, members))
 
 
 def _names(member: Member) -> tuple[str, ...]:
     return (member,) if isinstance(member, str) else member
+
+
+def _weighted_sum(vectors: Tensor, counts: Tensor) -> Tensor:
+    weights = counts.to(vectors.device, vectors.real.dtype)
+    return (vectors * weights[:, None, None, None]).sum(dim=0)

@@ -1,54 +1,53 @@
 r"""NGrams: which n-grams occur in a sequence, and how often: :math:`\sum_t x_t * \dots * x_{t+n-1}`.
 
-An n-gram is read whole, or by its parts: unbinding the first n - 1 elements from the left leaves the last, unbinding
-the last n - 1 from the right leaves the first. Scores are counts, within a noise of :math:`\sqrt{E/(2Dm^2)}` where E is
-the sum of the squared counts. N-grams of the same elements in another order share a part of each other (ab and ba
-:math:`1/m^2`, aab and baa :math:`2/m^2`); an n-gram is counted without the contribution of such n-grams that were
-encoded (:mod:`ghrr.memory.decorrelation`). With ``permute``, and by default for m = 1, element j is shifted by j slots,
-and different orders are independent.
+An n-gram is read as a whole, or by its elements: unbinding the first n - 1 elements from the left leaves the last,
+unbinding the last n - 1 from the right leaves the first. Scores are counts, within a noise of
+:math:`\sqrt{E/(2Dm^2)}` where E is the sum of the squared counts. N-grams of the same elements in another order are
+similar (ab and ba :math:`1/m^2`, aab and baa :math:`2/m^2`); an n-gram is counted without the contribution of such
+n-grams that were encoded (:mod:`ghrr.structures.permuted_paths`). With ``permute``, by default for m = 1, element j is
+shifted by j slots, and different orders are independent.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ghrr import encoding
-from ghrr._checks import check_integer
 from ghrr.algebra import multibind, similarity, unbind
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.orders import Orders
-from ghrr.structures.planning import answer_rate, smallest_space
-from ghrr.structures.vocabulary import Name, Vocabulary, check_names, chunks, one_of
+from ghrr.structures.inputs import chunks
+from ghrr.structures.peel import peel
+from ghrr.structures.planning import suggest_space
+from ghrr.structures.vocabulary import Name
 
-_MOST_BEGINNINGS = 1 << 16
+_MOST_PREFIXES = 1 << 16
 
 Gram = tuple[str, ...]
 
 
 class NGrams(Structure):
-    """A sequence of names as the bundle of its n-grams, with questions about them.
+    """Sequence of names as the bundle of its n-grams.
 
-    Built on :class:`ghrr.encoding.NGramEncoder`. Elements are names or hypervectors of your own.
+    Built on :class:`ghrr.encoding.NGramEncoder`. Elements are names or given hypervectors.
 
     Parameters
     ----------
-    space
-        Space of the hypervectors.
+    space, confidence, device
+        See :class:`ghrr.structures.base.Structure`.
     n
         Length of the n-grams.
-    confidence
-        Probability from which on a match is confident.
     permute
-        Shift element j of an n-gram by j slots before binding; by default only for m = 1. It is the better choice for
-        m = 2 too, where abc and cba otherwise have a similarity of 1/4; from m = 4 on the two hardly differ.
+        Shift element j of an n-gram by j slots before binding, by default only for m = 1. It is the better choice for
+        m = 2 too, where abc and cba otherwise have a similarity of 1/4; from m = 4 on it makes little difference.
 
     Shapes
     ------
@@ -66,16 +65,26 @@ class NGrams(Structure):
     ['b', 'd', 'c']
     """
 
-    def __init__(self, space: Space, n: int, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
-        super().__init__(space, confidence=confidence, permute=permute)
+    def __init__(
+        self,
+        space: Space,
+        n: int,
+        *,
+        confidence: float = CONFIDENCE,
+        permute: bool | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__(space, confidence=confidence, permute=permute, device=device)
         self.encoder = encoding.NGramEncoder(n, permute=self.permute)
         self.n = self.encoder.n
-        self.names = Vocabulary(space, "n-gram element")
-        self.orders = Orders(space, self._products, independent=self.permute)
+
+    def _create_tables(self) -> None:
+        self.names = self._vocabulary("n-gram element")
+        self._grams = self.permuted = self._permuted_paths(self._products)
 
     @classmethod
     def suggest(cls, grams: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which the element after a beginning is found with confidence and right.
+        """Return the smallest space in which the element after a prefix is found confidently and correctly.
 
         Parameters
         ----------
@@ -86,7 +95,7 @@ class NGrams(Structure):
         m
             Size of the slots' matrices.
         error
-            Share of elements that may be missed, not confident or wrong.
+            Largest accepted share of elements that are missed, unconfident or wrong.
         **settings
             Further arguments of :class:`ghrr.Space`.
 
@@ -96,82 +105,98 @@ class NGrams(Structure):
         >>> NGrams.suggest(100, names=26, m=3)
         Space(dim=265, m=3, seed=0)
         """
-        grams = check_integer("NGrams.suggest", "grams", grams, least=1)
-        names = check_integer("NGrams.suggest", "names", names, least=1)
-
-        def rate(space: Space) -> float:
-            return answer_rate(space, items=grams, candidates=names, several=True)
-
-        return smallest_space("NGrams.suggest", rate, m=m, error=error, settings=settings)
+        sizes = ("grams", grams), ("names", names)
+        return suggest_space("NGrams.suggest", *sizes, several=True, m=m, error=error, settings=settings)
 
     def encode(self, items: Sequence[Name]) -> Tensor:
         """Return the hypervector of a sequence of at least n names."""
         names = self.names.resolve_all("NGrams.encode", _letters(items))
         if len(names) < self.n:
             raise ValueError(f"NGrams.encode: {self.n}-grams need at least {self.n} items, got {len(names)}")
-        at = torch.tensor(self.names.indices(names))
-        encoded = self.encoder.from_codebook(self.names.vectors, at)
-        self.orders.add(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
+        rows = torch.tensor(self.names.indices(names))
+        encoded = self.encoder.from_codebook(self.names.vectors(), rows)
+        self._grams.add(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
         return encoded
 
     def count(self, h: Tensor | Hypervector, gram: Sequence[Name]) -> float:
-        """Return how often an n-gram occurs, not rounded: its similarity, less what other orders contribute."""
-        x = one_of("NGrams.count", h, self.space)
-        word = self._checked("NGrams.count", gram, self.n)
-        counts, _, _ = self.orders.counts(x, [word], torch.zeros(()))
+        """Return how often an n-gram occurs, not rounded: its similarity without the contribution of permutations."""
+        x = self._constant("NGrams.count", h)
+        checked = self._check_gram("NGrams.count", gram, self.n)
+        counts, _, _ = self._grams.counts(x, [checked], torch.zeros((), device=self.device))
         return float(counts[0])
 
-    def after(self, h: Tensor | Hypervector, beginning: Sequence[Name]) -> list[Match]:
-        """Return all names that follow a beginning of n - 1 names, the most frequent first; a score is a count."""
-        x = one_of("NGrams.after", h, self.space)
-        return self._after(x, [self._checked("NGrams.after", beginning, self.n - 1)])[0]
+    def after(self, h: Tensor | Hypervector, prefix: Sequence[Name]) -> list[Match]:
+        """Return all names that follow a prefix of n - 1 names, the most frequent first; scores are counts."""
+        x = self._constant("NGrams.after", h)
+        return self._after(x, [self._check_gram("NGrams.after", prefix, self.n - 1)])[0]
 
-    def before(self, h: Tensor | Hypervector, ending: Sequence[Name]) -> list[Match]:
-        """Return all names that precede an ending of n - 1 names, the most frequent first; a score is a count."""
-        x = one_of("NGrams.before", h, self.space)
-        end = self._checked("NGrams.before", ending, self.n - 1)
+    def before(self, h: Tensor | Hypervector, suffix: Sequence[Name]) -> list[Match]:
+        """Return all names that precede a suffix of n - 1 names, the most frequent first; scores are counts."""
+        x = self._constant("NGrams.before", h)
+        end = self._check_gram("NGrams.before", suffix, self.n - 1)
         found = self.names.members(unbind(x, self._products([end], first=1), side="right"), confidence=self.confidence)
-        return self.orders.sift(x, found, lambda _, name: (name, *end), odds=len(self.names))[0]
+        return self._grams.rejudge_members(x, found, lambda _, name: (name, *end), odds=len(self.names))[0]
 
     def decode(self, h: Tensor | Hypervector) -> dict[Gram, Match]:
-        """Return all n-grams of known names that are certain, with the match of their last name, a count.
+        """Return all confident n-grams of known names, with the match of their last name, whose score is the count.
 
-        Every beginning is tried.
+        Every prefix of known names is tried. Confident n-grams are subtracted, and the rest is read again with less
+        noise, until less than half an n-gram is left.
         """
-        x = one_of("NGrams.decode", h, self.space)
+        x = self._constant("NGrams.decode", h)
         if not x.any():
             return {}
         self.names.check_not_empty()
         count = len(self.names) ** (self.n - 1)
-        if count > _MOST_BEGINNINGS:
+        if count > _MOST_PREFIXES:
             raise ValueError(
-                f"NGrams.decode: {len(self.names)} names make {count} beginnings to try, more than {_MOST_BEGINNINGS}; "
-                f"ask with count, after or before"
+                f"NGrams.decode: {len(self.names)} names have {count} prefixes to try, expected at most "
+                f"{_MOST_PREFIXES}; query with count, after or before"
             )
-        beginnings = list(itertools.product(self.names.names, repeat=self.n - 1))
-        found: dict[Gram, Match] = {}
-        for chunk in chunks(count, self.space):
-            for beginning, matches in zip(beginnings[chunk], self._after(x, beginnings[chunk]), strict=True):
-                found |= {(*beginning, match.guess): match for match in matches if match.confident}
+        prefixes = list(itertools.product(self.names.names, repeat=self.n - 1))
+        increments: dict[Gram, Match] = {}
+
+        def read(rest: Tensor, found: Mapping[Gram, Match]) -> dict[Gram, Match]:
+            increments.clear()
+            if found and similarity(rest, rest) < 0.5:
+                return {}
+            for chunk in chunks(count, self.space):
+                for prefix, matches in zip(prefixes[chunk], self._after(rest, prefixes[chunk]), strict=True):
+                    increments.update({(*prefix, match.guess): match for match in matches if match.confident})
+            # A count that was read too low in the noise of an earlier round is corrected.
+            earlier = {gram: round(found[gram].score) if gram in found else 0 for gram in increments}
+            return {
+                gram: replace(match, score=earlier[gram] + match.score, margin=earlier[gram] + match.margin)
+                for gram, match in increments.items()
+            }
+
+        def remove(rest: Tensor, new: Mapping[Gram, Match]) -> Tensor:
+            for chunk in chunks(len(new), self.space):
+                grams = list(new)[chunk]
+                counts = torch.tensor([round(increments[gram].score) for gram in grams], device=self.device)
+                rest = rest - (self._products(grams) * counts[:, None, None, None]).sum(dim=0)
+            return rest
+
+        found, _ = peel(x, read, remove)
         return found
 
-    def _after(self, x: Tensor, beginnings: Sequence[Gram]) -> list[list[Match]]:
-        """The names that follow each of some beginnings."""
-        answers = self._shift(unbind(x, self._products(beginnings), side="left"), 1 - self.n)
+    def _after(self, x: Tensor, prefixes: Sequence[Gram]) -> list[list[Match]]:
+        """Return the names that follow each prefix."""
+        answers = self._shift(unbind(x, self._products(prefixes), side="left"), 1 - self.n)
         found = self.names.members(answers, energy=similarity(x, x), confidence=self.confidence)
-        return self.orders.sift(x, found, lambda row, name: (*beginnings[row], name), odds=len(self.names))
+        return self._grams.rejudge_members(x, found, lambda n, name: (*prefixes[n], name), odds=len(self.names))
 
-    def _products(self, words: Sequence[Gram], first: int = 0) -> Tensor:
-        """The products of words of one length, from position ``first`` of an n-gram on: ``(len(words), dim, m, m)``."""
-        names = sorted({name for word in words for name in word})
-        at = {name: index for index, name in enumerate(names)}
-        rows = torch.tensor([[at[name] for name in word] for word in words], dtype=torch.long)
-        factors = self.names.lookup(names)
+    def _products(self, grams: Sequence[Gram], first: int = 0) -> Tensor:
+        """Return the products of names from position ``first`` of an n-gram on: ``(len(grams), dim, m, m)``."""
+        names = sorted({name for gram in grams for name in gram})
+        row = {name: n for n, name in enumerate(names)}
+        rows = torch.tensor([[row[name] for name in gram] for gram in grams], dtype=torch.long)
+        factors = self.names.vectors(names)
         if not self.permute or not rows.shape[1]:
             return multibind(factors[rows])
         return multibind([self._shift(factors, first + j)[column] for j, column in enumerate(rows.T)])
 
-    def _checked(self, operation: str, names: Sequence[Name], length: int) -> Gram:
+    def _check_gram(self, operation: str, names: Sequence[Name], length: int) -> Gram:
         given = self.names.resolve_all(operation, _letters(names))
         if len(given) != length:
             raise ValueError(f"{operation}: needs {length} names for {self.n}-grams, got {given}")
@@ -180,13 +205,7 @@ class NGrams(Structure):
     def _settings(self) -> dict[str, Any]:
         return {"n": self.n, **super()._settings()}
 
-    def _seen(self) -> list[list[str]]:
-        return [list(word) for word in self.orders.words]
-
-    def _restore(self, seen: Any) -> None:
-        self.orders.add(tuple(check_names("NGrams", word)) for word in seen)
-
 
 def _letters(items: Any) -> Any:
-    """A string is the list of its letters."""
+    """Return a string as the list of its letters."""
     return list(items) if isinstance(items, str) else items

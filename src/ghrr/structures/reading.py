@@ -1,4 +1,4 @@
-"""What reading a record gives: Python data again, with a match for every leaf, and what was left over."""
+"""Reading: nested data that was decoded from a hypervector, with a match for every value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from ghrr.algebra import similarity
 from ghrr.memory.match import Match
-from ghrr.structures.layout import Path
+from ghrr.structures.path_tree import Path
 
 
 class _Missing:
-    """Stands where nothing was found: None would be a null that was found."""
+    """Marks a value that was not found; None would be a null that was found."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -28,18 +28,28 @@ MISSING: Final = _Missing()
 
 @dataclass(frozen=True, repr=False)
 class Reading:
-    """Nested data that was read from a hypervector.
+    """Nested data decoded from a hypervector.
 
     Parameters
     ----------
     value
-        Dicts, lists and leaves, ``MISSING`` where a place of a list, or a leaf that was asked for, is unknown.
+        Dicts, lists and values; ``MISSING`` for unknown elements of a list and for requested values that are unknown.
     matches
-        The match of every leaf in it, by path.
+        The match of every value, by path.
     vector
-        What was read: the record, or the part of it under a path.
+        The hypervector that was read: the record, or the part of it under a path. It has no gradients.
     residual
-        What is left of it without the leaves that are certain.
+        The hypervector without the values that are certain.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> record = ghrr.Record(ghrr.Space(dim=500, m=3))
+    >>> reading = record.decode(record.encode({"name": "Ada", "born": {"year": 1815}}))
+    >>> reading
+    Reading({'name': 'Ada', 'born': {'year': 1815}}, confident=2/2, unexplained=0.0)
+    >>> reading.matches["born", "year"].confident, reading.confident
+    (True, True)
     """
 
     value: Any
@@ -49,17 +59,17 @@ class Reading:
 
     @property
     def scores(self) -> dict[Path, float]:
-        """The similarity of every leaf with what was found, by path: about 1 where it is right."""
+        """The score of every value, by path: about 1 if it is right."""
         return {path: match.score for path, match in self.matches.items()}
 
     @property
     def confident(self) -> bool:
-        """Whether every leaf is confident."""
+        """Whether every match is confident."""
         return all(match.confident for match in self.matches.values())
 
     @property
     def unexplained(self) -> float:
-        """How many leaves' worth is left over, by energy: those that are not known, and parts that were not read."""
+        """Energy of the residual: about the number of values that were not read."""
         return float(similarity(self.residual, self.residual))
 
     def __repr__(self) -> str:
@@ -67,18 +77,18 @@ class Reading:
         return f"Reading({self.value!r}, confident={sure}/{len(self.matches)}, unexplained={self.unexplained:.1f})"
 
 
-def build(leaves: Mapping[Path, Any]) -> Any:
-    """Nested data from its leaves by path; a gap in a list is ``MISSING``, and so is data without a leaf.
+def nest(values: Mapping[Path, Any]) -> Any:
+    """Return nested data from values by path; gaps in lists, and data without a value, are ``MISSING``.
 
-    Where a path leads through a leaf, as in a merge that went wrong, what is deeper is kept.
+    If one path continues another, as after a wrong merge, the longer path wins.
     """
-    if set(leaves) <= {()}:
-        return leaves.get((), MISSING)
+    if set(values) <= {()}:
+        return values.get((), MISSING)
     branches: dict[Any, dict[Path, Any]] = {}
-    for path, value in leaves.items():
+    for path, value in values.items():
         if path:
             branches.setdefault(path[0], {})[path[1:]] = value
-    parts = {part: build(below) for part, below in branches.items()}
-    if all(isinstance(part, int) for part in parts):
-        return [parts.get(place, MISSING) for place in range(max(parts) + 1)]
-    return parts
+    nested = {key: nest(below) for key, below in branches.items()}
+    if all(isinstance(key, int) for key in nested):
+        return [nested.get(index, MISSING) for index in range(max(nested) + 1)]
+    return nested

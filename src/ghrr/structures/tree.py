@@ -1,50 +1,51 @@
-r"""Tree: labelled nodes with children in order, :math:`\sum_{\text{nodes}} P_{i_1} * \dots * P_{i_d} * X`.
+r"""Tree: labelled nodes with ordered children, :math:`\sum_{\text{nodes}} P_{i_1} * \dots * P_{i_d} * X`.
 
-A node is found by its path: the indices of its ancestors and of itself among their siblings, outermost first. Indices
-are bound on the left and unbound from the left, in that order: child 1 of child 0 is not child 0 of child 1. A tree of
-n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. Paths of the same indices in another order share a part of
-each other; a node is read without the contribution of such paths that were encoded (:mod:`ghrr.memory.decorrelation`).
-For m = 1, where binding commutes, the factor at depth d is shifted by d slots.
+A node is addressed by its path: the indices of its ancestors and of itself among their siblings, outermost first.
+Indices are bound on the left and unbound from the left, in this order: child 1 of child 0 is not child 0 of child 1. A
+tree of n nodes answers with noise of about :math:`\sqrt{n/(2Dm^2)}`. Paths of the same indices in another order are
+similar; a node is read without the contribution of such paths that were encoded
+(:mod:`ghrr.structures.permuted_paths`). For m = 1, where binding commutes, the factor at depth d is shifted by d slots.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from ghrr._checks import check_integer, describe
-from ghrr.algebra import bind_bundle, similarity, unbind
+from ghrr.algebra import similarity
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import DecorrelatedKeys
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise
+from ghrr.memory.match import Match, answer_noise
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.layout import MOST_DEPTH, Layout, Path, shift_each
-from ghrr.structures.planning import answer_rate, smallest_space
+from ghrr.structures.certainty import is_settled
+from ghrr.structures.inputs import chunks
+from ghrr.structures.path_tree import MOST_DEPTH, Path, PathTree
+from ghrr.structures.peel import peel
+from ghrr.structures.planning import suggest_space
 from ghrr.structures.reading import MISSING, Reading
-from ghrr.structures.vocabulary import Name, Vocabulary, as_tensor, chunks, is_settled, one_of
+from ghrr.structures.vocabulary import Name
 
-Place = tuple[int, ...]
+NodePath = tuple[int, ...]
 
 
 class Tree(Structure):
-    """An ordered tree of labels as one hypervector.
+    """Ordered tree of labels as one hypervector.
 
     A tree is a list of its label and its children, ``["S", ["NP", "she"], ["VP", "runs"]]``, or the same in brackets,
-    ``"(S (NP she) (VP runs))"``. A leaf may be the label alone. Labels are names or hypervectors of your own.
+    ``"(S (NP she) (VP runs))"``. A leaf can be given by its label alone. Labels are names or given hypervectors.
+
+    Every method takes the path of a node as one argument: a list of child indices from the root, ``[]`` for the root,
+    or a single index.
 
     Parameters
     ----------
-    space
-        Space of the hypervectors.
-    confidence
-        Probability from which on a match is confident.
-    permute
-        Shift the factor at depth d by d slots before binding; by default only for m = 1
-        (:class:`ghrr.structures.base.Structure`).
+    space, confidence, permute, device
+        See :class:`ghrr.structures.base.Structure`. ``permute`` shifts the factor at depth d by d slots.
 
     Shapes
     ------
@@ -56,20 +57,19 @@ class Tree(Structure):
     >>> from ghrr.structures import Tree
     >>> trees = Tree(ghrr.Space(dim=300, m=3))
     >>> h = trees.encode("(S (NP she) (VP runs (PP in circles)))")
-    >>> trees.label(h, 1, 0)
+    >>> trees.label(h, [1, 0])
     Match('runs', score=1.035, margin=0.998, confident=True)
     >>> trees.decode(h).value
     ['S', ['NP', 'she'], ['VP', 'runs', ['PP', 'in', 'circles']]]
     """
 
-    def __init__(self, space: Space, *, confidence: float = CONFIDENCE, permute: bool | None = None) -> None:
-        super().__init__(space, confidence=confidence, permute=permute)
-        self.labels = Vocabulary(space, "tree label")
-        self.layout = Layout(space, "tree place", permute=self.permute)
+    def _create_tables(self) -> None:
+        self.labels = self._vocabulary("tree label")
+        self.paths = PathTree(self.space, "tree place", permute=self.permute, device=self.device)
 
     @classmethod
     def suggest(cls, nodes: int, *, labels: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a tree answers with confidence and right.
+        """Return the smallest space in which a tree answers confidently and correctly.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Tree(Structure):
         m
             Size of the slots' matrices.
         error
-            Share of labels that may be wrong or not confident.
+            Largest accepted share of labels that are unconfident or wrong.
         **settings
             Further arguments of :class:`ghrr.Space`.
 
@@ -90,45 +90,52 @@ class Tree(Structure):
         >>> Tree.suggest(50, labels=100, m=3)
         Space(dim=165, m=3, seed=0)
         """
-        nodes = check_integer("Tree.suggest", "nodes", nodes, least=1)
-        labels = check_integer("Tree.suggest", "labels", labels, least=1)
-
-        def rate(space: Space) -> float:
-            return answer_rate(space, items=nodes, candidates=labels)
-
-        return smallest_space("Tree.suggest", rate, m=m, error=error, settings=settings)
+        sizes = ("nodes", nodes), ("labels", labels)
+        return suggest_space("Tree.suggest", *sizes, m=m, error=error, settings=settings)
 
     def encode(self, tree: Any) -> Tensor:
         """Return the hypervector of a tree."""
-        nodes = self._nodes(parse_brackets(tree) if isinstance(tree, str) else tree)
-        h = self._bound(list(nodes), list(nodes.values()))
-        for place in nodes:
-            self.layout.mark_leaf(self.layout.insert(place))
+        nodes = self._check_tree(parse_brackets(tree) if isinstance(tree, str) else tree)
+        h = self._bundle(nodes)
+        for path in nodes:
+            self.paths.mark_leaf(self.paths.insert(path))
         return h
 
-    def label(self, h: Tensor | Hypervector, *path: int) -> Match:
-        """Return the label of a node; the root has the empty path."""
-        x = one_of("Tree.label", h, self.space)
-        place = _checked_path("Tree.label", path)
-        return self._match(x, [place], self.layout.orders.apart([place]))[0]
+    def label(self, h: Tensor | Hypervector, path: int | Sequence[int]) -> Match:
+        """Return the label of the node at a path."""
+        x = self._constant("Tree.label", h)
+        return self._labels(x, [_check_path("Tree.label", path)])[0]
 
-    def part(self, h: Tensor | Hypervector, *path: int) -> Tensor:
-        """Return the tree under a node, with the rest of the tree as noise."""
-        x = as_tensor("Tree.part", h, self.space)
-        place = _checked_path("Tree.part", path)
-        return self._shift(unbind(x, self.layout.path_vectors([place])[0], side="left"), -len(place))
+    def part(self, h: Tensor | Hypervector, path: int | Sequence[int]) -> Tensor:
+        """Return the subtree at a path, with the rest of the tree as noise. Differentiable with respect to ``h``.
+
+        Shapes
+        ------
+        h: ``(*batch, dim, m, m)``; output: the same
+        """
+        x = self._vectors("Tree.part", h)
+        checked = _check_path("Tree.part", path)
+        rows = x.reshape(-1, *self.space.shape)
+        keys = self.paths.vectors([checked]).expand_as(rows)
+        return self.paths.unbind(rows, keys, [checked] * len(rows)).reshape(x.shape)
 
     def add_leaf(self, h: Tensor | Hypervector, path: Sequence[int], label: Name) -> Tensor:
-        """Return the tree with one more node, which has no children.
+        """Return the tree with one more node, which has no children. Differentiable with respect to ``h``.
 
         Parameters
         ----------
         h
             A tree, ``(dim, m, m)``.
         path
-            Path of the new node. It must be free; to be decoded, it must be the next child of a node that is there.
+            Path of the new node, which must be the next child of an existing node.
         label
             Its label.
+
+        Raises
+        ------
+        ValueError
+            If the path has a label already, if its parent or the sibling before it does not exist, or if this is not
+            certain.
 
         Examples
         --------
@@ -140,99 +147,119 @@ class Tree(Structure):
         ['S', 'she', 'runs']
         """
         operation = "Tree.add_leaf"
-        x = one_of(operation, h, self.space)
-        place = _checked_path(operation, path)
+        x = self._vector(operation, h)
+        new = _check_path(operation, path)
         name = self.labels.resolve(operation, label)
-        if len(self.labels):
-            there = self._match(x, [place], self.layout.orders.apart([place]))[0]
-            if not is_settled(there):
-                raise ValueError(
-                    f"{operation}: it is not certain whether {list(place)} is free ({there}); use a larger space"
-                )
-            if there.confident:
-                raise ValueError(f"{operation}: {list(place)} has the label {there.guess!r} already; name a free path")
-        h = x + self._bound([place], [name])
-        self.layout.mark_leaf(self.layout.insert(place))
+        self._check_next_child(operation, x.detach(), new)
+        h = x + self._bundle({new: name})
+        self.paths.mark_leaf(self.paths.insert(new))
         return h
 
-    def _bound(self, places: list[Place], labels: list[str]) -> Tensor:
-        """The bundle of labels at places."""
-        vectors = self.labels.encode(labels)
-        if self.permute:
-            vectors = shift_each(vectors, list(map(len, places)))
-        return bind_bundle(self.layout.path_vectors(list(places)), vectors)
+    def _check_next_child(self, operation: str, x: Tensor, path: NodePath) -> None:
+        """Raise unless the node at a path certainly does not exist, but its parent and its left sibling do."""
+        parent = [path[:-1]] if path else []
+        before = [(*path[:-1], path[-1] - 1)] if path and path[-1] else []
+        if not len(self.labels):
+            if parent:
+                raise ValueError(f"{operation}: the parent of {list(path)} does not exist; encode a tree first")
+            return
+        for node in [path, *parent, *before]:
+            [match] = self._labels(x, [node])
+            if not is_settled(match):
+                raise ValueError(
+                    f"{operation}: it is not certain whether there is a node at {list(node)}, got {match}; use a "
+                    f"larger space"
+                )
+            if node == path and match.confident:
+                raise ValueError(f"{operation}: {list(path)} already has the label {match.guess!r}; use a free path")
+            if node != path and not match.confident:
+                raise ValueError(
+                    f"{operation}: {list(path)} is not the next child of a node, because there is no node at "
+                    f"{list(node)}; add that one first"
+                )
 
-    def decode(self, h: Tensor | Hypervector, most: int = 1000) -> Reading:
-        """Return the tree, with a match for every node by its path; the value is ``MISSING`` without a certain root.
+    def _bundle(self, labels: Mapping[NodePath, str]) -> Tensor:
+        """Return the bundle of labels at paths."""
+        return self.paths.bundle(list(labels), self.labels.encode(labels.values()))
 
-        The tree is read from the root down. Nodes that are certain, at most ``most`` of them, are subtracted; a node
-        that was not certain is read again when there is less noise. Nothing is looked for below it, nor after it among
-        its siblings.
+    def decode(self, h: Tensor | Hypervector, most: int | None = None) -> Reading:
+        """Return the tree, with a match for every node by its path; the value is ``MISSING`` without a confident root.
+
+        The tree is read from the root down. Confident nodes are subtracted; the others are read again when there is
+        less noise. Children and right siblings of a node are read only if the node is confident.
+
+        Parameters
+        ----------
+        h
+            A tree, ``(dim, m, m)``.
+        most
+            Number of nodes to read at most. By default 1000, with a warning if they are reached.
         """
-        x = one_of("Tree.decode", h, self.space)
-        most = check_integer("Tree.decode", "most", most, least=0)
-        rest, found = x, dict[Place, Match]()
-        asked: list[Place] = [()] if x.any() else []
-        waiting: list[Place] = []
-        less_noise = False
-        while asked and len(found) < most:
-            sure, rest = self._take(rest, asked, most - len(found), found)
-            waiting += [place for place in asked if place not in sure]
-            found |= sure
-            beside = [(*place[:-1], place[-1] + 1) for place in sure if place]
-            asked = beside + [(*place, 0) for place in sure if len(place) < MOST_DEPTH]
-            less_noise = less_noise or bool(sure)
-            if not asked and less_noise:
-                asked, waiting, less_noise = waiting, [], False
-        matches: dict[Path, Match] = {place: found[place] for place in sorted(found)}
-        return Reading(_built(matches), matches, x, rest)
+        x = self._constant("Tree.decode", h)
+        limit = self._limit("Tree.decode", most)
+        frontier: list[NodePath] = [()] if x.any() else []
+        doubtful: list[NodePath] = []  # read, but not confident
+        has_less_noise = False  # since they were read
 
-    def _take(
-        self, x: Tensor, places: list[Place], most: int, taken: Collection[Place]
-    ) -> tuple[dict[Place, Match], Tensor]:
-        """The matches of places that are certain, at most ``most``, and x without them.
+        def read(rest: Tensor, found: Mapping[NodePath, Match]) -> dict[NodePath, Match]:
+            nonlocal frontier, doubtful, has_less_noise
+            new: dict[NodePath, Match] = {}
+            while frontier and len(found) < limit and not new:
+                new = self._confident_labels(rest, frontier, limit - len(found), found)
+                doubtful += [path for path in frontier if path not in new]
+                siblings = [(*path[:-1], path[-1] + 1) for path in new if path]
+                frontier = siblings + [(*path, 0) for path in new if len(path) < MOST_DEPTH]
+                has_less_noise = has_less_noise or bool(new)
+                if not frontier and has_less_noise:
+                    frontier, doubtful, has_less_noise = doubtful, [], False
+            return new
 
-        ``taken`` are places that were subtracted from x before.
-        """
-        sure: dict[Place, Match] = {}
-        for chunk in chunks(len(places), self.space):
-            keys = self.layout.orders.apart(places[chunk], together=True, without={*taken, *sure})
-            matches = zip(places[chunk], self._match(x, places[chunk], keys), strict=True)
-            certain = dict([(place, match) for place, match in matches if match.confident][: most - len(sure)])
-            x = x - self._bound(list(certain), [match.guess for match in certain.values()])
-            sure |= certain
-        return sure, x
+        found, residual = peel(x, read, lambda rest, new: rest - self._bundle(_guesses(new)))
+        self._warn_if_cut("Tree.decode", len(found), most)
+        matches: dict[Path, Match] = {path: found[path] for path in sorted(found)}
+        return Reading(_nest(matches), matches, x, residual)
 
-    def _match(self, x: Tensor, places: Sequence[Place], keys: DecorrelatedKeys) -> list[Match]:
-        """The best label at every place."""
+    def _confident_labels(
+        self, x: Tensor, paths: list[NodePath], most: int, removed: Mapping[NodePath, Match]
+    ) -> dict[NodePath, Match]:
+        """Return the confident labels of paths, at most ``most``; ``removed`` were subtracted from x before."""
+        confident: list[tuple[NodePath, Match]] = []
+        for chunk in chunks(len(paths), self.space):
+            keys = self.paths.permuted.decorrelated_keys(paths[chunk], all_present=True, removed=removed)
+            matches = self._labels(x, paths[chunk], keys)
+            confident += [(path, one) for path, one in zip(paths[chunk], matches, strict=True) if one.confident]
+        return dict(confident[:most])
+
+    def _labels(self, x: Tensor, paths: Sequence[NodePath], keys: DecorrelatedKeys | None = None) -> list[Match]:
+        """Return the best label at every path."""
+        if keys is None:
+            keys = self.paths.permuted.decorrelated_keys(paths)
         noise = keys.noise(answer_noise(self.space, similarity(x, x)))
-        answers = unbind(x, keys.vectors, side="left")
-        if self.permute:
-            answers = shift_each(answers, [-len(place) for place in places])
+        answers = self.paths.unbind(x, keys.vectors, paths)
         return self.labels.match(answers, noise=noise, confidence=self.confidence)
 
-    def _nodes(self, tree: Any) -> dict[Place, str]:
-        """The label of every node by its path."""
-        found: dict[Place, str] = {}
-        waiting: list[tuple[Place, Any]] = [((), tree)]
-        while waiting:
-            path, node = waiting.pop()
+    def _check_tree(self, tree: Any) -> dict[NodePath, str]:
+        """Return the label of every node by its path."""
+        found: dict[NodePath, str] = {}
+        stack: list[tuple[NodePath, Any]] = [((), tree)]
+        while stack:
+            path, node = stack.pop()
             if isinstance(node, (list, tuple)):
                 if not node:
                     raise ValueError(f"Tree.encode: the node at {list(path)} is an empty list; it needs a label")
                 if len(path) >= MOST_DEPTH:
-                    raise ValueError(f"Tree.encode: nested deeper than {MOST_DEPTH} levels, or cyclic")
-                waiting.extend(((*path, place), child) for place, child in enumerate(node[1:]))
+                    raise ValueError(f"Tree.encode: the tree is deeper than {MOST_DEPTH} levels, or cyclic")
+                stack.extend(((*path, index), child) for index, child in enumerate(node[1:]))
                 node = node[0]
             found[path] = self.labels.resolve(f"Tree.encode: the label at {list(path)}", node)
         return found
 
     def _seen(self) -> list[list[int]]:
-        return [[step for step in path if isinstance(step, int)] for path in self.layout.leaves()]
+        return [[index for index in path if isinstance(index, int)] for path in self.paths.leaves()]
 
     def _restore(self, seen: Any) -> None:
         for path in seen:
-            self.layout.mark_leaf(self.layout.insert(_checked_path("Tree", path)))
+            self.paths.mark_leaf(self.paths.insert(_check_path("Tree", path)))
 
 
 def parse_brackets(text: str) -> Any:
@@ -248,14 +275,14 @@ def parse_brackets(text: str) -> Any:
         return text
     root: list[Any] = []
     opened = [root]
-    for part in re.findall(r"[()]|[^\s()]+", text):
-        if part == "(":
+    for symbol in re.findall(r"[()]|[^\s()]+", text):
+        if symbol == "(":
             if len(opened) > MOST_DEPTH:
-                raise ValueError(f"Tree.encode: nested deeper than {MOST_DEPTH} levels")
+                raise ValueError(f"Tree.encode: the tree is deeper than {MOST_DEPTH} levels")
             opened[-1].append([])
             opened.append(opened[-1][-1])
-        elif part != ")":
-            opened[-1].append(part)
+        elif symbol != ")":
+            opened[-1].append(symbol)
         elif len(opened) == 1:
             break
         else:
@@ -263,29 +290,33 @@ def parse_brackets(text: str) -> Any:
     if len(opened) != 1 or len(root) != 1 or text.count("(") != text.count(")"):
         raise ValueError(
             f"Tree.encode: the brackets do not form one tree, got {text!r:.80}, expected a form like '(S (NP she) (VP "
-            f"runs))'; for a label that contains brackets give a list, [label]"
+            f"runs))'; give a label that contains brackets as a list, [label]"
         )
     return root[0]
 
 
-def _built(matches: Mapping[Path, Match]) -> Any:
-    """Nested lists of the labels at paths, parents before their children; a leaf is its label alone."""
+def _guesses(matches: Mapping[NodePath, Match]) -> dict[NodePath, str]:
+    return {path: match.guess for path, match in matches.items()}
+
+
+def _nest(matches: Mapping[Path, Match]) -> Any:
+    """Return nested lists of the labels at paths, parents before their children; a leaf is its label alone."""
     nodes: dict[Path, list[Any]] = {}
-    for place, match in matches.items():
-        nodes[place] = [match.guess]
-        if place:
-            nodes[place[:-1]].append(nodes[place])
-    return _plain(nodes[()]) if nodes else MISSING
+    for path, match in matches.items():
+        nodes[path] = [match.guess]
+        if path:
+            nodes[path[:-1]].append(nodes[path])
+    return _unwrap_leaves(nodes[()]) if nodes else MISSING
 
 
-def _plain(node: list[Any]) -> Any:
-    """A leaf as its label alone; the tree below is at most ``MOST_DEPTH`` deep."""
-    return [node[0], *map(_plain, node[1:])] if len(node) > 1 else node[0]
+def _unwrap_leaves(node: list[Any]) -> Any:
+    return [node[0], *map(_unwrap_leaves, node[1:])] if len(node) > 1 else node[0]
 
 
-def _checked_path(operation: str, path: Any) -> Place:
-    if isinstance(path, str) or not isinstance(path, Sequence):
-        raise TypeError(f"{operation}: a path is a list of indices, as in [0, 1]; got {describe(path)}")
-    if len(path) > MOST_DEPTH:
-        raise ValueError(f"{operation}: a path of {len(path)} steps; trees are at most {MOST_DEPTH} deep")
-    return tuple(check_integer(operation, "a step of the path", step, least=0) for step in path)
+def _check_path(operation: str, path: Any) -> NodePath:
+    indices = (path,) if isinstance(path, int) else path
+    if isinstance(indices, str) or not isinstance(indices, Sequence):
+        raise TypeError(f"{operation}: path must be a list of child indices, such as [0, 1]; got {describe(path)}")
+    if len(indices) > MOST_DEPTH:
+        raise ValueError(f"{operation}: path has {len(indices)} indices, expected at most {MOST_DEPTH}")
+    return tuple(check_integer(operation, "an index of path", index, least=0) for index in indices)

@@ -171,8 +171,8 @@ def _descend(value: float, batch: tuple[int, ...], m: int, generator: torch.Gene
         if len(missing) == 0:
             return found.reshape(*batch, m, m)
     raise RuntimeError(
-        f"with_diagonality: descent to {value} with m={m} failed for {len(missing)} of {len(found)} matrices; "
-        f'use method="closed form"'
+        f"with_diagonality: descent to {value} with m={m} did not converge for {len(missing)} of {len(found)} "
+        f'matrices; use method="closed form"'
     )
 
 

@@ -12,7 +12,7 @@ from ghrr.nn.config import AttentionConfig
 from ghrr.nn.forms.base import PARTS, QKV, sharing_shape
 from ghrr.nn.phases import Phases
 from ghrr.nn.positions import PositionRotation
-from ghrr.nn.rows import in_torch, place_rows
+from ghrr.nn.rows import rotate_rows, torch_implementation
 from ghrr.nn.weights import Weights
 
 
@@ -113,7 +113,9 @@ class FeatureForm(nn.Module):
             cache.recent = rows[:, rows.shape[1] - before :].clone()  # a view would keep all rows in memory
             rotations = nn.functional.pad(rotations, (0, 0, before, 0))
         heads, kv_heads, _ = self.heads
-        q, k, v = place_rows(rows, self.taps, rotations, log_scale, heads=heads, kv_heads=kv_heads, unit=self.normalize)
+        q, k, v = rotate_rows(
+            rows, self.taps, rotations, log_scale, heads=heads, kv_heads=kv_heads, normalize=self.normalize
+        )
         return q[:, :, before:], k[:, :, before:], v[:, :, before:]
 
     def _position_separately(self, rows: list[Tensor], rotations: Tensor, log_scale: Tensor) -> QKV:
@@ -126,7 +128,7 @@ class FeatureForm(nn.Module):
             taps = None if self.taps is None else self.taps[:, selected]
             scale = log_scale if part == 0 else log_scale.new_zeros(count)
             normalize = self.normalize and part < PARTS - 1
-            out.append(in_torch(own, taps, own_rotations, scale, count, 0, normalize)[0].transpose(1, 2))
+            out.append(torch_implementation(own, taps, own_rotations, scale, count, 0, normalize)[0].transpose(1, 2))
         return out[0], out[1], out[2]
 
     def join_heads(self, out: Tensor) -> Tensor:

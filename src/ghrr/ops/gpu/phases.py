@@ -1,13 +1,13 @@
-"""The kernels behind ``ghrr::phases``, which triton compiles for a GPU. Importing this module imports triton.
+"""Triton kernels of ``ghrr::phases``. Importing this module imports triton.
 
-A program has some tokens and some phases of one slot. Forward it computes their angles, and from these cosines and
-sines at once: angles are never in memory. Backward it has some features of the input, and computes the gradients of the
-angles from those of cosines and sines as it goes.
+A program processes a block of tokens and of phases of one slot. Forward, it computes their angles, and cosines and
+sines from these, so that angles are never in memory. Backward, it has a block of input features, and computes the
+gradients of the angles from those of cosines and sines as it goes.
 
-Coverage cannot see into compiled code, hence the marks; ``tests/nn`` compares what it computes with torch.
+Coverage cannot trace compiled code, hence the marks; ``tests/nn`` compares the kernels with the torch implementation.
 """
 
-# The language of kernels has no types.
+# Triton kernels have no type annotations.
 # mypy: ignore-errors
 # ruff: noqa: PLR0917
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 _TOKENS, _COLUMNS, _DEPTH, _WARPS = 64, 64, 32, 4
 
-# pi / 2 as a sum of three numbers, of which the first two have so few bits that products with whole numbers are exact.
+# pi / 2 as a sum of three numbers. The first two have few bits, so that products with integers are exact.
 _FIRST = tl.constexpr(1.5703125)
 _SECOND = tl.constexpr(4.837512969970703125e-4)
 _THIRD = tl.constexpr(7.54978995489188216e-8)
@@ -29,10 +29,10 @@ _PER_QUARTER = tl.constexpr(0.6366197723675814)  # 2 / pi
 
 @triton.jit
 def _cosine_and_sine(angle):  # pragma: no cover
-    """By polynomials, within some units of the last place of an angle that is not huge."""
+    """Compute cosine and sine by polynomials, to a few units in the last place unless the angle is huge."""
     quarters = tl.floor(angle * _PER_QUARTER + 0.5)
     x = ((angle - quarters * _FIRST) - quarters * _SECOND) - quarters * _THIRD
-    x = tl.where(tl.abs(x) < 0.8, x, x * 0)  # huge angles, which are all rounding; NaN stays
+    x = tl.where(tl.abs(x) < 0.8, x, x * 0)  # huge angles are all rounding error; NaN stays
     z = x * x
     sine = x + x * z * (-1.6666654611e-1 + z * (8.3321608736e-3 + z * -1.9515295891e-4))
     cosine = 1 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5))
@@ -44,7 +44,7 @@ def _cosine_and_sine(angle):  # pragma: no cover
 
 
 @triton.jit
-def turn(
+def phases_forward(
     out,
     x,
     x_step,
@@ -59,7 +59,7 @@ def turn(
     DEPTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # pragma: no cover
-    """Cosines less a constant, and sines, of the angles of some tokens."""
+    """Compute cosines minus a constant, and sines, of the angles of a block of tokens."""
     per_block: tl.constexpr = SLOTS * PHASES // COLUMNS
     column = tl.program_id(0) % per_block * COLUMNS + tl.arange(0, COLUMNS)
     first_input = tl.program_id(0) % per_block * COLUMNS // PHASES * INPUTS
@@ -78,7 +78,7 @@ def turn(
 
 
 @triton.jit
-def turn_back(
+def phases_backward(
     grad_x,
     grad,
     grad_step,
@@ -94,7 +94,7 @@ def turn_back(
     DEPTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # pragma: no cover
-    """The gradient of some features of the input, by products in the precision of the result."""
+    """Compute the gradient of a block of input features, by products in the precision of the result."""
     per_block: tl.constexpr = SLOTS * INPUTS // COLUMNS
     column = tl.program_id(0) % per_block * COLUMNS + tl.arange(0, COLUMNS)
     first_phase = tl.program_id(0) % per_block * COLUMNS // INPUTS * PHASES
@@ -112,7 +112,7 @@ def turn_back(
         by_sine = tl.load(place + SLOTS * PHASES, mask=inside, other=0.0).to(tl.float32)
         by_angle = by_sine * c - by_cosine * s
         f = tl.load(frequencies + phase[:, None] * INPUTS + own[None, :])
-        # Rounded to 16 bits, they are exact in what tensor cores make of 32.
+        # Numbers of 16 bits are exact in the TF32 format of tensor cores.
         by_angle = by_angle.to(out.dtype.element_ty).to(tl.float32)
         f = f.to(out.dtype.element_ty).to(tl.float32)
         total = tl.dot(by_angle, f, total, input_precision=PRECISION)
@@ -124,7 +124,7 @@ def forward(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torc
     x = x if x.stride(-1) == 1 else x.contiguous()
     phases = len(frequencies) // slots
     given = (out, x, x.stride(0), frequencies.contiguous(), mean, len(x))
-    _launch(turn, given, frequencies, slots, phases, frequencies.shape[1], exact=True)
+    _launch(phases_forward, given, frequencies, slots, phases, frequencies.shape[1], exact=True)
     return out
 
 
@@ -133,16 +133,16 @@ def backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: f
     grad = grad if grad.stride(-1) == 1 else grad.contiguous()
     given = (grad_x, grad, grad.stride(0), out.contiguous(), frequencies.contiguous(), mean, len(out))
     phases = len(frequencies) // slots
-    _launch(turn_back, given, frequencies, slots, frequencies.shape[1], phases, exact=out.dtype == torch.float32)
+    _launch(phases_backward, given, frequencies, slots, frequencies.shape[1], phases, exact=out.dtype == torch.float32)
     return grad_x
 
 
 def _launch(kernel, given, frequencies, slots, wide, deep, *, exact) -> None:
-    """Start a kernel whose programs have some of the ``wide`` columns of a slot, and go through all ``deep`` others.
+    """Launch a kernel whose programs have a block of the ``wide`` columns of a slot, and loop over the ``deep`` others.
 
-    Products are ``exact`` unless torch is told otherwise; those of numbers of 16 bits need not be asked.
+    With ``exact``, float32 products have full precision unless torch is set to TF32.
     """
-    exact = exact and torch.backends.cuda.matmul.fp32_precision != "tf32"  # also as the older switches set it
+    exact = exact and torch.backends.cuda.matmul.fp32_precision != "tf32"  # the older switches set this too
     tokens = given[-1]
     if tokens == 0:
         return
@@ -162,7 +162,7 @@ def _launch(kernel, given, frequencies, slots, wide, deep, *, exact) -> None:
 
 
 def _part(size: int, most: int) -> int:
-    """The largest power of two up to ``most`` that divides the size."""
+    """Return the largest power of two up to ``most`` that divides ``size``."""
     return min(most, size & -size)
 
 

@@ -1,4 +1,4 @@
-"""Sizes that the kernels of ``ghrr::place_rows`` share with its PyTorch implementation. Does not import triton."""
+"""Sizes that the kernels of ``ghrr::rotate_rows`` share with its PyTorch implementation. Does not import triton."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONGEST_WINDOW = 8
 
 
 def line_count(rows: Tensor) -> int:
-    """Return the number of partial sums that ``ghrr::place_rows_backward`` returns for each row."""
+    """Return the number of partial sums that ``ghrr::rotate_rows_backward`` returns for each row."""
     batch, n = rows.shape[:2]
     return batch * -(-n // tokens_of_a_line(rows))
 

@@ -109,7 +109,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     rows = rows_where(data, what=ANGLE)
     angles = {m: rows_where(rows, m=m) for m in rows["m"].unique()}
     names = {1: "FHRR", n: "everything"}
-    look = {"cmap": "twilight", "vmin": -math.pi, "vmax": math.pi}
+    options = {"cmap": "twilight", "vmin": -math.pi, "vmax": math.pi}
     figure = new_figure(7.0)
     height = math.ceil(len(angles) / 3)
     top, bottom = figure.subfigures(2, 1, height_ratios=[height, 1.3], squeeze=False)[:, 0]
@@ -117,8 +117,8 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     for axis in axes[len(angles) :]:
         axis.set_axis_off()
     for axis, (m, entries) in zip(axes, angles.items(), strict=False):
-        axis.imshow(_as_matrix(angles[n], n), alpha=0.13, **look)
-        image = axis.imshow(_as_matrix(entries, n), **look)
+        axis.imshow(_as_matrix(angles[n], n), alpha=0.13, **options)
+        image = axis.imshow(_as_matrix(entries, n), **options)
         for start in np.arange(0, n, m) - 0.5:
             axis.add_patch(Rectangle((start, start), m, m, fill=False, ec=BLACK, lw=0.8))
         axis.set(title=f"m = {m}: {names.get(m, f'{n // m} blocks')}", xticks=range(0, n, 4), yticks=range(0, n, 4))

@@ -77,8 +77,8 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
             continue
         for m in SIZES:
             means, errors = np.array(_points(data, panel, n, m)).T
-            look = {"fmt": M_MARKERS[m], "ms": 4, "color": M_COLOURS[m], "label": f"m = {m}, ± error"}
-            axis.errorbar(np.array(totals) + 8 * (m - 2.5), means, errors, **look)
+            options = {"fmt": M_MARKERS[m], "ms": 4, "color": M_COLOURS[m], "label": f"m = {m}, ± error"}
+            axis.errorbar(np.array(totals) + 8 * (m - 2.5), means, errors, **options)
             axis.plot(totals, _theory(panel, n, m, totals)[0], color=M_COLOURS[m], lw=1, label=f"m = {m}, theory")
         title = f"{panel}. {n} components" if n > 1 else "A and B. 1 component"
         axis.set_title(title + (", permutations removed" if panel == REMOVED else ""))

@@ -116,8 +116,8 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     axes = figure.subplots(2, 3).flatten()
     for axis, m in zip(axes, ms, strict=False):
         rows = _select(data, DESCENT, m=m)
-        look: Any = {"color": M_COLOURS[m], "marker": M_MARKERS[m], "ms": 3, "mfc": "none", "ls": "", "lw": 0.8}
-        axis.errorbar(rows["sum"], rows["commutativity"], rows["error"], **look, label="measured")
+        options: Any = {"color": M_COLOURS[m], "marker": M_MARKERS[m], "ms": 3, "mfc": "none", "ls": "", "lw": 0.8}
+        axis.errorbar(rows["sum"], rows["commutativity"], rows["error"], **options, label="measured")
         axis.plot(rows["sum"], rows["law"], ls="", marker=".", ms=2, color=BLACK, label="theory")
         axis.set(title=f"m = {m}: r = {correlation(rows, 'sum').mean():.2f}", xlabel="sum of diagonalities")
         axis.set(xlim=(0, 2), ylim=(-0.25, 1.6), yticks=[0, 0.5, 1])

@@ -72,10 +72,10 @@ def _wide(data: pd.DataFrame, kind: str) -> pd.DataFrame:
     return rows_where(data, kind=kind).pivot(index="trial", columns="x", values="similarity")
 
 
-def _plot(axis: Any, data: pd.DataFrame, kind: str, **look: Any) -> Array:
+def _plot(axis: Any, data: pd.DataFrame, kind: str, **options: Any) -> Array:
     curve = _wide(data, kind).agg(["mean", "sem"]).T
-    look = {"color": BLUE, "marker": "o", "label": "measured", **look}
-    axis.errorbar(curve.index, curve["mean"], curve["sem"], ms=3, ls="", **look)
+    options = {"color": BLUE, "marker": "o", "label": "measured", **options}
+    axis.errorbar(curve.index, curve["mean"], curve["sem"], ms=3, ls="", **options)
     return np.linspace(curve.index[0], curve.index[-1], 400)
 
 

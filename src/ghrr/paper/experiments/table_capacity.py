@@ -36,7 +36,7 @@ PUBLISHED = {
 }
 _PAPER = {cell: (mean, std / math.sqrt(PUBLISHED_TRIALS)) for cell, (mean, std) in PUBLISHED.items()}
 KEPT, REMOVED, SHARED, BOTH = "permutations kept", "permutations removed", "one Q for all", "X and X' both tested"
-HALF, NESTED = "|X| alone reported", "smaller sets part of larger"
+HALF, NESTED = "only |X| reported", "smaller sets part of larger"
 
 
 def trials(settings: Settings) -> list[Params]:
@@ -96,13 +96,13 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
             axis.plot(COMPONENTS, means, line, color=colour, lw=1, ms=5, label=f"rejected: {reading}")
         theory = [_theory(n, m, settings) for n in COMPONENTS]
         axis.plot(COMPONENTS, theory, color=BLUE, lw=1.4, label="theory")
-        for who, table, look in (
+        for who, table, options in (
             ("measured", tables[KEPT], {"color": BLUE, "fmt": "s"}),
             ("paper", _PAPER, {"color": BLACK, "fmt": "o", "mfc": "white"}),
         ):
             x = np.array(COMPONENTS) + (0.08 if who == "measured" else -0.08)
             values, errors = np.array([table[n, m] for n in COMPONENTS]).T
-            axis.errorbar(x, values, errors, ms=5, label=f"{who}, ± standard error", **look)
+            axis.errorbar(x, values, errors, ms=5, label=f"{who}, ± standard error", **options)
         space = ghrr.Space.from_total(settings["total_dim"], m)
         axis.set_title(f"m = {m}, total dimension {space.total_dim}")
         axis.set_xticks(COMPONENTS)

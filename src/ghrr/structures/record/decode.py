@@ -1,152 +1,178 @@
-"""Decoding: read many paths of one record, round by round; what is certain is subtracted before the next round."""
+"""Decoding: read many paths of one record in rounds (:func:`ghrr.structures.peel.peel`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ghrr.algebra import unbind
 from ghrr.memory.match import Match
-from ghrr.structures.layout import Path
-from ghrr.structures.reading import MISSING, Reading, build
-from ghrr.structures.record.codebook import Codebook
-from ghrr.structures.record.encode import bind_items
-from ghrr.structures.record.matching import Found
-from ghrr.structures.record.query import match_paths, match_set, unshift
-from ghrr.structures.vocabulary import chunks, sparse_odds
+from ghrr.structures.certainty import empty_odds
+from ghrr.structures.inputs import chunks
+from ghrr.structures.path_tree import Path
+from ghrr.structures.peel import peel
+from ghrr.structures.reading import MISSING, Reading, nest
+from ghrr.structures.record.cleanup import Found
+from ghrr.structures.record.encode import encode_items
+from ghrr.structures.record.query import query_set, query_values
+from ghrr.structures.record.tables import RecordTables, is_set
 
-_MOST_PATHS = 1 << 12  # tried where known paths do not explain a record
+_MOST_UNSEEN_PATHS = 1 << 12  # combinations of known keys that are tried if known paths do not explain a record
+
+Rank = int  # of a member of a set; 0 elsewhere
 
 
-@dataclass
-class Cancelled:
-    """Leaves of a record, and the record without those that are certain.
+@dataclass(frozen=True)
+class PathMatches:
+    """Result of reading many paths.
 
     Parameters
     ----------
-    residual
-        What is left of the record.
-    sure
-        Certain matches by path; those of a set by its path and their rank.
+    confident
+        Confident matches by path; members of a set have the path of the set and their rank.
     doubtful
-        For every other path its best match, and for every set the best candidate that is not certain.
+        The best match of every other path, and the best candidate of every set that is not confident.
+    residual
+        The record without the confident values, ``(dim, m, m)``.
     """
 
+    confident: dict[Path, Match]
+    doubtful: dict[Path, Match]
     residual: Tensor
-    sure: dict[Path, Match] = field(default_factory=dict)
-    doubtful: dict[Path, Match] = field(default_factory=dict)
 
 
-def cancel(
-    book: Codebook,
+def read_paths(
+    tables: RecordTables,
     x: Tensor,
     paths: Sequence[Path],
     *,
     confidence: float,
     odds: float = 1.0,
-    taken: Iterable[Path] = (),
-) -> Cancelled:
-    """Read paths of a record ``(dim, m, m)``, and subtract what is certain. ``taken`` was subtracted from x before."""
-    gone, sets = set(taken), dict[Path, list[Match]]()
-    result = Cancelled(x)
-    # Paths of the same keys stand together, to be decorrelated together.
+    removed: Iterable[Path] = (),
+) -> PathMatches:
+    """Read paths of a record ``(dim, m, m)``, and subtract confident values before the others are read again.
+
+    ``removed`` are paths whose values were subtracted from x before.
+    """
+    doubtful: dict[Path, Match] = {}
+    # Paths of the same keys are neighbours, so that they are decorrelated in one chunk.
     waiting = sorted(paths, key=lambda path: sorted(map(str, path)))
-    while waiting:
-        found = list[tuple[Path, Found]]()
-        for run in chunks(len(waiting), book.space):
-            found += _round(book, result, waiting[run], gone, confidence=confidence, odds=odds)
-        if not found:
-            break
-        result.residual = result.residual - bind_items(
-            book, [path for path, _ in found], [one.item for _, one in found if one.item is not None]
-        )
-        for path, one in found:
-            if is_set(path):
-                sets.setdefault(path, []).append(one.match)
-            else:
-                result.sure[path] = one.match
-                gone.add(path)
-        again = {path for path, _ in found if is_set(path)}
-        waiting = [path for path in waiting if path not in result.sure and (not is_set(path) or path in again)]
-    for path, matches in sets.items():
-        ranked = sorted(matches, key=lambda match: -match.score)
-        result.sure |= {(*path[:-1], rank): match for rank, match in enumerate(ranked)}
-    return result
 
+    def read(rest: Tensor, found: Mapping[tuple[Path, Rank], Found]) -> dict[tuple[Path, Rank], Found]:
+        nonlocal waiting
+        gone = {*removed, *(path for path, _ in found if not is_set(path))}
+        new: dict[tuple[Path, Rank], Found] = {}
+        for chunk in chunks(len(waiting), tables.space):
+            for path, one in _read_once(
+                tables, rest, waiting[chunk], removed=gone, doubtful=doubtful, confidence=confidence, odds=odds
+            ):
+                rank = sum(other == path for other, _ in (*found, *new)) if is_set(path) else 0
+                new[path, rank] = one
+        accepted = {path for path, _ in new}
+        # A path is done when it has its value, a set when a round finds no further member.
+        waiting = [path for path in waiting if (path in accepted) == is_set(path)]
+        return new
 
-def _round(
-    book: Codebook, result: Cancelled, paths: list[Path], gone: set[Path], *, confidence: float, odds: float
-) -> list[tuple[Path, Found]]:
-    """What is certain at some paths; the other matches go to ``result.doubtful``."""
-    keys = book.keys(paths, together=True, without=gone)
-    found: list[tuple[Path, Found]] = []
-    single = [at for at, path in enumerate(paths) if not is_set(path)]
-    chosen = torch.tensor(single, dtype=torch.long)
-    here = [paths[at] for at in single]
-    matched = match_paths(book, result.residual[None], here, keys[chosen], confidence=confidence, odds=odds)
-    for path, [one] in zip(here, matched, strict=True):
-        result.doubtful[path] = one.match
-        if one.match.confident:
-            del result.doubtful[path]
-            found.append((path, one))
-    for at, path in enumerate(paths):
+    def remove(rest: Tensor, new: Mapping[tuple[Path, Rank], Found]) -> Tensor:
+        items = [one.item for one in new.values() if one.item is not None]
+        return rest - encode_items(tables, [path for path, _ in new], items)
+
+    found, residual = peel(x, read, remove)
+    confident = {path: one.match for (path, _), one in found.items() if not is_set(path)}
+    members: dict[Path, list[Match]] = {}
+    for (path, _), one in found.items():
         if is_set(path):
-            sure, rest = match_set(
-                book, result.residual, path, keys[torch.tensor([at])], confidence=confidence, odds=odds
-            )
-            found += [(path, one) for one in sure]
-            result.doubtful.pop(path, None)
-            if rest is not None:
-                result.doubtful[path] = rest
-    return found
+            members.setdefault(path, []).append(one.match)
+    for path, matches in members.items():
+        ranked = sorted(matches, key=lambda match: -match.score)
+        confident |= {(*path[:-1], rank): match for rank, match in enumerate(ranked)}
+    return PathMatches(confident, doubtful, residual)
 
 
-def is_set(path: Path) -> bool:
-    """Return whether a path stands for the elements of a list that is encoded as a set."""
-    return bool(path) and path[-1] is None
+def _read_once(
+    tables: RecordTables,
+    x: Tensor,
+    paths: list[Path],
+    *,
+    removed: set[Path],
+    doubtful: dict[Path, Match],
+    confidence: float,
+    odds: float,
+) -> list[tuple[Path, Found]]:
+    """Return the confident values at paths, and write the other matches to ``doubtful``."""
+    keys = tables.keys(paths, all_present=True, removed=removed)
+    confident: list[tuple[Path, Found]] = []
+    single = [n for n, path in enumerate(paths) if not is_set(path)]
+    single_paths = [paths[n] for n in single]
+    single_keys = keys[torch.tensor(single, dtype=torch.long)]
+    matched = query_values(tables, x[None], single_paths, single_keys, confidence=confidence, odds=odds)
+    for path, [one] in zip(single_paths, matched, strict=True):
+        doubtful.pop(path, None)
+        if one.match.confident:
+            confident.append((path, one))
+        else:
+            doubtful[path] = one.match
+    for n, path in enumerate(paths):
+        if is_set(path):
+            members, other = query_set(tables, x, path, keys[torch.tensor([n])], confidence=confidence, odds=odds)
+            confident += [(path, one) for one in members]
+            doubtful.pop(path, None)
+            if other is not None:
+                doubtful[path] = other
+    return confident
 
 
-def read_leaves(
-    book: Codebook, x: Tensor, paths: Sequence[Path], *, confidence: float, sparse: bool, taken: Iterable[Path] = ()
+def decode_paths(
+    tables: RecordTables,
+    x: Tensor,
+    paths: Sequence[Path],
+    *,
+    confidence: float,
+    sparse: bool,
+    removed: Iterable[Path] = (),
 ) -> Reading:
-    """Read paths; with ``sparse`` most of them may hold nothing, and only what is certain is kept."""
-    odds = sparse_odds(len(paths), x) if sparse else 1.0
-    found = cancel(book, x, paths, confidence=confidence, odds=odds, taken=taken)
-    matches = dict(found.sure)
+    """Decode the values at paths; with ``sparse`` most paths can be empty, and only confident values are returned."""
+    odds = empty_odds(len(paths), x) if sparse else 1.0
+    found = read_paths(tables, x, paths, confidence=confidence, odds=odds, removed=removed)
+    matches = dict(found.confident)
     if not sparse:
         matches |= {path: match for path, match in found.doubtful.items() if not is_set(path)}
-    matches = {path: matches[path] for path in _in_order(paths, matches)}
-    value = build({path: MISSING if match.unknown else match.guess for path, match in matches.items()})
+    rank = {path: n for n, path in enumerate(paths)}
+    ordered = sorted(matches, key=lambda path: rank[path] if path in rank else rank[*path[:-1], None])
+    matches = {path: matches[path] for path in ordered}
+    value = nest({path: MISSING if match.unknown else match.guess for path, match in matches.items()})
     return Reading(value, matches, x, found.residual)
 
 
-def _in_order(paths: Sequence[Path], found: Iterable[Path]) -> list[Path]:
-    """The paths found in the order of those asked for, members of a set where the set is."""
-    rank: dict[Path, int] = {path: at for at, path in enumerate(paths)}
-    return sorted(found, key=lambda path: rank[path] if path in rank else rank[*path[:-1], None])
-
-
-def read_all(book: Codebook, x: Tensor, *, confidence: float) -> Reading:
-    """Read all that is certain at known paths and, if more than half a leaf is left over, at new ones."""
-    reading = read_leaves(book, x, book.layout.leaves(), confidence=confidence, sparse=True)
-    for paths in book.layout.new_paths(_MOST_PATHS):
+def decode_record(tables: RecordTables, x: Tensor, *, confidence: float) -> Reading:
+    """Decode all known paths, and unseen paths of known keys if more than half a value is unexplained."""
+    reading = decode_paths(tables, x, tables.paths.leaves(), confidence=confidence, sparse=True)
+    for paths in tables.paths.unseen_paths(_MOST_UNSEEN_PATHS):
         if reading.unexplained < 0.5:
             break
-        more = read_leaves(book, reading.residual, paths, confidence=confidence, sparse=True, taken=reading.matches)
-        found = reading.matches | more.matches
-        reading = Reading(build({path: found[path].guess for path in found}), found, x, more.residual)
+        more = decode_paths(
+            tables, reading.residual, paths, confidence=confidence, sparse=True, removed=reading.matches
+        )
+        matches = reading.matches | more.matches
+        value = nest({path: match.guess for path, match in matches.items()})
+        reading = Reading(value, matches, x, more.residual)
     return reading
 
 
-def read_below(book: Codebook, x: Tensor, top: Path, *, confidence: float) -> Reading:
-    """Read what is certain under a path, by whole paths, which x consists of; the result is a record of its own."""
-    below = [leaf for leaf in book.layout.leaves(top) if leaf != top]
-    whole = read_leaves(book, x, below, confidence=confidence, sparse=True)
+def decode_below(tables: RecordTables, x: Tensor, top: Path, *, confidence: float) -> Reading | None:
+    """Decode the part of a record below a path; None if nothing is confident there.
+
+    The paths of the result start below ``top``, and its hypervectors are those of the part.
+    """
+    below = [leaf for leaf in tables.paths.leaves(top) if leaf != top]
+    if not below:
+        return None
+    whole = decode_paths(tables, x, below, confidence=confidence, sparse=True)
+    if not whole.matches:
+        return None
     matches = {path[len(top) :]: match for path, match in whole.matches.items()}
-    [key] = book.layout.path_vectors([top])
-    both = unbind(torch.stack([x, whole.residual]), key, side="left")
-    vector, residual = unshift(book, both, [len(top)] * 2)
-    return Reading(build({path: match.guess for path, match in matches.items()}), matches, vector, residual)
+    key = tables.paths.vectors([top, top])
+    vector, residual = tables.paths.unbind(torch.stack([x, whole.residual]), key, [top, top])
+    return Reading(nest({path: match.guess for path, match in matches.items()}), matches, vector, residual)

@@ -1,6 +1,7 @@
-r"""Encoding: the sum of a document's leaves, each its value bound to its path.
+r"""Encoding: the sum of the leaves of a document, each of which is its value bound to its path.
 
-With shifts, a value V under a path P of depth d is :math:`P * \rho^d(V)`.
+A value V under a path of depth d is :math:`B * V`, or :math:`\rho^d(B * V)` with shifts, where B is the hypervector of
+the path (:mod:`ghrr.structures.path_tree`).
 """
 
 from __future__ import annotations
@@ -10,67 +11,88 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.algebra import bind_bundle, shift
-from ghrr.structures.layout import Path, PathTable, shift_each
-from ghrr.structures.record.codebook import Codebook
-from ghrr.structures.record.documents import Batch, distinct
+from ghrr.algebra import shift
+from ghrr.structures.inputs import chunks
+from ghrr.structures.path_tree import Path
+from ghrr.structures.record.leaves import Integers, Leaves, distinct
+from ghrr.structures.record.tables import RecordTables
 from ghrr.structures.record.value_table import Item
-from ghrr.structures.vocabulary import chunks
 
-Numbers = NDArray[np.int64]
-
-
-def encode_documents(book: Codebook, documents: Sequence[Any], path: Path = ()) -> Tensor:
-    """Return the sums of the leaves of documents that are at a path, ``(len(documents), dim, m, m)``."""
-    with book.lock:
-        batch = book.batch(documents, path)
-        items = book.table.items(batch.values, batch.scales, batch.where)
-        nodes, values, starts = batch.leaves()
-        total: Tensor | None = None
-        index: Numbers | None = None
-        for value_rows, value_vectors in book.table.tables(items):
-            index = value_rows if index is None else index  # the first table is the vocabulary
-            for keys in book.layout.tables(nodes):
-                part = _bags(keys, value_vectors, value_rows[values], nodes, starts)
-                total = part if total is None else total.add_(part)
-        if index is not None:
-            _remember(book, batch, index)
-    return book.space.zeros(len(documents)) if total is None else total
+_FEW_NUMBERS = 1 << 16  # complex numbers in the sums of one depth: 512 KiB in complex64
 
 
-def _bags(keys: PathTable, values: Tensor, rows: Numbers, nodes: Numbers, starts: Numbers) -> Tensor:
-    """The sums of those leaves whose path and value are in the tables."""
-    if keys.row_of is not None:
-        nodes = keys.row_of[nodes]
-    here = (rows >= 0) & (nodes >= 0)
-    before = np.concatenate([[0], np.cumsum(here)])
-    bags = map(torch.from_numpy, (nodes[here], rows[here], before[starts]))
-    total = ops.bind_bags(keys.vectors, values, *bags)
-    return shift(total, keys.depth) if keys.depth else total
+def encode_documents(tables: RecordTables, documents: Sequence[Any], path: Path = ()) -> Tensor:
+    """Return the hypervectors of documents at a path, ``(len(documents), dim, m, m)``."""
+    with tables.lock:
+        leaves = tables.leaves(documents, path)
+        items = tables.values.items(leaves.values, leaves.scales, leaves.where)
+        total, index = _sum_leaves(tables, leaves, items)
+        _remember(tables, leaves, index)
+    return total
 
 
-def _remember(book: Codebook, batch: Batch, index: Numbers) -> None:
-    """Make paths and values of a batch known to readers, after everything that can fail.
+def _sum_leaves(tables: RecordTables, leaves: Leaves, items: Sequence[Item]) -> tuple[Tensor, Integers]:
+    """Return the sum of each document, and the index of each value in the vocabulary."""
+    rows, nodes, values = leaves.arrays()
+    count = len(leaves.documents)
+    shifts = leaves.per_leaf(tables.paths.shift_of)
+    depths = sorted(set(shifts.tolist())) or [0]
+    # The leaves of a document at one depth are a bag, whose sum is shifted by the depth. All bags of a few documents
+    # are summed in one call; for many documents the sums of one depth at a time take less memory.
+    together = len(depths) if count * tables.space.total_dim <= _FEW_NUMBERS else 1
+    total: Tensor | None = None
+    index: Integers | None = None
+    for value_rows, value_vectors in tables.values.tables(items):
+        index = value_rows if index is None else index  # the first table is the vocabulary
+        for row_of, path_vectors in tables.paths.tables(nodes):
+            key_indices = nodes if row_of is None else row_of[nodes]
+            for start in range(0, len(depths), together):
+                group = depths[start : start + together]
+                bags = np.searchsorted(group, shifts) * count + rows if len(group) > 1 else rows
+                is_here = (key_indices >= 0) & (value_rows[values] >= 0)
+                if len(group) < len(depths):
+                    is_here &= shifts == group[0]
+                chosen = np.flatnonzero(is_here)[np.argsort(bags[is_here], kind="stable")]
+                offsets = np.concatenate([[0], np.cumsum(np.bincount(bags[chosen], minlength=count * len(group)))])
+                arrays = key_indices[chosen], value_rows[values[chosen]], offsets
+                sums = ops.bind_bags(
+                    path_vectors, value_vectors, *(torch.from_numpy(array).to(tables.device) for array in arrays)
+                )
+                for depth, part in zip(group, sums.split(count) if count else [sums], strict=False):  # type: ignore[no-untyped-call]
+                    total = _add_shifted(total, part, depth)
+    assert total is not None  # there is always a vocabulary
+    assert index is not None
+    return total, index
+
+
+def _add_shifted(total: Tensor | None, part: Tensor, depth: int) -> Tensor:
+    """Return total + shift(part, depth); total is changed in place."""
+    if total is None:
+        return shift(part, depth) if depth else part
+    if not depth:
+        return total.add_(part)
+    total[:, depth:] += part[:, :-depth]
+    total[:, :depth] += part[:, -depth:]
+    return total
+
+
+def _remember(tables: RecordTables, leaves: Leaves, index: Integers) -> None:
+    """Make paths and values known to readers, after everything that can fail.
 
     ``index`` holds the row of each value in the vocabulary, -1 for numbers on a scale.
     """
     count = len(index)
-    book.seen.add((node, index[distinct(numbers, count)].tolist()) for node, _, numbers in batch.columns)
-    for node in batch.nodes:
-        book.layout.mark_leaf(node)
+    tables.seen.add((node, index[distinct(numbers, count)].tolist()) for node, _, numbers in leaves.columns)
+    for node in leaves.nodes:
+        tables.paths.mark_leaf(node)
 
 
-def bind_items(book: Codebook, paths: Sequence[Path], items: Sequence[Item]) -> Tensor:
+def encode_items(tables: RecordTables, paths: Sequence[Path], items: Sequence[Item]) -> Tensor:
     """Return the sum of items bound to paths, ``(dim, m, m)``."""
-    total = book.space.zeros()
-    for run in chunks(len(paths), book.space):
-        some = paths[run]
-        vectors = book.table.vectors(items[run])
-        if book.permute:
-            vectors = shift_each(vectors, [len(path) for path in some])
-        total = total + bind_bundle(book.layout.path_vectors(some), vectors)
+    total = tables.space.zeros().to(tables.device)
+    for chunk in chunks(len(paths), tables.space):
+        total = total + tables.paths.bundle(paths[chunk], tables.values.vectors(items[chunk]))
     return total

@@ -27,8 +27,8 @@ class Scale:
     --------
     >>> import ghrr
     >>> from ghrr.structures import Record, Scale
-    >>> codec = Record(ghrr.Space(dim=500, m=3), numbers=Scale(1000, 2000, bandwidth=5))
-    >>> codec.query(codec.encode({"name": "Ada", "born": 1815}), "born")
+    >>> record = Record(ghrr.Space(dim=500, m=3), numbers=Scale(1000, 2000, bandwidth=5))
+    >>> record.query(record.encode({"name": "Ada", "born": 1815}), "born")
     Match(1814.99 ± 0.055, score=1.015, margin=1.015, confident=True)
     """
 

@@ -1,4 +1,4 @@
-"""What reads one hypervector at a time refuses a batch, and says which operation that was."""
+"""Methods that read one hypervector refuse a batch, and name the operation."""
 
 from __future__ import annotations
 

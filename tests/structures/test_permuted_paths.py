@@ -1,4 +1,4 @@
-"""Words of the same steps in another order are not independent: how :class:`Orders` decorrelates and counts them."""
+"""PermutedPaths: reading and counting products without the contribution of permuted products."""
 
 from __future__ import annotations
 
@@ -14,43 +14,45 @@ from ghrr import Space, bundle, multibind, pairwise_similarity, similarity
 from ghrr.memory.decorrelation import Decorrelation, gram_matrix
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.structures import Automaton, Chain, Graph, NGrams, Record, Set, Tree
-from ghrr.structures.orders import Orders, Word
-from tests.structures.common import is_even
+from ghrr.structures.base import Structure
+from ghrr.structures.permuted_paths import Path as Word
+from ghrr.structures.permuted_paths import PermutedPaths
+from tests.structures.common import counts_of, is_even
 
 STRUCTURES = ("tree", "record", "set", "ngrams", "chain", "graph", "automaton")
 
 
-def all_orders(words: Iterable[Sequence[Any]]) -> list[Word]:
+def all_permutations(words: Iterable[Sequence[Any]]) -> list[Word]:
     return sorted({order for word in words for order in itertools.permutations(word)})
 
 
-def words_of(space: Space) -> Orders:
-    return Orders(space, lambda words: multibind([space.vectors(names) for names in zip(*words, strict=True)]))
+def paths_of(space: Space) -> PermutedPaths:
+    return PermutedPaths(space, lambda words: multibind([space.vectors(names) for names in zip(*words, strict=True)]))
 
 
-def test_only_words_that_may_be_there_are_told_apart() -> None:
-    orders = words_of(Space(200, 2, dtype=torch.complex128))
+def test_only_seen_paths_are_decorrelated() -> None:
+    orders = paths_of(Space(200, 2, dtype=torch.complex128))
     ab, ba, cd, dc = ("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")
     words = orders.vectors([ab, ba])
 
     def others_share(**how: Any) -> bool:
         """Whether ba has anything in common with what is read for ab."""
-        return bool(similarity(orders.apart([ab], **how).vectors[0], words[1]).abs() > 0.01)
+        return bool(similarity(orders.decorrelated_keys([ab], **how).vectors[0], words[1]).abs() > 0.01)
 
     assert others_share()  # ba was never met
     orders.add([ba, cd])
     assert not others_share()
-    assert others_share(without={ba})
-    both = orders.apart([cd, ab, dc, ab])
+    assert others_share(removed={ba})
+    both = orders.decorrelated_keys([cd, ab, dc, ab])
     assert both.variance_gain[0] == 1  # dc was asked for, but is not known
     assert both.variance_gain[1] == both.variance_gain[3] > 1
-    assert (orders.apart([cd, dc], together=True).variance_gain > 1).all()
+    assert (orders.decorrelated_keys([cd, dc], all_present=True).variance_gain > 1).all()
     assert both.leakage.max() < 1e-6
 
 
-def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similarities_are_computed_once_for_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(50, 2, dtype=torch.complex128)
-    orders, fresh = words_of(space), words_of(space)
+    orders, fresh = paths_of(space), paths_of(space)
     words: list[Word] = list(itertools.permutations("abc"))
     sizes: list[int] = []
 
@@ -58,72 +60,74 @@ def test_similarities_are_computed_once_for_each_pair_of_words(monkeypatch: pyte
         sizes.append(len(x) * len(y))
         return gram_matrix(x, y)
 
-    monkeypatch.setattr("ghrr.structures.orders.gram_matrix", counted)
+    monkeypatch.setattr("ghrr.structures.permuted_paths.gram_matrix", counted)
     orders.add(words[:4])
-    orders.apart(words[:2])
+    orders.decorrelated_keys(words[:2])
     orders.add(words[4:])
-    got = orders.apart(words)
+    got = orders.decorrelated_keys(words)
     assert sum(sizes) == 4 * 4 + 4 * 2 + 2 * 2
-    again = orders.apart(words)
+    again = orders.decorrelated_keys(words)
     assert sum(sizes) == 4 * 4 + 4 * 2 + 2 * 2
     fresh.add(words)
-    want = fresh.apart(words)
+    want = fresh.decorrelated_keys(words)
     for one in (got, again):
         torch.testing.assert_close(one.vectors, want.vectors)
         torch.testing.assert_close(one.variance_gain, want.variance_gain)
         torch.testing.assert_close(one.leakage, want.leakage)
 
 
-def test_the_groups_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_keeps_the_groups_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(50, 2)
-    monkeypatch.setattr("ghrr.structures.orders._ROOM", 7 * space.total_dim)
-    orders = words_of(space)
+    monkeypatch.setattr("ghrr.structures.permuted_paths._CACHED_NUMBERS", 7 * space.total_dim)
+    orders = paths_of(space)
     words: list[Word] = list(itertools.permutations("abcdef", 2))
     orders.add(words)
-    want = orders.apart(words)
-    assert [set(group.place) for group in orders._kept.values()] == [
+    want = orders.decorrelated_keys(words)
+    assert [set(group.row_of) for group in orders._cache.values()] == [
         {tuple(pair), tuple(reversed(pair))} for pair in ("de", "df", "ef")
     ]
-    torch.testing.assert_close(orders.apart(words).vectors, want.vectors)
+    torch.testing.assert_close(orders.decorrelated_keys(words).vectors, want.vectors)
 
 
-def test_words_that_are_too_many_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_beyond_the_limit_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(200, 2)
     words: list[Word] = list(itertools.permutations("abc"))
-    whole = words_of(space)
+    whole = paths_of(space)
     whole.add(words)
-    monkeypatch.setattr("ghrr.structures.orders._MOST", 4)
-    few = words_of(space)
+    monkeypatch.setattr("ghrr.structures.permuted_paths._MOST_DECORRELATED", 4)
+    few = paths_of(space)
     few.add(words)
     h = whole.vectors(words).sum(dim=0)
     for word in (words[0], words[5]):  # one of those told apart, and one of the others
-        assert whole.apart([word]).leakage[0] < 1e-6
-        apart = few.apart([word])
+        assert whole.decorrelated_keys([word]).leakage[0] < 1e-6
+        apart = few.decorrelated_keys([word])
         assert apart.leakage[0] > 0.01
         assert (similarity(h, apart.vectors[0]) - 1).abs() < 2 * apart.leakage[0].sqrt()
         _, noise, bias = few.counts(h, [word], torch.zeros(()))
         assert noise[0] >= bias[0] >= apart.leakage[0].sqrt()
     gone = set(words[:2])
-    assert few.apart([words[2]], without=gone).leakage[0] > 0.01
+    assert few.decorrelated_keys([words[2]], removed=gone).leakage[0] > 0.01
 
 
 def skewed(letters: str, most: int, seed: int) -> dict[Word, int]:
     """Counts of all orders: half of them 0, a few up to ``most``."""
     rng = random.Random(seed)
-    return {word: int(rng.random() < 0.5) * max(1, int(most * rng.random() ** 4)) for word in all_orders([letters])}
+    return {
+        word: int(rng.random() < 0.5) * max(1, int(most * rng.random() ** 4)) for word in all_permutations([letters])
+    }
 
 
 @pytest.mark.parametrize("most", [3, 10, 40])
 @pytest.mark.parametrize("letters", ["abcd", "aabbc", "aabcd"])
-def test_no_count_among_dependent_words_is_made_up(letters: str, most: int) -> None:
+def test_dependent_paths_give_no_wrong_counts(letters: str, most: int) -> None:
     for seed in range(3):
         model, counts = Set(Space.from_total(8000, 2, seed=seed)), skewed(letters, most, seed)
         h = model.encode(dict(counts))
         assert not any(model.contains(h, word).confident for word, count in counts.items() if not count)
-        assert model.decode(h).items() <= counts.items()
+        assert counts_of(model.decode(h)).items() <= counts.items()
 
 
-def test_with_each_word_once_they_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leakage_alone_gives_wrong_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: were the others there once each, with either sign, many an absent one would be certain."""
     monkeypatch.setattr(Decorrelation, "bias", lambda self, _: self.leakage.sqrt())
     counts = skewed("aabbc", 40, 0)
@@ -132,18 +136,18 @@ def test_with_each_word_once_they_are_made_up(monkeypatch: pytest.MonkeyPatch) -
     assert any(model.contains(h, word).confident for word, count in counts.items() if not count)
 
 
-def test_independent_words_are_counted_however_often_they_are_there() -> None:
+def test_large_counts_of_independent_paths_are_right() -> None:
     counts = skewed("abcd", 10, 0)
     model = Set(Space.from_total(8000, 3))
     h = model.encode(dict(counts))
-    assert model.decode(h) == {word: count for word, count in counts.items() if count}
+    assert counts_of(model.decode(h)) == {word: count for word, count in counts.items() if count}
 
 
 @pytest.mark.parametrize("times", [1, 5])
-def test_even_orders_are_half_of_all_orders(times: int) -> None:
+def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     """For m = 2 five times the even orders of four steps is 2.5 times all of them: nothing is certain."""
     space = Space.from_total(8000, 2)
-    orders = all_orders(["abcd"])
+    orders = all_permutations(["abcd"])
     model, grams = Set(space), NGrams(space, 4)
     h = model.encode({word: times * is_even(word) for word in orders})
     assert not any(model.contains(h, word).confident for word in orders)
@@ -151,46 +155,52 @@ def test_even_orders_are_half_of_all_orders(times: int) -> None:
     runs = {word: grams.encode(word) for word in orders}
     assert grams.decode(times * bundle(torch.stack([runs[word] for word in orders if is_even(word)]))) == {}
     lone = model.encode({orders[0]: times})
-    assert model.decode(lone) == {orders[0]: times}  # the control: alone it is certain
+    assert counts_of(model.decode(lone)) == {orders[0]: times}  # the control: alone it is certain
     assert grams.decode(times * runs[orders[0]]).keys() == {orders[0]}
+
+
+def permuted(model: Structure) -> PermutedPaths:
+    """Return the permuted paths of a structure that has them."""
+    assert model.permuted is not None
+    return model.permuted
 
 
 def noise_of(structure: str, space: Space) -> tuple[Match, torch.Tensor, torch.Tensor]:
     """The match of a word that others share, what was read, and the hypervectors of the word and of these."""
     if structure == "set":
         model = Set(space)
-        words: list[Word] = all_orders(["aab"])
+        words: list[Word] = all_permutations(["aab"])
         h = model.encode(words)
-        return model.contains(h, words[0]), h, model.orders.vectors(words)
+        return model.contains(h, words[0]), h, permuted(model).vectors(words)
     if structure == "ngrams":
         grams, h = NGrams(space, 3), space.zeros()
-        for word in all_orders(["aab"]):
+        for word in all_permutations(["aab"]):
             h = h + grams.encode(word)
-        return grams.after(h, "aa")[0], h, grams.orders.vectors(all_orders(["aab"]))
+        return grams.after(h, "aa")[0], h, permuted(grams).vectors(all_permutations(["aab"]))
     if structure == "graph":
         graph = Graph(space)
         h = graph.encode([("a", "b"), ("b", "a")])
-        return graph.neighbours(h, "a")[0], h, graph.orders.vectors([("a", "edge", "b"), ("b", "edge", "a")])
+        return graph.neighbours(h, "a")[0], h, permuted(graph).vectors([("a", "edge", "b"), ("b", "edge", "a")])
     if structure == "automaton":
         machine = Automaton(space)
         h = machine.encode({("p", "a"): "q", ("q", "a"): "p"}, start="p")
-        return machine.step(h, "p", "a"), h, machine.orders.vectors([("p", "a", "q"), ("q", "a", "p")])
+        return machine.step(h, "p", "a"), h, permuted(machine).vectors([("p", "a", "q"), ("q", "a", "p")])
     if structure == "chain":
         chain = Chain(space)
         h = chain.encode([["a", "b"], ["b", "a"]]).sum(dim=0)
-        return chain.next(h, ["a"]), h, chain.orders.vectors([("a", "b"), ("b", "a")])
+        return chain.next(h, ["a"]), h, permuted(chain).vectors([("a", "b"), ("b", "a")])
     if structure == "tree":
         tree = Tree(space)
         h = tree.encode(["r", ["s", ["t", "u", "v"], ["w", "x"]], ["y", ["z", "u"]]])
-        return tree.label(h, 0, 0, 1), h, tree.layout.path_vectors([(0, 0, 1), (0, 1, 0), (1, 0, 0)])
+        return tree.label(h, [0, 0, 1]), h, tree.paths.vectors([(0, 0, 1), (0, 1, 0), (1, 0, 0)])
     codec = Record(space)
     h = codec.encode({"a": {"a": {"b": "x"}, "b": {"a": "z"}}, "b": {"a": {"a": "y"}}})
-    paths: list[Word] = all_orders(["aab"])
-    return codec.query_many(h, paths)[0], h, codec.layout.path_vectors(paths)
+    paths: list[Word] = all_permutations(["aab"])
+    return codec.query_many(h, paths)[0], h, codec.paths.vectors(paths)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_the_noise_of_a_match_is_that_of_its_words(structure: str) -> None:
+def test_noise_of_a_match_includes_variance_gain(structure: str) -> None:
     space = Space(1000, 2, rotation="fixed", seed=3)
     match, h, words = noise_of(structure, space)
     gain = torch.linalg.inv(pairwise_similarity(words, words).double())[0, 0]
@@ -199,9 +209,9 @@ def test_the_noise_of_a_match_is_that_of_its_words(structure: str) -> None:
     assert gain.sqrt() > 1.01  # the control: it is not that of a word alone
 
 
-def test_matches_are_judged_again_only_where_words_share() -> None:
+def test_rejudge_changes_only_paths_with_permutations() -> None:
     space = Space(200, 2, seed=1)
-    orders = words_of(space)
+    orders = paths_of(space)
     orders.add([("a", "b"), ("b", "a"), ("c", "d")])
     h = orders.vectors([("a", "b"), ("c", "d")]).sum(dim=0)
     score, noise = torch.tensor([[1.0], [0.6], [1.0]]), torch.tensor(0.05)
@@ -213,12 +223,14 @@ def test_matches_are_judged_again_only_where_words_share() -> None:
     assert right.confident
     assert right.noise > 0.05
     assert alone is plainly[2]
-    [row, empty] = orders.sift(h, [plainly, []], lambda _, name: dict(zip("bad", words, strict=True))[name], odds=4.0)
+    [row, empty] = orders.rejudge_members(
+        h, [plainly, []], lambda _, name: dict(zip("bad", words, strict=True))[name], odds=4.0
+    )
     assert [match.label for match in row] in [["b", "d"], ["d", "b"]]
     assert empty == []
 
 
-def test_unseen_words_are_never_confident_where_orders_are_the_same() -> None:
+def test_unseen_paths_are_not_confident_for_m_1_without_shifts() -> None:
     space = Space(10_000, 1, seed=2)
     graph = Graph(space, permute=False)
     h = graph.encode([("a", "l", "b"), ("c", "l", "a"), ("b", "k", "c")])

@@ -1,4 +1,4 @@
-"""The benchmark of structures runs and writes what it measured; how fast it was is not tested."""
+"""The benchmark of structures runs and writes its results; the speed is not tested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_structures(tmp_path: Path) -> None:
+def test_benchmark_writes_its_results(tmp_path: Path) -> None:
     sizes = ("--records", "20", "--values", "5", "--total-dim", "36", "--m", "1", "2", "--repeats", "2")
     done = run_script(*sizes, "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -26,7 +26,7 @@ def test_structures(tmp_path: Path) -> None:
     assert "ratio" in done.stdout
 
 
-def test_one_repeat_is_an_error_that_says_so() -> None:
+def test_one_repeat_is_refused() -> None:
     done = run_script("--repeats", "1")
     assert done.returncode == 2
     assert "--repeats must be at least 2" in done.stderr

@@ -1,0 +1,64 @@
+"""Input validation of structures: hypervectors, names, and slices of work that fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_finite, describe
+from ghrr.hypervector import Hypervector
+from ghrr.space import Space
+
+_CHUNK_NUMBERS = 1 << 22  # complex numbers in the hypervectors computed at a time: 32 MiB in complex64
+
+
+def check_vectors(operation: str, x: Tensor | Hypervector, space: Space, device: torch.device) -> Tensor:
+    """Return a hypervector or a batch of them as a tensor, with its gradients; raise unless it fits the structure."""
+    tensor = space.check(x, operation)
+    if tensor.device != device:
+        raise ValueError(
+            f"{operation}: the hypervector is on the device '{tensor.device}', expected '{device}', where the "
+            f"structure has its vocabulary; move it with x.to('{device}'), or create the structure with "
+            f"device='{tensor.device}'"
+        )
+    check_finite(operation, "x", tensor)
+    return tensor
+
+
+def check_vector(operation: str, x: Tensor | Hypervector, space: Space, device: torch.device) -> Tensor:
+    """Return one hypervector as a tensor, with its gradients; raise for a batch."""
+    tensor = check_vectors(operation, x, space, device)
+    if tensor.ndim != 3:
+        raise ValueError(f"{operation}: needs one hypervector, (dim, m, m), not a batch; got {describe(tensor)}")
+    return tensor
+
+
+def check_device(operation: str, device: torch.device | str | None) -> torch.device:
+    """Return the device of a tensor that is created on ``device``: "cuda" becomes "cuda:0"."""
+    if device is not None and not isinstance(device, str | torch.device):
+        raise TypeError(f"{operation}: device must be a string, a torch.device or None, got {describe(device)}")
+    if torch.device(device or "cpu").type == "meta":
+        raise ValueError(f"{operation}: device must hold numbers, got 'meta'; use 'cpu' or 'cuda'")
+    return torch.empty(0, device=device or "cpu").device
+
+
+def check_name(operation: str, name: object) -> str:
+    """Return ``name``; raise unless it is a non-empty string."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"{operation}: needs a non-empty string or a hypervector, got {describe(name)}")
+    return name
+
+
+def check_names(operation: str, names: object) -> list[str]:
+    """Return ``names`` as a list; raise for a single string and for anything but non-empty strings."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{operation}: needs a list of strings, got {describe(names)}")
+    return [check_name(operation, name) for name in names]
+
+
+def chunks(count: int, space: Space, each: int = 1) -> list[slice]:
+    """Return slices of ``range(count)`` that fit in memory, where every index needs ``each`` hypervectors."""
+    step = max(1, _CHUNK_NUMBERS // (each * space.total_dim))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]

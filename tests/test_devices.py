@@ -1,0 +1,121 @@
+"""Hypervectors and encoders on other devices than the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ghrr
+from ghrr import Space, encoding
+from tests.helpers import generator
+
+SPACE = Space(20, 2)
+SAMPLES: dict[str, Callable[..., Tensor]] = {
+    "vectors": lambda device: SPACE.vectors(["a", "b"], device=device),
+    "rotations": lambda device: SPACE.rotations(["a", "b"], device=device),
+    "atoms": lambda device: SPACE.atoms("a", device=device)[0].tensor,
+    "identity": lambda device: SPACE.identity(2, device=device),
+    "zeros": lambda device: SPACE.zeros(2, device=device),
+    "random": lambda device: SPACE.random(2, generator=generator(), device=device),
+}
+ENCODERS: dict[str, tuple[Callable[..., nn.Module], Any]] = {
+    "AdaptiveEncoder": (lambda device: encoding.AdaptiveEncoder(SPACE, 1, device=device), [[0.5]]),
+    "Circular": (lambda device: encoding.Circular(SPACE, 24, device=device), [0.5]),
+    "Codebook": (lambda device: encoding.Codebook(SPACE, unseen="add", device=device), ["a", "b"]),
+    "FractionalPower": (lambda device: encoding.FractionalPower(SPACE, 1, device=device), [[0.5]]),
+    "FractionalPower, trainable": (
+        lambda device: encoding.FractionalPower(SPACE, 1, trainable_rotation=True, device=device),
+        [[0.5]],
+    ),
+    "Image": (lambda device: encoding.Image(SPACE, 2, 2, device=device), [[0.1, 0.2], [0.3, 0.4]]),
+    "Level": (lambda device: encoding.Level(SPACE, 0, 1, device=device), [0.5]),
+    "Multimodal": (
+        lambda device: encoding.Multimodal({"word": encoding.Codebook(SPACE, ["a"])}, device=device),
+        {"word": ["a"]},
+    ),
+    "OneHotPositions": (lambda device: encoding.OneHotPositions(SPACE, device=device), [0, 1]),
+    "PowerPositions": (lambda device: encoding.PowerPositions(SPACE, device=device), [0.5, 1.0]),
+    "SequenceEncoder": (lambda device: encoding.SequenceEncoder(SPACE, device=device), SPACE.vectors(["a", "b"])),
+    "Thermometer": (lambda device: encoding.Thermometer(SPACE, 0, 1, device=device), [0.5]),
+    "TimeSeries": (lambda device: encoding.TimeSeries(SPACE, 2, 1, device=device), [[0.1], [0.2]]),
+}
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_are_the_same_numbers_on_every_device(name: str, device: str) -> None:
+    sample = SAMPLES[name](device)
+    assert sample.device.type == device
+    assert torch.equal(sample.cpu(), SAMPLES[name](None))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_without_a_generator_follows_the_global_seed_on_every_device(device: str) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        one, other = SPACE.random(3, device=device), SPACE.random(3, device=device)
+        torch.manual_seed(5)
+        again = SPACE.random(3, device=device)
+    assert one.device.type == device
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    assert ghrr.unitary.is_unitary(one)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_device_that_cannot_be_used_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=r"Space\.\w+: device 'quantum' cannot be used"):
+        SAMPLES[name]("quantum")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders_compute_on_their_device(name: str, device: str) -> None:
+    make, x = ENCODERS[name]
+    want = make(None)(x)
+    given = x.to(device) if isinstance(x, Tensor) else x
+    for encoder in (make(device), make(None).to(device)):
+        got = encoder(given)
+        assert got.device.type == device
+        torch.testing.assert_close(got.cpu(), want)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders_refuse_a_device_that_cannot_be_used(name: str) -> None:
+    with pytest.raises(ValueError, match=r"device 'quantum' cannot be used"):
+        ENCODERS[name][0]("quantum")
+
+
+def test_every_encoder_with_tensors_takes_a_device() -> None:
+    without = {"Decoded", "GivenPositions", "NGramEncoder", "Spectrum", "kernel_weights"}
+    assert {name.split(",")[0] for name in ENCODERS} == set(encoding.__all__) - without
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_are_read_on_their_device(device: str) -> None:
+    clock = encoding.Circular(SPACE, 24, device=device)
+    found = clock.decode(clock([3.0, 23.5]))
+    assert found.value.device.type == device
+    torch.testing.assert_close(found.value.cpu(), torch.tensor([3.0, 23.5]).double(), atol=1e-3, rtol=0)
+    letters = encoding.Codebook(SPACE, list("abc"), device=device)
+    words = encoding.SequenceEncoder(SPACE, device=device)
+    assert words.read(words(letters(list("cab"))), 3, letters.vectors()).tolist() == [2, 0, 1]
+    indices = letters.indices(list("abcab"))
+    assert indices.device.type == device
+    grams = encoding.NGramEncoder(2)
+    torch.testing.assert_close(grams.from_codebook(letters.vectors(), indices), grams(letters(indices)))
+
+
+@pytest.mark.parametrize("permute", [False, True])
+def test_sums_of_a_codebook_are_differentiable(permute: bool) -> None:
+    table = Space(6, 2, dtype=torch.complex128).random(3, generator=generator()).requires_grad_()
+    indices = torch.tensor([0, 2, 1, 0, 2])
+    encoder = encoding.NGramEncoder(3, permute=permute)
+    (got,) = torch.autograd.grad(encoder.from_codebook(table, indices).abs().square().sum(), table)
+    (want,) = torch.autograd.grad(encoder(table[indices]).abs().square().sum(), table)
+    torch.testing.assert_close(got, want)
