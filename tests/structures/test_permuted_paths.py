@@ -14,6 +14,7 @@ from ghrr import Space, bundle, multibind, pairwise_similarity, similarity
 from ghrr.memory.decorrelation import Decorrelation, gram_matrix
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.structures import Automaton, Chain, Graph, NGrams, Record, Set, Tree
+from ghrr.structures.base import Structure
 from ghrr.structures.permuted_paths import Path, PermutedPaths
 from tests.structures.common import counts_of, is_even
 
@@ -157,37 +158,43 @@ def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     assert grams.decode(times * runs[permuted[0]]).keys() == {permuted[0]}
 
 
+def permuted_of(model: Structure) -> PermutedPaths:
+    """Return the permuted paths of a structure that has them."""
+    assert model.permuted is not None
+    return model.permuted
+
+
 def noise_of(structure: str, space: Space) -> tuple[Match, torch.Tensor, torch.Tensor]:
     """Return the match of a path with permutations, the hypervector that was read, and those of the paths."""
     if structure == "set":
         model = Set(space)
         paths: list[Path] = all_permutations(["aab"])
         h = model.encode(paths)
-        return model.contains(h, paths[0]), h, model.permuted.vectors(paths)
+        return model.contains(h, paths[0]), h, permuted_of(model).vectors(paths)
     if structure == "ngrams":
         grams, h = NGrams(space, 3), space.zeros()
         for path in all_permutations(["aab"]):
             h = h + grams.encode(path)
-        return grams.after(h, "aa")[0], h, grams.permuted.vectors(all_permutations(["aab"]))
+        return grams.after(h, "aa")[0], h, permuted_of(grams).vectors(all_permutations(["aab"]))
     if structure == "graph":
         graph = Graph(space)
         h = graph.encode([("a", "b"), ("b", "a")])
-        return graph.neighbours(h, "a")[0], h, graph.permuted.vectors([("a", "edge", "b"), ("b", "edge", "a")])
+        return graph.neighbours(h, "a")[0], h, permuted_of(graph).vectors([("a", "edge", "b"), ("b", "edge", "a")])
     if structure == "automaton":
         machine = Automaton(space)
         h = machine.encode({("p", "a"): "q", ("q", "a"): "p"}, start="p")
-        return machine.step(h, "p", "a"), h, machine.permuted.vectors([("p", "a", "q"), ("q", "a", "p")])
+        return machine.step(h, "p", "a"), h, permuted_of(machine).vectors([("p", "a", "q"), ("q", "a", "p")])
     if structure == "chain":
         chain = Chain(space)
         h = chain.encode([["a", "b"], ["b", "a"]]).sum(dim=0)
-        return chain.next(h, ["a"]), h, chain.permuted.vectors([("a", "b"), ("b", "a")])
+        return chain.next(h, ["a"]), h, permuted_of(chain).vectors([("a", "b"), ("b", "a")])
     if structure == "tree":
         tree = Tree(space)
         h = tree.encode(["r", ["s", ["t", "u", "v"], ["w", "x"]], ["y", ["z", "u"]]])
         return tree.label(h, [0, 0, 1]), h, tree.paths.vectors([(0, 0, 1), (0, 1, 0), (1, 0, 0)])
     codec = Record(space)
     h = codec.encode({"a": {"a": {"b": "x"}, "b": {"a": "z"}}, "b": {"a": {"a": "y"}}})
-    paths: list[Path] = all_permutations(["aab"])
+    paths = all_permutations(["aab"])
     return codec.query_many(h, paths)[0], h, codec.paths.vectors(paths)
 
 
