@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ghrr import lm as lm
     from ghrr import paper as paper
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Hypervector",
