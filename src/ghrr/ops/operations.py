@@ -133,7 +133,16 @@ _bind = Operation(
 
 
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
-    """Multiply slot by slot, with the adjoint of either factor if requested."""
+    """Multiply slot by slot, with the adjoint of either factor if requested.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.bind(a, a, adjoint_a=True)[0, 0, 0, 0]
+    tensor(4.+0.j)
+    """
     product: Tensor = _bind(a, b, adjoint_a, adjoint_b)
     return product
 
@@ -160,7 +169,16 @@ _bind_bundle = Operation(
 
 
 def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
-    """Sum the products of keys and values over the item axis, without storing the products."""
+    """Sum the products of keys and values over the item axis, without storing the products.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.bind_bundle(a, a).shape
+    torch.Size([5, 1, 1])
+    """
     total: Tensor = _bind_bundle(keys, values, adjoint_keys, adjoint_values)
     return total
 
@@ -178,7 +196,17 @@ _bind_bags = Operation(
 
 
 def bind_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices: Tensor, offsets: Tensor) -> Tensor:
-    """Compute many sums of products of keys and values, given by their indices in two tables."""
+    """Compute many sums of products of keys and values, given by their indices in two tables.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> index = torch.tensor([0, 0, 0])
+    >>> ops.bind_bags(a, a, index, index, torch.tensor([0, 2, 3])).real[:, 0, 0, 0]
+    tensor([-8., -4.])
+    """
     sums: Tensor = _bind_bags(keys, values, key_indices, value_indices, offsets)
     return sums
 
@@ -194,7 +222,16 @@ _multibind = Operation(
 
 
 def multibind(items: Tensor) -> Tensor:
-    """Multiply the items in order."""
+    """Multiply the items in order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.multibind(a).shape
+    torch.Size([5, 1, 1])
+    """
     product: Tensor = _multibind(items)
     return product
 
@@ -208,7 +245,16 @@ _power = Operation("power", torch=functools.partial(torch_power.power, product=_
 
 
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
-    """Raise each slot to a power: an int repeats binding, a tensor gives real principal powers."""
+    """Raise each slot to a power: an int repeats binding, a tensor gives real principal powers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.power(a, 2)[0, 0, 0, 0]
+    tensor(-4.+0.j)
+    """
     result: Tensor = _power(a, exponent)
     return result
 
@@ -221,7 +267,16 @@ _unitary_power = Operation(
 
 
 def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
-    """Raise unitary slots to real powers. Returns None if there is no kernel, or if a slot is not unitary."""
+    """Raise unitary slots to real powers. Returns None if there is no kernel, or if a slot is not unitary.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.unitary_power(a, torch.tensor(0.5)) is None  # not unitary
+    True
+    """
     result: Tensor | None = _unitary_power(a, exponents)
     return result
 
@@ -242,7 +297,16 @@ _similarity = Operation(
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
-    """Compute the similarity; batches broadcast."""
+    """Compute the similarity; batches broadcast.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.similarity(a, a)
+    tensor([4.])
+    """
     result: Tensor = _similarity(a, b)
     return result
 
@@ -265,7 +329,16 @@ _bind_similarity = Operation(
 
 
 def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
-    """Compute the similarity of a product of two with a third hypervector, without storing the product."""
+    """Compute the similarity of a product of two with a third hypervector, without storing the product.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.bind_similarity(a, a, a, adjoint_a=True)
+    tensor([0.])
+    """
     if broadcast_shape(a, b) != broadcast_shape(a, b, c):  # several c for one product: compute the product once
         return similarity(bind(a, b, adjoint_a, adjoint_b), c)
     result: Tensor = _bind_similarity(a, b, c, adjoint_a, adjoint_b)
@@ -295,7 +368,16 @@ _polar = Operation(
 
 
 def polar(x: Tensor) -> Tensor:
-    """Compute the unitary matrix nearest to each slot."""
+    """Compute the unitary matrix nearest to each slot.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.polar(a)[0, 0, 0, 0]
+    tensor(0.+1.j)
+    """
     result: Tensor = _polar(x)
     return result
 
@@ -321,7 +403,16 @@ _fractional_power = Operation(
 
 
 def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
-    """Encode rows of numbers: rotations times phases that are linear in the numbers."""
+    """Encode rows of numbers: rotations times phases that are linear in the numbers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.fractional_power(a[0], torch.ones(5, 1, 3), torch.zeros(7, 3)).shape
+    torch.Size([7, 5, 1, 1])
+    """
     result: Tensor = _fractional_power(rotation, frequencies, x)
     return result
 
@@ -339,24 +430,60 @@ _pairwise_similarity = Operation(
 
 
 def adjoint(a: Tensor) -> Tensor:
-    """Compute the conjugate transpose of each slot."""
+    """Compute the conjugate transpose of each slot.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.adjoint(a)[0, 0, 0, 0]
+    tensor(0.-2.j)
+    """
     result: Tensor = _adjoint(a)
     return result
 
 
 def bundle(items: Tensor) -> Tensor:
-    """Sum over the item axis."""
+    """Sum over the item axis.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.bundle(a).shape
+    torch.Size([5, 1, 1])
+    """
     result: Tensor = _bundle(items)
     return result
 
 
 def shift(a: Tensor, steps: int) -> Tensor:
-    """Roll the slots cyclically."""
+    """Roll the slots cyclically.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.shift(a, 1).shape
+    torch.Size([1, 5, 1, 1])
+    """
     result: Tensor = _shift(a, steps)
     return result
 
 
 def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
-    """Compute the similarity of every query with every item."""
+    """Compute the similarity of every query with every item.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> a = 2j * torch.ones(1, 5, 1, 1)
+    >>> ops.pairwise_similarity(a, a)
+    tensor([[4.]])
+    """
     result: Tensor = _pairwise_similarity(queries, items)
     return result
