@@ -150,7 +150,29 @@ def judge(claim: Claim, data: pd.DataFrame, settings: Settings) -> Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one experiment."""
+    """The result of one experiment.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    settings
+        Sizes that were used.
+    data
+        One row per trial and measurement.
+    findings
+        The verdict of each claim.
+    seconds
+        Time that the trials took.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ghrr import paper
+    >>> experiment = paper.EXPERIMENTS["fixed-vs-varying"]
+    >>> paper.Outcome(experiment, experiment.settings["quick"], pd.DataFrame(), [], seconds=1.5).seconds
+    1.5
+    """
 
     experiment: Experiment
     settings: Settings

@@ -23,7 +23,15 @@ from ghrr.paper.style import to_png, to_svg
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Progress of one experiment: number of finished trials and of all trials."""
+    """Progress of one experiment: number of finished trials and of all trials.
+
+    Examples
+    --------
+    >>> from ghrr import paper
+    >>> progress = paper.RunProgress(paper.EXPERIMENTS["fixed-vs-varying"], done=3, total=10)
+    >>> f"{progress.experiment.name}: {progress.done} of {progress.total}"
+    'fixed-vs-varying: 3 of 10'
+    """
 
     experiment: Experiment
     done: int
@@ -77,6 +85,15 @@ def run(
         If a name is unknown.
     ComputeError
         If worker processes die, or the dask cluster cannot be used. Finished trials remain stored.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from ghrr import paper
+    >>> report, outcomes = paper.run(["fixed-vs-varying"], Path(tempfile.mkdtemp()))
+    >>> report.name, [finding.verdict for finding in outcomes[0].findings]
+    ('index.html', ['reproduced'])
     """
     experiments = {experiment.name: experiment for experiment in select(names)}
     out.mkdir(parents=True, exist_ok=True)
@@ -127,6 +144,14 @@ def plot(out: Path) -> tuple[Path, list[Outcome]]:
     ------
     ValueError
         If the folder does not contain the results of a run, or they are damaged.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from ghrr import paper
+    >>> paper.plot(Path("missing"))
+    Traceback (most recent call last):
+    ValueError: missing has no manifest.json with results; create them with ghrr paper run
     """
     manifest = read_manifest(out)
     outcomes, entries = [], {}
