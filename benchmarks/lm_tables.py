@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ghrr.lm.config import rename_settings, setting_names
 
 _ROOT = Path(__file__).parents[1]
 _LM = _ROOT / "results" / "lm"
@@ -144,8 +147,20 @@ def commands() -> str:
             for run in _runs(_LM)
             if (run["dataset"], run["attention"], run["variant"], run["seed"]) == wanted
         ]
-        lines.append(command)
+        lines.append(_current_names(command))
     return "\n".join(["```", *lines, "```"])
+
+
+def _current_names(command: str) -> str:
+    """Translate the settings in a stored command of version 0.1."""
+    words = shlex.split(command)
+    settings = dict(word.removeprefix("--set=").split("=", 1) for word in words if word.startswith("--set="))
+    model_settings = setting_names(old=True) - {"seed"}  # the seed in a command is the one of the training
+    model = {name: json.loads(value) for name, value in settings.items() if name in model_settings}
+    training = {name: json.loads(value) for name, value in settings.items() if name not in model}
+    renamed = {**rename_settings(model), **training}
+    kept = [word for word in words if not word.startswith("--set=")]
+    return shlex.join([*kept, *(f"--set={name}={json.dumps(value)}" for name, value in renamed.items())])
 
 
 def design_effects(number: int) -> tuple[list[str], list[list[str]]]:

@@ -136,7 +136,7 @@ class ModelConfig(AttentionConfig):
                 "version of ghrr that wrote them"
             )
         if version == 1:
-            settings = _rename(settings)
+            settings = rename_settings(settings)
         known = setting_names()
         unknown = sorted(set(settings) - known)
         if unknown:
@@ -151,7 +151,7 @@ def setting_names(*, old: bool = False) -> set[str]:
     return names | _NAMES_OF_VERSION_1.keys() if old else names
 
 
-def _rename(settings: dict[str, Any]) -> dict[str, Any]:
+def rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Translate settings of version 0.1. Names of this version stay as they are."""
     pairs = [(_NAMES_OF_VERSION_1.get(name, name), value) for name, value in settings.items()]
     attention = settings.get("attention")
