@@ -189,6 +189,17 @@ def speed_start() -> str:
     return table(["", "2 CPU cores", "H200"], rows)
 
 
+def gpu_host_time() -> str:
+    """Microseconds of host time per call on a GPU, in 0.1 and now."""
+    before, now = (stored(name)["host_us"] for name in ("gpu_overhead_before", "gpu_overhead"))
+    names = [name.removeprefix("m=3 ") for name in now if name.startswith("m=3 ")]
+    names = [name for name in names if name not in ("empty_like", "ghrr.ops.bind")]
+    return table(
+        ["call, m = 3", "0.1", "now"],
+        [[f"`{name}`", f"{before[f'm=3 {name}']:.0f} µs", f"{now[f'm=3 {name}']:.0f} µs"] for name in names],
+    )
+
+
 def _what(row: Any) -> str:
     return f"{row['what']}: `{row['operation']}`" if "operation" in row else str(row["what"])
 
@@ -204,6 +215,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed-gpu": speed_gpu,
     "speed-cpu": speed_cpu,
     "speed-start": speed_start,
+    "gpu-host-time": gpu_host_time,
     "lm-perplexity": lambda: table(*lm_tables.perplexity()),
     "lm-comparison": lambda: table(*lm_tables.comparison()),
     "lm-steps": lambda: table(*lm_tables.steps()),
