@@ -5,9 +5,11 @@ Each trial uses one thread, so sums are taken in the same order everywhere, and 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,10 +93,18 @@ def _run_on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Tr
         _check_workers(client, address)
         futures = client.map(_run_task, tasks, pure=False)
         done: Any = as_completed(futures, loop=client.loop)  # type: ignore[no-untyped-call]
+        finished: deque[Any] = deque()
         last_seen = time.monotonic()
-        while done.count():
-            if done.has_ready():
-                yield next(done).result()
+        while finished or done.count():
+            while done.has_ready():
+                finished.append(next(done))
+            result = None
+            if finished:
+                with contextlib.suppress(TimeoutError):  # the worker that has the result may have died
+                    result = finished[0].result(timeout=1)
+            if result is not None:
+                finished.popleft()
+                yield result
             elif client.scheduler_info()["workers"]:
                 last_seen = time.monotonic()
                 time.sleep(0.01)
