@@ -122,5 +122,5 @@ def test_impossible_tasks_are_rejected(arguments: dict[str, Any], message: str) 
 
 def test_suggest_takes_a_rotation_that_fits_any_size() -> None:
     assert Space.suggest(5, m=3, candidates=100, rotation=unitary(m=3, dtype=torch.complex64)).dim > 1
-    with pytest.raises(ValueError, match=r"Space.suggest: a given rotation must be \(m, m\), to fit any dim"):
+    with pytest.raises(ValueError, match=r"Space.suggest: a rotation must be \(m, m\), to fit any dim"):
         Space.suggest(5, m=3, candidates=100, rotation=unitary(4, m=3, dtype=torch.complex64))

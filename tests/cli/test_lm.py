@@ -102,6 +102,7 @@ def test_existing_run_is_not_overwritten(run: Path) -> None:
 @pytest.mark.slow
 def test_interrupted_training_explains_how_to_resume(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ghrr.cli", "lm", "train", "grammar", "--out", str(tmp_path / "r"), *SETTINGS]
+    command += ["--set", "evaluations=20"]  # for an early checkpoint
     output = interrupted(command, tmp_path / "r")
     assert "Run the same command with --resume to continue" in output
 
@@ -136,7 +137,7 @@ def members_of_group(group: int) -> list[int]:
 def test_interrupted_comparison_stops_all_runs(tmp_path: Path) -> None:
     model = {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "max_len": 8, "ffn_dim": 16, "attention": "rope"}
     plan = {"dataset": "grammar", "model": model, "runs": [{"label": "rope", "seeds": [0, 1, 2]}]}
-    plan["training"] = {"epochs": 100_000, "batch": 256}
+    plan["training"] = {"epochs": 100_000, "batch": 256, "evaluations": 20}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     command = [sys.executable, "-m", "ghrr.cli", "lm", "compare", str(tmp_path / "plan.json")]
     command += ["--out", str(tmp_path / "runs"), "--summary", str(tmp_path / "s.json")]
