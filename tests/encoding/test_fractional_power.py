@@ -218,7 +218,7 @@ def weighted_kernel(weights: Tensor, encoder: FractionalPower, delta: Tensor) ->
 
 
 def pair_of_rotations() -> tuple[Tensor, Tensor]:
-    """Make rotations Q and R for which one diagonal entry of R^H Q, with angles 3, 1.2 and 0.4, has negative real part."""
+    """Make rotations Q and R. The diagonal of R^H Q has angles of 3, 1.2 and 0.4, so one real part is negative."""
     q = unitary(m=3, seed=5)
     c, s = math.cos(0.6), math.sin(0.6)
     givens = torch.tensor([[c, -s, 0], [s, c, 0], [0, 0, 1]], dtype=torch.complex128)
