@@ -8,7 +8,7 @@ import re
 import pytest
 
 import ghrr
-from ghrr.cli.shared import foreign, say
+from ghrr.cli.shared import escaped, say
 from tests.cli.common import invoke
 
 
@@ -66,12 +66,12 @@ def test_info_escapes_device_names(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_untrusted_text_is_escaped(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    say(foreign(text))
+    say(escaped(text))
     assert capsys.readouterr().out == f"{shown}\n"
 
 
 def test_untrusted_text_keeps_newlines_on_request() -> None:
-    assert foreign("a\n\tb\r", lines=True).plain == "a\n\tb\\x0d"
+    assert escaped("a\n\tb\r", lines=True).plain == "a\n\tb\\x0d"
 
 
 def test_cite_and_version_print() -> None:

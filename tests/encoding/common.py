@@ -1,4 +1,4 @@
-"""What the tests of encoders share: single slots as independent samples, and the variance that theory gives them."""
+"""Helpers of the encoder tests: single slots as independent samples, and their predicted standard deviation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ KERNELS = ("rbf", "laplace", "cauchy", "sinc", "matern-1/2", "matern-3/2", "mate
 
 
 def wrong(value: object) -> Any:
-    """A value of a type that the function does not take."""
+    """Hide the type of an invalid argument from the type checker."""
     return value
 
 
 def slots(a: Tensor, b: Tensor) -> Tensor:
-    """The similarity of two hypervectors slot by slot: dim independent samples whose mean is their similarity."""
+    """Compute the similarity of each slot: ``dim`` independent samples whose mean is the similarity."""
     return ghrr.similarity(a[..., :, None, :, :], b[..., :, None, :, :])
 
 
 def slot_std(encoder: FractionalPower, x: Tensor, y: Tensor) -> float:
-    """Deviation of one slot's similarity about a kernel K common to all entries, from E cos² = (1 + K(2 delta)) / 2."""
+    """Predict the standard deviation of a slot's similarity for one kernel K, from E cos² = (1 + K(2 delta)) / 2."""
     value, double = encoder.kernel(x, y).double(), encoder.kernel(2 * x, 2 * y).double()
     return float((((1 + double) / 2 - value.square()) / encoder.space.m).sqrt())

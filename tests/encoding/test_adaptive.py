@@ -1,4 +1,4 @@
-"""AdaptiveEncoder: rotations that depend on the input, and the kernel that this makes."""
+"""AdaptiveEncoder: rotations that depend on the input, and the resulting kernel."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.encoding.common import slots
 from tests.helpers import assert_mean, generator, unitary
 
 
-def bent(space: Space, n: int = 2, **settings: Any) -> AdaptiveEncoder:
-    """An encoder whose rotation turns with the input: by default u(x) is the sum of the features."""
+def make_adaptive(space: Space, n: int = 2, **settings: Any) -> AdaptiveEncoder:
+    """Make an encoder whose rotation depends on the input: u(x) is the sum of the features."""
     network = nn.Linear(n, 1, bias=False, dtype=torch.float64 if space.dtype == torch.complex128 else torch.float32)
     nn.init.ones_(network.weight)
     return AdaptiveEncoder(space, n, latent=1, network=network, **settings)
@@ -29,7 +29,7 @@ def bent(space: Space, n: int = 2, **settings: Any) -> AdaptiveEncoder:
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_untrained_it_is_the_fractional_power_of_the_same_name(dtype: torch.dtype, m: int) -> None:
+def test_untrained_encoder_equals_fractional_power(dtype: torch.dtype, m: int) -> None:
     space = Space(20, m, dtype=dtype)
     x = torch.randn(4, 2, generator=generator())
     for settings in ({}, {"kernel": "laplace", "bandwidth": 0.3, "name": "price"}):
@@ -43,7 +43,7 @@ def test_untrained_it_is_the_fractional_power_of_the_same_name(dtype: torch.dtyp
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_rotations_depend_on_the_input_and_are_unitary(dtype: torch.dtype, m: int) -> None:
-    adaptive = bent(Space(20, m, dtype=dtype))
+    adaptive = make_adaptive(Space(20, m, dtype=dtype))
     x = torch.randn(4, 2, generator=generator())
     assert is_unitary(adaptive.rotation(x).detach())
     assert is_unitary(adaptive(x).detach())
@@ -55,10 +55,10 @@ def test_rotations_depend_on_the_input_and_are_unitary(dtype: torch.dtype, m: in
 
 
 def test_similarity_follows_the_weighted_kernel_equation() -> None:
-    """(1/m) sum of Re mean (Q(y)^H Q(x))_kk K_k; with Q(x) Q(y)^H, or with magnitudes, it fails."""
+    """It is (1/m) Σ Re mean (Q(y)^H Q(x))_kk K_k. Negative controls: Q(x) Q(y)^H, and magnitudes."""
     space = Space(8000, 2, dtype=torch.complex128)
-    adaptive = bent(space, rotation=unitary(8000, m=2), bandwidth=[[0.4], [2.0]])
-    # Turn the second entry only: the weights are 1 and cos(u(x) - u(y)).
+    adaptive = make_adaptive(space, rotation=unitary(8000, m=2), bandwidth=[[0.4], [2.0]])
+    # Rotate the second entry only: the weights are 1 and cos(u(x) - u(y)).
     adaptive.axes.zero_()
     adaptive.axes[..., 1, 1] = 1
     x, y = torch.tensor([1.0, 0.9], dtype=torch.float64), torch.tensor([0.4, -0.8], dtype=torch.float64)
@@ -67,8 +67,8 @@ def test_similarity_follows_the_weighted_kernel_equation() -> None:
         values = slots(adaptive(x), adaptive(y))
     kernels = torch.exp(-((x - y) / adaptive.base.bandwidth).square().sum(dim=-1) / 2)
     weights = kernel_weights(q, r)
-    turned = float((x - y).sum())
-    torch.testing.assert_close(weights, torch.tensor([1.0, math.cos(turned)], dtype=torch.float64))
+    angle = float((x - y).sum())
+    torch.testing.assert_close(weights, torch.tensor([1.0, math.cos(angle)], dtype=torch.float64))
     assert weights[1] < -0.5
     assert_mean(values, float((weights * kernels).mean()))
     other_order = torch.diagonal(q @ r.mH, dim1=-2, dim2=-1).real.mean(dim=0)
@@ -77,9 +77,9 @@ def test_similarity_follows_the_weighted_kernel_equation() -> None:
             assert_mean(values, float((wrong_weights * kernels).mean()))
 
 
-def test_similarity_falls_where_the_rotation_turns() -> None:
+def test_similarity_is_lower_where_the_rotation_changes() -> None:
     space = Space(300, 2)
-    adaptive, plain = bent(space, n=1), FractionalPower(space, 1)
+    adaptive, plain = make_adaptive(space, n=1), FractionalPower(space, 1)
     x, y = torch.tensor([[0.0]]), torch.tensor([[0.5]])
     assert ghrr.similarity(adaptive(x), adaptive(y)) < ghrr.similarity(plain(x), plain(y)) - 0.05
     torch.testing.assert_close(ghrr.similarity(adaptive(x), adaptive(x)), torch.ones(1))
@@ -87,7 +87,7 @@ def test_similarity_falls_where_the_rotation_turns() -> None:
 
 def test_gradients_reach_the_network_the_input_and_the_rotation() -> None:
     space = Space(3, 2, dtype=torch.complex128)
-    adaptive = bent(space, trainable_rotation=True, keep_unitary=False)
+    adaptive = make_adaptive(space, trainable_rotation=True, keep_unitary=False)
     x = torch.randn(2, 2, dtype=torch.float64, generator=generator(), requires_grad=True)
     parameters = dict(adaptive.named_parameters())
     assert len(parameters) == 2
@@ -99,12 +99,12 @@ def test_gradients_reach_the_network_the_input_and_the_rotation() -> None:
     assert torch.autograd.gradcheck(run, (x, *parameters.values()))
 
 
-def test_it_learns_from_where_it_starts() -> None:
-    """The last layer starts at zero; the gradient there must not be zero, or nothing would ever be learned."""
+def test_training_from_the_initial_weights_reduces_the_loss() -> None:
+    """The last layer starts at zero, where the gradient must not be zero."""
     space = Space(100, 2)
     adaptive = AdaptiveEncoder(space, 1)
     x = torch.linspace(-1, 1, 30)[:, None]
-    # Wanted: points on the left are alike, points on the right are not.
+    # Target: negative inputs are similar to each other, positive inputs are not.
     target = torch.where((x < 0) & (x.mT < 0), 0.9, 0.0).fill_diagonal_(1.0)
     optimiser = torch.optim.Adam(adaptive.network.parameters(), lr=0.02)
     losses = []
@@ -119,7 +119,7 @@ def test_it_learns_from_where_it_starts() -> None:
     assert is_unitary(adaptive(x).detach())
 
 
-def test_the_start_does_not_depend_on_the_global_seed() -> None:
+def test_initial_weights_do_not_depend_on_the_global_seed() -> None:
     states = []
     for seed in (1, 2):
         torch.manual_seed(seed)
@@ -130,8 +130,8 @@ def test_the_start_does_not_depend_on_the_global_seed() -> None:
     assert not all(torch.equal(states[0][key], other[key]) for key in other)
 
 
-def test_numbers_of_every_kind_and_batches() -> None:
-    adaptive = bent(Space(10, 2))
+def test_every_number_type_and_batch_shape() -> None:
+    adaptive = make_adaptive(Space(10, 2))
     want = adaptive(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     inputs: list[Any] = [[[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1, 2], [3, 4]])]
     for x in inputs:
@@ -141,7 +141,7 @@ def test_numbers_of_every_kind_and_batches() -> None:
 
 
 def test_copies_do_not_share_the_network() -> None:
-    adaptive = bent(Space(10, 2))
+    adaptive = make_adaptive(Space(10, 2))
     x = torch.ones(2)
     before, other = adaptive(x).detach(), copy.deepcopy(adaptive)
     with torch.no_grad():
@@ -151,7 +151,7 @@ def test_copies_do_not_share_the_network() -> None:
     assert not torch.allclose(other(x), before, atol=0.1)
 
 
-def test_bad_inputs_and_settings() -> None:
+def test_invalid_inputs_and_settings_raise() -> None:
     space = Space(10, 2)
     adaptive = AdaptiveEncoder(space, 2)
     with pytest.raises(ValueError, match=re.escape("feature 1 of input (0,) is not finite: nan")):

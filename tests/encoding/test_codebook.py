@@ -1,4 +1,4 @@
-"""Codebook: names to atoms, growable, deterministic, and strict about what it does not know."""
+"""Codebook: atoms of names, added names, and names that were not added."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.helpers import assert_mean, assert_std
 SPACE = Space(30, 3)
 
 
-def test_a_name_gives_the_atom_of_the_space() -> None:
+def test_codebook_returns_the_atoms_of_the_space() -> None:
     book = Codebook(SPACE, ["red", "green"])
     assert torch.equal(book(["green", "red"]), SPACE.vectors(["green", "red"]))
     assert torch.equal(book("red"), SPACE.vectors(["red"])[0])
     assert not torch.allclose(book("red"), book("green"), atol=0.1)
 
 
-def test_the_order_of_names_does_not_matter() -> None:
+def test_atoms_do_not_depend_on_the_order_of_names() -> None:
     one, two = Codebook(SPACE, ["a", "b", "c"]), Codebook(SPACE, ["c", "a"])
     two.add(["b", "a"])
     assert two.names == ["c", "a", "b"]
@@ -34,7 +34,7 @@ def test_the_order_of_names_does_not_matter() -> None:
     assert not torch.equal(one("a"), Codebook(Space(30, 3, seed=1), ["a"])("a"))
 
 
-def test_nested_lists_numbers_and_arrays() -> None:
+def test_codebook_takes_nested_lists_indices_and_arrays() -> None:
     book = Codebook(SPACE, ["a", "b", "c"])
     want = SPACE.vectors(["c", "a", "b", "b"]).reshape(2, 2, 30, 3, 3)
     inputs: list[Any] = [
@@ -51,7 +51,7 @@ def test_nested_lists_numbers_and_arrays() -> None:
     assert torch.equal(book.indices([["c", "a"], ["b", "b"]]), torch.tensor([[2, 0], [1, 1]]))
 
 
-def test_empty_batches() -> None:
+def test_empty_batches_have_empty_results() -> None:
     book = Codebook(SPACE, ["a"])
     assert book([]).shape == (0, 30, 3, 3)
     assert book([[], []]).shape == (2, 0, 30, 3, 3)
@@ -60,7 +60,7 @@ def test_empty_batches() -> None:
     assert len(Codebook(SPACE)) == 0
 
 
-def test_atoms_are_quasi_orthogonal_and_namespaces_keep_books_apart() -> None:
+def test_codebooks_of_different_namespaces_are_independent() -> None:
     names = [str(i) for i in range(60)]
     one, two = Codebook(SPACE, names), Codebook(SPACE, names, namespace="other")
     cross = ghrr.pairwise_similarity(one.vectors(), two.vectors())
@@ -76,7 +76,7 @@ def test_atoms_are_quasi_orthogonal_and_namespaces_keep_books_apart() -> None:
 # --------------------------------------------------------------------------------------------------------- unseen names
 
 
-def test_unseen_names_are_an_error_by_default() -> None:
+def test_unseen_names_raise_by_default() -> None:
     book = Codebook(SPACE, ["a", "b"])
     with pytest.raises(KeyError, match="is not among the 2 names; add it with") as caught:
         book(["a", "c"])
@@ -94,7 +94,7 @@ def test_unseen_names_can_be_added() -> None:
     assert len(book) == len(book.vectors()) == 2
 
 
-def test_unseen_names_can_be_one_unknown() -> None:
+def test_unseen_names_can_share_one_unknown_atom() -> None:
     book = Codebook(SPACE, ["a"], unseen="unknown")
     found = book(["x", "a", "y"])
     assert torch.equal(found[0], found[2])
@@ -130,12 +130,12 @@ def test_names_must_be_strings(name: Any) -> None:
         (torch.tensor([-1]), IndexError, "indices must be from 0 to 1, got -1 to -1"),
     ],
 )
-def test_bad_inputs_are_named(names: Any, error: type[Exception], message: str) -> None:
+def test_invalid_inputs_raise_and_are_named(names: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match="Codebook: .*" + re.escape(message)):
         Codebook(SPACE, ["a", "b"])(names)
 
 
-def test_bad_settings() -> None:
+def test_invalid_settings_raise() -> None:
     with pytest.raises(ValueError, match="unseen must be one of 'error', 'add', 'unknown'; got 'skip'"):
         Codebook(SPACE, unseen="skip")
     with pytest.raises(TypeError, match=r"give a list of names, as in \['ab'\]"):
@@ -147,11 +147,11 @@ def test_bad_settings() -> None:
 # ---------------------------------------------------------------------------------------------------------------- state
 
 
-def test_a_saved_book_brings_its_names() -> None:
+def test_state_dict_restores_names() -> None:
     book = Codebook(SPACE, ["a"], unseen="add")
     book(["b", "c"])
     state = book.state_dict()
-    book.add(["d"])  # what was saved does not grow with the book
+    book.add(["d"])  # does not change the saved state
     fresh = Codebook(SPACE, ["z"])
     fresh.load_state_dict(state)
     assert fresh.names == ["a", "b", "c"]
@@ -160,8 +160,8 @@ def test_a_saved_book_brings_its_names() -> None:
         fresh("z")
 
 
-def test_no_name_is_that_of_a_part_of_another_encoder() -> None:
-    """Ordinary words, such as those the encoders use inside, are symbols like others."""
+def test_atoms_are_independent_of_hypervectors_inside_encoders() -> None:
+    """Even if the names are those that the encoders use internally."""
     book = Codebook(SPACE, ["sequence", "position", "thermometer", "level low", "x"])
     inside = [
         PowerPositions(SPACE, name="sequence")(1),

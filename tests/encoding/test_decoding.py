@@ -1,4 +1,4 @@
-"""Decoding: the value comes back, and its standard error is the error that is made."""
+"""Decoding: values and their standard errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPACE = Space(400, 2)
 
 
 def noisy(encoder: FractionalPower, count: int, noise: float, seed: int = 1) -> tuple[Tensor, Tensor]:
-    """Inputs in [-2, 2], and their encodings with ``noise`` random hypervectors' worth of energy on top."""
+    """Draw inputs in [-2, 2], and encode them with added noise of ``noise`` times the energy of a hypervector."""
     source = generator(seed)
     x = 4 * torch.rand(count, encoder.n_features, generator=source) - 2
     return x, encoder(x) + math.sqrt(noise) * encoder.space.random(count, generator=source)
@@ -31,21 +31,21 @@ def noisy(encoder: FractionalPower, count: int, noise: float, seed: int = 1) -> 
     ("kernel", "n"),
     [("rbf", 1), ("matern-3/2", 1), ("matern-5/2", 1), ("cauchy", 1), ("sinc", 1), ("rbf", 2), ("sinc", 2)],
 )
-def test_the_standard_error_is_the_error(kernel: str, n: int, noise: float) -> None:
+def test_standard_error_equals_measured_error(kernel: str, n: int, noise: float) -> None:
     encoder = FractionalPower(SPACE, n, kernel=kernel, bandwidth=0.5)
     x, h = noisy(encoder, 400, noise)
     found = encoder.decode(h, low=-2.5, high=2.5)
     z = (found.value - x) / found.std
-    assert z.abs().max() < 5  # the right peak every time
+    assert z.abs().max() < 5  # always the right peak
     for feature in range(n):
         assert_std(z[:, feature], 1.0)
         assert_mean(z[:, feature], 0.0)
-    with pytest.raises(AssertionError):  # the control
+    with pytest.raises(AssertionError):  # negative control
         assert_std(1.4 * z[:, 0], 1.0)
 
 
 @pytest.mark.parametrize("kernel", ["matern-3/2", "matern-5/2", "cauchy"])
-def test_two_features_of_long_tailed_kernels(kernel: str) -> None:
+def test_standard_error_is_right_for_two_features_and_long_tailed_kernels(kernel: str) -> None:
     encoder = FractionalPower(SPACE, 2, kernel=kernel, bandwidth=0.5)
     x, h = noisy(encoder, 300, 1.0)
     found = encoder.decode(h, low=-2.5, high=2.5)
@@ -56,7 +56,7 @@ def test_two_features_of_long_tailed_kernels(kernel: str) -> None:
         assert_std(1.4 * z.flatten(), 1.0)
 
 
-def test_the_standard_error_grows_with_the_noise_and_falls_with_the_dimension() -> None:
+def test_standard_error_scales_with_noise_and_dimension() -> None:
     small, large = (FractionalPower(Space(dim, 2), 1) for dim in (200, 800))
     stds = [encoder.decode(noisy(encoder, 200, 1.0)[1], low=-3, high=3).std.mean() for encoder in (small, large)]
     assert float(stds[0] / stds[1]) == pytest.approx(2, rel=0.1)
@@ -66,21 +66,21 @@ def test_the_standard_error_grows_with_the_noise_and_falls_with_the_dimension() 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_clean_encoding_gives_its_input_back(kernel: str, n: int) -> None:
+def test_decode_inverts_encode_without_noise(kernel: str, n: int) -> None:
     encoder = FractionalPower(Space(300, 2), n, kernel=kernel, bandwidth=0.5)
     x = 4 * torch.rand(40, n, generator=generator(2)) - 2
     found = encoder.decode(encoder(x), low=-2, high=2)
-    sharp = kernel == "matern-1/2" and n == 2  # its peak is too sharp for a search along the axes to end at the top
+    sharp = kernel == "matern-1/2" and n == 2  # the search along the axes stops before the top of this sharp peak
     torch.testing.assert_close(found.value, x.double(), atol=5e-3 if sharp else 2e-6, rtol=0)
     torch.testing.assert_close(found.score, torch.ones(40), atol=0.1 if sharp else 1e-5, rtol=0)
     assert sharp or found.std.max() < 1e-4
     other = FractionalPower(Space(300, 2), n, kernel=kernel, bandwidth=0.5, name="other")
-    assert encoder.decode(other(x), low=-2, high=2).score.max() < 0.35  # the control: nothing of this encoder in it
+    assert encoder.decode(other(x), low=-2, high=2).score.max() < 0.35  # negative control: encoded by another encoder
 
 
 @pytest.mark.parametrize("kernel", ["laplace", "matern-1/2"])
 @pytest.mark.parametrize("n", [1, 2])
-def test_rough_kernels_are_decoded_more_sharply_than_smooth_ones(kernel: str, n: int) -> None:
+def test_rough_kernels_are_decoded_more_accurately_than_smooth_ones(kernel: str, n: int) -> None:
     errors = []
     for name in (kernel, "rbf"):
         encoder = FractionalPower(SPACE, n, kernel=name, bandwidth=0.5)
@@ -89,7 +89,7 @@ def test_rough_kernels_are_decoded_more_sharply_than_smooth_ones(kernel: str, n:
     assert errors[0] < 0.4 * errors[1]
 
 
-def test_the_answer_is_the_highest_point_nearby() -> None:
+def test_decoded_value_is_a_local_maximum_of_similarity() -> None:
     encoder = FractionalPower(SPACE, 1)
     _, h = noisy(encoder, 20, 4.0)
     found = encoder.decode(h, low=-2.5, high=2.5)
@@ -100,7 +100,7 @@ def test_the_answer_is_the_highest_point_nearby() -> None:
 
 
 @pytest.mark.parametrize("origin", [0.0, 1.7e9, -4e12])
-def test_numbers_far_from_zero_are_decoded_as_well_as_near_ones(origin: float) -> None:
+def test_numbers_far_from_zero_are_decoded(origin: float) -> None:
     encoder = FractionalPower(SPACE, 1, bandwidth=60)
     x = origin + 86400 * torch.rand(200, 1, generator=generator(4), dtype=torch.float64)
     h = encoder(x) + SPACE.random(200, generator=generator(5))
@@ -108,7 +108,7 @@ def test_numbers_far_from_zero_are_decoded_as_well_as_near_ones(origin: float) -
     assert_std((found.value - x) / found.std, 1.0)
 
 
-def test_decoding_an_answer_of_unbind() -> None:
+def test_value_of_a_record_is_decoded_after_unbind() -> None:
     space = Space(1000, 2)
     encoder = FractionalPower(space, 1)
     keys = space.vectors(["height", "weight", "age"])
@@ -117,13 +117,13 @@ def test_decoding_an_answer_of_unbind() -> None:
     found = encoder.decode(ghrr.unbind(record, keys, side="left"), low=-4, high=4)
     assert ((found.value - values).abs() < 5 * found.std).all()
     assert (found.score > 10 * space.noise_std).all()
-    missed = encoder.decode(ghrr.unbind(record, keys, side="right"), low=-4, high=4)  # the wrong side misses
+    missed = encoder.decode(ghrr.unbind(record, keys, side="right"), low=-4, high=4)  # negative control: wrong side
     assert missed.score.max() < 0.5 * found.score.min()
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (0,), (2, 3), (2, 0)])
 @pytest.mark.parametrize("n", [1, 2])
-def test_batch_shapes(batch: tuple[int, ...], n: int) -> None:
+def test_results_have_the_batch_shape_of_the_input(batch: tuple[int, ...], n: int) -> None:
     encoder = FractionalPower(Space(50, 2), n)
     found = encoder.decode(encoder(torch.full((*batch, n), 0.5)), low=-1, high=1)
     assert isinstance(found, Decoded)
@@ -134,7 +134,7 @@ def test_batch_shapes(batch: tuple[int, ...], n: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("rotation", ["fixed", "shared", unitary(m=3)])
-def test_every_regime_is_decoded(dtype: torch.dtype, trainable: bool, rotation: Any) -> None:
+def test_decode_works_for_every_rotation(dtype: torch.dtype, trainable: bool, rotation: Any) -> None:
     encoder = FractionalPower(Space(100, 3, rotation=rotation, dtype=dtype), 1, trainable_rotation=trainable)
     x = torch.linspace(-1, 1, 5)[:, None]
     found = encoder.decode(encoder(x.requires_grad_()), low=-2, high=2)
@@ -144,7 +144,7 @@ def test_every_regime_is_decoded(dtype: torch.dtype, trainable: bool, rotation: 
     assert not found.value.requires_grad
 
 
-def test_a_box_per_feature() -> None:
+def test_bounds_can_differ_between_features() -> None:
     encoder = FractionalPower(Space(200, 2), 2, bandwidth=[1.0, 100.0])
     x = torch.tensor([[0.5, 300.0], [-0.5, -200.0]])
     for low, high in (([-1, -500], [1, 500]), (torch.tensor([-1.0, -500.0]), [1.0, 500.0])):
@@ -152,7 +152,7 @@ def test_a_box_per_feature() -> None:
         torch.testing.assert_close(found.value, x.double(), atol=1e-2, rtol=0)
 
 
-def test_answers_stay_in_the_box() -> None:
+def test_decoded_values_are_within_bounds() -> None:
     encoder = FractionalPower(Space(200, 2), 1)
     found = encoder.decode(encoder([[3.0]]), low=-1, high=1)
     assert -1 <= found.value.item() <= 1
@@ -160,14 +160,14 @@ def test_answers_stay_in_the_box() -> None:
     assert encoder.decode(encoder([[3.0]]), low=-1, high=4).score > 0.99
 
 
-def test_nothing_has_no_certain_value() -> None:
+def test_zero_hypervector_has_infinite_standard_error() -> None:
     encoder = FractionalPower(Space(50, 2), 2)
     found = encoder.decode(encoder.space.zeros(3), low=-1, high=1)
     assert (found.std == math.inf).all()
     assert (found.score == 0).all()
 
 
-def test_a_large_batch_and_a_fine_grid_are_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_does_not_depend_on_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = FractionalPower(Space(50, 2), 2)
     _, h = noisy(encoder, 20, 0.5)
     whole = encoder.decode(h, low=-2, high=2)
@@ -176,7 +176,7 @@ def test_a_large_batch_and_a_fine_grid_are_cut_into_pieces(monkeypatch: pytest.M
         torch.testing.assert_close(one, two)
 
 
-def test_a_box_too_large_is_refused() -> None:
+def test_too_large_grid_raises() -> None:
     encoder = FractionalPower(Space(20, 2), 2)
     with pytest.raises(ValueError, match=r"the grid for this box has \d+ x \d+ points, .*; use a smaller box"):
         encoder.decode(encoder([[0.0, 0.0]]), low=-1e6, high=1e6)
@@ -187,13 +187,13 @@ def test_a_box_too_large_is_refused() -> None:
     ("low", "high"),
     [(1, 1), (2, 1), (math.nan, 1), (-math.inf, 1), (0, math.inf), ([0, 2], 1), ([0, 0, 0], 1), ([[0, 0]], 1)],
 )
-def test_bad_boxes(low: Any, high: Any) -> None:
+def test_invalid_bounds_raise(low: Any, high: Any) -> None:
     encoder = FractionalPower(Space(20, 2), 2)
     with pytest.raises(ValueError, match="low must be below high, both finite, a number or one per feature; got"):
         encoder.decode(encoder([[0.0, 0.0]]), low=low, high=high)
 
 
-def test_bad_hypervectors() -> None:
+def test_invalid_hypervectors_raise() -> None:
     encoder = FractionalPower(Space(20, 2), 1)
     with pytest.raises(TypeError, match=re.escape("decode(h, low, high): needs numbers, got str 'a'")):
         encoder.decode(encoder.space.zeros(), low=wrong("a"), high=1)
@@ -213,7 +213,7 @@ def test_mixtures_of_wide_and_narrow_kernels_are_decoded(bandwidth: list[list[fl
     torch.testing.assert_close(found.value, x.double(), atol=1e-3, rtol=0)
 
 
-def test_a_place_on_the_edge_of_the_box_is_not_called_sure() -> None:
+def test_maximum_at_a_bound_has_infinite_standard_error() -> None:
     encoder = FractionalPower(Space(1000, 2), 1)
     found = encoder.decode(encoder([[2.0], [1.0]]), low=-1, high=1.5)
     assert found.std.isinf().tolist() == [[True], [False]]

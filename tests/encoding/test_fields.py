@@ -1,4 +1,4 @@
-"""Images and time series: each value can be read back from its place."""
+"""Images and time series: unbinding a position recovers its value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.helpers import generator
 SPACE = Space(1500, 2)
 
 
-def test_a_pixel_is_read_by_unbinding_its_place() -> None:
+def test_unbinding_a_position_recovers_the_pixel() -> None:
     encoder = Image(SPACE, 4, 5, position_bandwidth=0.3, value_bandwidth=0.5)
     image = 2 * torch.rand(4, 5, generator=generator()) - 1
     h = encoder(image)
@@ -27,7 +27,7 @@ def test_a_pixel_is_read_by_unbinding_its_place() -> None:
     want = torch.stack([image[r, c] for r, c in places])[:, None]
     assert ((found.value - want).abs() < 5 * found.std).all()
     assert found.std.max() < 0.1
-    # Controls: the wrong side, and rows and columns exchanged, miss.
+    # Negative controls: wrong side, and row and column exchanged.
     wrong_side = encoder.value.decode(ghrr.unbind(h, encoder.place(places), side="right"), low=-2, high=2)
     assert wrong_side.score.max() < 0.4 < 0.7 < found.score.min()
     swapped = encoder.value.decode(ghrr.unbind(h, encoder.place([[1, 2]]), side="left"), low=-2, high=2)
@@ -35,7 +35,7 @@ def test_a_pixel_is_read_by_unbinding_its_place() -> None:
     assert ((swapped.value - image[1, 2]).abs() < 5 * swapped.std).all()
 
 
-def test_colours_are_read_together() -> None:
+def test_unbinding_a_position_recovers_all_channels() -> None:
     encoder = Image(SPACE, 3, 3, channels=2, position_bandwidth=0.3, value_bandwidth=0.5)
     image = 2 * torch.rand(2, 3, 3, generator=generator()) - 1
     found = encoder.value.decode(ghrr.unbind(encoder(image), encoder.place([2, 1]), side="left"), low=-2, high=2)
@@ -43,7 +43,7 @@ def test_colours_are_read_together() -> None:
     assert ((found.value - image[:, 1, 2]).abs() > 5 * found.std).any()
 
 
-def test_a_value_of_a_series_is_read_by_unbinding_its_time() -> None:
+def test_unbinding_a_time_recovers_the_value() -> None:
     encoder = TimeSeries(SPACE, 10, 1, position_bandwidth=0.3, value_bandwidth=0.5)
     series = torch.sin(torch.arange(10.0))[:, None]
     times = torch.arange(10)[:, None]
@@ -52,7 +52,7 @@ def test_a_value_of_a_series_is_read_by_unbinding_its_time() -> None:
     assert ((found.value - series.flip(0)).abs() > 5 * found.std).any()
 
 
-def test_an_image_is_the_sum_of_places_bound_to_values() -> None:
+def test_encoding_is_the_sum_of_positions_bound_to_values() -> None:
     encoder = Image(Space(20, 3, dtype=torch.complex128), 2, 3, 2)
     image = torch.randn(2, 2, 3, dtype=torch.float64, generator=generator())
     want = torch.zeros(20, 3, 3, dtype=torch.complex128)
@@ -67,7 +67,7 @@ def test_an_image_is_the_sum_of_places_bound_to_values() -> None:
     assert not torch.allclose(series(values.flip(0)), series(values), atol=0.1)
 
 
-def test_small_shifts_and_small_changes_keep_similarity() -> None:
+def test_similarity_falls_with_shift_and_brightness() -> None:
     encoder = Image(SPACE, 8, 8, position_bandwidth=1.5, value_bandwidth=0.3)
     image = torch.zeros(8, 8)
     image[2:5, 2:5] = 1
@@ -79,7 +79,7 @@ def test_small_shifts_and_small_changes_keep_similarity() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 500, 3000])
-def test_pieces_give_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoding_does_not_depend_on_chunk_size(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = TimeSeries(Space(20, 2), 6, 2)
     x = torch.randn(3, 5, 6, 2, generator=generator())
     whole = encoder(x)
@@ -94,7 +94,7 @@ def test_gradients_reach_the_pixels() -> None:
     assert torch.autograd.gradcheck(lambda x: torch.view_as_real(encoder(x)), (image,))
 
 
-def test_pixels_of_every_kind_and_batches() -> None:
+def test_every_pixel_type_and_batch_shape() -> None:
     encoder = Image(Space(10, 2), 2, 3)
     want = encoder(torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
     inputs: list[Any] = [
@@ -111,8 +111,8 @@ def test_pixels_of_every_kind_and_batches() -> None:
     assert TimeSeries(Space(10, 2), 7, 2)(torch.zeros(3, 0, 7, 2)).shape == (3, 0, 10, 2, 2)
 
 
-def test_a_loaded_state_brings_its_places() -> None:
-    """Encoded places are not saved: they must follow the frequencies that were loaded."""
+def test_loaded_state_determines_positions() -> None:
+    """Encoded positions are not saved, but computed from the loaded frequencies."""
     x = torch.rand(3, 4, generator=generator())
     one, two = (Image(Space(20, 2, seed=seed), 3, 4, position_bandwidth=1 + seed) for seed in (0, 1))
     assert not torch.allclose(one(x), two(x), atol=0.1)
@@ -135,12 +135,12 @@ def test_a_loaded_state_brings_its_places() -> None:
         (TimeSeries(Space(4, 2), 5, 1), "hello", TypeError, "TimeSeries: needs numbers, got str 'hello'"),
     ],
 )
-def test_bad_inputs_are_named(encoder: Any, x: Any, error: type[Exception], message: str) -> None:
+def test_invalid_inputs_raise_and_are_named(encoder: Any, x: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         encoder(x)
 
 
-def test_bad_settings() -> None:
+def test_invalid_settings_raise() -> None:
     with pytest.raises(ValueError, match="Image: size must be a whole number of at least 1"):
         Image(Space(4, 2), 0, 3)
     with pytest.raises(ValueError, match="TimeSeries: channels must be a whole number of at least 1"):

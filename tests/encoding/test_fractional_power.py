@@ -1,4 +1,4 @@
-"""FractionalPower: similarity is the kernel, in every regime of rotations, with gradients, and for any numbers."""
+"""FractionalPower: kernels, rotations, weighted kernels, training, and types of input."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ X, Y = torch.tensor([0.3, -0.5]), torch.tensor([-0.4, 0.1])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_similarity_is_the_kernel_with_the_error_of_theory(kernel: str) -> None:
+def test_similarity_equals_kernel_with_predicted_error(kernel: str) -> None:
     encoder = FractionalPower(Space(5000, 3), 2, kernel=kernel, bandwidth=0.9)
     for scale in (0.3, 1.0, 4.0):
         values = slots(encoder(scale * X), encoder(scale * Y))
         value = encoder.kernel(scale * X, scale * Y).item()
         assert_mean(values, value)
         assert_std(values - value, slot_std(encoder, scale * X, scale * Y))
-    with pytest.raises(AssertionError):  # the control: another distance
+    with pytest.raises(AssertionError):  # negative control: another distance
         assert_mean(slots(encoder(X), encoder(Y)), encoder.kernel(1.2 * X, 1.2 * Y).item())
     with pytest.raises(AssertionError):
         assert_std(values - value, 1.2 * slot_std(encoder, scale * X, scale * Y))
@@ -61,19 +61,19 @@ def test_similarity_of_an_input_with_itself_is_one() -> None:
     [0.5, [0.4, 2.0], [[0.4], [0.8], [1.6]], [[0.4, 2.0], [0.8, 1.0], [1.6, 0.5]], torch.tensor([[0.4, 2.0]])],
     ids=["one", "per feature", "per entry", "per entry and feature", "a row"],
 )
-def test_bandwidths(bandwidth: Any) -> None:
+def test_bandwidth_can_differ_between_features_and_entries(bandwidth: Any) -> None:
     encoder = FractionalPower(Space(6000, 3), 2, bandwidth=bandwidth)
     widths = torch.as_tensor(bandwidth).expand(3, 2)
     want = torch.exp(-((X - Y) / widths).square().sum(dim=-1) / 2).mean()
     torch.testing.assert_close(encoder.kernel(X, Y), want)
     assert_mean(slots(encoder(X), encoder(Y)), want.item())
-    with pytest.raises(AssertionError):  # the control: another difference
+    with pytest.raises(AssertionError):  # negative control: another difference
         assert_mean(
             slots(encoder(X), encoder(Y)), torch.exp(-((X - 2 * Y) / widths).square().sum(dim=-1) / 2).mean().item()
         )
 
 
-def test_a_bandwidth_scales_the_input() -> None:
+def test_bandwidth_divides_the_input() -> None:
     space = Space(40, 3, dtype=torch.complex128)
     x = torch.randn(5, 2, dtype=torch.float64, generator=generator())
     wide = FractionalPower(space, 2, bandwidth=[0.5, 4.0])
@@ -81,7 +81,7 @@ def test_a_bandwidth_scales_the_input() -> None:
     assert not torch.allclose(wide(x), FractionalPower(space, 2)(x / torch.tensor([4.0, 0.5])), atol=0.1)
 
 
-def test_a_kernel_per_diagonal_entry_gives_their_mixture() -> None:
+def test_kernels_of_diagonal_entries_are_averaged() -> None:
     names = ["rbf", "laplace", "sinc"]
     encoder = FractionalPower(Space(6000, 3), 2, kernel=names, bandwidth=[[0.3], [1.0], [2.0]])
     alone = [
@@ -96,7 +96,7 @@ def test_a_kernel_per_diagonal_entry_gives_their_mixture() -> None:
             assert_mean(values, one.item())
 
 
-def test_entries_of_one_kernel_have_frequencies_of_their_own() -> None:
+def test_entries_with_the_same_kernel_have_independent_frequencies() -> None:
     for kernels in ("rbf", ["rbf", "laplace", "rbf"]):
         frequencies = FractionalPower(Space(2000, 3), 1, kernel=kernels).frequencies[..., 0]
         assert frequencies.shape == (2000, 3)
@@ -121,7 +121,7 @@ def test_joint_encoding_equals_composition_by_binding(dtype: torch.dtype, n: int
     rotation = encoder.rotation.expand(2, 5, 1, 20, 3, 3)
     shuffled = ghrr.multibind(torch.cat([rotation, factors.flip(2)], dim=2))
     torch.testing.assert_close(shuffled, encoder(x), atol=tolerance, rtol=0)
-    wrong_side = ghrr.multibind(torch.cat([factors, rotation], dim=2))  # the control
+    wrong_side = ghrr.multibind(torch.cat([factors, rotation], dim=2))  # negative control
     assert not torch.allclose(wrong_side, encoder(x), atol=0.1)
 
 
@@ -130,15 +130,15 @@ def test_binding_encodings_without_rotation_adds_inputs() -> None:
     x, y = torch.randn(2, 2, dtype=torch.float64, generator=generator())
     plain = FractionalPower(space, 2, rotation=torch.eye(3, dtype=torch.complex128))
     torch.testing.assert_close(ghrr.bind(plain(x), plain(y)), plain(x + y))
-    turned = FractionalPower(space, 2)
-    assert not torch.allclose(ghrr.bind(turned(x), turned(y)), turned(x + y), atol=0.1)
+    rotated = FractionalPower(space, 2)
+    assert not torch.allclose(ghrr.bind(rotated(x), rotated(y)), rotated(x + y), atol=0.1)
 
 
 # ------------------------------------------------------------------------------------------------------------ rotations
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-def test_every_regime_of_rotations_gives_unitary_encodings_and_the_same_similarity(regime: str) -> None:
+def test_encodings_are_unitary_and_similarities_do_not_depend_on_rotations(regime: str) -> None:
     space = Space(40, 3, dtype=torch.complex128, **REGIMES[regime])
     encoder = FractionalPower(space, 2)
     x = torch.randn(6, 2, dtype=torch.float64, generator=generator())
@@ -152,7 +152,7 @@ def test_every_regime_of_rotations_gives_unitary_encodings_and_the_same_similari
         assert not torch.allclose(encoder(x).abs(), plain(x).abs(), atol=0.1)
 
 
-def test_regimes_differ_as_they_say() -> None:
+def test_rotation_regimes_share_rotations_as_documented() -> None:
     def rotation(regime: str, name: str) -> Tensor:
         return FractionalPower(Space(40, 3, dtype=torch.complex128, **REGIMES[regime]), 2, name=name).rotation
 
@@ -172,7 +172,7 @@ def test_regimes_differ_as_they_say() -> None:
     torch.testing.assert_close(measured, torch.full_like(measured, 0.6), atol=1e-6, rtol=0)
 
 
-def test_a_rotation_of_its_own() -> None:
+def test_given_rotation_is_copied() -> None:
     space = Space(40, 3, dtype=torch.complex128)
     for given in (unitary(m=3, seed=1), unitary(40, m=3, seed=1)):
         encoder = FractionalPower(space, 2, rotation=given)
@@ -188,7 +188,7 @@ def test_encoders_of_different_names_are_independent() -> None:
     assert_mean(slots(one(X), two(X)), 0.0)
     assert_std(slots(one(X), two(X)), Space(1, 3).noise_std)
     assert_mean((one.frequencies * two.frequencies).flatten(), 0.0)
-    # The control: with one rotation for all, encodings share it, and what is left is the product of K(x) and K(y).
+    # Negative control: with one rotation for all, the similarity is the product of K(x) and K(y).
     shared = Space(5000, 3, rotation="shared")
     one, two = (FractionalPower(shared, 2, name=name) for name in ("one", "two"))
     zero = torch.zeros(2)
@@ -198,7 +198,7 @@ def test_encoders_of_different_names_are_independent() -> None:
         assert_mean(values, 0.0)
 
 
-def test_the_same_seed_and_name_give_the_same_encoder() -> None:
+def test_encoder_depends_on_seed_and_name_only() -> None:
     torch.manual_seed(1)
     one = FractionalPower(Space(20, 3, seed=4), 2, name="price")
     torch.manual_seed(2)
@@ -212,24 +212,24 @@ def test_the_same_seed_and_name_give_the_same_encoder() -> None:
 
 
 def weighted_kernel(weights: Tensor, encoder: FractionalPower, delta: Tensor) -> float:
-    """(1/m) sum of a_k K_k(delta), for rbf kernels of a bandwidth per entry."""
+    """Compute (1/m) Σ a_k K_k(delta) for rbf kernels with a bandwidth per entry."""
     kernels = torch.exp(-(delta / encoder.bandwidth).square().sum(dim=-1) / 2)
     return float((weights * kernels).mean())
 
 
-def turned_pair() -> tuple[Tensor, Tensor]:
-    """Rotations Q and R such that the diagonal of R^H Q has angles of 3, 1.2 and 0.4: one real part is negative."""
+def pair_of_rotations() -> tuple[Tensor, Tensor]:
+    """Make rotations Q and R. The diagonal of R^H Q has angles of 3, 1.2 and 0.4, so one real part is negative."""
     q = unitary(m=3, seed=5)
     c, s = math.cos(0.6), math.sin(0.6)
-    turn = torch.tensor([[c, -s, 0], [s, c, 0], [0, 0, 1]], dtype=torch.complex128)
+    givens = torch.tensor([[c, -s, 0], [s, c, 0], [0, 0, 1]], dtype=torch.complex128)
     phases = torch.polar(torch.ones(3, dtype=torch.float64), torch.tensor([3.0, 1.2, 0.4], dtype=torch.float64))
-    return q @ turn @ torch.diag(phases), q
+    return q @ givens @ torch.diag(phases), q
 
 
 @pytest.mark.parametrize("how", ["one for all slots", "one per slot"])
-def test_different_rotations_weigh_the_kernels_with_signs(how: str) -> None:
+def test_kernel_weights_of_different_rotations_are_signed(how: str) -> None:
     space = Space(8000, 3, dtype=torch.complex128)
-    q, r = turned_pair()
+    q, r = pair_of_rotations()
     if how == "one per slot":
         haar = unitary(8000, m=3, seed=6)
         q, r = haar @ q, haar @ r
@@ -243,20 +243,20 @@ def test_different_rotations_weigh_the_kernels_with_signs(how: str) -> None:
     assert weights.max() > 0.5
     values = slots(first(X), second(Y))
     assert_mean(values, weighted_kernel(weights, first, X - Y))
-    # Controls: magnitudes instead of signed real parts, and no weights at all.
+    # Negative controls: magnitudes instead of signed real parts, and no weights at all.
     for unsigned in (weights.abs(), complex_weights.abs(), torch.ones(3)):
         with pytest.raises(AssertionError):
             assert_mean(values, weighted_kernel(unsigned, first, X - Y))
 
 
-def test_weights_average_over_slots_that_differ() -> None:
-    """Slots of opposite sign cancel: the mean of magnitudes would say that nothing was lost."""
+def test_kernel_weights_are_averaged_over_slots() -> None:
+    """Slots of opposite sign cancel, unlike their magnitudes."""
     space = Space(8000, 2, dtype=torch.complex128)
     q = unitary(8000, m=2)
     signs = torch.ones(8000, 2, dtype=torch.complex128)
-    signs[::2, 0] = -1  # half of the slots turn the first entry's sign
+    signs[::2, 0] = -1  # change the sign of the first entry in half of the slots
     signs[1:6000:2, 1] = -1
-    signs[:6000:2, 1] = -1  # three quarters the second's
+    signs[:6000:2, 1] = -1  # and of the second entry in three quarters of them
     first, second = (FractionalPower(space, 2, rotation=r) for r in (q * signs[:, None, :], q))
     weights = kernel_weights(first.rotation, second.rotation)
     torch.testing.assert_close(weights, torch.tensor([0.0, -0.5], dtype=torch.float64))
@@ -268,12 +268,12 @@ def test_weights_average_over_slots_that_differ() -> None:
             assert_mean(values, wrong_weight * kernel)
 
 
-def test_weights_come_from_the_product_in_the_right_order() -> None:
-    """R^H Q, not Q R^H: the two have the same trace, so only kernels that differ by entry can tell."""
+def test_kernel_weights_depend_on_the_order_of_factors() -> None:
+    """They belong to R^H Q. Q R^H has the same trace, so the test uses a different kernel for each entry."""
     c, s = math.cos(0.9), math.sin(0.9)
-    turn = torch.tensor([[c, -s], [s, c]], dtype=torch.complex128)
+    givens = torch.tensor([[c, -s], [s, c]], dtype=torch.complex128)
     flip = torch.diag(torch.tensor([1, -1], dtype=torch.complex128))
-    q, r = flip @ turn @ turn, turn.mH
+    q, r = flip @ givens @ givens, givens.mH
     space = Space(8000, 2, dtype=torch.complex128)
     first, second = (FractionalPower(space, 2, bandwidth=[[0.5], [2.0]], rotation=one) for one in (q, r))
     weights = kernel_weights(first.rotation, second.rotation)
@@ -285,7 +285,7 @@ def test_weights_come_from_the_product_in_the_right_order() -> None:
         assert_mean(values, weighted_kernel(other, first, X - Y))
 
 
-def test_equal_rotations_have_weights_of_one_and_batches_broadcast() -> None:
+def test_kernel_weights_of_equal_rotations_are_one() -> None:
     q = unitary(5, 20, m=3)
     torch.testing.assert_close(kernel_weights(q, q), torch.ones(5, 3, dtype=torch.float64))
     assert kernel_weights(q[:, None], q).shape == (5, 5, 3)
@@ -297,10 +297,10 @@ def test_equal_rotations_have_weights_of_one_and_batches_broadcast() -> None:
 
 @pytest.mark.parametrize("keep_unitary", [True, False])
 @pytest.mark.parametrize("m", [1, 3])
-def test_a_trainable_rotation_learns_and_stays_unitary_or_not(keep_unitary: bool, m: int) -> None:
+def test_trained_rotation_stays_unitary_with_keep_unitary_only(keep_unitary: bool, m: int) -> None:
     space = Space(20, m, dtype=torch.complex128)
     encoder = FractionalPower(space, 2, trainable_rotation=True, keep_unitary=keep_unitary)
-    torch.testing.assert_close(encoder(X), FractionalPower(space, 2)(X))  # where it starts
+    torch.testing.assert_close(encoder(X), FractionalPower(space, 2)(X))  # before training
     before, target = encoder(X).detach(), space.vectors(["target"])[0]
     optimiser = torch.optim.Adam(encoder.parameters(), lr=0.1)
     for _ in range(30):
@@ -314,7 +314,7 @@ def test_a_trainable_rotation_learns_and_stays_unitary_or_not(keep_unitary: bool
     assert ghrr.similarity(after, target) > ghrr.similarity(before, target) + 0.5
 
 
-def test_a_rotation_that_is_not_trainable_has_no_parameters() -> None:
+def test_fixed_rotation_has_no_parameters() -> None:
     assert not list(FractionalPower(Space(4, 2), 2).parameters())
     assert (
         sum(
@@ -341,7 +341,7 @@ def test_gradients_equal_finite_differences(trainable: bool, keep_unitary: bool)
     assert torch.autograd.gradcheck(run, (x, *parameters))
 
 
-def test_gradients_can_be_used_to_move_an_input() -> None:
+def test_gradient_ascent_finds_the_encoded_input() -> None:
     encoder = FractionalPower(Space(200, 2), 1)
     target, x = encoder([0.8]), torch.tensor([0.0], requires_grad=True)
     for _ in range(100):
@@ -351,7 +351,7 @@ def test_gradients_can_be_used_to_move_an_input() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 200, 1000])
-def test_the_path_in_chunks_equals_the_path_with_gradients(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoding_in_chunks_equals_encoding_with_gradients(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = FractionalPower(Space(20, 3), 2)
     x = torch.randn(3, 17, 2, generator=generator())
     whole = encoder(x)
@@ -367,7 +367,7 @@ def test_the_path_in_chunks_equals_the_path_with_gradients(chunk: int, monkeypat
         torch.testing.assert_close(encoder(x.clone().requires_grad_()), whole)
 
 
-def test_function_transforms() -> None:
+def test_encoder_supports_vmap_jvp_and_grad() -> None:
     encoder = FractionalPower(Space(20, 2, dtype=torch.complex128), 2)
     x = torch.randn(5, 2, dtype=torch.float64, generator=generator())
     torch.testing.assert_close(torch.vmap(encoder)(x), encoder(x))
@@ -379,14 +379,14 @@ def test_function_transforms() -> None:
     assert gradients.shape == (5, 2)
 
 
-def test_autocast_does_not_take_digits_from_the_angles() -> None:
+def test_autocast_does_not_round_angles() -> None:
     encoder = FractionalPower(Space(50, 2), 2, trainable_rotation=True, keep_unitary=False)
     x = 10 * torch.randn(5, 2, generator=generator())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         lower = torch.mm(x, x.mT)
         got, again = encoder(x), encoder(x.clone().requires_grad_())
         found = encoder.decode(encoder(x).detach(), low=-40, high=40)
-    assert lower.dtype == torch.bfloat16  # the control: it was on
+    assert lower.dtype == torch.bfloat16  # negative control: autocast is active
     assert torch.equal(got, encoder(x))
     assert torch.equal(again, encoder(x))
     assert torch.equal(found.value, encoder.decode(encoder(x).detach(), low=-40, high=40).value)
@@ -396,7 +396,7 @@ def test_autocast_does_not_take_digits_from_the_angles() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_numbers_of_every_kind_just_work(dtype: torch.dtype) -> None:
+def test_every_number_type_is_accepted(dtype: torch.dtype) -> None:
     encoder = FractionalPower(Space(10, 2, dtype=dtype), 2)
     want = encoder(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     assert want.dtype == dtype
@@ -428,17 +428,17 @@ def test_numbers_of_every_kind_just_work(dtype: torch.dtype) -> None:
     assert not torch.allclose(encoder([[1, 2], [4, 3]]), want, atol=0.1)
 
 
-def test_double_precision_inputs_keep_their_digits_in_a_space_of_single_precision() -> None:
+def test_double_precision_inputs_are_not_rounded_to_single_precision() -> None:
     encoder = FractionalPower(Space(50, 2), 1)
     x = torch.tensor([[1e6 + 0.1]], dtype=torch.float64)
     angles = x * encoder.frequencies.double()[..., 0]
     want = encoder.rotation * torch.polar(torch.ones_like(angles), angles).reshape(50, 1, 2).to(torch.complex64)
     torch.testing.assert_close(encoder(x)[0], want)
-    assert not torch.allclose(encoder(x.float())[0], want, atol=1e-2)  # the control
+    assert not torch.allclose(encoder(x.float())[0], want, atol=1e-2)  # negative control
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (0,), (3, 4), (3, 0, 2)])
-def test_batch_shapes(batch: tuple[int, ...]) -> None:
+def test_results_have_the_batch_shape_of_the_input(batch: tuple[int, ...]) -> None:
     encoder = FractionalPower(Space(10, 2), 3)
     x = torch.randn(*batch, 3, generator=generator())
     assert encoder(x).shape == (*batch, 10, 2, 2)
@@ -448,7 +448,7 @@ def test_batch_shapes(batch: tuple[int, ...]) -> None:
     assert encoder(x.requires_grad_()).shape == (*batch, 10, 2, 2)
 
 
-def test_it_is_a_well_behaved_encoder() -> None:
+def test_fractional_power_passes_check_encoder() -> None:
     x = torch.randn(6, 2, generator=generator())
     ghrr.testing.check_encoder(FractionalPower(Space(10, 3), 2), x)
     with pytest.raises(AssertionError, match="not unitary"):
@@ -487,7 +487,7 @@ def test_kernel_broadcasts() -> None:
         (np.zeros(2) * 1j, TypeError, "FractionalPower: needs real numbers"),
     ],
 )
-def test_bad_inputs_are_named(x: Any, error: type[Exception], message: str) -> None:
+def test_invalid_inputs_raise_and_are_named(x: Any, error: type[Exception], message: str) -> None:
     encoder = FractionalPower(Space(10, 3), 2)
     for run in (encoder, encoder.phases, encoder.compose, encoder.factors):
         with pytest.raises(error, match=re.escape(message)):
@@ -534,24 +534,24 @@ def test_bad_inputs_are_named(x: Any, error: type[Exception], message: str) -> N
         ),
     ],
 )
-def test_bad_settings_are_named(settings: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_settings_raise_and_are_named(settings: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match="FractionalPower.*" + re.escape(message)):
         FractionalPower(Space(10, 3), **({"n_features": 2} | settings))
 
 
-def test_a_rotation_that_is_no_tensor_is_named() -> None:
+def test_rotation_that_is_no_tensor_raises() -> None:
     with pytest.raises(ValueError, match="rotation must be"):
         FractionalPower(Space(10, 3), 2, rotation=wrong(np.eye(3)))
 
 
-def test_numbers_and_bandwidths_beyond_floats_are_refused() -> None:
+def test_too_large_numbers_and_too_small_bandwidths_raise() -> None:
     with pytest.raises(ValueError, match=r"numbers as large as 1e\+37 are not finite"):
         FractionalPower(Space(200, 2), 1, kernel="laplace")(torch.tensor([1e37]))
     with pytest.raises(ValueError, match=r"bandwidth 1e-40 is too small for torch.float32"):
         FractionalPower(Space(20, 2), 1, bandwidth=1e-40)
 
 
-def test_more_bad_input() -> None:
+def test_mismatched_shapes_raise() -> None:
     encoder = FractionalPower(Space(20, 2), 1)
     with pytest.raises(ValueError, match=r"kernel\(x, y\): the batch shapes do not broadcast"):
         encoder.kernel(torch.zeros(3, 1), torch.zeros(4, 1))

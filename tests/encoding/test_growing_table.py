@@ -15,7 +15,7 @@ SPACE = Space(4, 2)
 ROWS = SPACE.random(40, generator=generator())
 
 
-def test_rows_are_those_that_were_appended() -> None:
+def test_rows_equal_appended_rows() -> None:
     table = GrowingTable(SPACE)
     assert table.rows.shape == (0, 4, 2, 2)
     for size in (1, 0, 5, 34):

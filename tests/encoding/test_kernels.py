@@ -1,4 +1,4 @@
-"""Kernels: closed formulas, the frequencies behind them, and the error of each way to spread frequencies."""
+"""Kernels: closed formulas, frequencies, and the error of each way to sample frequencies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORACLES: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def test_every_kernel_has_an_oracle() -> None:
+def test_every_kernel_has_a_closed_formula() -> None:
     assert tuple(SPECTRA) == KERNELS == tuple(ORACLES)
 
 
@@ -54,7 +54,7 @@ def test_kernels_equal_their_closed_formulas(name: str, n: int) -> None:
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_a_kernel_is_the_fourier_transform_of_its_frequencies(name: str, n: int) -> None:
-    """The mean of exp(i w^T delta) is the kernel: real, and of this bandwidth."""
+    """The mean of exp(i w^T delta) is real and equals the kernel."""
     spectrum = SPECTRA[name]
     uniform = torch.rand(40_000, n + spectrum.extra, dtype=torch.float64, generator=generator(n))
     frequencies = spectrum.frequencies(uniform)
@@ -66,18 +66,18 @@ def test_a_kernel_is_the_fourier_transform_of_its_frequencies(name: str, n: int)
         angles = frequencies @ delta
         assert_mean(torch.cos(angles), spectrum.kernel(delta).item())
         assert_mean(torch.sin(angles), 0.0)
-    with pytest.raises(AssertionError):  # the control: a bandwidth a tenth larger
+    with pytest.raises(AssertionError):  # negative control: a bandwidth a tenth larger
         assert_mean(torch.cos(frequencies @ delta / 2), spectrum.kernel(delta / 2 / 1.1).item())
 
 
-def test_the_quantile_of_chi_squared_inverts_its_distribution() -> None:
+def test_chi_squared_quantile_inverts_the_distribution() -> None:
     u = torch.linspace(1e-6, 1 - 1e-6, 1001, dtype=torch.float64)
     for freedom in (1, 3, 5):
         np.testing.assert_allclose(_chi_squared_quantile(u, freedom), stats.chi2.ppf(u, freedom), rtol=1e-9, atol=1e-15)
         assert not np.allclose(_chi_squared_quantile(u, freedom), stats.chi2.ppf(u, freedom + 1), rtol=1e-2)
 
 
-# ------------------------------------------------------------------------------------------- how frequencies are spread
+# ------------------------------------------------------------------------------------------- sampling of frequencies
 
 
 def draw(name: str, count: int, n: int, sampling: str, seed: int = 0, label: str = "x") -> Tensor:
@@ -96,7 +96,7 @@ def test_frequencies_depend_on_seed_and_label_only(sampling: str, name: str) -> 
         assert not torch.allclose(one, other, rtol=0.1)
 
 
-def test_orthogonal_frequencies_are_orthogonal_and_each_has_the_right_distribution() -> None:
+def test_orthogonal_frequencies_are_orthogonal_and_normally_distributed() -> None:
     n, count = 4, 20_000
     blocks = draw("rbf", count, n, "orthogonal").reshape(-1, n, n)
     gram = blocks @ blocks.mT
@@ -106,11 +106,11 @@ def test_orthogonal_frequencies_are_orthogonal_and_each_has_the_right_distributi
     assert_std(blocks[:, 0].flatten(), 1.0)
     assert_mean(blocks[:, 0].flatten(), 0.0)
     plain = draw("rbf", count, n, "random").reshape(-1, n, n)
-    assert (plain @ plain.mT - torch.diag_embed((plain**2).sum(-1))).abs().mean() > 0.5  # the control
-    assert draw("rbf", 7, n, "orthogonal").shape == (7, n)  # the last run may be cut
+    assert (plain @ plain.mT - torch.diag_embed((plain**2).sum(-1))).abs().mean() > 0.5  # negative control
+    assert draw("rbf", 7, n, "orthogonal").shape == (7, n)  # the last block may be incomplete
 
 
-def test_qmc_puts_one_frequency_into_each_of_equally_likely_parts() -> None:
+def test_qmc_draws_one_frequency_from_each_quantile_interval() -> None:
     def parts(sampling: str) -> Tensor:
         return torch.floor(torch.special.ndtr(draw("rbf", 64, 1, sampling)[:, 0]) * 64).sort().values
 
@@ -119,7 +119,7 @@ def test_qmc_puts_one_frequency_into_each_of_equally_likely_parts() -> None:
 
 
 def squared_errors(sampling: str, dim: int, points: Tensor, seeds: int) -> Tensor:
-    """Of the rbf kernel between the points and 0, per seed: (seeds,)."""
+    """Return the mean squared error of the rbf kernel between the points and 0 for each seed."""
     out = []
     for seed in range(seeds):
         encoder = FractionalPower(Space(dim, 2, seed=seed), points.shape[-1], sampling=sampling)
@@ -130,21 +130,21 @@ def squared_errors(sampling: str, dim: int, points: Tensor, seeds: int) -> Tenso
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_rbf_error_is_within_the_monte_carlo_law(n: int) -> None:
+def test_rbf_error_equals_monte_carlo_prediction(n: int) -> None:
     axis = torch.linspace(-3, 3, 13)
     grid = torch.stack(torch.meshgrid(*[axis] * n, indexing="ij"), dim=-1).reshape(-1, n)
     dim, seeds = 100, 25
     law = 1 / math.sqrt(2 * dim * 2)
     squares = squared_errors("random", dim, grid, seeds)
     assert squares.mean().sqrt() <= 1.1 * law
-    # No bound but an equation: the mean over the grid of ((1 + K(2 delta)) / 2 - K(delta)²) / (D m).
+    # Exact prediction: the mean over the grid of ((1 + K(2 delta)) / 2 - K(delta)²) / (D m).
     kernel, double = (torch.exp(-(s * grid).square().sum(dim=-1) / 2) for s in (1, 2))
     assert_mean(squares, float(((1 + double) / 2 - kernel.square()).mean()) / (2 * dim))
     fewer = squared_errors("random", dim // 3, grid, seeds)
-    assert fewer.mean().sqrt() > 1.1 * law  # the control: a third of the slots breaks the law
+    assert fewer.mean().sqrt() > 1.1 * law  # negative control: a third of the slots
 
 
-def test_orthogonal_and_qmc_frequencies_have_visibly_less_error() -> None:
+def test_orthogonal_and_qmc_frequencies_reduce_the_error() -> None:
     """At equal dimension, over points within two bandwidths of each other."""
     n, dim, seeds = 8, 64, 40
     points = torch.randn(40, n, generator=generator())
@@ -157,13 +157,13 @@ def test_orthogonal_and_qmc_frequencies_have_visibly_less_error() -> None:
     random, qmc = (squared_errors(f, dim, few, seeds) for f in ("random", "qmc"))
     assert qmc.mean().sqrt() < 0.2 * random.mean().sqrt()  # measured: 0.03 and 0.34 of the law
     assert qmc.mean().sqrt() < 0.1 * law
-    with pytest.raises(AssertionError):  # the control: in one dimension every frequency is orthogonal to no other
+    with pytest.raises(AssertionError):  # negative control: one dimension, without orthogonal frequencies
         one = points[:, :1]
         assert squared_errors("orthogonal", dim, one, 5).mean() < 0.9 * squared_errors("random", dim, one, 5).mean()
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_qmc_works_for_every_kernel(name: str) -> None:
+def test_qmc_reduces_the_error_of_every_kernel(name: str) -> None:
     x = torch.tensor([[0.3, -0.2], [1.0, 0.5]])
     errors = []
     for sampling in ("random", "qmc"):
@@ -174,7 +174,7 @@ def test_qmc_works_for_every_kernel(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rbf", "matern-1/2", "matern-5/2"])
-def test_orthogonal_frequencies_keep_the_kernel(name: str) -> None:
+def test_orthogonal_frequencies_approximate_the_same_kernel(name: str) -> None:
     encoder_values = []
     x, zero = torch.tensor([0.5, -0.4, 0.3]), torch.zeros(3)
     for seed in range(300):
@@ -186,18 +186,18 @@ def test_orthogonal_frequencies_keep_the_kernel(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["laplace", "cauchy", "sinc"])
-def test_kernels_that_differ_by_direction_refuse_orthogonal_frequencies(name: str) -> None:
+def test_orthogonal_frequencies_need_an_isotropic_kernel(name: str) -> None:
     with pytest.raises(ValueError, match=f"needs an isotropic kernel .*rbf.*got '{name}'"):
         FractionalPower(Space(4, 2), 2, kernel=name, sampling="orthogonal")
     with pytest.raises(ValueError, match="needs an isotropic kernel"):
         FractionalPower(Space(4, 2), 2, kernel=["rbf", name], sampling="orthogonal")
 
 
-# -------------------------------------------------------------------------------------------------- kernels of your own
+# -------------------------------------------------------------------------------------------------- custom kernels
 
 
-def test_a_spectrum_of_your_own() -> None:
-    """Frequencies of ±1 give the cosine, without error."""
+def test_custom_spectrum_gives_its_kernel() -> None:
+    """Frequencies ±1 give the cosine exactly."""
     cosine = Spectrum("cosine", lambda u: torch.sign(u - 0.5), lambda delta: torch.cos(delta).prod(dim=-1))
     encoder = FractionalPower(Space(30, 2, dtype=torch.complex128), 1, kernel=cosine, bandwidth=2.0)
     x, y = torch.randn(2, 10, 1, dtype=torch.float64, generator=generator())
@@ -206,7 +206,7 @@ def test_a_spectrum_of_your_own() -> None:
     assert not torch.allclose(encoder.kernel(x, y), torch.cos((x - y)[:, 0]), atol=0.1)
 
 
-def test_a_sampler_of_your_own() -> None:
+def test_custom_sampler_gives_its_kernel() -> None:
     def uniform(count: int, n: int, source: torch.Generator) -> Tensor:
         return math.pi * (2 * torch.rand(count, n, generator=source) - 1)
 
@@ -232,12 +232,12 @@ def test_a_sampler_of_your_own() -> None:
         lambda count, n, source: torch.zeros(count, n, dtype=torch.complex64),
     ],
 )
-def test_a_bad_sampler_is_named(bad: Callable[[int, int, torch.Generator], Tensor]) -> None:
+def test_invalid_result_of_a_sampler_raises(bad: Callable[[int, int, torch.Generator], Tensor]) -> None:
     with pytest.raises(ValueError, match=re.escape("must return finite real frequencies of shape (8, 2)")):
         FractionalPower(Space(4, 2), 2, kernel=bad)
 
 
 @pytest.mark.parametrize("sampling", ["qmc", "orthogonal"])
-def test_a_sampler_draws_random_features_only(sampling: str) -> None:
+def test_custom_sampler_needs_random_sampling(sampling: str) -> None:
     with pytest.raises(ValueError, match='needs sampling="random"'):
         FractionalPower(Space(4, 2), 2, kernel=lambda count, n, source: torch.zeros(count, n), sampling=sampling)

@@ -1,4 +1,4 @@
-"""All encoders are ordinary modules: they are saved, loaded, copied and chained like any other."""
+"""All encoders are modules: they can be saved, loaded, copied and chained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ghrr.encoding import (
 from tests.helpers import generator
 
 NUMBERS = torch.linspace(-1, 1, 6).reshape(3, 2)
-# How to make each encoder in a space, and an input for it (given the space).
+# For each encoder a function that makes it in a space, and one that makes an input.
 ENCODERS: dict[str, tuple[Callable[[Space], nn.Module], Callable[[Space], Any]]] = {
     "FractionalPower": (lambda s: FractionalPower(s, 2), lambda s: NUMBERS),
     "FractionalPower, mixed": (
@@ -69,7 +69,7 @@ ENCODERS: dict[str, tuple[Callable[[Space], nn.Module], Callable[[Space], Any]]]
         lambda s: torch.tensor([3, 0]),
     ),
 }
-# What these give follows from their settings, not from tensors that a state dict could bring from another seed.
+# Their results depend on their settings only, not on tensors of a state dict.
 NO_TENSORS = {"NGramEncoder", "OneHotPositions", "Codebook"}
 
 
@@ -99,7 +99,7 @@ def test_encoders_keep_the_precision_of_their_space(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ENCODERS if "unitary" not in name])  # torch cannot pickle those
-def test_encoders_travel_to_other_processes(name: str) -> None:
+def test_pickled_encoders_give_the_same_encodings(name: str) -> None:
     make, example = ENCODERS[name]
     space = Space(6, 2)
     module = make(space)
@@ -107,19 +107,19 @@ def test_encoders_travel_to_other_processes(name: str) -> None:
     assert torch.equal(again(example(space)), module(example(space)))
 
 
-def test_adaptive_encoders_of_other_names_have_other_networks() -> None:
+def test_adaptive_encoders_of_different_names_have_different_networks() -> None:
     one, two = (AdaptiveEncoder(Space(6, 2), 2, name=name) for name in ("a", "b"))
     assert not torch.equal(next(one.network.parameters()), next(two.network.parameters()))
 
 
 @pytest.mark.parametrize("x", [1.0, 1e4, 1e6])
-def test_an_untrained_adaptive_encoder_has_all_the_digits(x: float) -> None:
+def test_untrained_adaptive_encoder_is_exact_for_large_numbers(x: float) -> None:
     number = torch.tensor([[x]], dtype=torch.float64)
     torch.testing.assert_close(AdaptiveEncoder(Space(50, 2), 1)(number), FractionalPower(Space(50, 2), 1)(number))
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_the_global_seed_is_untouched(name: str) -> None:
+def test_encoders_do_not_change_the_global_random_state(name: str) -> None:
     make, example = ENCODERS[name]
     space = Space(6, 2)
     before = torch.get_rng_state()
@@ -128,7 +128,7 @@ def test_the_global_seed_is_untouched(name: str) -> None:
 
 
 def step(module: nn.Module, x: Any) -> None:
-    """Move the parameters, so that a state differs from a fresh module's."""
+    """Change the parameters, so that the state differs from that of a new module."""
     parameters = list(module.parameters())
     if parameters:
         optimiser = torch.optim.SGD(parameters, lr=0.5)
@@ -147,7 +147,7 @@ def saved(module: nn.Module) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ENCODERS)
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_a_state_dict_goes_to_a_file_and_back(name: str, dtype: torch.dtype) -> None:
+def test_saved_state_dict_restores_the_encoder(name: str, dtype: torch.dtype) -> None:
     make, example = ENCODERS[name]
     space = Space(12, 2, dtype=dtype)
     module, x = make(space), example(space)
@@ -157,7 +157,7 @@ def test_a_state_dict_goes_to_a_file_and_back(name: str, dtype: torch.dtype) -> 
     fresh = make(space)
     fresh.load_state_dict(saved(module))
     torch.testing.assert_close(fresh(x).detach(), want)
-    if name not in NO_TENSORS and name != "Multimodal":  # a module of another seed becomes the saved one
+    if name not in NO_TENSORS and name != "Multimodal":  # the state also replaces that of another seed
         other = make(Space(12, 2, seed=7, dtype=dtype))
         assert not torch.allclose(other(x).detach(), want, atol=0.05)
         other.load_state_dict(saved(module))
@@ -180,7 +180,7 @@ def test_a_deep_copy_is_independent(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_it_works_inside_a_sequential(name: str) -> None:
+def test_encoders_work_in_sequential(name: str) -> None:
     make, example = ENCODERS[name]
     space = Space(12, 2)
     module, x = make(space), example(space)
@@ -198,7 +198,7 @@ def test_it_works_inside_a_sequential(name: str) -> None:
     assert prefixed == {f"0.{key}" for key in module.state_dict()}
 
 
-def test_encoders_chain() -> None:
+def test_encoders_can_be_chained() -> None:
     space = Space(300, 2)
     numbers, sequence = FractionalPower(space, 1), SequenceEncoder(space)
     values = torch.tensor([[0.5], [-1.0], [2.0]])
@@ -210,7 +210,7 @@ def test_encoders_chain() -> None:
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_two_of_the_same_settings_are_the_same(name: str) -> None:
+def test_encoders_with_equal_settings_are_equal(name: str) -> None:
     make, example = ENCODERS[name]
     torch.manual_seed(1)
     one = make(Space(12, 2))

@@ -44,10 +44,10 @@ def test_similarity_is_the_mixture_of_kernels(weights: dict[str, float] | None) 
     values = slots(model(X), model(Y))
     assert_mean(values, want)
     assert_mean(slots(model(X), model(X)), 1.0)
-    with pytest.raises(AssertionError):  # the control: other weights
+    with pytest.raises(AssertionError):  # negative control: other weights
         assert_mean(values, mixture(model, {"size": 1.0, "place": 1.0, "hour": 3.0}))
     for name in X:
-        with pytest.raises(AssertionError):  # no modality alone
+        with pytest.raises(AssertionError):  # negative control: a single modality
             assert_mean(values, mixture(model, {other: float(other == name) for other in X}))
 
 
@@ -55,20 +55,20 @@ def test_similarity_is_the_mixture_of_kernels(weights: dict[str, float] | None) 
     "settings", [{"m": 2}, {"m": 1}, {"m": 2, "rotation": "shared"}, {"m": 2, "rotation": "fixed"}]
 )
 @pytest.mark.parametrize("name", ["b", "a"])
-def test_modalities_do_not_mix(name: str, settings: dict[str, Any]) -> None:
-    """Also for FHRR, for shared rotations and for two encoders of one name: their keys keep them apart."""
+def test_modalities_do_not_interfere(name: str, settings: dict[str, Any]) -> None:
+    """Keys separate them, also for FHRR, shared rotations and encoders with the same name."""
     space = Space(8000, **settings)
     x, y = {"a": torch.tensor([0.2]), "b": torch.tensor([0.9])}, {"a": torch.tensor([1.2]), "b": torch.tensor([0.3])}
     encoders = {"a": FractionalPower(space, 1, name="a"), "b": FractionalPower(space, 1, name=name)}
     model = Multimodal(encoders)
     assert_mean(slots(model(x), model(y)), model.kernel(x, y).item())
-    if name == "a":  # the control: without keys they would mix
+    if name == "a":  # negative control: without keys
         bare = [sum(encoders[s](z[s]) for s in "ab") / 2**0.5 for z in (x, y)]
         with pytest.raises(AssertionError):
             assert_mean(slots(torch.as_tensor(bare[0]), torch.as_tensor(bare[1])), model.kernel(x, y).item())
 
 
-def test_one_modality_is_read_by_its_key() -> None:
+def test_unbinding_a_key_recovers_its_modality() -> None:
     model = Multimodal({"a": FractionalPower(SPACE, 1), "b": FractionalPower(SPACE, 1, name="b")})
     h = model({"a": [0.4], "b": [-1.3]})
     encoder = model.encoders["b"]
@@ -79,7 +79,7 @@ def test_one_modality_is_read_by_its_key() -> None:
     assert wrong.score < 0.3 < found.score
 
 
-def test_symbols_take_part() -> None:
+def test_codebooks_can_be_modalities() -> None:
     model = Multimodal({"word": Codebook(SPACE, ["cat", "dog"]), "size": FractionalPower(SPACE, 1)})
     one, other = model({"word": ["cat", "cat"], "size": [[0.3], [0.8]]}), model({"word": "dog", "size": [0.3]})
     assert one.shape == (2, 8000, 2, 2)  # batches broadcast
@@ -88,7 +88,7 @@ def test_symbols_take_part() -> None:
         model.kernel({"word": "cat", "size": [0.3]}, {"word": "dog", "size": [0.3]})
 
 
-def test_weights_are_scaled_to_one() -> None:
+def test_weights_are_normalized() -> None:
     space = Space(20, 2)
     encoders = {"a": FractionalPower(space, 1, name="a"), "b": FractionalPower(space, 1, name="b")}
     one, two = Multimodal(encoders, {"a": 1, "b": 3}), Multimodal(encoders, {"b": 0.3, "a": 0.1})
@@ -99,7 +99,7 @@ def test_weights_are_scaled_to_one() -> None:
     assert not torch.allclose(one(x), Multimodal(encoders)(x), atol=0.05)
 
 
-def test_an_empty_batch() -> None:
+def test_empty_batch_has_an_empty_result() -> None:
     model = Multimodal({"a": FractionalPower(Space(20, 2), 1)})
     assert model({"a": torch.empty(0, 1)}).shape == (0, 20, 2, 2)
 
@@ -115,7 +115,7 @@ def test_an_empty_batch() -> None:
         ({"size": torch.zeros(3, 1), "word": ["a", "a"]}, ValueError, "batch shapes do not broadcast: 'size' (3,)"),
     ],
 )
-def test_bad_inputs_are_named(inputs: Any, error: type[Exception], message: str) -> None:
+def test_invalid_inputs_raise_and_are_named(inputs: Any, error: type[Exception], message: str) -> None:
     space = Space(10, 2)
     model = Multimodal({"size": FractionalPower(space, 1), "word": Codebook(space, ["a"])})
     with pytest.raises(error, match="Multimodal.*" + re.escape(message)):
@@ -146,12 +146,14 @@ def test_bad_inputs_are_named(inputs: Any, error: type[Exception], message: str)
         ({"a": Codebook(Space(10, 2))}, [1.0], TypeError, "weights must be a mapping"),
     ],
 )
-def test_bad_settings_are_named(encoders: Any, weights: Any, error: type[Exception], message: str) -> None:
+def test_invalid_settings_raise_and_are_named(
+    encoders: Any, weights: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match="Multimodal: .*" + re.escape(message)):
         Multimodal(encoders, weights)
 
 
-def test_similarity_of_whole_hypervectors_is_what_slots_say() -> None:
+def test_similarity_is_the_mean_over_slots() -> None:
     model = make()
     assert ghrr.similarity(model(X), model(Y)).item() == pytest.approx(
         slots(model(X), model(Y)).mean().item(), abs=1e-5

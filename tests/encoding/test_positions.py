@@ -1,4 +1,4 @@
-"""Positions: one-hot rows, powers with their laws, and hypervectors of your own."""
+"""Positions: one-hot rows, powers of a base, and given hypervectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPACE = Space(6, 3, dtype=torch.complex128)
 # -------------------------------------------------------------------------------------------------------------- one-hot
 
 
-def test_one_hot_positions_put_row_j_of_each_into_row_j() -> None:
+def test_one_hot_position_j_selects_row_j() -> None:
     items = gaussian(3, 6, 3, 3)
     bound = ghrr.bind_bundle(OneHotPositions(SPACE)(torch.arange(3)), items)
     for j in range(3):
@@ -34,7 +34,7 @@ def test_one_hot_positions_put_row_j_of_each_into_row_j() -> None:
     assert not torch.allclose(bound, from_the_right, atol=0.1)
 
 
-def test_one_hot_positions_are_projections_that_add_up_to_the_identity() -> None:
+def test_one_hot_positions_are_projections_with_sum_identity() -> None:
     e = OneHotPositions(SPACE)(torch.arange(3))
     torch.testing.assert_close(ghrr.bind(e, e), e)
     torch.testing.assert_close(ghrr.bind(e[0], e[1]), SPACE.zeros())
@@ -45,7 +45,7 @@ def test_one_hot_positions_are_projections_that_add_up_to_the_identity() -> None
 # --------------------------------------------------------------------------------------------------------------- powers
 
 
-def test_powers_add() -> None:
+def test_binding_powers_adds_exponents() -> None:
     positions = PowerPositions(SPACE)
     for i, j in ((1, 2), (3, 4), (0.5, 2.25), (-1, 3)):
         torch.testing.assert_close(ghrr.bind(positions(i), positions(j)), positions(i + j))
@@ -56,7 +56,7 @@ def test_powers_add() -> None:
     assert is_unitary(positions(torch.linspace(-3, 3, 13)))
 
 
-def test_only_the_distance_of_two_powers_matters() -> None:
+def test_similarity_of_powers_depends_on_their_distance_only() -> None:
     positions = PowerPositions(Space(50, 3, dtype=torch.complex128))
     p = positions(torch.arange(8))
     for i in range(6):
@@ -64,13 +64,13 @@ def test_only_the_distance_of_two_powers_matters() -> None:
         torch.testing.assert_close(ghrr.unbind(p[i + 2], p[i], side="left"), positions(2))
     similar = ghrr.pairwise_similarity(p, p)
     torch.testing.assert_close(similar[1:, 1:], similar[:-1, :-1])
-    # The control: unrelated atoms have no such law.
+    # Negative control: independent atoms.
     atoms = GivenPositions(Space(50, 3, dtype=torch.complex128).vectors([str(i) for i in range(8)]))(torch.arange(8))
     similar = ghrr.pairwise_similarity(atoms, atoms)
     assert not torch.allclose(similar[1:, 1:], similar[:-1, :-1], atol=1e-3)
 
 
-def test_a_base_of_your_own_and_another_name() -> None:
+def test_base_can_be_given_or_named() -> None:
     base = SPACE.random(generator=generator())
     torch.testing.assert_close(PowerPositions(SPACE, base=base)(1), base)
     torch.testing.assert_close(PowerPositions(SPACE, name="hour")(1), SPACE.vectors(["hour"], namespace="position")[0])
@@ -80,7 +80,7 @@ def test_a_base_of_your_own_and_another_name() -> None:
 # ---------------------------------------------------------------------------------------------------------------- given
 
 
-def test_given_positions_are_looked_up() -> None:
+def test_given_positions_are_selected_by_index() -> None:
     given = SPACE.random(4, generator=generator())
     positions = GivenPositions(given)
     assert torch.equal(positions([[3, 0], [1, 1]]), given[torch.tensor([[3, 0], [1, 1]])])
@@ -112,7 +112,7 @@ ALL: dict[str, Any] = WHOLE | {"power": PowerPositions(SPACE)}
 
 
 @pytest.mark.parametrize("which", ALL)
-def test_indices_of_every_kind_and_batches(which: str) -> None:
+def test_every_index_type_and_batch_shape(which: str) -> None:
     positions = ALL[which]
     want = positions(torch.tensor([[0, 2], [1, 1]]))
     assert want.shape == (2, 2, 6, 3, 3)
@@ -137,12 +137,12 @@ def test_indices_of_every_kind_and_batches(which: str) -> None:
         (None, TypeError, "indices must be whole numbers, got NoneType None"),
     ],
 )
-def test_bad_indices_are_named(which: str, indices: Any, error: type[Exception], message: str) -> None:
+def test_invalid_indices_raise_and_are_named(which: str, indices: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match="Positions: " + re.escape(message)):
         WHOLE[which](indices)
 
 
-def test_bad_powers() -> None:
+def test_invalid_exponents_and_bases_raise() -> None:
     positions = PowerPositions(SPACE)
     for bad in (math.nan, [0.0, math.inf]):
         with pytest.raises(ValueError, match=r"PowerPositions: .*is not finite"):
@@ -154,7 +154,7 @@ def test_bad_powers() -> None:
         PowerPositions(SPACE, base=Space(4, 2, dtype=torch.complex128).zeros())
 
 
-def test_bad_given_positions() -> None:
+def test_invalid_given_positions_raise() -> None:
     with pytest.raises(ValueError, match="positions needs an axis of items"):
         GivenPositions(SPACE.zeros())
     with pytest.raises(TypeError, match="positions must be a complex tensor"):

@@ -1,4 +1,4 @@
-"""Whole powers by repeated binding, and sums over them: right for any exponent, and as exact as one rounding."""
+"""Whole powers by repeated binding, and sums over them: exact to rounding for any exponent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_large_powers_stay_unitary_in_single_precision() -> None:
     squared = base
     for _ in range(20):
         squared = squared @ squared
-    assert unitarity_error(squared).max() > 1e-3  # the control: rounding errors grow
+    assert unitarity_error(squared).max() > 1e-3  # negative control: rounding errors grow
 
 
 @pytest.mark.parametrize("lengths", [[0], [], [1, 0, 16], [17, 3], [300, 0, 257, 16]])
@@ -60,7 +60,7 @@ def test_sums_equal_their_definition(lengths: list[int], monkeypatch: pytest.Mon
     torch.testing.assert_close(powers.bundle_rows(BASE, table, rows, torch.tensor(lengths, dtype=torch.long)), want)
 
 
-def test_tables_are_small_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_small_and_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     powers = Powers()
     powers(BASE, torch.tensor([10**6]))
     tables = powers._digits(BASE, 10**6)
@@ -69,7 +69,7 @@ def test_tables_are_small_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(a is b for a, b in zip(powers._digits(BASE, 10**6), tables, strict=True))
 
 
-def test_tables_follow_the_base() -> None:
+def test_tables_are_recomputed_when_the_base_changes() -> None:
     powers, base = Powers(), BASE.clone()
     powers(base, torch.tensor(3))
     [other] = SPACE.vectors(["other"])
@@ -78,7 +78,7 @@ def test_tables_follow_the_base() -> None:
     torch.testing.assert_close(powers(BASE, torch.tensor(3)), ghrr.power(BASE, 3))
 
 
-def test_tables_made_for_inference_serve_gradients() -> None:
+def test_tables_computed_in_inference_mode_support_gradients() -> None:
     for m in (1, 2):
         space = Space(4, m)
         model, items = SequenceEncoder(space), space.random(20, generator=generator())
@@ -91,7 +91,7 @@ def test_tables_made_for_inference_serve_gradients() -> None:
         assert SequenceEncoder(SPACE)(SPACE.random(3, generator=generator())).shape == SPACE.shape
 
 
-def test_threads_share_tables() -> None:
+def test_threads_can_share_tables() -> None:
     powers, found = Powers(), []
 
     def work(number: int) -> None:

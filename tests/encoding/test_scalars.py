@@ -1,4 +1,4 @@
-"""Numbers on a scale: straight lines, clamped ends, and a circle that closes."""
+"""Level, Thermometer and Circular: similarities, clamping and periodicity."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ SPACE = Space(200, 2)
 SCALES: list[type[Level] | type[Thermometer]] = [Level, Thermometer]
 
 
-def place_share(level: Level | Thermometer, x: Tensor) -> Tensor:
-    """The share of slots that come from the upper end."""
+def share_of_upper_slots(level: Level | Thermometer, x: Tensor) -> Tensor:
+    """Return the share of slots that are equal to those of the upper end."""
     same: Tensor = (level(x) == level.above).all(dim=(-1, -2)).double().mean(dim=-1)
     return same
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_share_of_slots_is_the_place_on_the_scale(scale: type[Level] | type[Thermometer]) -> None:
+def test_share_of_upper_slots_is_linear_in_the_number(scale: type[Level] | type[Thermometer]) -> None:
     level = scale(SPACE, -3, 7)
     x = torch.linspace(-3, 7, 97)
-    assert ((place_share(level, x) - (x.double() + 3) / 10).abs() <= 1 / SPACE.dim).all()
-    assert place_share(level, torch.tensor(-3)) == 0
-    assert place_share(level, torch.tensor(7)) == 1
-    assert ((place_share(level, x) - (x.double() + 2) / 10).abs() > 1 / SPACE.dim).any()  # the control
+    assert ((share_of_upper_slots(level, x) - (x.double() + 3) / 10).abs() <= 1 / SPACE.dim).all()
+    assert share_of_upper_slots(level, torch.tensor(-3)) == 0
+    assert share_of_upper_slots(level, torch.tensor(7)) == 1
+    assert ((share_of_upper_slots(level, x) - (x.double() + 2) / 10).abs() > 1 / SPACE.dim).any()  # negative control
     assert is_unitary(level(x))
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_level_similarity_is_a_straight_line(m: int) -> None:
-    """1 - |x - y| / (high - low); where the slots differ, the noise of so many slots between the two ends is left."""
+def test_level_similarity_is_linear_with_predicted_noise(m: int) -> None:
+    """It is 1 - |x - y| / (high - low), plus noise from the slots in which the encodings differ."""
     values = []
     for seed in range(200):
         level = Level(Space(40, m, seed=seed), 0, 10)
         values.append(ghrr.similarity(level(torch.tensor([0.0, 2.0, 5.0])), level(torch.tensor([10.0, 5.0, 6.0]))))
     for off, distance in zip(torch.stack(values).unbind(1), (10, 3, 1), strict=True):
         assert_mean(off, 1 - distance / 10)
-        # distance / 10 of the slots have noise: its deviation is that of the space times the root of the share.
+        # A share distance / 10 of the slots has noise, so its deviation is multiplied by the root of this share.
         assert_std(off - (1 - distance / 10), Space(40, m).noise_std * math.sqrt(distance / 10))
-        with pytest.raises(AssertionError):  # the control: another slope
+        with pytest.raises(AssertionError):  # negative control: another slope
             assert_mean(off, 1 - distance / 8)
 
 
-def test_level_is_exact_but_for_the_noise_between_its_ends() -> None:
+def test_level_similarity_is_linear_up_to_noise_of_its_ends() -> None:
     level = Level(SPACE, 0, 1)
     x = torch.linspace(0, 1, 21)
     matrix = ghrr.pairwise_similarity(level(x), level(x))
@@ -63,18 +63,18 @@ def test_level_is_exact_but_for_the_noise_between_its_ends() -> None:
     assert (matrix - straight).abs().max() < 1 / SPACE.dim + 5 * SPACE.noise_std
 
 
-def test_thermometer_similarity_is_a_straight_line_without_noise() -> None:
+def test_thermometer_similarity_is_linear_without_noise() -> None:
     thermometer = Thermometer(SPACE, 0, 5)
     x = torch.linspace(0, 5, 41)
     matrix = ghrr.pairwise_similarity(thermometer(x), thermometer(x))
     straight = 1 - 2 * (x[:, None] - x).abs() / 5
     assert (matrix - straight).abs().max() <= 2 / SPACE.dim + 1e-5
     assert (matrix[0, -1] + 1).abs() < 1e-5
-    assert (matrix - (1 - (x[:, None] - x).abs() / 5)).abs().max() > 0.5  # the control: the line of Level
+    assert (matrix - (1 - (x[:, None] - x).abs() / 5)).abs().max() > 0.5  # negative control: the line of Level
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_outside_the_scale_the_nearer_end_is_taken(scale: type[Level] | type[Thermometer]) -> None:
+def test_numbers_outside_the_scale_are_clamped(scale: type[Level] | type[Thermometer]) -> None:
     level = scale(SPACE, 0, 10)
     assert torch.equal(level([-5.0, -1e30, 0.0]), level([0.0, 0.0, 0.0]))
     assert torch.equal(level([11, 10**9]), level([10, 10]))
@@ -84,7 +84,7 @@ def test_outside_the_scale_the_nearer_end_is_taken(scale: type[Level] | type[The
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_numbers_of_every_kind_and_batches(scale: type[Level] | type[Thermometer]) -> None:
+def test_every_number_type_and_batch_shape(scale: type[Level] | type[Thermometer]) -> None:
     level = scale(Space(20, 2, dtype=torch.complex128), 0, 10)
     want = level(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     assert want.dtype == torch.complex128
@@ -110,7 +110,7 @@ def test_scales_of_different_names_are_independent() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_the_circle_closes(dtype: torch.dtype) -> None:
+def test_circular_encoding_is_periodic(dtype: torch.dtype) -> None:
     clock = Circular(Space(200, 2, dtype=dtype), period=24)
     x = torch.linspace(0, 24, 50, dtype=torch.float64)
     digits = 1e-5 if dtype == torch.complex64 else 1e-11
@@ -119,8 +119,8 @@ def test_the_circle_closes(dtype: torch.dtype) -> None:
     assert not torch.allclose(clock(x + 12), clock(x), atol=0.5)
 
 
-def test_the_circle_closes_after_many_turns() -> None:
-    """Hours since 1970 in double precision: frequencies in single precision must not drift away."""
+def test_circular_encoding_is_periodic_for_large_numbers() -> None:
+    """Hours since 1970 in double precision, although frequencies have single precision."""
     clock = Circular(SPACE, period=24)
     x = torch.rand(20, dtype=torch.float64, generator=generator())
     torch.testing.assert_close(clock(x + 24 * 20_000), clock(x), atol=1e-5, rtol=0)
@@ -129,20 +129,22 @@ def test_the_circle_closes_after_many_turns() -> None:
 
 
 @pytest.mark.parametrize("bandwidth", [None, 1.0, 12.0])
-def test_similarity_on_the_circle_follows_its_kernel(bandwidth: float | None) -> None:
+def test_circular_similarity_equals_kernel(bandwidth: float | None) -> None:
     clock = Circular(Space(5000, 2), period=24, bandwidth=bandwidth)
     for x, y in ((1.0, 2.0), (23.0, 1.0), (3.0, 9.0)):
         value = clock.kernel(x, y).item()
         assert_mean(slots(clock(x), clock(y)), value)
         assert value == pytest.approx(clock.kernel(x + 24, y).item(), abs=1e-5)
     if bandwidth == 1.0:
-        # The rbf, far from closing, times the transform of the rounding.
+        # The rbf kernel times the kernel of rounding the frequencies.
         assert clock.kernel(23.0, 1.0).item() == pytest.approx(math.exp(-2) * np.sinc(2 / 24), abs=1e-5)
         with pytest.raises(AssertionError):
-            assert_mean(slots(clock(23.0), clock(1.0)), math.exp(-(22**2) / 2))  # the control: a line, no circle
+            assert_mean(
+                slots(clock(23.0), clock(1.0)), math.exp(-(22**2) / 2)
+            )  # negative control: distance without period
 
 
-def test_a_circle_can_be_decoded_and_trained_through() -> None:
+def test_circular_encoding_is_decoded_and_differentiable() -> None:
     clock = Circular(SPACE, period=24)
     found = clock.decode(clock([[5.0], [29.0]]))
     torch.testing.assert_close(found.value, torch.tensor([[5.0], [5.0]]).double(), atol=1e-3, rtol=0)
@@ -153,8 +155,8 @@ def test_a_circle_can_be_decoded_and_trained_through() -> None:
 
 
 @pytest.mark.parametrize("bandwidth", [1.0, 8.0])
-def test_a_circle_is_decoded_all_around(bandwidth: float) -> None:
-    """Across the seam too, and where most frequencies are zero."""
+def test_circular_encoding_is_decoded_over_the_whole_period(bandwidth: float) -> None:
+    """Also across the end of the period, and if most frequencies are zero."""
     space = Space(1000, 2)
     clock = Circular(space, period=24, bandwidth=bandwidth)
     x = torch.linspace(0, 23.99, 200)
@@ -169,7 +171,7 @@ def test_a_circle_is_decoded_all_around(bandwidth: float) -> None:
 
 
 @pytest.mark.parametrize("whole", [16_777_217, 1_700_000_003])
-def test_large_whole_numbers_keep_their_digits(whole: int) -> None:
+def test_large_whole_numbers_are_not_rounded(whole: int) -> None:
     clock = Circular(SPACE, period=24)
     torch.testing.assert_close(clock(whole), clock(float(whole % 24)), atol=1e-4, rtol=0)
 
@@ -188,7 +190,7 @@ def test_large_whole_numbers_keep_their_digits(whole: int) -> None:
         ("a", 1, TypeError, "low must be a real number, got str 'a'"),
     ],
 )
-def test_bad_scales(
+def test_invalid_scales_raise(
     scale: type[Level] | type[Thermometer], low: Any, high: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=re.escape(f"{scale.__name__}: {message}")):
@@ -196,7 +198,7 @@ def test_bad_scales(
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_bad_numbers(scale: type[Level] | type[Thermometer]) -> None:
+def test_invalid_numbers_raise(scale: type[Level] | type[Thermometer]) -> None:
     level = scale(SPACE, 0, 1)
     with pytest.raises(ValueError, match=re.escape("input (1,) is not finite: nan")):
         level([0.1, math.nan])
@@ -207,7 +209,7 @@ def test_bad_numbers(scale: type[Level] | type[Thermometer]) -> None:
             level(x)
 
 
-def test_bad_circles() -> None:
+def test_invalid_periods_raise() -> None:
     for period in (0, -1, math.nan, math.inf):
         with pytest.raises(ValueError, match="Circular: period must lie in"):
             Circular(SPACE, period)

@@ -1,4 +1,4 @@
-"""Sequences and n-grams: order by binding alone, and its control, m = 1, where binding commutes."""
+"""Sequences and n-grams: binding encodes the order, except for m = 1, where it commutes."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def text(found: Tensor) -> str:
 
 
 @pytest.mark.parametrize("word", ["a", "order", "abracadabra", "zzyzx"])
-def test_a_sequence_can_be_read(word: str) -> None:
+def test_read_returns_the_encoded_sequence(word: str) -> None:
     model = SequenceEncoder(SPACE)
     assert text(model.read(model(LETTERS(list(word))), len(word), LETTERS.vectors())) == word
 
 
-def test_a_swapped_sequence_reads_swapped() -> None:
+def test_read_distinguishes_orders() -> None:
     model = SequenceEncoder(SPACE)
     one, two = model(LETTERS([list("stop"), list("pots")]))
     assert text(model.read(one, 4, LETTERS.vectors())) == "stop"
     assert text(model.read(two, 4, LETTERS.vectors())) == "pots"
-    assert ghrr.similarity(one, two) / 4 < 0.1  # no letter is at its place
+    assert ghrr.similarity(one, two) / 4 < 0.1  # no letter has the same position
     bag = LETTERS(list("stop")).sum(dim=0)
-    torch.testing.assert_close(bag, LETTERS(list("pots")).sum(dim=0))  # the control: without places they are the same
+    torch.testing.assert_close(bag, LETTERS(list("pots")).sum(dim=0))  # negative control: equal without positions
 
 
-def test_an_element_is_read_from_the_left_and_missed_from_the_right() -> None:
+def test_elements_are_unbound_from_the_left() -> None:
     model = SequenceEncoder(SPACE)
     x = model(LETTERS(list("word")))
     for place, letter in enumerate("word"):
@@ -51,7 +51,7 @@ def test_an_element_is_read_from_the_left_and_missed_from_the_right() -> None:
         torch.testing.assert_close(item, ghrr.unbind(x, key, side="left"))
         noise = math.sqrt(4) * SPACE.noise_std
         assert ghrr.similarity(item, LETTERS(letter)) > 1 - 5 * noise
-        if place:  # R^0 is the identity: at place 0 both sides are the same
+        if place:  # R^0 is the identity, so both sides are equal at position 0
             assert ghrr.similarity(ghrr.unbind(x, key, side="right"), LETTERS(letter)) < 0.5
     assert ghrr.similarity(model.item(x, 7), LETTERS.vectors()).abs().max() < 5 * math.sqrt(4) * SPACE.noise_std
 
@@ -65,7 +65,7 @@ def test_a_sequence_is_the_sum_of_bound_powers() -> None:
     assert not torch.allclose(SequenceEncoder(space, name="other")(items), want, atol=0.1)
 
 
-def test_shapes_of_sequences() -> None:
+def test_sequences_have_the_batch_shape_of_the_items() -> None:
     model = SequenceEncoder(SPACE)
     x = model(LETTERS([["a", "b"], ["c", "d"], ["e", "f"]]))
     assert x.shape == (3, 500, 3, 3)
@@ -78,14 +78,14 @@ def test_shapes_of_sequences() -> None:
     assert model(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
 
 
-def test_sequences_share_a_beginning() -> None:
+def test_sequences_with_a_common_prefix_are_similar() -> None:
     model = SequenceEncoder(SPACE)
     same, other = model(LETTERS([list("abcdef"), list("abcxyz")]))
     assert ghrr.similarity(same, other).item() / 6 == pytest.approx(0.5, abs=5 * SPACE.noise_std)
 
 
 def test_a_long_sequence_is_the_sum_of_bound_powers() -> None:
-    """Over several digits of an exponent, with a last block that is not full, and with gradients."""
+    """With exponents of several digits, an incomplete last block, and gradients."""
     space = Space(3, 2, dtype=torch.complex128)
     model, items = SequenceEncoder(space), space.random(2, 300, generator=generator()).requires_grad_()
     keys = torch.stack([ghrr.power(model.positions.base, place) for place in range(300)])
@@ -111,7 +111,7 @@ def test_a_trainable_base_gets_gradients() -> None:
     assert model.positions.base.grad is not None
 
 
-def test_bad_sequences() -> None:
+def test_invalid_sequences_raise() -> None:
     model = SequenceEncoder(SPACE)
     with pytest.raises(ValueError, match=re.escape("SequenceEncoder(items): items needs an axis of items")):
         model(SPACE.zeros())
@@ -140,8 +140,8 @@ def gram_scores(space: Space, grams: list[str], source: str = "abracadabra") -> 
     return ghrr.similarity(encoded, torch.stack([ghrr.multibind(letters(list(gram))) for gram in grams]))
 
 
-def test_ngrams_count_what_occurs_in_order() -> None:
-    """Two times abr, never rba; the mean over seeds is the count plus the shares of n-grams in another order."""
+def test_ngram_scores_are_counts_in_order() -> None:
+    """ "abr" occurs twice, "rba" never. The mean score is the count plus a share of n-grams in another order."""
     scores = torch.stack([gram_scores(Space(200, 4, seed=s), ["abr", "rba", "bar"]) for s in range(100)])
     assert scores[:, 0].mean() > 1.9
     assert scores[:, 1].mean() < 0.5
@@ -150,8 +150,8 @@ def test_ngrams_count_what_occurs_in_order() -> None:
     assert_mean(never, 0.0)
 
 
-def test_without_matrices_an_ngram_and_its_reversal_are_the_same() -> None:
-    """The control: m = 1 is FHRR, binding commutes, and no dimension helps."""
+def test_ngrams_of_fhrr_do_not_depend_on_order() -> None:
+    """Negative control: for m = 1 binding commutes."""
     scores = gram_scores(Space(2000, 1), ["abr", "rba", "bar"])
     torch.testing.assert_close(scores, scores[:1].expand(3))
     scores = gram_scores(Space(2000, 3), ["abr", "rba", "bar"])
@@ -187,7 +187,7 @@ def test_repeated_ngrams_of_a_codebook_are_all_counted(n: int) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
-def test_shifted_ngrams_of_a_text_and_its_reversal_share_nothing(m: int) -> None:
+def test_shifted_ngrams_of_a_text_and_its_reversal_are_dissimilar(m: int) -> None:
     space = Space.from_total(9000, m)
     letters = Codebook(space, list("abcdefgh"))
     text, reverse = letters([list("abcdefgh"), list("hgfedcba")])
@@ -198,12 +198,12 @@ def test_shifted_ngrams_of_a_text_and_its_reversal_share_nothing(m: int) -> None
     assert torch.equal(by_default(text), (model if m == 1 else control)(text))
 
 
-def test_shapes_of_ngrams() -> None:
+def test_ngrams_have_the_batch_shape_of_the_items() -> None:
     assert NGramEncoder(2)(SPACE.zeros(0, 4)).shape == (0, 500, 3, 3)
     assert NGramEncoder(3)(SPACE.zeros(3)).shape == (500, 3, 3)
 
 
-def test_bad_ngrams() -> None:
+def test_invalid_ngrams_raise() -> None:
     for n, error in ((0, ValueError), (2.5, TypeError), ("two", TypeError)):
         with pytest.raises(error, match="NGramEncoder: n must be a whole number"):
             NGramEncoder(wrong(n))

@@ -1,6 +1,6 @@
-"""The kernels of triton for phases equal torch, values and gradients, and write nothing beside their results.
+"""Triton kernels of phases: values and gradients equal PyTorch, and no memory beyond the results is written.
 
-They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
+The kernels run on a GPU, or with ``TRITON_INTERPRET=1`` on the CPU in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.helpers import generator, rounding
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
 
 COMPILER = "inductor" if DEVICE == "cuda" else "aot_eager"
-# The interpreter cuts numbers off where a GPU rounds to the nearest.
+# The interpreter truncates numbers, a GPU rounds to the nearest.
 UNITS = 0.5 if DEVICE == "cuda" else 1.0
 needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 MEAN = 0.4
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     phases: int = 48
     slots: int = 1
     shape: tuple[int, ...] = (2, 5)
-    spread: float = 1.0
+    phase_std: float = 1.0
 
 
 EVERY = pytest.mark.parametrize(
@@ -44,7 +44,7 @@ EVERY = pytest.mark.parametrize(
             Case(slots * inputs, slots * count, slots)
             for slots, inputs, count in [(2, 16, 48), (8, 32, 32), (3, 128, 16)]
         ],
-        Case(spread=1000.0),
+        Case(phase_std=1000.0),
     ],
     ids=str,
 )
@@ -52,19 +52,19 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
+def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Use kernels for CPU tensors too, record the names of launched kernels, and check guards around the results."""
     from ghrr.ops.gpu import phases as phases_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
     launch, empty = phases_kernels._launch, guarded(buffers)
 
-    def noted(kernel: Any, *rest: Any, **options: Any) -> None:
+    def record_launch(kernel: Any, *rest: Any, **options: Any) -> None:
         names.append("forward" if kernel is phases_kernels.phases_forward else "backward")
         launch(kernel, *rest, **options)
 
-    monkeypatch.setattr(phases_kernels, "_launch", noted)
+    monkeypatch.setattr(phases_kernels, "_launch", record_launch)
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: empty(shape, like.to(dtype)))
     monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
@@ -73,17 +73,17 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def layer(case: Case) -> Phases:
-    return Phases(case.inputs, case.phases, slots=case.slots, phase_std=case.spread).to(DEVICE)
+    return Phases(case.inputs, case.phases, slots=case.slots, phase_std=case.phase_std).to(DEVICE)
 
 
-def drawn(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Inputs, and the gradient of the result."""
+def random_inputs(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Draw inputs and the gradient of the result."""
     x = torch.randn(*case.shape, case.inputs, generator=generator(1))
     return x.to(DEVICE), torch.randn(*case.shape, 2 * case.phases, generator=generator(2)).to(DEVICE, dtype)
 
 
 def expected(case: Case, x: Tensor, grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Angles and phases in double precision, and the gradient of the input by the phases as they were rounded."""
+    """Compute angles, phases and the gradient of the input (from the rounded phases) in double precision."""
     f = layer(case).frequencies.double()
     parts = x.double().unflatten(-1, (case.slots, -1))
     angles = torch.einsum("...si,sji->...sj", parts, f.unflatten(0, (case.slots, -1))).flatten(-2)
@@ -95,7 +95,7 @@ def expected(case: Case, x: Tensor, grad: Tensor, out: Tensor) -> tuple[Tensor, 
 
 
 def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = lambda x: x) -> None:
-    x, grad = drawn(case, dtype)
+    x, grad = random_inputs(case, dtype)
     leaf = layout(x).detach().requires_grad_()
     out = layer(case)(leaf, MEAN, dtype)
     assert out.dtype == dtype
@@ -106,46 +106,46 @@ def check(case: Case, dtype: torch.dtype, layout: Callable[[Tensor], Tensor] = l
     assert ((out.detach().double() - want).abs() <= UNITS * eps * want.abs() + slack).all()
     got = torch.autograd.grad(out, leaf, layout(grad))[0]
     assert got.dtype == torch.float32
-    # Both factors of a product are rounded once; errors add up as if all had one sign.
+    # Both factors of a product are rounded once. Worst case: all errors have the same sign.
     phases, largest = case.phases // case.slots, float(layer(case).frequencies.abs().max())
     scale = largest * float(grad.double().abs().max()) if grad.numel() else 0.0
     bound = 2 * UNITS * eps * phases * 2 * scale + rounding(torch.float32, terms=phases, scale=4 * phases * scale)
     assert ((got.double() - by_x).abs() <= bound).all()
-    assert (got.double() - by_x).norm() <= 4 * eps * by_x.norm()  # and they do not add up so, nearly always
+    assert (got.double() - by_x).norm() <= 4 * eps * by_x.norm()  # typical case: errors have both signs
 
 
 @EVERY
 @DTYPES
-def test_values_and_gradients(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+def test_values_and_gradients_equal_double_precision(case: Case, dtype: torch.dtype, launched: list[str]) -> None:
     check(case, dtype)
-    assert started == kernels(case)
+    assert launched == expected_kernels(case)
 
 
-def kernels(case: Case) -> list[str]:
-    """What is started: gradients of inputs that are not split are left to torch."""
+def expected_kernels(case: Case) -> list[str]:
+    """Return the kernels that a call launches. Without slots, PyTorch computes the gradient."""
     return ["forward"] if case.slots == 1 else ["forward", "backward"]
 
 
-def features_apart(x: Tensor) -> Tensor:
+def features_strided(x: Tensor) -> Tensor:
     return x.movedim(-1, 0).contiguous().movedim(0, -1)
 
 
-def wide(x: Tensor) -> Tensor:
-    """NaN before and after all features."""
+def padded_with_nan(x: Tensor) -> Tensor:
+    """Put NaN before and after the features in memory."""
     return torch.nn.functional.pad(x, (3, 2), value=torch.nan)[..., 3:-2]
 
 
-@pytest.mark.parametrize("layout", [features_apart, wide])
+@pytest.mark.parametrize("layout", [features_strided, padded_with_nan])
 @DTYPES
-def test_every_layout(layout: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
+def test_every_memory_layout(layout: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
     check(Case(shape=(70,)), dtype, layout)
     check(Case(32, 32, 2, shape=(3, 4)), dtype, layout)
 
 
 @pytest.mark.parametrize("place", ["frequency", "mean"])
 @DTYPES
-def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: kernels get one frequency with the other sign, or another mean."""
+def test_wrong_frequency_or_mean_is_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: change the sign of some frequencies of one phase, or the mean."""
     from ghrr.ops.gpu import phases as phases_kernels
 
     launch = phases_kernels._launch
@@ -168,8 +168,8 @@ def test_a_wrong_number_would_be_noticed(place: str, dtype: torch.dtype, monkeyp
             check(case, dtype)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of the interpreter
-def test_huge_angles_stay_on_the_circle_and_nothing_hides_a_missing_number() -> None:
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # from the interpreter
+def test_huge_angles_stay_on_the_unit_circle_and_nan_stays_nan() -> None:
     x = torch.tensor([1e8, 1e15, 3e30, torch.nan, torch.inf], device=DEVICE)[:, None].expand(-1, 32)
     with torch.no_grad():
         cosines, sines = layer(Case())(x, 0.0, torch.float32).chunk(2, dim=-1)
@@ -206,24 +206,24 @@ def test_products_are_exact_unless_torch_is_set_to_tf32(monkeypatch: pytest.Monk
         torch.zeros(3, 64, device=DEVICE),
     )
 
-    def start() -> None:
+    def call_kernels() -> None:
         torch.ops.ghrr.phases(x, f, 2, MEAN, torch.float32)
         for dtype in (torch.float32, torch.bfloat16):
             torch.ops.ghrr.phases_backward(grad.to(dtype), grad.to(dtype), f, 2, MEAN)
 
     before = matmul.fp32_precision
     try:
-        start()
+        call_kernels()
         matmul.fp32_precision = "tf32"
-        start()
+        call_kernels()
     finally:
         matmul.fp32_precision = before
-    assert precisions == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # numbers of 16 bits are exact in it
+    assert precisions == ["ieee", "ieee", "tf32", "tf32", "tf32", "tf32"]  # 16-bit numbers are exact in TF32
 
 
-def test_there_are_no_second_derivatives() -> None:
+def test_second_derivatives_raise() -> None:
     case = Case(32, 32, 2)
-    x = drawn(case, torch.float32)[0].requires_grad_()
+    x = random_inputs(case, torch.float32)[0].requires_grad_()
     first = torch.autograd.grad(layer(case)(x).pow(3).sum(), x, create_graph=True)[0]
     with pytest.raises(NotImplementedError, match=r"first derivatives only; use ghrr\.backend\('torch'\)"):
         first.sum().backward()
@@ -233,20 +233,20 @@ def test_there_are_no_second_derivatives() -> None:
     assert x.grad is not None
 
 
-def test_what_is_learned_does_not_come_here(started: list[str]) -> None:
-    x = drawn(Case(), torch.float32)[0]
+def test_unsupported_layers_use_pytorch(launched: list[str]) -> None:
+    x = random_inputs(Case(), torch.float32)[0]
     Phases(32, 48, trainable=True).to(DEVICE)(x).sum().backward()
     Phases(32, 40).to(DEVICE)(x)  # a size without kernels
     Phases(32, 48, dtype=torch.float64).to(DEVICE)(x.double())
-    assert not started
+    assert not launched
 
 
-def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operator_passes_opcheck(monkeypatch: pytest.MonkeyPatch) -> None:
     from ghrr.ops.gpu import phases as phases_kernels
 
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: like.new_empty(shape, dtype=dtype))
     f = layer(Case()).frequencies
-    x = drawn(Case(shape=(7,)), torch.float32)[0].requires_grad_()
+    x = random_inputs(Case(shape=(7,)), torch.float32)[0].requires_grad_()
     for dtype, slots in ((torch.float32, 1), (torch.bfloat16, 1), (torch.bfloat16, 3)):
         given = x if slots == 1 else torch.cat((x, x, x), dim=-1).detach().requires_grad_()
         torch.library.opcheck(torch.ops.ghrr.phases.default, (given, f, slots, MEAN, dtype))
@@ -254,28 +254,28 @@ def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("case", [Case(shape=(2, 40)), Case(64, 64, 2, shape=(70,))], ids=str)
 @DTYPES
-def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+def test_compiled_phases_are_one_graph_and_equal_eager(case: Case, dtype: torch.dtype, launched: list[str]) -> None:
     phases = layer(case)
-    x, grad = drawn(case, dtype)
+    x, grad = random_inputs(case, dtype)
     results = []
     torch.compiler.reset()
     function = lambda y: phases(y * 2, MEAN, dtype) * 2  # noqa: E731
-    # Where gradients are torch's, inductor would multiply and add in one rounding; this makes it round as torch does.
+    # For gradients that PyTorch computes, inductor would fuse multiplications and additions; this disables it.
     options: Any = {"emulate_precision_casts": True} if COMPILER == "inductor" else None
     compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=COMPILER, options=options)
     for f in (function, compiled):
-        started.clear()
+        launched.clear()
         leaf = x.clone().requires_grad_()
         out = f(leaf)
         results.append((out, torch.autograd.grad(out, leaf, grad)[0]))
-        assert started == kernels(case)
+        assert launched == expected_kernels(case)
     torch.testing.assert_close(results[1], results[0], atol=0, rtol=0)
 
 
 @needs_gpu
-def test_products_are_as_precise_as_torch_is_told() -> None:
+def test_products_follow_the_float32_matmul_precision_of_torch() -> None:
     case = Case(256, 256, shape=(4096,))
-    x, grad = drawn(case, torch.float32)
+    x, grad = random_inputs(case, torch.float32)
     angles = expected(case, x, grad, grad)[0]
     want = torch.cat((angles.cos(), angles.sin()), dim=-1)
     errors = {}
@@ -287,4 +287,4 @@ def test_products_are_as_precise_as_torch_is_told() -> None:
         finally:
             torch.set_float32_matmul_precision(before)
     assert errors["highest"] < 1e-6
-    assert 1e-5 < errors["high"] < 2**-10  # numbers of 10 bits
+    assert 1e-5 < errors["high"] < 2**-10  # TF32 has 10 bits

@@ -1,4 +1,4 @@
-"""Rows become queries, keys and values as the formula says, and by the operator as by torch."""
+"""``rotate_rows``: values and gradients, the operator ``ghrr::rotate_rows``, choice of a kernel, invalid inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ghrr.ops import backends
 from ghrr.ops.dispatch import OPERATIONS
 from ghrr.ops.gpu.rows_layout import tokens_of_a_line
 from tests.helpers import generator, rounding
-from tests.nn.offering import offer_failing_kernels
+from tests.nn.failing_kernels import use_failing_kernels
 
 
 class Case(NamedTuple):
@@ -53,8 +53,8 @@ CASES = [
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def drawn(case: Case, dtype: torch.dtype = torch.float64) -> list[Tensor | None]:
-    """Rows, taps, rotations (for two more tokens) and logarithms of scales; parameters in 32 bits or more."""
+def random_inputs(case: Case, dtype: torch.dtype = torch.float64) -> list[Tensor | None]:
+    """Draw rows, taps, rotations (of two more tokens) and log scales. Parameters have at least 32 bits."""
     exact, source = torch.promote_types(dtype, torch.float32), generator(1)
     rotated = case.rows if case.rotated_values else case.heads + case.kv_heads
     rows = torch.randn(case.batch, case.n, case.rows, 2 * case.m, generator=source).to(dtype)
@@ -70,8 +70,8 @@ def as_complex(x: Tensor) -> Tensor:
     return torch.complex(re, im)
 
 
-def literal(case: Case, rows: Tensor, taps: Tensor | None, rotations: Tensor, log_scale: Tensor) -> list[Tensor]:
-    """The formula, number by number, in complex numbers."""
+def by_formula(case: Case, rows: Tensor, taps: Tensor | None, rotations: Tensor, log_scale: Tensor) -> list[Tensor]:
+    """Compute queries, keys and values by the formula, row by row, with complex numbers."""
     x, rotation = as_complex(rows), as_complex(rotations)
     out = torch.zeros_like(x)
     for b, j, r in torch.cartesian_prod(*[torch.arange(size) for size in x.shape[:3]]).tolist():
@@ -88,43 +88,43 @@ def literal(case: Case, rows: Tensor, taps: Tensor | None, rotations: Tensor, lo
     return list(side_by_side.split([case.heads, case.kv_heads, case.kv_heads], dim=1))
 
 
-def differentiable(given: list[Tensor | None], *places: int) -> tuple[list[Any], list[Tensor]]:
-    """The same with leaves in some places, and the leaves that there are."""
-    copies = [x if x is None else x.detach().requires_grad_(i in places) for i, x in enumerate(given)]
+def differentiable(given: list[Tensor | None], *indices: int) -> tuple[list[Any], list[Tensor]]:
+    """Return copies, with gradients for those at the given indices, and a list of the latter."""
+    copies = [x if x is None else x.detach().requires_grad_(i in indices) for i, x in enumerate(given)]
     return copies, [x for x in copies if x is not None and x.requires_grad]
 
 
 def gradients(out: Any, leaves: list[Tensor]) -> list[Tensor]:
-    """Those of all three results, each with weights of its own."""
+    """Return the gradients of a weighted sum of all three results."""
     weights = [torch.randn(x.shape, generator=generator(7)).bfloat16().to(x) for x in out]
     return list(torch.autograd.grad(out, leaves, weights))
 
 
 @EVERY
-def test_by_the_formula(case: Case) -> None:
-    given: list[Any] = drawn(case)
-    for have, want in zip(rotate_rows(*given, **case.options), literal(case, *given), strict=True):
+def test_rotate_rows_equals_the_formula(case: Case) -> None:
+    given: list[Any] = random_inputs(case)
+    for have, want in zip(rotate_rows(*given, **case.options), by_formula(case, *given), strict=True):
         torch.testing.assert_close(have, want, atol=rounding(torch.float64), rtol=0)
 
 
 @EVERY
-def test_a_wrong_sign_would_be_noticed(case: Case) -> None:
-    """The control: sines of the first query's last token have the other sign."""
-    given: list[Any] = drawn(case)
-    want = literal(case, *given)
+def test_wrong_sign_is_noticed(case: Case) -> None:
+    """Negative control: change the sign of the sines of the last token of the first query."""
+    given: list[Any] = random_inputs(case)
+    want = by_formula(case, *given)
     given[2][0, case.n - 1, case.m :] *= -1
     with pytest.raises(AssertionError):
         torch.testing.assert_close(list(rotate_rows(*given, **case.options)), want, atol=1e-3, rtol=0)
 
 
 @EVERY
-def test_derivatives(case: Case) -> None:
+def test_rotate_rows_passes_gradcheck(case: Case) -> None:
     small = case._replace(m=min(case.m, 3), n=min(case.n, 4))
-    given, leaves = differentiable(drawn(small), 0, 1, 2, 3)
-    places = [i for i, x in enumerate(given) if x is not None]
+    given, leaves = differentiable(random_inputs(small), 0, 1, 2, 3)
+    indices = [i for i, x in enumerate(given) if x is not None]
 
     def function(*tensors: Tensor) -> Any:
-        full = dict(zip(places, tensors, strict=True))
+        full = dict(zip(indices, tensors, strict=True))
         return [x for x in rotate_rows(*[full.get(i) for i in range(4)], **small.options) if x.numel()]  # type: ignore[arg-type]
 
     assert torch.autograd.gradcheck(function, leaves)
@@ -132,25 +132,25 @@ def test_derivatives(case: Case) -> None:
 
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-def test_rounded_once(case: Case, dtype: torch.dtype) -> None:
-    given: list[Any] = drawn(case, dtype)
-    for have, want in zip(rotate_rows(*given, **case.options), literal(case, *given), strict=True):
+def test_results_are_rounded_once(case: Case, dtype: torch.dtype) -> None:
+    given: list[Any] = random_inputs(case, dtype)
+    for have, want in zip(rotate_rows(*given, **case.options), by_formula(case, *given), strict=True):
         assert have.dtype == dtype
-        slack = rounding(torch.float32, terms=case.window, scale=1 + float(rows_scale(want)))
+        slack = rounding(torch.float32, terms=case.window, scale=1 + float(largest_entry(want)))
         assert ((have.double() - want).abs() <= torch.finfo(dtype).eps / 2 * want.abs() + slack).all()
 
 
-def rows_scale(x: Tensor) -> Tensor:
+def largest_entry(x: Tensor) -> Tensor:
     return x.abs().max() if x.numel() else x.new_zeros(())
 
 
 @EVERY
-def test_heads_lie_next_to_features(case: Case) -> None:
-    for x in rotate_rows(*drawn(case), **case.options):  # type: ignore[arg-type]
+def test_heads_and_features_are_contiguous(case: Case) -> None:
+    for x in rotate_rows(*random_inputs(case), **case.options):  # type: ignore[arg-type]
         assert x.transpose(1, 2).is_contiguous()
 
 
-def test_rows_of_equal_length() -> None:
+def test_normalize_rows_gives_equal_lengths() -> None:
     rows = torch.randn(3, 5, 8, generator=generator())
     want = math.sqrt(8) * torch.nn.functional.normalize(rows, dim=-1)
     torch.testing.assert_close(normalize_rows(rows), want, atol=rounding(torch.float32, scale=3), rtol=0)
@@ -159,8 +159,8 @@ def test_rows_of_equal_length() -> None:
 
 
 @pytest.mark.parametrize("case", [Case(n=0), Case(batch=0)], ids=str)
-def test_nothing_to_compute(case: Case) -> None:
-    given, leaves = differentiable(drawn(case), 0, 1, 3)
+def test_empty_inputs_have_zero_gradients(case: Case) -> None:
+    given, leaves = differentiable(random_inputs(case), 0, 1, 3)
     for function in (lambda: rotate_rows(*given, **case.options), lambda: by_operator(case, given)):
         assert all(x.numel() == 0 for x in function())
         assert all((x == 0).all() for x in gradients(function(), leaves))
@@ -175,9 +175,9 @@ def by_operator(case: Case, given: list[Any]) -> tuple[Tensor, ...]:
 
 
 @EVERY
-def test_the_operator_equals_torch(case: Case) -> None:
+def test_operator_equals_pytorch(case: Case) -> None:
     for dtype in (torch.float64, torch.bfloat16):
-        given, leaves = differentiable(drawn(case, dtype), 0, 1, 3)
+        given, leaves = differentiable(random_inputs(case, dtype), 0, 1, 3)
         want, have = rotate_rows(*given, **case.options), by_operator(case, given)
         torch.testing.assert_close(have, want, atol=0, rtol=0)
         pairs = zip(gradients(have, leaves), gradients(want, leaves), strict=True)
@@ -187,16 +187,16 @@ def test_the_operator_equals_torch(case: Case) -> None:
 
 
 @EVERY
-def test_the_operator_passes_torchs_own_checks(case: Case) -> None:
+def test_operator_passes_opcheck(case: Case) -> None:
     for dtype in (torch.float32, torch.bfloat16):
-        given, _ = differentiable(drawn(case, dtype), 0, 1, 3)
+        given, _ = differentiable(random_inputs(case, dtype), 0, 1, 3)
         torch.library.opcheck(torch.ops.ghrr.rotate_rows.default, (*given, *case.options.values()))
 
 
 @pytest.mark.parametrize("case", [Case(), Case(m=3, n=700), Case(m=24, window=1, n=200), Case(batch=0)], ids=str)
-def test_lines_to_sum(case: Case) -> None:
-    """As many as a kernel would give, and no fewer if there is no kernel."""
-    given: list[Any] = drawn(case, torch.float32)
+def test_gradient_operator_returns_the_declared_number_of_lines(case: Case) -> None:
+    """The number is the same with and without a kernel."""
+    given: list[Any] = random_inputs(case, torch.float32)
     arguments = (*given, *case.options.values())
     grads = [torch.randn(x.shape, generator=generator(7)) for x in torch.ops.ghrr.rotate_rows(*arguments)]
     lines = torch.ops.ghrr.rotate_rows_backward(*arguments, *grads)[1]
@@ -206,75 +206,77 @@ def test_lines_to_sum(case: Case) -> None:
     assert torch.ops.ghrr.rotate_rows_backward(*shapes)[1].shape == lines.shape
 
 
-def test_the_operator_has_no_gradient_of_turns() -> None:
-    given, leaves = differentiable(drawn(Case()), 0, 2)
+def test_operator_refuses_gradients_of_rotations() -> None:
+    given, leaves = differentiable(random_inputs(Case()), 0, 2)
     with pytest.raises(NotImplementedError, match="rotations have no gradient here; use"):
         gradients(by_operator(Case(), given), leaves)
 
 
 @pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return offer_failing_kernels("rotate_rows", monkeypatch)
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return use_failing_kernels("rotate_rows", monkeypatch)
 
 
-def test_a_kernel_that_fails_is_replaced(offered: list[str]) -> None:
-    given: list[Any] = drawn(Case(), torch.float32)
+def test_failing_kernel_is_replaced_by_pytorch(launched: list[str]) -> None:
+    given: list[Any] = random_inputs(Case(), torch.float32)
     want = module.torch_implementation(*given, *Case().options.values())
     with ghrr.backend("auto"):
         with pytest.warns(RuntimeWarning, match="triton backend failed .RuntimeError"):
             have = rotate_rows(*given, **Case().options)
         rotate_rows(*given, **Case().options)
-    assert offered == ["forward"]
+    assert launched == ["forward"]
     torch.testing.assert_close([x.transpose(1, 2) for x in have], list(want), atol=0, rtol=0)
 
 
-def test_a_kernel_for_gradients_that_fails_is_replaced(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    given, leaves = differentiable(drawn(Case(), torch.float32), 0, 1, 3)
-    want = gradients(place_with("torch", given), leaves)
+def test_failing_gradient_kernel_is_replaced_by_pytorch(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    given, leaves = differentiable(random_inputs(Case(), torch.float32), 0, 1, 3)
+    want = gradients(rotate_with("torch", given), leaves)
     monkeypatch.setattr(OPERATIONS["rotate_rows"].kernels[0], "function", module.torch_implementation)
     with ghrr.backend("auto"):
         out = rotate_rows(*given, **Case().options)
         with pytest.warns(RuntimeWarning, match="triton backend failed"):
             have = gradients(out, leaves)
-    assert offered == ["backward"]
+    assert launched == ["backward"]
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=10), rtol=0)
 
 
-def place_with(backend: str, given: list[Any], case: Case = Case()) -> Any:  # noqa: B008 (never changed)
+def rotate_with(backend: str, given: list[Any], case: Case = Case()) -> Any:  # noqa: B008 (never changed)
     with ghrr.backend(backend):
         return rotate_rows(*given, **case.options)
 
 
 @pytest.mark.parametrize("case", [Case(), Case(m=128, window=1), Case(window=8), Case(m=4, kv_heads=0)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-def test_what_kernels_take(case: Case, dtype: torch.dtype, offered: list[str]) -> None:
+def test_supported_sizes_and_dtypes_use_kernels(case: Case, dtype: torch.dtype, launched: list[str]) -> None:
     with pytest.warns(RuntimeWarning, match="backend failed"):
-        place_with("auto", drawn(case, dtype), case)
-    assert offered == ["forward"]
+        rotate_with("auto", random_inputs(case, dtype), case)
+    assert launched == ["forward"]
 
 
 @pytest.mark.parametrize("case", [Case(m=2), Case(m=12), Case(m=256, window=1), Case(window=9)], ids=str)
-def test_sizes_that_kernels_do_not_take(case: Case, offered: list[str]) -> None:
-    place_with("auto", drawn(case, torch.float32), case)
-    assert offered == []
+def test_unsupported_sizes_use_pytorch(case: Case, launched: list[str]) -> None:
+    rotate_with("auto", random_inputs(case, torch.float32), case)
+    assert launched == []
 
 
-def test_what_else_kernels_do_not_take(offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    given = drawn(Case(), torch.float32)
-    place_with("torch", given)
-    place_with("auto", drawn(Case()))
+def test_unsupported_dtypes_gradients_and_vmap_use_pytorch(
+    launched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = random_inputs(Case(), torch.float32)
+    rotate_with("torch", given)
+    rotate_with("auto", random_inputs(Case()))
     for i in (1, 2, 3):  # one of the parameters in double precision
-        place_with("auto", [x.double() if x is not None and i == k else x for k, x in enumerate(given)])
-    place_with("auto", differentiable(given, 2)[0])
-    torch.vmap(lambda x: place_with("auto", [x, *given[1:]])[0])(torch.stack([given[0], given[0]]))  # type: ignore[list-item]
+        rotate_with("auto", [x.double() if x is not None and i == k else x for k, x in enumerate(given)])
+    rotate_with("auto", differentiable(given, 2)[0])
+    torch.vmap(lambda x: rotate_with("auto", [x, *given[1:]])[0])(torch.stack([given[0], given[0]]))  # type: ignore[list-item]
     monkeypatch.setitem(backends._installed, "triton", False)
-    place_with("auto", given)
-    assert offered == []
+    rotate_with("auto", given)
+    assert launched == []
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input
 
-FIT: dict[str, Any] = {
+VALID: dict[str, Any] = {
     "rows": torch.zeros(2, 5, 4, 6),
     "taps": torch.zeros(2, 4, 6),
     "rotations": torch.zeros(3, 5, 6),
@@ -282,7 +284,7 @@ FIT: dict[str, Any] = {
     "heads": 2,
     "kv_heads": 1,
 }
-BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+INVALID: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "rows of a list": ({"rows": [1.0]}, TypeError, "rows must be a real floating-point tensor, got list"),
     "whole rows": ({"rows": torch.zeros(2, 5, 4, 6, dtype=torch.int64)}, TypeError, "rows must be a real floating"),
     "complex taps": ({"taps": torch.zeros(2, 4, 6, dtype=torch.complex64)}, TypeError, "taps must be a real floating"),
@@ -317,15 +319,15 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "error", "message"), BAD.values(), ids=BAD)
-def test_bad_input(change: dict[str, Any], error: type[Exception], message: str) -> None:
-    rotate_rows(**FIT, normalize=True)
+@pytest.mark.parametrize(("change", "error", "message"), INVALID.values(), ids=INVALID)
+def test_invalid_inputs_raise_and_are_named(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    rotate_rows(**VALID, normalize=True)
     with pytest.raises(error, match=f"^rotate_rows: .*{message}"):
-        rotate_rows(**FIT | change, normalize=True)
+        rotate_rows(**VALID | change, normalize=True)
 
 
-def test_gradients_that_do_not_fit() -> None:
-    given = (*FIT.values(), True)
+def test_mismatched_gradients_raise() -> None:
+    given = (*VALID.values(), True)
     gq, gk, gv = torch.ops.ghrr.rotate_rows(*given)
     torch.ops.ghrr.rotate_rows_backward(*given, gq, gk, gv)
     for bad in (gq[:, 1:], gq.double(), gk):

@@ -1,6 +1,6 @@
-"""The kernels of triton for rows equal torch, values and gradients, and write nothing beside their results.
+"""Triton kernels of rows: values and gradients equal PyTorch, and no memory beyond the results is written.
 
-They run on a GPU where there is one, and otherwise on the CPU in triton's interpreter, if ``TRITON_INTERPRET=1``.
+The kernels run on a GPU, or with ``TRITON_INTERPRET=1`` on the CPU in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ghrr.nn.rows import rotate_rows, torch_implementation
 from ghrr.ops import tensor_state
 from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, tokens_of_a_line
 from tests.helpers import generator, rounding
-from tests.nn.test_rows import Case, differentiable, drawn
+from tests.nn.test_rows import Case, differentiable, random_inputs
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
 
 COMPILER = "inductor" if DEVICE == "cuda" else "aot_eager"
-# The interpreter cuts numbers off where a GPU rounds to the nearest.
+# The interpreter truncates numbers, a GPU rounds to the nearest.
 UNITS = 0.5 if DEVICE == "cuda" else 1.0
 needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 Layout = Callable[[Tensor], Tensor]
@@ -46,19 +46,19 @@ SOME = pytest.mark.parametrize("case", [Case(window=1), _LONG, _SHARED], ids=str
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the kernels that were started, also on a CPU; results lie between numbers that nobody may touch."""
+def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Use kernels for CPU tensors too, record the names of launched kernels, and check guards around the results."""
     from ghrr.ops.gpu import rows as rows_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
     launch = rows_kernels._launch
 
-    def noted(kernel: Any, *rest: Any) -> None:
+    def record_launch(kernel: Any, *rest: Any) -> None:
         names.append("forward" if kernel is rows_kernels.rotate_rows_forward else "backward")
         launch(kernel, *rest)
 
-    monkeypatch.setattr(rows_kernels, "_launch", noted)
+    monkeypatch.setattr(rows_kernels, "_launch", record_launch)
     monkeypatch.setattr(rows_kernels, "_empty", guarded(buffers))
     monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
     with ghrr.backend("triton"):
@@ -70,28 +70,28 @@ def contiguous(x: Tensor) -> Tensor:
     return x
 
 
-def wide(x: Tensor) -> Tensor:
-    """NaN before and after all features."""
+def padded_with_nan(x: Tensor) -> Tensor:
+    """Put NaN before and after the features in memory."""
     padded = torch.nn.functional.pad(x, (3, 2), value=torch.nan)
     return padded[..., 3:-2]
 
 
 def axes_reversed(x: Tensor) -> Tensor:
-    """All axes but the last in the reverse order in memory."""
+    """Reverse the order of all axes but the last in memory."""
     axes = [*reversed(range(x.ndim - 1)), x.ndim - 1]
     return x.permute(axes).contiguous().permute(axes)
 
 
-def features_apart(x: Tensor) -> Tensor:
+def features_strided(x: Tensor) -> Tensor:
     return x.movedim(-1, 0).contiguous().movedim(0, -1)
 
 
 def heads_first(x: Tensor) -> Tensor:
-    """As gradients come from attention."""
+    """Use the memory layout of gradients from attention."""
     return x.transpose(1, 2).contiguous().transpose(1, 2) if x.ndim == 4 else x
 
 
-LAYOUTS = [contiguous, wide, axes_reversed, features_apart, heads_first]
+LAYOUTS = [contiguous, padded_with_nan, axes_reversed, features_strided, heads_first]
 
 
 def weights(case: Case, dtype: torch.dtype) -> list[Tensor]:
@@ -103,7 +103,7 @@ def weights(case: Case, dtype: torch.dtype) -> list[Tensor]:
 
 
 def assert_close(case: Case, have: Tensor, want: Tensor, terms: int = 1) -> None:
-    """Off by one rounding of the result, and by what the arithmetic in single precision explains."""
+    """Allow one rounding of the result and the rounding errors of arithmetic in single precision."""
     assert have.shape == want.shape
     size = float(want.abs().max()) if want.numel() else 0.0
     slack = rounding(torch.float32, terms=case.window, scale=terms + size)
@@ -112,8 +112,8 @@ def assert_close(case: Case, have: Tensor, want: Tensor, terms: int = 1) -> None
 
 
 def check(case: Case, dtype: torch.dtype, layout: Layout = contiguous) -> None:
-    """Queries, keys, values and all gradients are those of torch in double precision for the same numbers."""
-    given, grads, options = drawn(case, dtype), weights(case, dtype), tuple(case.options.values())
+    """Compare queries, keys, values and all gradients with PyTorch in double precision."""
+    given, grads, options = random_inputs(case, dtype), weights(case, dtype), tuple(case.options.values())
     exact, leaves = differentiable([x if x is None else x.double() for x in given], 0, 1, 3)
     results = torch_implementation(*exact, *options)
     expected = torch.autograd.grad(results, leaves, [g.double() for g in grads])
@@ -134,12 +134,12 @@ def check(case: Case, dtype: torch.dtype, layout: Layout = contiguous) -> None:
 
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_values_and_gradients(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+def test_values_and_gradients_equal_double_precision(case: Case, dtype: torch.dtype, launched: list[str]) -> None:
     check(case, dtype)
-    assert started == ["forward", "backward"]
+    assert launched == ["forward", "backward"]
 
 
-MEETINGS = [(window, 40) for window in range(1, LONGEST_WINDOW + 1)] + [
+WINDOWS_AND_LENGTHS = [(window, 40) for window in range(1, LONGEST_WINDOW + 1)] + [
     (3, 8),
     (3, 9),
     (3, 16),
@@ -149,16 +149,16 @@ MEETINGS = [(window, 40) for window in range(1, LONGEST_WINDOW + 1)] + [
 ]
 
 
-@pytest.mark.parametrize(("window", "n"), MEETINGS)
-def test_where_runs_and_programs_meet(window: int, n: int) -> None:
-    """Runs have 1, 8 or 16 tokens, and a program for gradients has 16 of these rows."""
+@pytest.mark.parametrize(("window", "n"), WINDOWS_AND_LENGTHS)
+def test_windows_across_chunks_and_programs(window: int, n: int) -> None:
+    """Chunks have 1, 8 or 16 tokens, and a program of the gradient kernel has 16 tokens."""
     case = Case(m=128, window=window, n=n, heads=1, batch=1)
     assert tokens_of_a_line(torch.empty(case.batch, n, case.rows, 2 * case.m)) == 16
     check(case, torch.float32)
 
 
 @pytest.mark.parametrize("n", [512, 513])
-def test_many_runs_of_a_program(n: int) -> None:
+def test_many_chunks_in_one_program(n: int) -> None:
     check(Case(n=n, heads=1, batch=1), torch.bfloat16)
 
 
@@ -170,34 +170,38 @@ def test_half_precision(case: Case) -> None:
 @SOME
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_every_layout(case: Case, layout: Layout, dtype: torch.dtype) -> None:
+def test_every_memory_layout(case: Case, layout: Layout, dtype: torch.dtype) -> None:
     check(case, dtype, layout)
 
 
-def test_gradients_that_are_one_number_repeated() -> None:
+def test_expanded_gradients() -> None:
     case = Case(m=8)
-    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1, 3)
+    given, leaves = differentiable(
+        [x if x is None else x.to(DEVICE) for x in random_inputs(case, torch.float32)], 0, 1, 3
+    )
     have = torch.autograd.grad([x.sum() for x in rotate_rows(*given, **case.options)], leaves)
     want = torch.autograd.grad([x.sum() for x in torch_implementation(*given, *case.options.values())], leaves)
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
 
 
-def test_a_result_that_is_not_used() -> None:
+def test_unused_results() -> None:
     case = Case(m=8)
-    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1)
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in random_inputs(case, torch.float32)], 0, 1)
     have = torch.autograd.grad(rotate_rows(*given, **case.options)[1].sum(), leaves)
     want = torch.autograd.grad(torch_implementation(*given, *case.options.values())[1].sum(), leaves)
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=20), rtol=0)
 
 
-@pytest.mark.parametrize("apart", ["q", "k", "v", "scale"])
-def test_each_operand_has_strides_of_its_own(apart: str) -> None:
+@pytest.mark.parametrize("strided", ["q", "k", "v", "scale"])
+def test_operands_with_different_strides(strided: str) -> None:
     case = _SHARED
-    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0, 1, 3)
-    if apart == "scale":
+    given, leaves = differentiable(
+        [x if x is None else x.to(DEVICE) for x in random_inputs(case, torch.float32)], 0, 1, 3
+    )
+    if strided == "scale":
         given[3] = torch.stack((given[3], given[3]), dim=-1)[:, 0]
     grads = [
-        torch.stack((g, g), dim=2).flatten(1, 2)[:, ::2] if name == apart else g
+        torch.stack((g, g), dim=2).flatten(1, 2)[:, ::2] if name == strided else g
         for name, g in zip("qkv", (g.to(DEVICE).transpose(1, 2) for g in weights(case, torch.float32)), strict=True)
     ]
     have = torch.autograd.grad(rotate_rows(*given, **case.options), leaves, grads)
@@ -206,17 +210,17 @@ def test_each_operand_has_strides_of_its_own(apart: str) -> None:
     torch.testing.assert_close(have, want, atol=rounding(torch.float32, scale=40), rtol=0)
 
 
-def test_there_are_no_second_derivatives() -> None:
+def test_second_derivatives_raise() -> None:
     case = Case(m=8)
-    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)], 0)
+    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in random_inputs(case, torch.float32)], 0)
     (first,) = torch.autograd.grad(rotate_rows(*given, **case.options)[1].square().sum(), leaves, create_graph=True)
     with pytest.raises(NotImplementedError, match=r"kernels have first derivatives only; use ghrr.backend\('torch'\)"):
         first.sum().backward()
 
 
-def test_turns_may_be_shared() -> None:
+def test_expanded_rotations() -> None:
     case = Case(m=8, heads=3, kv_heads=3)
-    given: list[Any] = [x if x is None else x.to(DEVICE) for x in drawn(case, torch.float32)]
+    given: list[Any] = [x if x is None else x.to(DEVICE) for x in random_inputs(case, torch.float32)]
     given[2] = given[2][:1].expand(6, -1, -1)
     want = torch_implementation(*given, *case.options.values())
     for have, expected in zip(rotate_rows(*given, **case.options), want, strict=True):
@@ -225,8 +229,8 @@ def test_turns_may_be_shared() -> None:
 
 @pytest.mark.parametrize("place", ["rotation", "tap", "scale"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: kernels get one sine, one number of a tap or one scale with the other sign."""
+def test_wrong_sign_is_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: change the sign of one sine, one number of a tap or one log scale."""
     from ghrr.ops.gpu import rows as rows_kernels
 
     case = Case(m=32, window=3, n=33)
@@ -245,21 +249,23 @@ def test_a_wrong_sign_would_be_noticed(place: str, dtype: torch.dtype, monkeypat
         check(case, dtype)
 
 
-def test_the_operator_passes_torchs_own_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operator_passes_opcheck(monkeypatch: pytest.MonkeyPatch) -> None:
     from ghrr.ops.gpu import rows as rows_kernels
 
-    monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))  # nothing beside it
+    monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))  # without guards
     for dtype in (torch.float32, torch.bfloat16):
-        given, _ = differentiable([x if x is None else x.to(DEVICE) for x in drawn(Case(), dtype)], 0, 1, 3)
+        given, _ = differentiable([x if x is None else x.to(DEVICE) for x in random_inputs(Case(), dtype)], 0, 1, 3)
         torch.library.opcheck(torch.ops.ghrr.rotate_rows.default, (*given, *Case().options.values()))
 
 
-def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradient_kernel_returns_the_declared_number_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     from ghrr.ops.gpu import rows as rows_kernels
 
     monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))
     case = Case(m=128, n=17, heads=1)
-    given = [x if x is None else x.to(DEVICE) for x in [*drawn(case, torch.float32), *weights(case, torch.float32)]]
+    given = [
+        x if x is None else x.to(DEVICE) for x in [*random_inputs(case, torch.float32), *weights(case, torch.float32)]
+    ]
     arguments = (*given[:4], *case.options.values(), *given[4:])
     assert len(torch.ops.ghrr.rotate_rows_backward(*arguments)[1]) == 2 * case.batch
     backward = torch.ops.ghrr.rotate_rows_backward.default
@@ -268,7 +274,7 @@ def test_lines_are_as_many_as_compilers_expect(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("case", [Case(window=1), Case(m=32, window=3, n=64, heads=4, kv_heads=2)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dtype, started: list[str]) -> None:
+def test_compiled_rows_are_one_graph_and_equal_eager(case: Case, dtype: torch.dtype, launched: list[str]) -> None:
     def function(rows: Tensor, *rest: Any) -> Any:
         three = rotate_rows(rows * 2, *rest, **case.options)
         return tuple(x * 2 for x in three)
@@ -277,21 +283,23 @@ def test_compiled_it_is_one_graph_and_gives_the_same(case: Case, dtype: torch.dt
     results = []
     torch.compiler.reset()
     for f in (function, torch.compile(function, fullgraph=True, dynamic=False, backend=COMPILER)):
-        started.clear()
-        given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, dtype)], 0, 1, 3)
+        launched.clear()
+        given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in random_inputs(case, dtype)], 0, 1, 3)
         out = f(*given)
         results.append([*out, *torch.autograd.grad(out, leaves, grads)])
-        assert started == ["forward", "backward"]
-    exact = 4 if COMPILER == "inductor" else len(results[0])  # inductor sums lines in an order of its own
+        assert launched == ["forward", "backward"]
+    exact = 4 if COMPILER == "inductor" else len(results[0])  # inductor sums lines in a different order
     torch.testing.assert_close(results[1][:exact], results[0][:exact], atol=0, rtol=0)
     for have, want in zip(results[1][exact:], results[0][exact:], strict=True):
         assert_close(case, have, want.double().cpu(), terms=case.batch * case.n)
 
 
 @needs_gpu
-def test_a_recording_may_be_replayed() -> None:
+def test_cuda_graph_can_be_replayed() -> None:
     case = Case(m=32, window=3, n=64, heads=4, kv_heads=2)
-    given, leaves = differentiable([x if x is None else x.to(DEVICE) for x in drawn(case, torch.bfloat16)], 0, 1, 3)
+    given, leaves = differentiable(
+        [x if x is None else x.to(DEVICE) for x in random_inputs(case, torch.bfloat16)], 0, 1, 3
+    )
     grads = [g.to(DEVICE).transpose(1, 2) for g in weights(case, torch.bfloat16)]
 
     def step() -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Powers far out: unitary for every exponent, and equal to the power of the nearest unitary matrix."""
+"""Powers with large exponents: unitary, and equal to the power of the nearest unitary matrix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EPS = torch.finfo(torch.float64).eps
 
 
 def tolerance(m: int, dtype: torch.dtype, exponent: float) -> float:
-    """Rounding of the result, and the error of eigenphases in double precision times the exponent."""
+    """Allow the rounding of the result, and the error of eigenphases in double precision times the exponent."""
     return rounding(dtype, terms=m) + 40 * m * EPS * abs(exponent)
 
 
@@ -46,7 +46,7 @@ def test_powers_of_unitary_slots_are_those_of_the_nearest_unitary_matrix(
 @pytest.mark.parametrize("exponent", [0.3, 1.5, 40.5, 1e3 + 0.5, 1e5 + 0.5, 1e7 + 0.5])
 @pytest.mark.parametrize("m", [1, 3])
 def test_single_precision_slots_at_the_edge_of_unitary_have_exact_powers(m: int, exponent: float) -> None:
-    """The larger the exponent, the more exactly such slots must be polished and diagonalised."""
+    """Larger exponents need more exact polishing and diagonalisation."""
     largest = 20 * m * torch.finfo(torch.complex64).eps
     a = unitary(70, m=m, seed=m)
     a = (a * torch.linspace(1, 1 + 0.4 * largest, 70)[:, None, None]).to(torch.complex64)
@@ -56,12 +56,12 @@ def test_single_precision_slots_at_the_edge_of_unitary_have_exact_powers(m: int,
         got = ops.unitary_power(a, number)
     assert got is not None
     torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, a.dtype, exponent))
-    wrong = reference.power(reference.polar(a.to(torch.complex128)), number + 1e-3)  # the control
+    wrong = reference.power(reference.polar(a.to(torch.complex128)), number + 1e-3)  # negative control
     assert (got - wrong).abs().max() > tolerance(m, a.dtype, exponent)
 
 
-def test_the_specification_is_the_exact_power_of_known_eigenphases() -> None:
-    """Phases that are fractions of a turn, some of them equal: whole powers are known without rounding."""
+def test_reference_power_is_exact_for_known_eigenphases() -> None:
+    """Whole powers of phases that are multiples of 45°, some of them equal, are known exactly."""
     for m in range(2, 9):
         v = unitary(5, m=m, seed=m)
         eighths = torch.arange(m).div(2, rounding_mode="floor") - m // 4
@@ -71,19 +71,19 @@ def test_the_specification_is_the_exact_power_of_known_eigenphases() -> None:
         for exponent in (10**6 + 1, torch.tensor(1e6 + 1, dtype=torch.float64)):
             with ops.backend("reference"):
                 got = ops.power(a, exponent)
-            # An eigenphase of half a turn may be on either side of the cut: whole powers are the same.
+            # An eigenphase of 180° may be on either side of the branch cut; whole powers are equal.
             torch.testing.assert_close(got, want, rtol=0, atol=tolerance(m, a.dtype, 1e6))
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 @pytest.mark.parametrize("m", [2, 3, 4, 8])
-def test_equal_and_nearly_equal_eigenvalues(m: int, backend: str) -> None:
+def test_powers_with_equal_and_nearly_equal_eigenvalues(m: int, backend: str) -> None:
     gaps = torch.tensor([0.0, 1e-15, 1e-12, 1e-8, 1e-4], dtype=torch.float64)
     v = unitary(5, m=m)
     phases = 0.7 + gaps[:, None] * torch.arange(m)
     phases[:, -1] = -2.0
     a = (v * torch.exp(1j * phases)[:, None, :]) @ v.mH
-    shift = torch.eye(m, dtype=a.dtype).roll(1, 0)  # all eigenvalues as far apart as can be, and a diagonal of zeros
+    shift = torch.eye(m, dtype=a.dtype).roll(1, 0)  # equally spaced eigenvalues and a zero diagonal
     a = torch.cat([a, shift[None], torch.eye(m, dtype=a.dtype)[None], -1j * torch.eye(m, dtype=a.dtype)[None]])
     with ops.backend(backend):
         got = ghrr.power(a, torch.tensor([0.3, 12345.5], dtype=torch.float64))
@@ -92,22 +92,22 @@ def test_equal_and_nearly_equal_eigenvalues(m: int, backend: str) -> None:
     torch.testing.assert_close(got[0, :5], want, rtol=0, atol=rounding(a.dtype, terms=m))
     assert ghrr.unitary.is_unitary(got)
     even = torch.ones(len(a), dtype=torch.bool)
-    even[5] = m % 2 == 1  # a shift of an even number has the eigenvalue -1
+    even[5] = m % 2 == 1  # for even m, a shift has the eigenvalue -1
     torch.testing.assert_close((root @ root @ root)[even], a[even], rtol=0, atol=rounding(a.dtype, terms=8 * m))
 
 
-def test_powers_of_slots_that_are_not_unitary_are_products() -> None:
+def test_powers_of_other_slots_are_repeated_products() -> None:
     a = gaussian(6, 3, 3) / 3
     a[2] = unitary(m=3)
     want = torch.linalg.matrix_power(a, 40)
     torch.testing.assert_close(ghrr.power(a, 40), want)
     torch.testing.assert_close(ghrr.power(a.to(torch.complex64), 40), want.to(torch.complex64), rtol=1e-4, atol=1e-5)
-    assert not ghrr.unitary.is_unitary(ghrr.power(1.001 * unitary(6, m=3), 10**6)[:2])  # the control
+    assert not ghrr.unitary.is_unitary(ghrr.power(1.001 * unitary(6, m=3), 10**6)[:2])  # negative control
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
-def test_real_powers_of_odd_shapes_and_layouts(backend: str) -> None:
-    torch.use_deterministic_algorithms(True)  # memory that a kernel forgets to write holds NaN
+def test_real_powers_of_unusual_shapes_and_layouts(backend: str) -> None:
+    torch.use_deterministic_algorithms(True)  # fills new memory with NaN, which shows if a kernel does not write it
     try:
         for m, dim, batch, exponents in (
             (1, 33, (), (4,)),
@@ -127,7 +127,7 @@ def test_real_powers_of_odd_shapes_and_layouts(backend: str) -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_the_kernel_takes_unitary_slots_only() -> None:
+def test_kernel_takes_unitary_slots_only() -> None:
     a, x = unitary(40, m=3), torch.tensor(0.3, dtype=torch.float64)
     with ops.backend("numba"):
         assert ops.unitary_power(a, x) is not None
@@ -141,7 +141,7 @@ def test_the_kernel_takes_unitary_slots_only() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_derivative_of_a_large_whole_power(m: int) -> None:
+def test_large_whole_power_passes_gradcheck(m: int) -> None:
     a = unitary(2, 4, m=m).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: ops.power(a, 12), a)
     assert torch.autograd.gradgradcheck(lambda a: ops.power(a, 12), a)
@@ -151,7 +151,7 @@ def test_derivative_of_a_large_whole_power(m: int) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])
-def test_derivative_of_a_real_power_of_unitary_slots(m: int) -> None:
+def test_real_power_of_unitary_slots_passes_gradcheck(m: int) -> None:
     a, x = unitary(2, 3, m=m).requires_grad_(), torch.tensor([0.7, -2.3], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(ghrr.power, (a, x))
     single = a.detach().to(torch.complex64).requires_grad_()
@@ -169,24 +169,24 @@ def test_derivative_of_a_real_power_of_unitary_slots(m: int) -> None:
     st.floats(-1e6, 1e6),
     st.integers(0, 10_000),
 )
-def test_exponents_add_however_large(m: int, dtype: torch.dtype, x: float, y: float, seed: int) -> None:
+def test_product_of_powers_adds_large_exponents(m: int, dtype: torch.dtype, x: float, y: float, seed: int) -> None:
     a = unitary(5, m=m, dtype=dtype, seed=seed)
     both, product = ghrr.power(a, x + y), ghrr.bind(ghrr.power(a, x), ghrr.power(a, y))
     assert ghrr.unitary.is_unitary(both)
     torch.testing.assert_close(both, product, rtol=0, atol=3 * tolerance(m, dtype, abs(x) + abs(y)))
-    other = ghrr.power(a, x + y + 0.5)  # the control
+    other = ghrr.power(a, x + y + 0.5)  # negative control
     assert not torch.allclose(other, product, rtol=0, atol=3 * tolerance(m, dtype, abs(x) + abs(y)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("place", [10**6, 10**6 + 0.5, -(10**9), 10**12 - 1])
-def test_positions_far_out(place: float, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("index", [10**6, 10**6 + 0.5, -(10**9), 10**12 - 1])
+def test_positions_of_large_index_are_exact_and_unitary(index: float, dtype: torch.dtype) -> None:
     space = ghrr.Space(30, 3, dtype=dtype)
     positions = ghrr.encoding.PowerPositions(space)
     base = reference.polar(positions.base.to(torch.complex128))
-    want = reference.power(base, torch.tensor(float(place), dtype=torch.float64))
-    for places in (place, torch.tensor([place], dtype=torch.float64), [place]):
-        got = positions(places).reshape(30, 3, 3)
+    want = reference.power(base, torch.tensor(float(index), dtype=torch.float64))
+    for indices in (index, torch.tensor([index], dtype=torch.float64), [index]):
+        got = positions(indices).reshape(30, 3, 3)
         assert ghrr.unitary.is_unitary(got)
-        torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(3, dtype, place))
-    assert not torch.allclose(positions(place), positions(place + 1), atol=0.1)
+        torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(3, dtype, index))
+    assert not torch.allclose(positions(index), positions(index + 1), atol=0.1)

@@ -1,4 +1,4 @@
-"""Diagonality: measured, and drawn to order by the closed form and by the paper's descent."""
+"""Diagonality: measurement, and sampling of a given value in closed form and by gradient descent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def test_diagonality_of_known_matrices() -> None:
     order = torch.tensor([2, 0, 1])
     torch.testing.assert_close(diagonality(phases[:, None] * q), diagonality(q))
     torch.testing.assert_close(diagonality(q[:, order][..., order]), diagonality(q))
-    assert not torch.allclose(diagonality(q[:, order]), diagonality(q))  # the control: rows alone do change it
+    assert not torch.allclose(
+        diagonality(q[:, order]), diagonality(q)
+    )  # negative control: permuting only rows changes it
 
 
 @pytest.mark.parametrize("m", range(2, 17))
@@ -41,7 +43,7 @@ def test_descent_reaches_every_value(m: int) -> None:
         assert (diagonality(q) - value).abs().max() < 1e-3
 
 
-def test_haar_matrices_do_not_have_the_value_by_chance() -> None:
+def test_haar_matrices_rarely_have_a_given_diagonality() -> None:
     q = haar(1000, m=4, generator=generator())
     assert ((diagonality(q) - 0.5).abs() < 1e-3).float().mean() < 0.01
 
@@ -54,14 +56,14 @@ def test_drawn_matrices_differ(m: int) -> None:
 
 
 @pytest.mark.parametrize(("m", "monomial"), [(2, True), (3, True), (4, False), (5, False), (6, False)])
-def test_an_empty_diagonal_means_one_entry_per_row_only_for_small_m(m: int, monomial: bool) -> None:
+def test_zero_diagonal_implies_one_entry_per_row_for_m_up_to_3_only(m: int, monomial: bool) -> None:
     largest = with_diagonality(0.0, 200, m=m, generator=generator()).abs().amax(dim=-1)
     assert bool((largest > 1 - 1e-5).all()) == monomial
 
 
 @pytest.mark.parametrize("m", [4, 5, 6])
-def test_no_place_off_the_diagonal_is_preferred(m: int) -> None:
-    """Rows and columns are exchanged at random: all entries off the diagonal have the same mean weight."""
+def test_entries_off_the_diagonal_have_equal_mean_weight(m: int) -> None:
+    """Because rows and columns are permuted at random."""
     weights = with_diagonality(0.4, 20_000, m=m, generator=generator()).abs().square()
     off = ~torch.eye(m, dtype=torch.bool)
     share = (1 - torch.diagonal(weights, dim1=-2, dim2=-1).mean(-1)) / (m - 1)
@@ -69,26 +71,26 @@ def test_no_place_off_the_diagonal_is_preferred(m: int) -> None:
         assert_mean(weights[:, row, column] - share, 0.0)
 
 
-def test_opposite_angles_may_fall_anywhere() -> None:
-    """For m = 4 an empty diagonal has a second empty place per row or not, by which angles are opposite."""
+def test_all_pairings_of_opposite_angles_occur_equally_often() -> None:
+    """For m = 4 and a zero diagonal, each row has a second zero for one of the three pairings of opposite angles."""
     smallest = with_diagonality(0.0, 300, m=4, generator=generator()).abs().sort(dim=-1).values[:, 0, 1]
     share = (smallest < 1e-6).double()
-    assert_mean(share, 1 / 3)  # of three ways to pair four angles, one gives the empty place
+    assert_mean(share, 1 / 3)
 
 
-def test_descent_needs_no_gradient_mode() -> None:
+def test_descent_works_without_gradient_mode() -> None:
     for mode in (torch.no_grad(), torch.inference_mode()):
         with mode:
             q = with_diagonality(0.5, 2, m=2, generator=generator(), method="descent")
             assert (diagonality(q) - 0.5).abs().max() < 1e-3
 
 
-def test_matrices_of_size_one() -> None:
+def test_matrices_of_size_one_are_unitary() -> None:
     q = with_diagonality(1.0, 10, m=1, generator=generator())
     assert is_unitary(q)
 
 
-def test_descent_that_does_not_arrive_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descent_that_does_not_converge_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def stuck(value: float, count: int, m: int, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros(count, m, m, dtype=torch.complex128), torch.zeros(count, dtype=torch.bool)
 

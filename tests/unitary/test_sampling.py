@@ -1,4 +1,4 @@
-"""Haar sampling is uniform, which plain QR is not; the exponential of a Hermitian matrix is unitary."""
+"""Haar sampling, orthonormalisation and the exponential of Hermitian matrices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_haar_matrices_are_unitary(m: int, dtype: torch.dtype) -> None:
 
 
 def moments(q: torch.Tensor) -> dict[str, tuple[torch.Tensor, float]]:
-    """Quantities whose mean is known for the uniform distribution on U(m)."""
+    """Return quantities and their means for the uniform distribution on U(m)."""
     m = q.shape[-1]
     trace = torch.diagonal(q, dim1=-2, dim2=-1).sum(-1)
     return {
@@ -48,7 +48,7 @@ def moments(q: torch.Tensor) -> dict[str, tuple[torch.Tensor, float]]:
 
 
 def trace_of_power(q: torch.Tensor, k: int) -> torch.Tensor:
-    """It tells how the eigenvalues are spaced: E|tr Q^k|² = min(k, m) for the uniform distribution."""
+    """Compute tr Q^k, which depends on the spacing of eigenvalues: E|tr Q^k|² = min(k, m) if Q is uniform."""
     return torch.diagonal(torch.linalg.matrix_power(q, k), dim1=-2, dim2=-1).sum(-1)
 
 
@@ -60,15 +60,15 @@ def test_haar_has_the_moments_of_the_uniform_distribution(m: int) -> None:
 
 
 def test_qr_without_the_phases_of_r_is_not_uniform() -> None:
-    """The control: the same check notices LAPACK's plain Q."""
+    """Negative control: the moments of LAPACK's Q differ."""
     plain = torch.linalg.qr(gaussian(100_000, 3, 3)).Q
     with pytest.raises(AssertionError):
         for values, expected in moments(plain).values():
             assert_mean(values, expected)
 
 
-def test_eigenvalues_keep_apart() -> None:
-    """The traces of powers alone notice eigenvalues that are independent of one another: the control."""
+def test_independent_eigenvalues_are_noticed() -> None:
+    """Negative control: with independent eigenvalues the trace of the square differs."""
     independent = torch.polar(torch.ones(100_000, 3), 2 * math.pi * torch.rand(100_000, 3, generator=generator()))
     q = torch.diag_embed(independent)
     with pytest.raises(AssertionError):
@@ -77,20 +77,20 @@ def test_eigenvalues_keep_apart() -> None:
 
 
 @pytest.mark.usefixtures("each_backend")
-def test_base_hypervectors_are_uniform_as_well() -> None:
-    """Q times phases, both drawn in one step."""
+def test_slots_of_base_hypervectors_are_uniform() -> None:
+    """Rotations and phases are sampled together."""
     for values, expected in moments(Space(100, 3).random(500, generator=generator()).flatten(0, 1)).values():
         assert_mean(values, expected)
 
 
-def test_the_distribution_is_invariant_under_rotation() -> None:
+def test_haar_is_invariant_under_rotation() -> None:
     q, fixed = haar(50_000, m=3, generator=generator(1)), haar(m=3, generator=generator(2))
     for values, expected in (moments(fixed @ q) | moments(q @ fixed)).values():
         assert_mean(values, expected)
 
 
 def gaussians(u: torch.Tensor) -> torch.Tensor:
-    """The complex Gaussian matrices that uniform numbers stand for."""
+    """Transform uniform numbers to complex Gaussian matrices."""
     return torch.polar(torch.sqrt(-2 * torch.log1p(-u[..., 0])), 2 * math.pi * u[..., 1])
 
 
@@ -104,12 +104,12 @@ def test_haar_is_qr_of_gaussians_with_a_positive_diagonal(m: int) -> None:
     want = q * (diagonal / diagonal.abs())[..., None, :]
     torch.testing.assert_close(haar_from_uniform(u), want, rtol=0, atol=1e-11)
     torch.testing.assert_close(haar_from_uniform(u, dtype=torch.complex64), want.to(torch.complex64))
-    assert m == 1 or not torch.allclose(haar_from_uniform(u), q)  # the control: what LAPACK gives
+    assert m == 1 or not torch.allclose(haar_from_uniform(u), q)  # negative control: LAPACK's Q
 
 
 @pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("slots", [1, 5])
-def test_uniform_numbers_are_left_as_they_are(slots: int) -> None:
+def test_haar_from_uniform_does_not_change_its_arguments(slots: int) -> None:
     u, turns = draw_uniform(generator(0), slots, 3, 3, 2), draw_uniform(generator(1), slots, 3)
     before = u.clone(), turns.clone()
     haar_from_uniform(u, turns)
@@ -119,25 +119,25 @@ def test_uniform_numbers_are_left_as_they_are(slots: int) -> None:
 
 @pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [1, 3, 9])
-def test_phases_turn_the_columns(m: int) -> None:
+def test_phases_multiply_the_columns(m: int) -> None:
     u, turns = draw_uniform(generator(0), 7, 30, m, m, 2), draw_uniform(generator(1), 7, 30, m)
     phases = torch.polar(torch.ones_like(turns), 2 * math.pi * turns)
     want = haar_from_uniform(u) * phases[..., None, :]
     torch.testing.assert_close(haar_from_uniform(u, turns), want, rtol=0, atol=1e-11)
-    assert m == 1 or not torch.allclose(want, haar_from_uniform(u) * phases[..., :, None])  # the control: rows
+    assert m == 1 or not torch.allclose(want, haar_from_uniform(u) * phases[..., :, None])  # negative control: rows
 
 
 @pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("m", [2, 3, 6, 8, 9])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_haar_holds_for_nearly_dependent_columns(m: int, dtype: torch.dtype) -> None:
+def test_haar_is_unitary_for_nearly_dependent_columns(m: int, dtype: torch.dtype) -> None:
     u = draw_uniform(generator(), 200, m, m, 2)
     u[..., 1, :] = u[..., 0, :] + 1e-9 * (u[..., 1, :] - u[..., 0, :])
     assert is_unitary(haar_from_uniform(u, dtype=dtype))
 
 
-def test_gram_schmidt_needs_its_second_pass() -> None:
-    """The control: with one pass nearly dependent columns are not orthogonal."""
+def test_one_pass_of_gram_schmidt_is_not_unitary() -> None:
+    """Negative control: nearly dependent columns are not orthogonal after one pass."""
     u = draw_uniform(generator(), 200, 3, 3, 2)
     u[..., 1, :] = u[..., 0, :] + 1e-9 * (u[..., 1, :] - u[..., 0, :])
     basis: list[torch.Tensor] = []
@@ -149,7 +149,7 @@ def test_gram_schmidt_needs_its_second_pass() -> None:
 
 @pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("threads", [1, 2])
-def test_chunks_and_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_haar_does_not_depend_on_chunks_and_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     u, turns = draw_uniform(generator(0), 5, 20, 3, 3, 2), draw_uniform(generator(1), 5, 20, 3)
     whole = haar_from_uniform(u, turns)
     monkeypatch.setattr(sampling, "_CHUNK_NUMBERS", (7 * 9, 7 * 9))
@@ -159,7 +159,7 @@ def test_chunks_and_threads_change_nothing(threads: int, monkeypatch: pytest.Mon
         torch.testing.assert_close(haar_from_uniform(u, turns), whole, rtol=0, atol=1e-13)
         with torch.inference_mode():
             torch.testing.assert_close(haar_from_uniform(u + 0, turns), whole, rtol=0, atol=1e-13)
-        with ThreadPoolExecutor(1) as pool:  # threads started later are as they would have been
+        with ThreadPoolExecutor(1) as pool:  # the number of threads is restored, for new threads too
             assert torch.get_num_threads() == pool.submit(torch.get_num_threads).result() == threads
     finally:
         torch.set_num_threads(before)
@@ -167,7 +167,7 @@ def test_chunks_and_threads_change_nothing(threads: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 8])
-def test_orthonormalize_leaves_a_triangle_with_a_positive_diagonal(m: int) -> None:
+def test_orthonormalize_is_qr_with_a_positive_diagonal(m: int) -> None:
     for x in (gaussian(30, m, m), gaussian(30, m, m).real):
         q = orthonormalize(x)
         r = q.mH @ x
@@ -177,7 +177,7 @@ def test_orthonormalize_leaves_a_triangle_with_a_positive_diagonal(m: int) -> No
         assert is_unitary(q.to(torch.complex128))
 
 
-def test_orthonormalize_holds_for_ill_conditioned_columns() -> None:
+def test_orthonormalize_is_unitary_for_dependent_columns() -> None:
     x = gaussian(20, 3, 3)
     x[..., 1] = x[..., 0] + 1e-9 * x[..., 1]
     assert is_unitary(orthonormalize(x))
@@ -185,12 +185,12 @@ def test_orthonormalize_holds_for_ill_conditioned_columns() -> None:
     assert is_unitary(orthonormalize(x))
 
 
-def test_orthonormalize_gradient() -> None:
+def test_orthonormalize_passes_gradcheck() -> None:
     for m in (1, 2, 3):
         assert torch.autograd.gradcheck(orthonormalize, gaussian(2, m, m).requires_grad_())
 
 
-def test_the_same_generator_gives_the_same_matrices_and_the_global_seed_is_untouched() -> None:
+def test_haar_depends_on_its_generator_only() -> None:
     state = torch.get_rng_state()
     one, two = (haar(5, m=3, generator=generator(7)) for _ in range(2))
     assert torch.equal(one, two)
@@ -206,17 +206,17 @@ def test_exp_hermitian_is_unitary_for_any_matrix(m: int) -> None:
     eigenvalues = torch.linalg.eigvalsh((x + x.mH) / 2)
     want = torch.exp(1j * eigenvalues).sum(-1)
     torch.testing.assert_close(torch.diagonal(q, dim1=-2, dim2=-1).sum(-1), want)
-    assert not is_unitary(torch.matrix_exp(1j * x))  # the control: X itself will not do
+    assert not is_unitary(torch.matrix_exp(1j * x))  # negative control: X is not Hermitian
 
 
-def test_exp_hermitian_gradient() -> None:
+def test_exp_hermitian_passes_gradcheck() -> None:
     for m in (1, 2, 3):
         assert torch.autograd.gradcheck(exp_hermitian, gaussian(2, m, m).requires_grad_())
         assert torch.autograd.gradcheck(exp_hermitian, torch.zeros(2, m, m, dtype=torch.complex128, requires_grad=True))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-3, 1.0, 30.0])
-def test_closed_form_of_exp_equals_the_series(scale: float) -> None:
+def test_exp_hermitian_equals_matrix_exp(scale: float) -> None:
     x = scale * gaussian(50, 2, 2)
     torch.testing.assert_close(exp_hermitian(x), torch.matrix_exp(0.5j * (x + x.mH)))
     x[0] = scale * torch.eye(2)  # equal eigenvalues

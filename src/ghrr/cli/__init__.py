@@ -19,7 +19,7 @@ import ghrr
 from ghrr.cli.lm import lm_app
 from ghrr.cli.paper import paper_app
 from ghrr.cli.records import decode, encode, query
-from ghrr.cli.shared import EXTRAS, console, foreign
+from ghrr.cli.shared import EXTRAS, console, escaped
 
 app = typer.Typer(
     name="ghrr",
@@ -115,7 +115,7 @@ def info() -> None:
     """Show versions, devices, kernels, the BLAS library and the installed extras."""
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _facts():
-        table.add_row(f"[bold]{name}[/]", foreign(value))
+        table.add_row(f"[bold]{name}[/]", escaped(value))
     installed = {extra: all(map(importlib.util.find_spec, modules)) for extra, modules in EXTRAS.items()}
     extras = (f"{extra} {'[green]yes[/]' if found else '[dim]no[/]'}" for extra, found in installed.items())
     table.add_row("[bold]extras[/]", ", ".join(extras))

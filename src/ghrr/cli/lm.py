@@ -15,7 +15,7 @@ from rich import box
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import ERRORS, console, fail, foreign, need, say, warn
+from ghrr.cli.shared import ERRORS, console, escaped, fail, need, say, warn
 from ghrr.files import parse_json
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def lm_data(
         except (OSError, ValueError) as error:
             progress.stop()
             fail(error)
-    say(foreign(name), " is stored in ", foreign(stored))
+    say(escaped(name), " is stored in ", escaped(stored))
 
 
 @lm_app.command("train")
@@ -111,7 +111,7 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
                 on_progress=lambda progress: _show_progress(bar, task, progress),
             )
     except KeyboardInterrupt:
-        say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", foreign(out), ".")
+        say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
         raise typer.Exit(130) from None
     except ERRORS as error:
         fail(error)
@@ -186,7 +186,7 @@ def lm_generate(  # noqa: PLR0917
         generated = lm.generate(model, ids, count, temperature=temperature, top_k=top_k, generator=generator)
     except ERRORS as error:
         fail(error)
-    say(foreign(tokenizer.decode(generated[0].cpu().numpy()).strip("\n"), lines=True))
+    say(escaped(tokenizer.decode(generated[0].cpu().numpy()).strip("\n"), lines=True))
 
 
 @lm_app.command("compare")
@@ -217,13 +217,13 @@ def lm_compare(  # noqa: PLR0917
                 on_result=lambda _, done, total: progress.update(task, completed=done, total=total, visible=True),
             )
     except KeyboardInterrupt:
-        say("Stopped. Run the same command again to continue from ", foreign(out), ".")
+        say("Stopped. Run the same command again to continue from ", escaped(out), ".")
         raise typer.Exit(130) from None
     except ERRORS as error:
         fail(error)
     shown = ("attention", "variant", "seeds", "params", "valid_ppl", "test_ppl", "test_std", "tokens_per_s")
     _show_results(sorted(lm.average_over_seeds(results), key=lambda row: row["test_ppl"]), shown)
-    say("Full table: ", foreign(summary.with_suffix(".md")))
+    say("Full table: ", escaped(summary.with_suffix(".md")))
 
 
 def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -271,6 +271,6 @@ def _show_results(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     for row in rows:
         cells = (row[name] for name in columns)
         table.add_row(
-            *(f"{c:.2f}" if isinstance(c, float) else f"{c:,}" if isinstance(c, int) else foreign(c) for c in cells)
+            *(f"{c:.2f}" if isinstance(c, float) else f"{c:,}" if isinstance(c, int) else escaped(c) for c in cells)
         )
     console.print(table)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from ghrr.cli.shared import console, fail, foreign, need, say
+from ghrr.cli.shared import console, escaped, fail, need, say
 
 if TYPE_CHECKING:
     from ghrr import paper
@@ -32,7 +32,7 @@ def paper_list() -> None:
     table.columns[0].no_wrap = True
     table.columns[0].min_width = max(map(len, paper.EXPERIMENTS))
     for experiment in paper.EXPERIMENTS.values():
-        table.add_row(foreign(experiment.name), foreign(experiment.title), str(len(experiment.claims)))
+        table.add_row(escaped(experiment.name), escaped(experiment.title), str(len(experiment.claims)))
     console.print(table)
 
 
@@ -93,10 +93,10 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
                 dask=dask,
                 command=command,
                 on_progress=show,
-                on_notice=lambda notice: say(Text("Note:", "yellow"), " ", foreign(notice), "."),
+                on_notice=lambda notice: say(Text("Note:", "yellow"), " ", escaped(notice), "."),
             )
         except KeyboardInterrupt:
-            say("Interrupted. ", foreign(describe_stored()))
+            say("Interrupted. ", escaped(describe_stored()))
             raise typer.Exit(130) from None
         except (paper.ComputeError, ValueError) as error:
             fail(f"{error}. {describe_stored()}")
@@ -137,23 +137,23 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
         table = Table("experiment", "claim", "verdict")
         for outcome in outcomes:
             for finding in outcome.findings:
-                verdict = foreign(finding.verdict, _COLOURS.get(finding.verdict, "dim"))
-                table.add_row(foreign(outcome.experiment.name), foreign(finding.claim.says), verdict)
+                verdict = escaped(finding.verdict, _COLOURS.get(finding.verdict, "dim"))
+                table.add_row(escaped(outcome.experiment.name), escaped(finding.claim.says), verdict)
     else:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
         verdicts = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
         table = Table(
             "experiment",
-            *(Column(foreign(verdict, _COLOURS.get(verdict, "dim"))) for verdict in verdicts),
+            *(Column(escaped(verdict, _COLOURS.get(verdict, "dim"))) for verdict in verdicts),
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,
         )
         for outcome, count in zip(outcomes, counts, strict=True):
-            table.add_row(foreign(outcome.experiment.name), *(str(count[verdict] or "") for verdict in verdicts))
+            table.add_row(escaped(outcome.experiment.name), *(str(count[verdict] or "") for verdict in verdicts))
         table.add_section()
         table.add_row("all", *(str(sum(count[verdict] for count in counts)) for verdict in verdicts))
     table.columns[0].no_wrap = True
     table.columns[0].min_width = max(len(outcome.experiment.name) for outcome in outcomes)
     console.print(table)
-    say("Report: ", foreign(report.resolve()))
+    say("Report: ", escaped(report.resolve()))

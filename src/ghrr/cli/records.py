@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import ghrr
-from ghrr.cli.shared import ERRORS, console, fail, foreign, say, warn
+from ghrr.cli.shared import ERRORS, console, escaped, fail, say, warn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +83,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
         memory.save(out, about=codec.state())
     except ERRORS as error:
         fail(error)
-    say(f"{_count(len(memory))} of {codec.space} in ", foreign(out))
+    say(f"{_count(len(memory))} of {codec.space} in ", escaped(out))
 
 
 def query(
@@ -104,7 +104,7 @@ def query(
                 if as_json:
                     print(json.dumps({"record": name, "path": list(keys), **_as_json(found)}, allow_nan=False))
                 else:
-                    table.add_row(foreign(name), *_answer_cells(found))
+                    table.add_row(escaped(name), *_answer_cells(found))
     except ERRORS as error:
         fail(error)
     if not as_json:
@@ -217,10 +217,10 @@ def _without_missing(value: Any) -> Any:
 def _answer_cells(found: Match | Reading) -> tuple[Text | str, ...]:
     """Return the cells of a table row: answer, score, margin, confident."""
     if not isinstance(found, ghrr.Match):
-        return foreign(json.dumps(_without_missing(found.value))), "", "", _yes_or_no(found.confident)
+        return escaped(json.dumps(_without_missing(found.value))), "", "", _yes_or_no(found.confident)
     is_absent = found.probability_unknown >= found.required_confidence
     unknown = Text("no value" if is_absent else "not certain", "dim")
-    answer = unknown if found.unknown else foreign(_show_label(found))
+    answer = unknown if found.unknown else escaped(_show_label(found))
     return answer, f"{found.score:.3f}", f"{found.margin:.3f}", _yes_or_no(found.confident)
 
 
@@ -233,13 +233,13 @@ def _yes_or_no(confident: bool) -> str:
 
 
 def _print_reading(name: str, reading: Reading) -> None:
-    say(foreign(name, "bold"))
-    document = foreign(json.dumps(_without_missing(reading.value), indent=2, ensure_ascii=False), lines=True)
+    say(escaped(name, "bold"))
+    document = escaped(json.dumps(_without_missing(reading.value), indent=2, ensure_ascii=False), lines=True)
     JSONHighlighter().highlight(document)
     say(document)
     table = Table("path", "value", "score", "confident", box=box.SIMPLE_HEAD)
     for path, match in reading.matches.items():
-        cells = foreign(_dotted(path)), foreign(_show_label(match)), f"{match.score:.3f}"
+        cells = escaped(_dotted(path)), escaped(_show_label(match)), f"{match.score:.3f}"
         table.add_row(*cells, _yes_or_no(match.confident))
     console.print(table)
     if reading.unexplained > 0.5:

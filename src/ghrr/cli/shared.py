@@ -32,7 +32,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\
 _UNSAFE_IN_LINES = re.compile(_UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
-def foreign(value: object, style: str = "", *, lines: bool = False) -> Text:
+def escaped(value: object, style: str = "", *, lines: bool = False) -> Text:
     r"""Make untrusted text, such as a label, a path or an error message, safe to print.
 
     The text is printed literally: rich interprets neither square brackets nor ``:emoji:``. Characters that would
@@ -49,8 +49,8 @@ def foreign(value: object, style: str = "", *, lines: bool = False) -> Text:
 
     Examples
     --------
-    >>> from ghrr.cli.shared import foreign
-    >>> print(foreign("[red]\x1b[2J \u202e"))
+    >>> from ghrr.cli.shared import escaped
+    >>> print(escaped("[red]\x1b[2J \u202e"))
     [red]\x1b[2J \u202e
     """
     unsafe = _UNSAFE_IN_LINES if lines else _UNSAFE
@@ -63,7 +63,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def say(*parts: str | Text) -> None:
-    """Print the parts as one paragraph. Pass untrusted text through :func:`foreign`."""
+    """Print the parts as one paragraph. Pass untrusted text through :func:`escaped`."""
     console.print(Text.assemble(*parts), soft_wrap=True)
 
 
@@ -71,14 +71,14 @@ def fail(message: object) -> NoReturn:
     """Print an error message to standard error and exit with status 2."""
     if isinstance(message, MemoryError) or "can't allocate memory" in str(message):
         message = f"not enough memory for these sizes ({message!r:.200}); reduce them"
-    text = Text.assemble(("Error:", "bold red"), " ", foreign(message, lines=True))
+    text = Text.assemble(("Error:", "bold red"), " ", escaped(message, lines=True))
     Console(stderr=True).print(text, soft_wrap=True)
     raise typer.Exit(2)
 
 
 def warn(message: object) -> None:
     """Print a warning to standard error."""
-    text = Text.assemble(("Warning:", "bold yellow"), " ", foreign(message, lines=True))
+    text = Text.assemble(("Warning:", "bold yellow"), " ", escaped(message, lines=True))
     Console(stderr=True).print(text, soft_wrap=True)
 
 

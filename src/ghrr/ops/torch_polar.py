@@ -35,7 +35,7 @@ def polish(x: Tensor, where: Tensor, steps: int) -> Tensor:
     r"""Remove the rounding errors of slots that are nearly unitary; derivatives pass through unchanged.
 
     Each Newton-Schulz step, :math:`X (3 I - X^\dagger X) / 2`, squares the distance to the nearest unitary
-    matrix. Slots that are not in ``where`` stay as they are.
+    matrix. Slots for which ``where`` is False do not change.
     """
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
     before = after = torch.where(where[..., None, None], x.detach(), eye)
@@ -81,7 +81,7 @@ class _Polar(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         x, w = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for a second derivative; that of eigenvectors does not exist
+        if torch.is_grad_enabled():  # for a second derivative: eigenvectors of equal eigenvalues have none
             return _differentiable_gradient(x, grad), None
         difference = w.mH @ grad - grad.mH @ w
         p = w.mH @ x

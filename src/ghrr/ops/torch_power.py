@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ghrr.ops.torch_polar import is_unitary, polish
 
-# Integer powers up to this size are products in the precision of the input: they multiply its error by this at most.
+# Up to this exponent, powers are computed in the precision of the input: its error grows at most by this factor.
 _FEW = 8
-# Up to this exponent a power is so nearly unitary that one step of polishing is enough.
+# Up to this exponent, one polishing step makes a power unitary to rounding.
 _MANY = 10**4
 
 
@@ -71,7 +71,7 @@ class _RealPower(torch.autograd.Function):
         powers = torch.exp(exponent[..., None, None] * logs)
         result = (vectors * powers[..., None, :]) @ inverses
         unitary = is_unitary(a).expand(result.shape[:-2])
-        return polish(result, unitary, steps=1).to(a.dtype)  # eigenvectors of equal eigenvalues may be oblique
+        return polish(result, unitary, steps=1).to(a.dtype)  # eigenvectors of equal eigenvalues may not be orthogonal
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:

@@ -1,7 +1,7 @@
 """Philox4x64-10, the random number generator of named atoms, as a compiled loop.
 
 The numbers are those of ``numpy.random.Philox``. A block of four numbers depends only on its index and the key, so
-several blocks are computed at a time, one per lane of a vector; NumPy computes one after the other. Vector instructions
+several blocks are computed at once, one per lane of a vector; NumPy computes them one by one. Vector instructions
 have no 64-bit product that keeps the upper half, so it is composed of 32-bit halves.
 
 numba's cache on disk checks the file of the calling loop only: after a change here, change

@@ -6,11 +6,11 @@ closed forms need the elementary symmetric polynomials :math:`p_1 = \sum_i s_i`,
 
 .. math:: p_1^2 = I_1 + 2 p_2, \quad p_2^2 = I_2 + 2 p_1 p_3 - 2 p_4, \quad p_3^2 = I_3 + 2 p_2 p_4,
 
-where those beyond m are zero, leave one unknown, which Newton's method finds. The rest follows from the equation
+where :math:`p_k = 0` for :math:`k > m`. One unknown remains, which Newton's method finds. W follows from
 :math:`P^m - p_1 P^{m-1} + p_2 P^{m-2} - \dots = 0`.
 
-Each loop fills the slots from start to stop of reals ``(slots, 2 m m)`` and gives the number of slots that are marked
-in ``left``: those that are zero, singular or nearly so, or not finite, which are left to LAPACK.
+Each loop fills the slots from start to stop of reals ``(slots, 2 m m)``. It marks slots that are zero, nearly singular
+or not finite in ``left``, and returns their number; LAPACK computes them.
 
 Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops/test_polar.py`` compares with the
 reference.
@@ -29,7 +29,7 @@ from ghrr.ops.cpu.lanes import SLOTS, Doubles, compiled, gram, inlined, load, mu
 Reals = NDArray[Any]
 Flags = NDArray[np.bool_]
 
-_SMALLEST, _LARGEST = 1e-290, 1e290  # sums of absolute values that can be divided by
+_SMALLEST, _LARGEST = 1e-290, 1e290  # range of sums of absolute values by which slots can be divided
 _EPS = 2.0**-52
 # Rounding errors grow as singular values shrink. Slots with larger errors than this are left to LAPACK.
 _MOST_LOST_SINGLE, _MOST_LOST_DOUBLE = 1e-8, 1e-13
@@ -256,7 +256,7 @@ def _load_scaled(  # noqa: PLR0917
 
 @inlined
 def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags, most: float) -> int:  # noqa: PLR0917  # pragma: no cover
-    """Mark and count the slots that are left to LAPACK."""
+    """Mark and count the slots that LAPACK must compute."""
     unknown = 0
     for i in range(count):
         known = size[i] > _SMALLEST and size[i] < _LARGEST and lost[i] < most

@@ -2,7 +2,7 @@ r"""Compiled loops: real powers of unitary slots.
 
 Each slot is diagonalised by Jacobi rotations, which need no gap between eigenvalues: each rotation makes the 2 x 2
 block of its plane as diagonal as possible, and the off-diagonal entries shrink quadratically. The powers are
-:math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns, so that whole turns can be dropped exactly.
+:math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns (360°), so whole turns can be subtracted exactly.
 
 All arithmetic is in double precision. A remaining error e of the slot changes the power by up to |x| e, so results in
 single precision need fewer steps for small exponents than for large ones.
@@ -32,7 +32,7 @@ _COS = tuple((-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n 
 _ATAN = tuple((-1) ** n / ((2 * n + 1) * 2 * math.pi) for n in range(12))
 _FIRST, _SECOND = math.tan(math.pi / 16), math.tan(3 * math.pi / 16)
 _TAN = math.tan(math.pi / 8)
-_SWEEPS = 20  # at most; a sweep rotates all planes, and quadratic convergence needs about five
+_SWEEPS = 20  # limit; a sweep rotates all planes, and quadratic convergence needs about five
 _NOTHING = 1e-31  # the square of a rounding error
 # The square of an error of 1/60 of rounding in single precision.
 _NOTHING_SINGLE = 1e-18

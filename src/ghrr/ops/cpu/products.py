@@ -22,10 +22,10 @@ from ghrr.ops.cpu.multiply import multiply_loop
 from ghrr.ops.strides import broadcast_strides, slots_in_rows
 from ghrr.ops.threads import run_in_threads
 
-# From this many multiplied numbers on, the work is divided between threads. Waking a thread takes about as long as its
-# part of fewer numbers.
+# Products of at least this many numbers are divided between threads. For fewer, waking a thread takes about as long as
+# its share of the work.
 LEAST_THREADED = 1 << 19
-# From this many numbers on, a result is allocated on huge pages.
+# Results of at least this many numbers are allocated on huge pages.
 _LEAST_HUGE = 1 << 19
 _BITS = {torch.complex64: 32, torch.complex128: 64}
 _EMPTY_REALS: dict[torch.dtype, NDArray[Any]] = {

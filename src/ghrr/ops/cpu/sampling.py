@@ -25,8 +25,8 @@ from ghrr.ops.cpu import philox
 Doubles = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SLOTS = 64  # at a time
-PHASES = 512  # at a time, where m = 1
+SLOTS = 64  # per chunk
+PHASES = 512  # per chunk, for m = 1
 
 
 def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...]:
@@ -77,7 +77,7 @@ def radii(u: Doubles) -> None:  # pragma: no cover
 
 @_compiled
 def turn(radius: Doubles, angle: Doubles, more: Doubles) -> None:  # pragma: no cover
-    """Transform polar to Cartesian coordinates in place; angles are in turns, and ``more`` is added to them.
+    """Transform polar to Cartesian coordinates in place; angles are in turns (360°), and ``more`` is added to them.
 
     Subtracting quarter turns is exact, which it would not be in radians.
     """
@@ -101,7 +101,7 @@ def turn(radius: Doubles, angle: Doubles, more: Doubles) -> None:  # pragma: no 
 def _gram_schmidt(m: int, x: Doubles, c: Doubles, d: Doubles) -> tuple[int, int]:  # pragma: no cover
     """Orthonormalise the columns of matrices ``(row, column, real or imaginary part, slot)`` in place.
 
-    Returns the number of columns that became short, and of those that became zero. ``c`` and ``d`` are overwritten.
+    Returns how many columns became short and how many became zero. ``c`` and ``d`` are overwritten.
     """
     short = lost = 0
     for j in range(m):

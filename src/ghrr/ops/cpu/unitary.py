@@ -17,12 +17,12 @@ from ghrr.ops.cpu import polar as polar_loops
 from ghrr.ops.cpu.products import LEAST_THREADED, empty, run_loop_in_threads
 from ghrr.ops.threads import run_in_threads
 
-# From this many entries on, sampling is divided between threads: it takes longer per entry than a product.
+# Sampling of at least this many entries is divided between threads. An entry takes longer than in a product.
 _LEAST_THREADED_SAMPLES = 1 << 16
 
 
 def polar(x: Tensor) -> Tensor:
-    """Compute the nearest unitary matrices. Slots that are singular or nearly so are left to PyTorch."""
+    """Compute the nearest unitary matrices. PyTorch computes slots that are singular or nearly so."""
     m = x.shape[-1]
     x = x.resolve_conj().contiguous()
     out = empty(x.shape, x)
@@ -110,7 +110,7 @@ def _as_rows(x: Tensor) -> NDArray[Any]:
 
 
 def _run(work: Callable[[slice], Any], rows: int, numbers: int) -> None:
-    """Do the work in this thread or, if there is much, in several."""
+    """Do the work in several threads if there are enough numbers, otherwise in this one."""
     if numbers < LEAST_THREADED:
         work(slice(0, rows))
     else:

@@ -1,10 +1,11 @@
 """Triton kernels of ``ghrr::phases``. Importing this module imports triton.
 
-A program processes a block of tokens and of phases of one slot. Forward, it computes their angles, and cosines and
-sines from these, so that angles are never in memory. Backward, it has a block of input features, and computes the
-gradients of the angles from those of cosines and sines as it goes.
+Forward: a program processes a block of tokens and of phases of one slot. It computes their cosines and sines directly
+from the inputs, without storing angles. Backward: a program processes a block of tokens and of input features of one
+slot. It computes the gradients of angles from those of cosines and sines, also without storing them.
 
-Coverage cannot trace compiled code, hence the marks; ``tests/nn`` compares the kernels with the torch implementation.
+Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/nn`` compares the kernels with the
+PyTorch implementation.
 """
 
 # Triton kernels have no type annotations.
@@ -20,7 +21,7 @@ from torch import Tensor
 
 _TOKENS, _COLUMNS, _DEPTH, _WARPS = 64, 64, 32, 4
 
-# pi / 2 as a sum of three numbers. The first two have few bits, so that products with integers are exact.
+# pi / 2 as a sum of three numbers. The first two have few bits, so their products with small integers are exact.
 _FIRST = tl.constexpr(1.5703125)
 _SECOND = tl.constexpr(4.837512969970703125e-4)
 _THIRD = tl.constexpr(7.54978995489188216e-8)
@@ -32,7 +33,7 @@ def _cosine_and_sine(angle):  # pragma: no cover
     """Compute cosine and sine by polynomials, to a few units in the last place unless the angle is huge."""
     quarters = tl.floor(angle * _PER_QUARTER + 0.5)
     x = ((angle - quarters * _FIRST) - quarters * _SECOND) - quarters * _THIRD
-    x = tl.where(tl.abs(x) < 0.8, x, x * 0)  # huge angles are all rounding error; NaN stays
+    x = tl.where(tl.abs(x) < 0.8, x, x * 0)  # huge angles have no correct digits: use 0; NaN stays NaN
     z = x * x
     sine = x + x * z * (-1.6666654611e-1 + z * (8.3321608736e-3 + z * -1.9515295891e-4))
     cosine = 1 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5))
@@ -94,7 +95,7 @@ def phases_backward(
     DEPTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # pragma: no cover
-    """Compute the gradient of a block of input features, by products in the precision of the result."""
+    """Compute the gradient of a block of input features. Factors are rounded to the dtype of the result."""
     per_block: tl.constexpr = SLOTS * INPUTS // COLUMNS
     column = tl.program_id(0) % per_block * COLUMNS + tl.arange(0, COLUMNS)
     first_phase = tl.program_id(0) % per_block * COLUMNS // INPUTS * PHASES
@@ -138,11 +139,11 @@ def backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: f
 
 
 def _launch(kernel, given, frequencies, slots, wide, deep, *, exact) -> None:
-    """Launch a kernel whose programs have a block of the ``wide`` columns of a slot, and loop over the ``deep`` others.
+    """Launch a kernel. A program has a block of the ``wide`` columns of a slot, and sums over ``deep`` features.
 
     With ``exact``, float32 products have full precision unless torch is set to TF32.
     """
-    exact = exact and torch.backends.cuda.matmul.fp32_precision != "tf32"  # the older switches set this too
+    exact = exact and torch.backends.cuda.matmul.fp32_precision != "tf32"  # older settings change this too
     tokens = given[-1]
     if tokens == 0:
         return

@@ -1,17 +1,19 @@
 """Triton kernels of ``ghrr::rotate_rows``. Importing this module imports triton.
 
-A program computes one row (of one head of query, key or value) for a block of tokens of one sequence; neighbouring
-programs have the next rows of the same tokens. Queries, keys and values take different branches. Forward, a program
-reads each input row as often as the window is long, all but once from a cache.
+A program processes one row (of one head of query, key or value) for a block of tokens of one sequence. Programs with
+consecutive numbers process the rows of the same tokens. Queries, keys and values take different branches.
 
-Backward, a program processes several chunks of tokens in parallel, one token of each chunk per step. It recomputes the
-bundled row and its gradient, and adds this gradient to those of the input rows in the window. It carries the partial
-gradients along and stores one when it is complete. The last rows of a chunk need the first tokens of the next chunk, so
-that a program continues by the length of the window. Its part of the gradients of taps and scale, from its own tokens,
-goes to a line of its own. The lines are summed outside, always in the same order.
+Forward: a program reads each input row once for every lag of the window; all reads but the first hit a cache.
 
-An operand is a pair: pointer to its first token, stride to the next. Coverage cannot trace compiled code, hence the
-marks; ``tests/nn`` compares the kernels with the torch implementation.
+Backward: a program processes several chunks of tokens in parallel, one token of each chunk per step. It recomputes the
+bundled row, computes its gradient, and adds it to the partial gradients of the input rows in the window, which it
+stores when they are complete. The last rows of a chunk are bundled into the first tokens of the next chunk, so a
+program continues into the next chunk by the length of the window. Each program writes its contribution to the gradients
+of taps and scale to a separate line of a buffer. PyTorch sums the lines, so results do not depend on the order in which
+programs run.
+
+An operand is a pair of a pointer to its first token and the stride to the next. Coverage tools cannot trace compiled
+code, hence the ``no cover`` marks; ``tests/nn`` compares the kernels with the PyTorch implementation.
 """
 
 # Triton kernels have no type annotations.
@@ -28,17 +30,17 @@ from torch import Tensor
 from ghrr.ops.gpu.rows_layout import EPSILON, LONGEST_WINDOW, line_count, tokens_of_a_line
 
 _EPSILON = tl.constexpr(EPSILON)
-# Complex numbers of one forward program: eight per thread of this many warps.
+# Complex numbers that a forward program processes, and its warps: eight numbers per thread.
 _NUMBERS, _WARPS = 1024, 4
 _FEWEST_TOKENS = 8
-# Backward: longest window, tokens of a chunk, warps. Long chunks repeat little work at their ends. The longer a window,
-# the more rows a thread carries along, and the fewer numbers of each it should have: here 8, 4, 2 or 1.
+# Backward: longest window, tokens per chunk, warps. Longer chunks repeat less work at their ends. For longer windows a
+# thread holds more rows, and should hold fewer numbers of each: here 8, 4, 2 or 1.
 _CHUNKS = ((1, 1, 8), (3, 8, 2), (6, 16, 2), (LONGEST_WINDOW, 16, 4))
 
 
 @triton.jit
 def _load(x, tokens, n, M: tl.constexpr):  # pragma: no cover
-    """Load real and imaginary parts of tokens, zeros outside the sequence."""
+    """Load the real and imaginary parts of rows; rows outside the sequence are zero."""
     inside = ((tokens >= 0) & (tokens < n))[:, None]
     pointer = x[0] + tokens.to(tl.int64)[:, None] * x[1] + tl.arange(0, M)[None, :]
     re = tl.load(pointer, mask=inside, other=0.0).to(tl.float32)
@@ -62,7 +64,7 @@ def _tap(taps, lag, M: tl.constexpr):  # pragma: no cover
 
 @triton.jit
 def _plus_product(sums, a, b):  # pragma: no cover
-    """Add a complex product to sums, in two instructions per number."""
+    """Add a complex product to sums, with two fused instructions per real number."""
     re, im = sums
     re += a[0] * b[0]
     im += a[0] * b[1]
@@ -78,7 +80,7 @@ def _conjugate(a):  # pragma: no cover
 
 @triton.jit
 def _bundled(x, taps, tokens, n, M: tl.constexpr, T: tl.constexpr):  # pragma: no cover
-    """Compute rows plus earlier rows times taps."""
+    """Bundle rows: add the earlier rows of the window, each multiplied by its tap."""
     y = _load(x, tokens, n, M)
     for lag in tl.static_range(1, T):
         y = _plus_product(y, _tap(taps, lag, M), _load(x, tokens - lag, n, M))
@@ -178,7 +180,7 @@ def _bundled_gradient(
     SCALED: tl.constexpr,
     ROTATED: tl.constexpr,
 ):  # pragma: no cover
-    """Compute the gradient of bundled rows, and the part of each token in the gradient of log_scale."""
+    """Compute the gradient of bundled rows, and the contribution of each token to the gradient of log_scale."""
     re, im = _load(g, tokens, n, M)
     if ROTATED:
         c, s = _load(rotations, tokens, n, M)
@@ -287,7 +289,7 @@ def rotate_rows_backward(
     CHUNKS: tl.constexpr,
     LENGTH: tl.constexpr,
 ):  # pragma: no cover
-    """Compute the gradient of rows, and in a line per program its part of the gradients of taps and log_scale."""
+    """Compute the gradient of rows, and a line per program: its contribution to the gradients of taps and log_scale."""
     R: tl.constexpr = HEADS + 2 * KV_HEADS
     program = tl.program_id(0)
     r = (program % R).to(tl.int64)

@@ -1,4 +1,4 @@
-"""A GPU that is not there, and kernels for it that fail."""
+"""Simulate a GPU whose kernels fail."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from ghrr.ops import backends, tensor_state
 from ghrr.ops.dispatch import OPERATIONS
 
 
-def offer_failing_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """As if there were a GPU; the names of what is started there, all of which fails."""
-    started: list[str] = []
+def use_failing_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Treat CPU tensors as GPU tensors, and make all kernels of an operation fail.
+
+    Returns a list to which each launch adds the name of its kernel.
+    """
+    launched: list[str] = []
 
     def failing(which: str) -> Callable[..., Any]:
-        def start(*_: Any) -> Any:
-            started.append(which)
-            raise RuntimeError("out of luck")
+        def launch(*_: Any) -> Any:
+            launched.append(which)
+            raise RuntimeError("kernel failed")
 
-        return start
+        return launch
 
     for which, operation in (("forward", OPERATIONS[name]), ("backward", OPERATIONS[f"{name}_backward"])):
         monkeypatch.setattr(operation.kernels[0], "function", failing(which))
     monkeypatch.setattr(tensor_state, "is_on_gpu", lambda _: True)
     monkeypatch.setitem(backends._installed, "triton", True)
     monkeypatch.setattr(backends, "_failures", {})
-    return started
+    return launched
