@@ -4,7 +4,7 @@ Works in a copy of the checkout and never changes the checkout itself. Results a
 call continues where the first one stopped::
 
     python benchmarks/mutations.py --out benchmarks/results/mutations.json
-    python benchmarks/mutations.py --out /tmp/one.json --only "unbind"
+    python benchmarks/mutations.py --out one.json --only "unbind"
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do the runs of a plan, in parallel processes, and collect their results in one file."""
+"""Run all trainings of a plan, in parallel processes, and collect their results in one file."""
 
 from __future__ import annotations
 

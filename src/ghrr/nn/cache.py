@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass
 class AttentionCache:
-    """What causal attention keeps of earlier tokens; made by ``Attention.new_cache()``.
+    """Keys, values and recent rows of earlier tokens, for causal attention; made by ``Attention.new_cache()``.
 
     Attributes
     ----------

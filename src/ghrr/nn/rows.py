@@ -1,7 +1,7 @@
 r"""Window, scale and positions of the rows of queries, keys and values, as one operator.
 
-Memory traffic dominates this step on a GPU, so that there the operator ``ghrr::rotate_rows`` is one kernel, and its
-gradient one more. Compilers and CUDA graphs do not look inside. ``torch_implementation`` defines what it computes.
+Memory traffic dominates this step on a GPU, so there the operator ``ghrr::rotate_rows`` is one kernel, and its
+gradient one more. Compilers and CUDA graphs treat it as a unit. ``torch_implementation`` defines what it computes.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def backend(name: str) -> AbstractContextManager[None]:
     inside. An unknown name, or a backend that is not installed or has failed before, raises at the call.
 
     The selection belongs to the process, not to a thread. If blocks of several threads overlap, the one entered last
-    counts; after all of them have ended, the selection from before is back.
+    counts; after all of them have ended, the earlier selection is restored.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def backend(name: str) -> AbstractContextManager[None]:
 
 
 class _Selection:
-    """A selected backend: in force until another is selected or, if entered as a block, until the block ends."""
+    """A selected backend. It applies until another is selected, or until its block ends."""
 
     def __init__(self, name: str) -> None:
         self.name, self.entered = name, False
@@ -117,7 +117,7 @@ def _apply(selections: list[_Selection]) -> None:
 
 
 def selected() -> str:
-    """Return the name in force. Raises at the first use if the environment variable holds an unknown name."""
+    """Return the name of the selected backend. Raises at the first use if the environment variable holds an unknown name."""
     global _validated  # noqa: PLW0603 (one selection for the process)
     if not _validated:
         _check(_selected, f"the environment variable {ENVIRONMENT_VARIABLE}", "its value")

@@ -10,7 +10,7 @@ a GPU. Each :class:`Kernel` states which arguments it supports and when it pays 
 - to PyTorch where an operator is not enough, such as for forward-mode derivatives.
 
 If a kernel fails to compile or to launch, PyTorch computes the result, and the backend is not used again
-(:func:`ghrr.ops.backends.report_failure`). Running out of memory is not a fault of the kernel: it is raised.
+(:func:`ghrr.ops.backends.report_failure`). An out-of-memory error is raised; it does not disable the kernel.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Kernel:
     supports
         Whether the kernel can compute the result for these arguments.
     pays_off
-        Whether the kernel is faster than PyTorch. Not asked if the user selected the backend by name.
+        Whether the kernel is faster than PyTorch. Ignored if the user selected the backend by name.
     """
 
     def __init__(
@@ -191,14 +191,14 @@ def _choose(kernels: tuple[Kernel, ...], arguments: tuple[Any, ...]) -> Kernel |
 
 
 def _own(result: Tensor, arguments: tuple[Any, ...]) -> Tensor:
-    """Return the result contiguous, as the fake implementation says, and in memory of its own."""
+    """Return a contiguous result that shares no memory with the arguments."""
     given = {x.untyped_storage().data_ptr() for x in arguments if isinstance(x, Tensor)}
     result = result.contiguous()
     return result.clone() if result.untyped_storage().data_ptr() in given else result
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error says that memory is used up, on the CPU or on a GPU."""
+    """Return whether an error is an out-of-memory error, of the CPU or of a GPU."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     message = str(error).lower()

@@ -47,7 +47,7 @@ def _gpu_supports(x: Tensor, *_: object) -> bool:
         x.is_cuda
         and x.dtype == torch.complex64
         and x.shape[-1] <= LARGEST_M
-        and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # a compiler cannot ask the driver
+        and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # the driver cannot be queried while compiling
     )
 
 
@@ -65,7 +65,7 @@ def _cpu_pays_off(*arguments: object) -> bool:
 
 
 def _gpu_pays_off(*arguments: object) -> bool:
-    # Compiled code asks again when it runs, by the custom operator.
+    # The custom operator repeats this test at run time.
     return torch.compiler.is_compiling() or _most_numbers(arguments) >= _LEAST_NUMBERS_GPU
 
 

@@ -1,4 +1,4 @@
-"""Where the slots of a tensor lie in memory, in the form that kernels take."""
+"""Memory layout of slots, as sizes and strides for kernels."""
 
 from __future__ import annotations
 

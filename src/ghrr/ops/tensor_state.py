@@ -1,4 +1,4 @@
-"""What PyTorch is doing with a tensor: differentiating, vectorising, tracing, or nothing of this.
+"""Detect whether PyTorch is differentiating, vectorising or tracing a tensor.
 
 Kernels read memory, so they take plain tensors only. These tests run before every operation and are written for speed.
 """

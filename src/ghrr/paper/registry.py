@@ -1,4 +1,4 @@
-"""The experiments that exist. Each one is imported when it is first used."""
+"""Registry of experiments. Each module is imported on first use."""
 
 from __future__ import annotations
 

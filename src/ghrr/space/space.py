@@ -410,7 +410,7 @@ def _to_device(operation: str, x: Tensor, device: Device) -> Tensor:
 
 
 def _default_generator(device: Device) -> torch.Generator:
-    """Return torch's global generator, or for another device than the CPU one that it seeds."""
+    """Return torch's global generator; for a GPU, a new generator that is seeded from it."""
     if device is None or check_device("Space.random", device).type == "cpu":
         return torch.default_generator
     return torch.Generator(device).manual_seed(int(torch.randint(1 << 62, (), device="cpu")))

@@ -14,5 +14,5 @@ def empty_odds(count: int, x: Tensor) -> float:
 
 
 def is_settled(match: Match) -> bool:
-    """Return whether it is certain what a key holds: one value, or none."""
+    """Return whether a key certainly has one value, or certainly has none."""
     return match.confident or match.probability_unknown >= match.required_confidence

@@ -32,7 +32,7 @@ FactorKey = tuple[int, ...]  # equal for paths of the same factors
 
 @dataclass
 class _Group:
-    """Seen paths with the same factors, with their hypervectors and Gram matrix; only the first if there are many."""
+    """Seen paths with the same factors, with their hypervectors and Gram matrix, up to a limit."""
 
     row_of: dict[Path, int]
     vectors: Tensor

@@ -1,4 +1,4 @@
-"""Unitary matrices: sampled, projected to, checked, and drawn with a wanted diagonality."""
+"""Unitary matrices: sampling, projection, tests, and sampling at a given diagonality."""
 
 from ghrr.unitary.diagonal import diagonality, with_diagonality
 from ghrr.unitary.projection import is_unitary, polar, unitarity_error

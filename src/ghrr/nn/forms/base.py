@@ -1,4 +1,4 @@
-"""What the forms have in common: their interface, and how heads share positions."""
+"""Interface of the forms, and functions that they share."""
 
 from __future__ import annotations
 
