@@ -136,7 +136,7 @@ def test_unbind_similarity_is_unbinding_then_similarity(
     want = ghrr.similarity(ghrr.unbind(x, keys, side=side), values)
     torch.testing.assert_close(ghrr.unbind_similarity(x, keys, values, side=side), want)
     other = {"left": "right", "right": "left"}[side]
-    assert torch.allclose(ghrr.unbind_similarity(x, keys, values, side=other), want) == (m == 1)  # the control
+    assert torch.allclose(ghrr.unbind_similarity(x, keys, values, side=other), want) == (m == 1)  # negative control
 
 
 def test_unbind_similarity_rejects_mismatched_shapes() -> None:
@@ -181,7 +181,7 @@ def test_autocast_does_not_round_similarity(dtype: torch.dtype) -> None:
     a, b = unitary(2, 300, m=3, dtype=dtype)
     want = ghrr.similarity(a, b), ghrr.pairwise_similarity(a, b[None])
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.ones(2, 2).matmul(torch.ones(2, 2)).dtype == torch.bfloat16  # the control: it is on
+        assert torch.ones(2, 2).matmul(torch.ones(2, 2)).dtype == torch.bfloat16  # negative control: it is on
         got = ghrr.similarity(a, b), ghrr.pairwise_similarity(a, b[None])
     assert all(torch.equal(x, y) for x, y in zip(got, want, strict=True))
 
@@ -214,7 +214,7 @@ def test_bundle_and_multibind_take_a_list_or_a_stack(m: int) -> None:
     torch.testing.assert_close(ghrr.multibind(tuple(stack)), product)
     torch.testing.assert_close(ghrr.multibind(stack), product)
     torch.testing.assert_close(ghrr.multibind(stack[:0]), torch.eye(m, dtype=stack.dtype).expand(4, m, m))
-    if m > 1:  # the control: another order is another product
+    if m > 1:  # negative control: another order is another product
         assert not torch.allclose(ghrr.multibind(stack.flip(0)), product)
 
 
@@ -229,7 +229,7 @@ def test_powers_with_one_base_add_exponents(abc: Triple, x: float, y: float) -> 
 
 
 def test_power_of_product_differs_from_product_of_powers() -> None:
-    """The control: the power of a product is not the product of the powers, unless the factors commute."""
+    """Negative control: the power of a product is not the product of the powers, unless the factors commute."""
     a, b = unitary(2, 5, m=2)
     apart = ghrr.bind(ghrr.power(a, 0.5), ghrr.power(b, 0.5))
     assert not torch.allclose(ghrr.power(ghrr.bind(a, b), 0.5), apart, atol=1e-3)
@@ -252,7 +252,7 @@ def test_normalize_to_unit_norm(abc: Triple) -> None:
     ones = torch.ones_like(ghrr.similarity(a, a))
     torch.testing.assert_close(ghrr.similarity(y, y), ones, atol=rounding(a.dtype), rtol=0)
     torch.testing.assert_close(y * (ghrr.similarity(a, a).sqrt()[..., None, None, None]), a)
-    assert ((ghrr.similarity(a, a) - 1).abs() > 1e-6).any()  # the control: it was not normalised before
+    assert ((ghrr.similarity(a, a) - 1).abs() > 1e-6).any()  # negative control: it was not normalised before
 
 
 def test_normalize_handles_zero_and_extreme_magnitudes() -> None:

@@ -189,7 +189,7 @@ def test_speed_benchmark_reports_no_time_for_a_wrong_kernel(
 
     monkeypatch.setattr(speed, "cases", cases)
     monkeypatch.setattr(speed.startup, "measure", lambda *_: [])
-    assert speed.main([*QUICK, "--out", str(tmp_path)]) == 0  # the control: nothing is wrong
+    assert speed.main([*QUICK, "--out", str(tmp_path)]) == 0  # negative control: nothing is wrong
     assert "wrong result" not in capsys.readouterr().out
     monkeypatch.setattr(ghrr, "bind", kernel)
     assert speed.main([*QUICK, "--out", str(tmp_path)]) == 1

@@ -51,7 +51,7 @@ def test_suggest_agrees_with_simulation(settings: dict[str, Any]) -> None:
     space = Space.suggest(12, candidates=CANDIDATES, error=0.02, **settings)
     predicted = recall_error(12, CANDIDATES, space.noise_std, space.crosstalk_std)
     assert_share(simulated_errors(space, 12, 500), predicted, precision=0.06)
-    with pytest.raises(AssertionError):  # the control: a smaller space errs more often
+    with pytest.raises(AssertionError):  # negative control: a smaller space errs more often
         smaller = Space(**(settings | {"dim": int(0.8 * space.dim)}))
         assert_share(simulated_errors(smaller, 12, 500), predicted, precision=0.06)
 

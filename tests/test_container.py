@@ -84,7 +84,7 @@ def test_a_flipped_bit_anywhere_is_noticed(path: Path) -> None:
         path.write_bytes(damaged)
         assert_refused(path)
     path.write_bytes(whole)
-    read(path)  # the control
+    read(path)  # negative control
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [0, 3, True, "2", None, 1.0])
 def test_unknown_versions_are_refused(version: Any, path: Path) -> None:
     reseal(path)
-    read(path)  # the control: sealing again alone is not noticed
+    read(path)  # negative control: sealing again alone is not noticed
     reseal(path, lambda header: header.update(version=version))
     assert_refused(path, "format version .*, this ghrr reads up to 2; use the ghrr that wrote it")
 
@@ -147,7 +147,7 @@ def test_malicious_headers_are_refused(text: str, path: Path) -> None:
 )
 def test_tables_that_contradict_the_file_are_refused(entry: dict[str, Any], path: Path) -> None:
     reseal(path, table={"rows": {"dtype": "F32", "shape": [6, 2], "data_offsets": [48, 96]}})
-    read(path)  # the control
+    read(path)  # negative control
     reseal(path, table={"rows": entry})
     assert_refused(path, "not a readable safetensors file")
 
@@ -214,4 +214,4 @@ def test_the_header_length_limit_is_checked_before_reading(path: Path, monkeypat
     monkeypatch.setattr(container, "_MAX_HEADER", length - 1)
     assert_refused(path, "not a readable safetensors file")
     monkeypatch.setattr(container, "_MAX_HEADER", length)
-    read(path)  # the control
+    read(path)  # negative control

@@ -75,8 +75,8 @@ def test_mismatched_hypervectors_are_rejected(operation: str, other: Tensor, mes
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         PAIRS[operation](A, other)
     assert str(caught.value).startswith(operation)
-    assert str(tuple(other.shape))[1:-1] in str(caught.value)  # what was given
-    assert "same dim, m, dtype and device" in str(caught.value)  # what fits
+    assert str(tuple(other.shape))[1:-1] in str(caught.value)  # the value it got
+    assert "same dim, m, dtype and device" in str(caught.value)  # the expected value
 
 
 @pytest.mark.parametrize("operation", SINGLES)

@@ -146,7 +146,7 @@ def set_fields(changes: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
 )
 def test_headers_that_contradict_the_content_are_refused(saved: Path, change: dict[str, Any], message: str) -> None:
     reseal(saved)
-    ghrr.load(saved)  # the control: sealing again alone is not noticed
+    ghrr.load(saved)  # negative control: sealing again alone is not noticed
     reseal(saved, set_fields(change))
     assert_refused(saved, message)
 

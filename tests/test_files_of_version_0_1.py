@@ -89,6 +89,6 @@ def test_damage_is_noticed(name: str, tmp_path: Path) -> None:
     damaged = tmp_path / "x.safetensors"
     damaged.write_bytes(content)
     read = ItemMemory.load if "items" in name else load_checkpoint if "run" in name else ghrr.load
-    read(path)  # the control
+    read(path)  # negative control
     with pytest.raises(ValueError, match=r"checksum|JSON"):
         read(damaged)

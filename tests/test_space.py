@@ -78,7 +78,7 @@ def test_crosstalk_of_shared_rotation_uses_that_rotation() -> None:
     k1, k2, v, w = shared.random(4, 20_000, generator=generator())
     values = ghrr.similarity(ghrr.multibind([ghrr.adjoint(k1), k2, v]), w)
     assert_std(values, shared.crosstalk_std)
-    with pytest.raises(AssertionError):  # the control: the average over all rotations is visibly another number
+    with pytest.raises(AssertionError):  # negative control: the average over all rotations is visibly another number
         assert_std(values, math.sqrt(4 / 3 / 10 / 2) / 2)
 
 
@@ -90,7 +90,7 @@ def test_own_rotations_make_noise_depend_on_the_total_dimension_only() -> None:
     assert len({round(Space.from_total(3600, m).noise_std, 12) for m in (1, 2, 3, 5, 6)}) == 1
     own, shared = Space(100, 4), Space(100, 4, rotation="shared")
     assert shared.noise_std / own.noise_std == pytest.approx(2)  # the square root of m
-    with pytest.raises(AssertionError):  # the control: the laws cannot be swapped
+    with pytest.raises(AssertionError):  # negative control: the laws cannot be swapped
         x, y = shared.random(2, 4000, generator=generator())
         assert_std(ghrr.similarity(x, y), own.noise_std)
 
@@ -127,7 +127,7 @@ def test_commutativity_given_the_rotations(regime: str) -> None:
     assert measured.shape == (pairs, draws)
     for values, expected in zip(measured, law.tolist(), strict=True):
         assert_mean(values, expected)
-    with pytest.raises(AssertionError):  # the control: the law of another pair does not do
+    with pytest.raises(AssertionError):  # negative control: the law of another pair does not do
         for values, expected in zip(measured, law.roll(1).tolist(), strict=True):
             assert_mean(values, expected)
 
@@ -253,7 +253,7 @@ def test_large_atoms_equal_documented_construction(m: int, phases: str | int) ->
     want = rotation * torch.polar(torch.ones_like(turns), 2 * torch.pi * turns)[:, None, :]
     got = space.vectors(["a", "Zürich"], namespace="colour")
     torch.testing.assert_close(got[1], want, rtol=0, atol=1e-11)
-    assert not torch.allclose(got[0], want)  # the control: another name
+    assert not torch.allclose(got[0], want)  # negative control: another name
 
 
 def test_random_depends_only_on_its_generator() -> None:

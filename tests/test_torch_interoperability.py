@@ -18,7 +18,7 @@ from ghrr import Space
 from tests.helpers import generator
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch-hd and what it imports; not ours to mend
+    warnings.simplefilter("ignore")  # from torch-hd and its dependencies
     import torchhd
     from torchhd.tensors.fhrr import FHRRTensor
 
@@ -140,7 +140,7 @@ def test_m_one_equals_torchhd(oracle: tuple[Tensor, FHRRTensor]) -> None:
 
 
 def test_m_two_is_not_fhrr() -> None:
-    """The control: the same numbers seen as 2 x 2 slots bind differently."""
+    """Negative control: the same numbers seen as 2 x 2 slots bind differently."""
     ours = Space(500, 2).random(2, generator=generator(1))
     flat = ours.flatten(-3).as_subclass(FHRRTensor)
     assert not torch.allclose(ghrr.bind(ours[0], ours[1]).flatten(), torchhd.bind(flat[0], flat[1]).as_subclass(Tensor))

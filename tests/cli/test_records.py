@@ -151,7 +151,7 @@ def test_an_array_of_objects_gives_a_hint_to_json_lines(tmp_path: Path) -> None:
     assert f"jq -c '.[]' '{source}'" in " ".join(result.output.split())
     lines = tmp_path / "people.jsonl"
     lines.write_text("\n".join(json.dumps(item) for item in json.loads(source.read_text())))
-    assert "jq" not in invoke("encode", str(lines), "-o", str(tmp_path / "y")).output  # the control
+    assert "jq" not in invoke("encode", str(lines), "-o", str(tmp_path / "y")).output  # negative control
 
 
 def test_chosen_space_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

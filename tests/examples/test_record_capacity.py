@@ -61,7 +61,7 @@ def test_measured_recall_equals_prediction(quick: tuple[str, Path]) -> None:
     assert [(point["m"], point["leaves"]) for point in points] == [(m, n) for m in (1, 3) for n in (4, 8, 16, 32)]
     assert min(point["predicted_recall"] for point in points) < 0.8  # sizes at which many leaves are read wrongly
     assert furthest(points) < STANDARD_ERRORS
-    assert furthest(points, total_dim=100) > STANDARD_ERRORS  # the control: the prediction for a smaller space
+    assert furthest(points, total_dim=100) > STANDARD_ERRORS  # negative control: the prediction for a smaller space
 
 
 def test_confident_answers_are_right_and_cancellation_finds_more(quick: tuple[str, Path]) -> None:

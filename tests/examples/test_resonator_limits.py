@@ -37,7 +37,7 @@ def check_report(report: dict[str, Any]) -> None:
         if row["size"] == min(report["setting"]["sizes"]):
             assert row["share"] > 0.9
             if row["m"] == 1:
-                assert row["reversed_found"] == row["reversed_tried"]  # the control: without order both are found
+                assert row["reversed_found"] == row["reversed_tried"]  # negative control: without order both are found
     without, with_noise = (
         next(row["share"] for row in report["variants"] if (row["projection"], row["jitter"]) == ("norm", jitter))
         for jitter in (0.0, 1.0)

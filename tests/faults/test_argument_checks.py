@@ -36,7 +36,7 @@ def test_sparse_tensors_are_rejected() -> None:
         for a, b, name in ((sparse, dense, "a"), (dense, sparse, "b"), (sparse, sparse, "a")):
             with pytest.raises(TypeError, match=rf"{name} must be a dense tensor, got a sparse_\w+ complex64 tensor"):
                 operation(a, b)
-    ghrr.bind(dense, dense)  # the control
+    ghrr.bind(dense, dense)  # negative control
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_large_containers_are_described_by_their_beginning() -> None:
         assert "0" in describe(value)
         assert len(describe(value)) <= 120
     assert describe(ListOfMany(many)) == "ListOfMany <ListOfMany of length 1000000>"
-    assert describe([1, "a", None]) == "list [1, 'a', None]"  # the control
+    assert describe([1, "a", None]) == "list [1, 'a', None]"  # negative control
 
 
 @pytest.mark.parametrize("value", [HUGE, -HUGE], ids=["huge", "negative"])

@@ -63,7 +63,7 @@ def test_link_is_rejected_without_follow_links(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="it is a symbolic link"), open_to_append(tmp_path / "link", "test"):
         pass
     assert (tmp_path / "mine").read_text() == "mine"
-    write(tmp_path / "link")  # the control
+    write(tmp_path / "link")  # negative control
     assert (tmp_path / "mine").read_text() == "new"
 
 
@@ -172,7 +172,7 @@ def test_lock_excludes_others_and_names_its_owner(tmp_path: Path) -> None:
     ):
         pass
     assert not list(tmp_path.iterdir())
-    with lock_folder(tmp_path, "train"):  # the control: it was released
+    with lock_folder(tmp_path, "train"):  # negative control: it was released
         pass
 
 

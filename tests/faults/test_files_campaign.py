@@ -209,7 +209,7 @@ def campaign(written: tuple[str, Path], tmp_path: Path, count: int) -> Counter[s
             folder = tmp_path / str(number)
             outcomes[attack(name, original, folder, number, expected)] += 1
             shutil.rmtree(folder)
-    assert outcomes["refused"] + outcomes["read"] > count / 3  # the control: files were damaged
+    assert outcomes["refused"] + outcomes["read"] > count / 3  # negative control: files were damaged
     return outcomes
 
 

@@ -94,7 +94,7 @@ def test_run_that_fails_before_first_step_leaves_no_files(
         train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()
-    train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")  # the control: without resume
+    train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")  # negative control: without resume
 
 
 def test_existing_folder_is_kept_after_failed_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

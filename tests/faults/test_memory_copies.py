@@ -137,7 +137,7 @@ def test_file_that_changes_under_an_opened_memory_is_noticed(
     path = tmp_path / "x"
     ItemMemory(SPACE, NAMES).save(path)
     memory = ItemMemory.open(path)
-    assert_holds(memory, NAMES)  # the control
+    assert_holds(memory, NAMES)  # negative control
     change(path, memory)
     reads: tuple[Callable[[], Any], ...] = (
         lambda: memory.cleanup(SPACE.vectors(NAMES)),

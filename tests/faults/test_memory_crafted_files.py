@@ -97,7 +97,7 @@ MANIFESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
 def test_crafted_manifest(case: str, folder: Path) -> None:
     manifest = manifest_of(folder)
     seal(folder, json.dumps(manifest))
-    assert ItemMemory.open(folder).labels == ["a", "c", "d", "e"]  # the control: the seal is right
+    assert ItemMemory.open(folder).labels == ["a", "c", "d", "e"]  # negative control: the seal is right
     change, message = MANIFESTS[case]
     seal(folder, json.dumps(manifest | change(manifest)))
     assert_refused(folder, message)
@@ -131,7 +131,7 @@ def test_label_that_was_removed_and_added_again_is_the_new_item(tmp_path: Path) 
     memory.remove("again")
     memory.add("again", SPACE.vectors(["other"]))
     memory.commit()
-    assert len(list(tmp_path.glob("*.safetensors"))) == 2  # the control: the old item is still in its file
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2  # negative control: the old item is still in its file
     for saved in (ItemMemory.open(tmp_path), ItemMemory.load(tmp_path)):
         assert saved.labels == [*NAMES, "again"]
         assert torch.equal(saved.vectors("again"), SPACE.vectors(["other"]))

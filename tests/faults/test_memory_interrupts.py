@@ -66,7 +66,7 @@ def test_interrupted_add_is_complete_or_undone(backend: str) -> None:
         assert_works(memory, OLD + NEW)
 
     lines = interrupt_every_line(lambda: ItemMemory(SPACE, OLD, backend=backend), lambda memory: memory.add(NEW), check)
-    assert lines > 50  # the control: lines were interrupted
+    assert lines > 50  # negative control: lines were interrupted
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

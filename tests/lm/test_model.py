@@ -67,7 +67,9 @@ def test_cache_gives_the_logits_of_one_pass(name: str, pieces: tuple[int, ...]) 
     parts = [model(piece, cache) for piece in tokens.split(pieces, dim=1)]
     assert all(layer.length == MAX_LEN for layer in cache)
     torch.testing.assert_close(torch.cat(parts, dim=1), model(tokens), rtol=1e-9, atol=1e-9)
-    alone = torch.cat([model(piece) for piece in tokens.split(pieces, dim=1)], dim=1)  # the control: without a cache
+    alone = torch.cat(
+        [model(piece) for piece in tokens.split(pieces, dim=1)], dim=1
+    )  # negative control: without a cache
     assert (len(pieces) == 1) == torch.allclose(alone, model(tokens), atol=1e-3)
 
 

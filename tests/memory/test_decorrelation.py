@@ -41,7 +41,7 @@ def test_each_key_is_similar_to_its_own_product_only(letters: str, m: int) -> No
     assert (keys.variance_gain > 1).all()
     torch.testing.assert_close(keys.variance_gain, torch.linalg.inv(g).diagonal(), rtol=1e-3, atol=0)
     assert keys.leakage.max() < 1e-9
-    assert (g - identity).max() > 0.9 / m**2  # the control: the products themselves are similar
+    assert (g - identity).max() > 0.9 / m**2  # negative control: the products themselves are similar
 
 
 def test_scores_of_decorrelated_keys_are_the_counts() -> None:
@@ -49,7 +49,7 @@ def test_scores_of_decorrelated_keys_are_the_counts() -> None:
     counts = torch.tensor([3.0, 0.0, 1.0, 0.0, 0.0, 7.0], dtype=torch.float64)
     x = torch.tensordot(counts.to(products.dtype), products, dims=1)
     torch.testing.assert_close(ghrr.similarity(x, decorrelated(products, NOISE).vectors), counts, rtol=0, atol=1e-3)
-    assert (ghrr.similarity(x, products) - counts).abs().max() > 1  # the control
+    assert (ghrr.similarity(x, products) - counts).abs().max() > 1  # negative control
 
 
 @pytest.mark.parametrize("letters", ["ab", "aab", "aabb"])
@@ -61,7 +61,7 @@ def test_noise_has_the_predicted_deviation(letters: str) -> None:
     for vector, deviation in zip(keys.vectors, predicted, strict=True):
         assert_std(ghrr.similarity(unrelated, vector), float(deviation))
     if letters == "aabb":
-        with pytest.raises(AssertionError):  # the control: the variance gain is not 1
+        with pytest.raises(AssertionError):  # negative control: the variance gain is not 1
             assert_std(ghrr.similarity(unrelated, keys.vectors[0]), space.noise_std)
 
 
@@ -81,7 +81,7 @@ def test_linearly_dependent_products_leak_into_each_other() -> None:
             # After scaling to 1, the squares of the others add up to 23/24² · (24/23)².
             torch.testing.assert_close(keys.leakage, torch.full_like(keys.leakage, 1 / 23), rtol=0.01, atol=0)
         else:
-            assert total.abs().max() > 0.1  # the control
+            assert total.abs().max() > 0.1  # negative control
             assert keys.leakage.max() < 1e-6
         assert keys.variance_gain.max() < 3
 
@@ -101,7 +101,7 @@ def test_estimated_count_of_an_absent_product_is_within_its_bias(letters: str, m
     errors = (estimates - counts).abs()
     assert (errors <= solution.bias(estimates) + 1e-3)[absent].all()
     beyond_leakage = errors > 0.5 + 2 * solution.leakage.sqrt()
-    assert beyond_leakage[absent].any() == dependent  # the control: leakage is for counts of 1
+    assert beyond_leakage[absent].any() == dependent  # negative control: leakage is for counts of 1
 
 
 def test_gram_matrix_is_the_same_for_any_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:

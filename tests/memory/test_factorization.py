@@ -103,7 +103,7 @@ def test_a_permutation_that_the_codebooks_exclude_is_not_found(monkeypatch: pyte
     assert (answer.indices == -1).all()
     assert (answer.score >= answer.threshold).any()
     monkeypatch.setattr(factorization, "correlated_permutations", lambda count: [])
-    assert resonator(x, books, iterations=20).found.sum() > 10  # the control
+    assert resonator(x, books, iterations=20).found.sum() > 10  # negative control
 
 
 def test_one_of_two_bundled_permutations_is_found() -> None:
@@ -124,7 +124,7 @@ def test_six_factors_are_found() -> None:
 
 
 def test_unbinding_on_the_wrong_side_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: with the sides of unbinding swapped, almost nothing is found."""
+    """Negative control: with the sides of unbinding swapped, almost nothing is found."""
     books = codebooks_of(Space.from_total(1000, 3), (40, 40, 40))
     x, chosen = products(books, 20)
     right = resonator(x, books)
@@ -168,7 +168,7 @@ def test_a_bundled_product_is_found() -> None:
     assert torch.equal(answer.indices, chosen)
     assert (answer.threshold > resonator(x, books).threshold).all()  # more bundled items raise the threshold
     faint = resonator(0.3 * x + noise, books, iterations=20)
-    assert not faint.found.any()  # the control: a product with weight 0.3 is not found
+    assert not faint.found.any()  # negative control: a product with weight 0.3 is not found
 
 
 def test_results_have_the_batch_shape_of_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_equal_calls_give_equal_results() -> None:
     first, second = resonator(x, books), resonator(x, books)
     assert torch.equal(first.iterations, second.iterations)
     other = resonator(x, books, generator=generator(1))
-    assert not torch.equal(first.iterations, other.iterations)  # the control: the generator is used
+    assert not torch.equal(first.iterations, other.iterations)  # negative control: the generator is used
 
 
 def test_noise_on_the_weights_finds_more() -> None:

@@ -173,7 +173,7 @@ def test_a_locked_folder_cannot_be_committed_to(tmp_path: Path) -> None:
     memory.add("b")
     with lock_folder(tmp_path, "test"), pytest.raises(BlockingIOError, match=r"ItemMemory.commit: process \d+ .* is"):
         memory.commit()
-    memory.commit()  # the control: now it is unlocked
+    memory.commit()  # negative control: now it is unlocked
     assert_holds(ItemMemory.open(tmp_path), ["a", "b"])
 
 
@@ -240,7 +240,7 @@ def test_damage_is_noticed_by_load_and_by_verify(saved: Path) -> None:
         with pytest.raises(ValueError, match=r"ItemMemory\("):
             ItemMemory.open(saved).verify()
     saved.write_bytes(whole)
-    ItemMemory.load(saved)  # the control
+    ItemMemory.load(saved)  # negative control
     ItemMemory.open(saved).verify()
 
 
@@ -270,7 +270,7 @@ def test_headers_that_contradict_the_content_are_refused(
     saved: Path, change: dict[str, Any], table: dict[str, Any], message: str
 ) -> None:
     reseal(saved)
-    ItemMemory.load(saved)  # the control: sealing again alone is not noticed
+    ItemMemory.load(saved)  # negative control: sealing again alone is not noticed
     reseal(saved, set_fields(change), table)
     assert_refused(saved, message)
 
@@ -290,7 +290,7 @@ def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
         path.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
     sealed({})
-    assert_holds(ItemMemory.open(where), names(4))  # the control
+    assert_holds(ItemMemory.open(where), names(4))  # negative control
     entry = json.loads(whole.partition(b"\n")[2])["entries"][0]
     for change, message in (
         ({"version": 2}, "version 2, this ghrr reads 'ghrr-item-folder' version 1"),
@@ -339,7 +339,7 @@ def test_ids_that_are_not_ascending_are_refused(tmp_path: Path) -> None:
     segment.write_segment(
         tmp_path / "x", SPACE, "float32", {"a": 0, "b": 1}, memory._state.backend.stored, chunk_rows=10
     )
-    ItemMemory.open(tmp_path / "x")  # the control
+    ItemMemory.open(tmp_path / "x")  # negative control
     segment.write_segment(
         tmp_path / "x", SPACE, "float32", {"b": 1, "a": 0}, memory._state.backend.stored, chunk_rows=10
     )

@@ -81,7 +81,7 @@ def test_a_noisy_query_finds_its_item() -> None:
     query = ghrr.bundle(memory.space.vectors(["item 7", "x", "y"]))
     assert memory.cleanup(query).labels == ["item 7"]
     unrelated = memory.cleanup(memory.space.vectors(["z"])[0])
-    assert unrelated.scores.item() < 5 * memory.space.noise_std  # the control: nothing similar is stored
+    assert unrelated.scores.item() < 5 * memory.space.noise_std  # negative control: nothing similar is stored
 
 
 def test_items_are_added_removed_and_returned() -> None:
@@ -150,7 +150,7 @@ def test_adding_one_by_one_is_amortised_constant_time(monkeypatch: pytest.Monkey
     for i in range(1000):
         memory.remove(str(i))
     assert sum(moved) < 2 * 1000
-    assert len(moved) > 5  # the control: rows were moved at all
+    assert len(moved) > 5  # negative control: rows were moved at all
 
 
 def test_match_is_confident_for_an_item_and_unknown_for_noise() -> None:

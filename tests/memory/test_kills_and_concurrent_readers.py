@@ -153,7 +153,7 @@ def test_fifty_kills_lose_no_saved_items(tmp_path: Path) -> None:
 def test_a_memory_larger_than_ram_is_built_and_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # glibc returns freed arrays at once; otherwise 40 to 70 MB that it keeps would count against the limit.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(1 << 20))
-    assert run(LIMIT, tmp_path).startswith("too large to load: ")  # the control: the limit is effective
+    assert run(LIMIT, tmp_path).startswith("too large to load: ")  # negative control: the limit is effective
 
 
 def read_often(folder: str) -> int:
@@ -190,7 +190,7 @@ def test_concurrent_readers_see_complete_states(tmp_path: Path) -> None:
         assert writer.poll() is None  # the writer was running until the end
         writer.kill()
     assert len(states) == 4
-    assert min(states) > 2  # the control: the files did change while they were read
+    assert min(states) > 2  # negative control: the files did change while they were read
 
 
 def test_threads_share_one_open_memory(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def overconfident(scale: float) -> list[float]:
 
 def test_no_probability_is_too_high() -> None:
     assert overconfident(1.0) == []
-    assert overconfident(0.8)  # the control: the noise is a fifth too small
+    assert overconfident(0.8)  # negative control: the noise is a fifth too small
 
 
 @pytest.mark.parametrize("space", SPACES, ids=repr)
@@ -136,7 +136,7 @@ def test_answer_noise_of_a_set_is_that_of_unbound_items() -> None:
     scores = ghrr.similarity(bundle, space.random(4000, generator=generator(2)))
     energy = ghrr.similarity(bundle, bundle)
     assert_std(scores / answer_noise(space, energy, bound=False), 1.0)
-    with pytest.raises(AssertionError):  # the control: crosstalk through keys is smaller for shared rotations
+    with pytest.raises(AssertionError):  # negative control: crosstalk through keys is smaller for shared rotations
         assert_std(scores / answer_noise(space, energy, bound=True), 1.0)
     assert answer_noise(space, 0.0) == answer_noise(space, 1.0) == space.noise_std
 
@@ -172,7 +172,7 @@ def test_a_score_that_noise_explains_is_unknown() -> None:
     assert match.guess == "label 0"
     assert not match.confident
     assert repr(match) == "Match(unknown, score=0.300, margin=0.100, confident=False)"
-    assert not one(0.9, 0.2).unknown  # the control
+    assert not one(0.9, 0.2).unknown  # negative control
     assert one(0.9, 0.2, noise=0.9).probability < 0.1
 
 
@@ -205,7 +205,7 @@ def test_candidates_below_the_second_contribute_their_mean() -> None:
     weights = torch.exp((scores[scores < second] - 0.5) / sigma**2)
     mean = math.exp(log_phi((second - 1) / sigma) - log_phi(second / sigma))
     assert_mean(weights, mean)
-    with pytest.raises(AssertionError):  # the control: the mean without the condition
+    with pytest.raises(AssertionError):  # negative control: the mean without the condition
         assert_mean(weights, 1.0)
     right, unknown = judge(torch.tensor(1.1), torch.tensor(second), candidates=300, noise=torch.tensor(sigma))
     first, runner_up = (math.exp((score - 0.5) / sigma**2) for score in (1.1, second))

@@ -130,7 +130,7 @@ def assert_holds(memory: ItemMemory, names: list[str]) -> None:
 
 
 def test_a_collection_is_opened_again_with_its_items(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(milvus_backend, "_MAX_RESULTS", 16)  # as if the collection were large
+    monkeypatch.setattr(milvus_backend, "_MAX_RESULTS", 16)  # simulates a large collection
     memory = milvus()
     memory.add(NAMES)
     memory.remove(NAMES[20:40])

@@ -77,7 +77,7 @@ def test_masks_hide_the_same_keys_as_in_multihead_attention(
         assert weights is None
         return
     assert weights.shape == wanted_weights.shape
-    # A key is hidden from a query here if and only if it is there.
+    # Both layers hide the same keys from each query.
     assert torch.equal(weights == 0, wanted_weights == 0)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1], dtype=weights.dtype))
 
@@ -204,7 +204,7 @@ def test_returned_weights_are_those_of_the_output(variant: dict[str, Any], causa
         values = output_features(attention, literal_parts(attention, x[b], x[b], x[b])[2])  # (heads, n, 2 m)
         want = (weights[b] @ values).transpose(0, 1).flatten(1)
         torch.testing.assert_close(out[b], want)
-        assert not torch.allclose((average[b] @ values).transpose(0, 1).flatten(1), want, atol=1e-3)  # the control
+        assert not torch.allclose((average[b] @ values).transpose(0, 1).flatten(1), want, atol=1e-3)  # negative control
 
 
 def test_scale_of_each_head_starts_at_one_over_the_square_root_of_its_size() -> None:

@@ -26,7 +26,7 @@ def test_decoding_with_a_cache_equals_one_pass(variant: dict[str, Any]) -> None:
     cuts = torch.randperm(LENGTH - 1, generator=order)[:2].add(1).sort().values.tolist()
     for pieces in ([1] * LENGTH, [LENGTH], [2, 1, 0, LENGTH - 3], [cuts[0], cuts[1] - cuts[0], LENGTH - cuts[1]]):
         torch.testing.assert_close(decode(attention, x, pieces), want, rtol=0, atol=1e-10)
-    if variant["mode"] != "representation":  # the control: without memory
+    if variant["mode"] != "representation":  # negative control: without memory
         apart = torch.cat([attention(piece) for piece in x.split(2, dim=1)], dim=1)
         assert not torch.allclose(apart, want, atol=1e-4)
 

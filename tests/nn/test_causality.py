@@ -59,7 +59,7 @@ def test_causal_flag_or_mask_of_a_call_gives_causal_attention(variant: dict[str,
     causal = make(variant, is_causal=True)
     for y in (attention(x, is_causal=True), attention(x, attn_mask=LATER), causal(x), causal(x, attn_mask=LATER)):
         torch.testing.assert_close(y, causal(x))
-    with pytest.raises(AssertionError, match="the future is seen"):  # the control: no flag and no mask
+    with pytest.raises(AssertionError, match="the future is seen"):  # negative control: no flag and no mask
         assert_causal(attention)
 
 

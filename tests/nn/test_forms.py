@@ -47,7 +47,7 @@ def test_every_variant_equals_its_formula(variant: dict[str, Any]) -> None:
     attention, x = make(variant), tokens()
     want = torch.stack([literal_attention(attention, s, s, s) for s in x])
     torch.testing.assert_close(attention(x).detach(), want, rtol=0, atol=1e-10)
-    shifted = torch.stack([literal_attention(attention, s.roll(1, 0), s, s) for s in x])  # the control
+    shifted = torch.stack([literal_attention(attention, s.roll(1, 0), s, s) for s in x])  # negative control
     assert not torch.allclose(shifted, want, atol=1e-3)
 
 
@@ -88,7 +88,7 @@ def test_row_mode_binds_one_hot_positions() -> None:
         for j in range(LENGTH):
             torch.testing.assert_close(matrix[:, j], w[:, j] * phases[j])
         torch.testing.assert_close(unscaled_rows(attention, x[None])[part][0], matrix)
-        other_side = ghrr.bind_bundle(encoded, OneHotPositions(space)(torch.arange(LENGTH)))  # the control
+        other_side = ghrr.bind_bundle(encoded, OneHotPositions(space)(torch.arange(LENGTH)))  # negative control
         assert not torch.allclose(other_side, matrix, atol=0.1)
 
 
@@ -131,7 +131,7 @@ def test_representation_mode_binds_the_hypervectors_of_one_token() -> None:
         bound = ghrr.bind(sigma.to(v.dtype), v)  # (n, heads, m, m)
         torch.testing.assert_close(out[b].detach(), attention.out_proj(torch.view_as_real(bound).flatten(1)).detach())
         torch.testing.assert_close(weights[b].detach(), sigma.transpose(0, 1))
-        wrong = torch.softmax(scale * ghrr.bind(k, ghrr.adjoint(q)).real, dim=-1)  # the control
+        wrong = torch.softmax(scale * ghrr.bind(k, ghrr.adjoint(q)).real, dim=-1)  # negative control
         assert not torch.allclose(wrong, sigma, atol=1e-3)
 
 
@@ -149,7 +149,7 @@ def test_representation_mode_ignores_other_tokens_and_positions() -> None:
     attention, x = make({"mode": "representation"}), tokens()
     torch.testing.assert_close(attention(x.flip(1)).flip(1), attention(x))
     torch.testing.assert_close(attention(x)[:, 2:3], attention(x[:, 2:3]))
-    feature = make({"mode": "feature"})  # the control
+    feature = make({"mode": "feature"})  # negative control
     assert not torch.allclose(feature(x.flip(1)).flip(1), feature(x), atol=1e-3)
 
 
@@ -209,7 +209,7 @@ def entries_of_rows(mode: str, row: int, **settings: Any) -> Tensor:
 def test_initial_entries_of_rows_have_unit_variance(mode: str, row: int) -> None:
     squares = entries_of_rows(mode, row).square().sum(dim=-1)
     assert_mean(squares, 1.0)
-    with pytest.raises(AssertionError):  # the control
+    with pytest.raises(AssertionError):  # negative control
         assert_mean(squares, 0.5)
 
 
@@ -220,7 +220,7 @@ def test_initial_weights_compensate_a_small_phase_std(std: float, gain: float) -
     phases = Phases(EMBED, 18, phase_std=std, dtype=torch.float64)(tokens(batch=1)[0, 1])
     centred = as_complex(phases) - math.exp(-(std**2) / 2)
     assert_mean(squares, gain**2 * float(centred.abs().square().mean()))
-    with pytest.raises(AssertionError):  # the control
+    with pytest.raises(AssertionError):  # negative control
         assert_mean(squares, 2 * gain**2 * float(centred.abs().square().mean()))
 
 
@@ -252,7 +252,7 @@ def test_phases_of_split_inputs_depend_on_their_own_inputs_only() -> None:
     x = torch.randn(EMBED, dtype=torch.float64, generator=generator())
     reached = torch.func.jacrev(lambda z: torch.view_as_real(as_complex(module(z))))(x).abs().sum(dim=1) > 0
     assert torch.equal(reached, torch.block_diag(*[torch.ones(own, own)] * slots) > 0)
-    mixed = torch.func.jacrev(Phases(EMBED, EMBED, dtype=torch.float64))(x).abs() > 0  # the control
+    mixed = torch.func.jacrev(Phases(EMBED, EMBED, dtype=torch.float64))(x).abs() > 0  # negative control
     assert mixed.all()
 
 

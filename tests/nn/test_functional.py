@@ -190,7 +190,7 @@ def test_dropout_drops_weights_and_scales_up_the_others() -> None:
     torch.testing.assert_close(dropped[kept], torch.full_like(dropped[kept], 1 / (1 - rate)))
     torch.testing.assert_close(dropped[~kept], torch.zeros_like(dropped[~kept]))
     assert_mean((~kept).double().flatten(), rate)
-    with pytest.raises(AssertionError):  # the control
+    with pytest.raises(AssertionError):  # negative control
         assert_mean((~kept).double().flatten(), 1.1 * rate)
 
 

@@ -173,7 +173,7 @@ def test_phases_and_positions_have_full_precision_under_autocast() -> None:
     for a, b in zip(got, want, strict=True):
         assert a.dtype == torch.float32
         assert torch.equal(a, b)
-    coarse = (x.bfloat16() @ attention.phases.frequencies.bfloat16().T).float().cos()  # the control
+    coarse = (x.bfloat16() @ attention.phases.frequencies.bfloat16().T).float().cos()  # negative control
     assert not torch.allclose(coarse, want[0].chunk(2, dim=-1)[0], atol=0.1)
 
 

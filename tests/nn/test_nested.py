@@ -1,4 +1,4 @@
-"""Nested tensors: every sequence gives what it gives alone."""
+"""Nested tensors: every sequence has the same result as alone."""
 
 from __future__ import annotations
 
@@ -123,4 +123,4 @@ def test_invalid_calls_with_nested_tensors_raise() -> None:
         attention(nest([torch.zeros(7, EMBED, dtype=torch.float64)], torch.jagged))
     with pytest.raises(ValueError, match=r"^Attention: inputs must all have shape"):
         attention(nest([torch.zeros(3, EMBED + 1, dtype=torch.float64)], torch.jagged))
-    assert attention(y).is_nested  # the control
+    assert attention(y).is_nested  # negative control

@@ -20,7 +20,7 @@ def test_padding_has_no_influence(variant: dict[str, Any], causal: bool) -> None
     assert torch.equal(out, again)
     out, again = (attention(y, y, y, PADDING)[0][kept] for y in (x, changed))
     assert torch.equal(out, again)
-    # The control: without the mask they are seen, unless they are later.
+    # Negative control: without the mask they are seen, unless they are later.
     assert torch.equal(attention(changed)[kept], attention(x)[kept]) == causal
 
 

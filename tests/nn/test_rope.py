@@ -40,7 +40,7 @@ def test_positions_rotate_features_like_rotary_positions(start: int, trainable: 
     rotated = torch.view_as_real(rotations * torch.view_as_complex(rows)).flatten(-2)
     want = rope(rows.flatten(-2), torch.arange(start, start + LENGTH))
     torch.testing.assert_close(rotated, want, rtol=0, atol=1e-14)
-    backwards = rope(rows.flatten(-2), -torch.arange(start, start + LENGTH))  # the control
+    backwards = rope(rows.flatten(-2), -torch.arange(start, start + LENGTH))  # negative control
     assert not torch.allclose(rotated, backwards, atol=0.1)
 
 
@@ -88,7 +88,7 @@ def test_rotary_attention_is_the_limit_of_a_small_spread() -> None:
     off = errors()
     for wide, narrow in itertools.pairwise(off):
         assert 1.9 < wide / narrow < 2.1  # of first order in the std
-    without = errors(rotated=False)  # the control: without positions there is no such limit
+    without = errors(rotated=False)  # negative control: without positions there is no such limit
     assert min(without) > 0.05
     assert without[0] / without[-1] < 1.9
 

@@ -47,6 +47,8 @@ def test_stored_weights_give_the_stored_output(name: str) -> None:
     attention.load_state_dict(state)
     out = attention(tensors["x"])
     torch.testing.assert_close(out, tensors["out"], rtol=0, atol=rounding(torch.float32, terms=8))
-    state["out_proj.weight"] = state["out_proj.weight"].roll(1, dims=1)  # the control: the order of features matters
+    state["out_proj.weight"] = state["out_proj.weight"].roll(
+        1, dims=1
+    )  # negative control: the order of features matters
     attention.load_state_dict(state)
     assert not torch.allclose(attention(tensors["x"]), tensors["out"], atol=1e-3)

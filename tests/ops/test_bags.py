@@ -48,7 +48,9 @@ def test_bags_equal_reference(kernels: ModuleType, m: int, dtype: torch.dtype) -
         keys, values, some = gaussian(4, dim, m, m), gaussian(6, dim, m, m, seed=1), bags(4, 6)
         want = reference.bind_bags(keys, values, *some)
         assert_equal(kernels.bind_bags(keys.to(dtype), values.to(dtype), *some), want, terms=8 * m)
-        with pytest.raises(AssertionError):  # the control: factors do not commute, and places are not interchangeable
+        with pytest.raises(
+            AssertionError
+        ):  # negative control: factors do not commute, and places are not interchangeable
             other = (keys, values.flip(0)) if m == 1 else (keys.mT, values.mT)
             assert_equal(kernels.bind_bags(*other, *some), want, terms=8 * m)
 
@@ -127,7 +129,7 @@ def test_large_bags_keep_their_precision() -> None:
     eps = torch.finfo(torch.float32).eps
     assert abs(float(got[0, 0, 0, 0].real) / exact - 1) < 32 * eps
     one_by_one = np.cumsum(np.full(n, exact / n, dtype=np.float32), dtype=np.float32)[-1]
-    assert abs(float(one_by_one) / exact - 1) > 32 * eps  # the control
+    assert abs(float(one_by_one) / exact - 1) > 32 * eps  # negative control
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 9])

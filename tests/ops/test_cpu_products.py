@@ -163,7 +163,7 @@ def test_long_sums_keep_their_precision() -> None:
     eps = torch.finfo(torch.float32).eps
     assert abs(float(got[0, 0, 0].real) / exact - 1) < 32 * eps
     one_by_one = np.cumsum(np.full(items, exact / items, dtype=np.float32), dtype=np.float32)[-1]
-    assert abs(float(one_by_one) / exact - 1) > 32 * eps  # the control
+    assert abs(float(one_by_one) / exact - 1) > 32 * eps  # negative control
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which implementation of an operation computes, and what happens when a kernel fails."""
+"""Dispatch: the choice of an implementation, and kernels that fail."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_kernel_that_fails_is_replaced_with_one_warning(
         warnings.simplefilter("error")
         CALLS[name]()
     if name == "unitary_power":
-        assert first is None  # the caller goes on with PyTorch
+        assert first is None  # the caller uses PyTorch instead
     else:
         torch.testing.assert_close(first, want)
     assert ops.in_use()["cpu"] == "torch: numba failed (OSError: no compiler)"

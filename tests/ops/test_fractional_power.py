@@ -90,7 +90,7 @@ def test_kernel_equals_reference(m: int, batch: tuple[int, ...]) -> None:
 
 @pytest.mark.usefixtures("numba_for_all")
 def test_transposed_rotation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: a rotation that is transposed does not pass."""
+    """Negative control: a rotation that is transposed does not pass."""
     inputs = single(arguments(2, (7,)))
     assert_equal(ops.fractional_power(*inputs), inputs)
     with pytest.raises(AssertionError):
@@ -127,7 +127,9 @@ def test_huge_angles_go_to_pytorch(size: float) -> None:
     usual = single(arguments(2, (7,)))
     with ops.backend("torch"):
         want = ops.fractional_power(*usual)
-    assert not torch.equal(ops.fractional_power(*usual), want)  # the control: others are not, and round differently
+    assert not torch.equal(
+        ops.fractional_power(*usual), want
+    )  # negative control: others are not, and round differently
 
 
 @pytest.mark.usefixtures("numba_for_all")

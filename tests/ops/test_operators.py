@@ -178,7 +178,7 @@ def test_compiled_function_is_one_graph_with_operators() -> None:
 
 
 def test_compiled_function_for_a_gpu_contains_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With fake tensors: nothing is computed, and the driver is not asked."""
+    """With fake tensors nothing is computed, and no GPU is needed."""
     monkeypatch.setitem(backends._installed, "triton", True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: pytest.fail("asked the driver while compiling"))
     seen: list[str] = []

@@ -221,7 +221,7 @@ def test_bind_bundle_never_holds_the_bound_items(m: int, monkeypatch: pytest.Mon
         slow = torch_implementation.bundle(torch_implementation.bind(keys, values))
     torch.testing.assert_close(fast, slow)
     assert fused.numbers <= 4000
-    assert materialised.numbers == keys.numel()  # the control: the other way does hold them
+    assert materialised.numbers == keys.numel()  # negative control: the other way does hold them
 
 
 def test_broadcast_similarity_is_one_real_matrix_product() -> None:

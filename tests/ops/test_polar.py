@@ -16,7 +16,7 @@ DTYPES = [torch.complex64, torch.complex128]
 
 
 def error(got: Tensor, x: Tensor) -> Tensor:
-    """The error of each slot, divided by what an error of X in its last digit changes in W."""
+    """Return the error of each slot relative to the change of W by an error of X in its last digit."""
     sizes = torch.linalg.svdvals(x.to(torch.complex128))
     sensitivity = 2 * sizes[..., 0] / sizes[..., -2:].sum(dim=-1)
     want = reference.polar(x.to(torch.complex128))

@@ -64,7 +64,7 @@ def test_caller_does_all_work_without_threads(what: str, monkeypatch: pytest.Mon
 
     owner = ThreadPoolExecutor if what == "submit" else threading.Thread
     if what == "submit":
-        run_in_threads(lambda part: None, 3)  # the pool is there, but takes nothing any more
+        run_in_threads(lambda part: None, 3)  # the pool exists, but accepts no more work
     else:
         threads._pool.cache_clear()
     monkeypatch.setattr(owner, what, refuse)

@@ -42,7 +42,7 @@ SPECIFIED: dict[str, Callable[..., Tensor]] = {
 
 
 def guarded(buffers: list[Tensor]) -> Callable[[tuple[int, ...], Tensor], Tensor]:
-    """In place of fresh memory: NaN, between numbers that nobody may touch."""
+    """Allocate memory filled with NaN, between guard numbers that must not change."""
 
     def empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
         size = torch.Size(shape).numel()
@@ -109,7 +109,7 @@ LAYOUTS = [contiguous, strided, transposed, conjugated, lazy_adjoint, batch_last
 
 
 def check(name: str, exact: list[Tensor], *options: Any, layout: Callable[[Tensor], Tensor] = contiguous) -> None:
-    """A kernel gives what the specification gives for the same numbers in double precision."""
+    """Compare a kernel with the reference in double precision."""
     single = [x.to(torch.complex64) for x in exact]
     want = SPECIFIED[name](*[x.to(torch.complex128) for x in single], *options)
     # Rounding is relative to the sum of absolute values, which the same operation on these bounds.
@@ -319,7 +319,7 @@ def test_wrong_adjoint_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_write_beyond_the_end_is_noticed() -> None:
-    """The same kernel, told that there is one number more."""
+    """Call the kernel with a size that is too large by one."""
     buffers: list[Tensor] = []
     a, b = (torch.ones(4, 1, 1, dtype=torch.complex64, device=DEVICE) for _ in range(2))
     out = guarded(buffers)((3, 1, 1), a)

@@ -85,7 +85,7 @@ def test_values_and_gradients(name: str, used: set[str]) -> None:
 
 
 def test_wrong_gradient_is_noticed(monkeypatch: pytest.MonkeyPatch, used: set[str]) -> None:
-    """The control: with the factors of the gradient swapped nothing passes."""
+    """Negative control: with the factors of the gradient swapped nothing passes."""
     right = gradients.product_like
     monkeypatch.setattr(gradients, "product_like", lambda x, a, b, *adjoint: right(x, b, a, *adjoint))
     with pytest.raises(AssertionError):

@@ -30,7 +30,7 @@ def found(answer: object) -> Match:
 
 
 def noise(items: int, space: Space = SPACE) -> float:
-    """Deviation of a score when so many items are bundled."""
+    """Return the standard deviation of a score in a bundle of ``items`` items."""
     return math.sqrt(items) * space.noise_std
 
 

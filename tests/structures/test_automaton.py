@@ -69,7 +69,7 @@ def test_source_and_target_cannot_be_swapped() -> None:
         wrong_side = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), t))
         backwards = model.step(h, "t", "a")
         assert not backwards.confident
-        if space.m == 1:  # the control: the order is lost
+        if space.m == 1:  # negative control: the order is lost
             assert wrong_side > 0.9
         else:
             assert wrong_side < 1 / 9 + 5 * noise(2)

@@ -39,7 +39,7 @@ def test_unbinding_on_the_wrong_side_misses(space: Space) -> None:
     key, value = table.keys.encode(["Peru"])[0], table.values.encode(["Lima"])[0]
     assert ghrr.similarity(ghrr.unbind(h, key, side="left"), value) > 1 - 5 * noise(4, space)
     other = float(ghrr.similarity(ghrr.unbind(h, key, side="right"), value))
-    if space.m == 1:  # the control: for m = 1 there are no sides
+    if space.m == 1:  # negative control: for m = 1 there are no sides
         assert other > 1 - 5 * noise(4, space)
     else:
         assert other < 1 / 9 + 5 * noise(4, space)

@@ -1,4 +1,4 @@
-"""Peeling: what is certain is removed before the rest is read again, in every decode."""
+"""Peeling: decode removes confident values from the bundle before it reads the rest again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_peel_reads_until_a_round_finds_nothing() -> None:
 
 
 def ways_to_decode(space: Space, seed: int) -> dict[str, tuple[Any, Any, Any]]:
-    """Structures above their capacity: the structure, its hypervector, and what is in it."""
+    """Make structures above their capacity. Returns the structure, its hypervector and its content."""
     rng = random.Random(seed)
     names = [f"n{n}" for n in range(12)]
     edges = sorted({(rng.choice(names), "to", rng.choice(names)) for _ in range(30)})

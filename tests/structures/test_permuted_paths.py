@@ -127,7 +127,7 @@ def test_dependent_paths_give_no_wrong_counts(letters: str, most: int) -> None:
 
 
 def test_leakage_alone_gives_wrong_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: were the others there once each, with either sign, many an absent one would be certain."""
+    """Negative control: were the others there once each, with either sign, many an absent one would be certain."""
     monkeypatch.setattr(Decorrelation, "bias", lambda self, _: self.leakage.sqrt())
     counts = skewed("aabbc", 40, 0)
     model = Set(Space.from_total(8000, 2))
@@ -154,7 +154,7 @@ def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     runs = {path: grams.encode(path) for path in permuted}
     assert grams.decode(times * bundle(torch.stack([runs[path] for path in permuted if is_even(path)]))) == {}
     lone = model.encode({permuted[0]: times})
-    assert counts_of(model.decode(lone)) == {permuted[0]: times}  # the control: a single one is certain
+    assert counts_of(model.decode(lone)) == {permuted[0]: times}  # negative control: a single one is certain
     assert grams.decode(times * runs[permuted[0]]).keys() == {permuted[0]}
 
 
@@ -205,7 +205,7 @@ def test_noise_of_a_match_includes_variance_gain(structure: str) -> None:
     gain = torch.linalg.inv(pairwise_similarity(paths, paths).double())[0, 0]
     plain = answer_noise(space, similarity(h, h), bound=structure != "set")
     assert match.noise == pytest.approx(float(gain.sqrt() * plain), rel=0.005)
-    assert gain.sqrt() > 1.01  # the control: it differs from that of a single path
+    assert gain.sqrt() > 1.01  # negative control: it differs from that of a single path
 
 
 def test_rejudge_changes_only_paths_with_permutations() -> None:
@@ -236,4 +236,4 @@ def test_unseen_paths_are_not_confident_for_m_1_without_shifts() -> None:
     other = Graph(space, permute=False)  # knows the names, but not which edges there are
     other.encode([("a", "l", "a"), ("b", "k", "b"), ("c", "k", "c")])
     assert other.decode(h) == {}
-    assert len(graph.decode(h)) == 3  # the control: these edges were seen
+    assert len(graph.decode(h)) == 3  # negative control: these edges were seen

@@ -115,7 +115,7 @@ def test_swapped_path_is_unknown() -> None:
     assert found(codec.query(h, ["a", "b"])).label == "right"
     swapped = found(codec.query(h, ["b", "a"]))
     assert swapped.unknown
-    assert swapped.score < 1 / 9 + 5 * noise(2)  # what commutes of two Haar rotations
+    assert swapped.score < 1 / 9 + 5 * noise(2)  # mean commutativity of Haar rotations
 
 
 @pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=["m = 3", "m = 1"])
@@ -217,7 +217,7 @@ def test_nest_builds_data_from_values() -> None:
     assert nest({("a", "b"): 1, ("a", "c"): 2, ("d", 1): 3}) == {"a": {"b": 1, "c": 2}, "d": [MISSING, 3]}
     assert nest({(): 5}) == 5
     assert nest({}) is MISSING
-    assert nest({(): 5, ("a",): 6, ("a", "b"): 7}) == {"a": {"b": 7}}  # what is deeper is kept
+    assert nest({(): 5, ("a",): 6, ("a", "b"): 7}) == {"a": {"b": 7}}  # the deeper value is kept
     assert nest({(0,): 1, ("a",): 2}) == {0: 1, "a": 2}
 
 
@@ -228,7 +228,7 @@ def test_decode_reports_unexplained_values() -> None:
     assert asked.value == {"name": "Ada", "died": MISSING, "tags": ["poet", "countess", MISSING]}
     assert repr(MISSING) == "MISSING"
     assert not MISSING
-    assert asked.unexplained == pytest.approx(6, rel=0.1)  # the leaves that were not asked for
+    assert asked.unexplained == pytest.approx(6, rel=0.1)  # the leaves that were not queried
     stranger = Record(SPACE)
     stranger.encode({"other": "thing"})
     nothing = stranger.decode(h)
@@ -289,7 +289,7 @@ def test_decode_finds_more_with_peeling() -> None:
 
 
 def test_confident_leaves_are_right_near_capacity() -> None:
-    """Calibration through the whole way: several sizes and m, nested records, half of the paths asked for missing."""
+    """Calibration for several sizes and m, with nested records; half of the queried paths are missing."""
     right = sure = total = 0
     for m in (1, 2, 3):
         for size in (100, 400):
@@ -451,7 +451,7 @@ def test_numbers_on_a_scale_are_decoded_with_their_error() -> None:
         off.append((size.label - document["size"]) / size.error)
     z = torch.tensor(off)
     assert z.abs().max() < 5
-    assert 0.5 < z.std() < 2  # 60 values: the error is what it says, not ten times more or less
+    assert 0.5 < z.std() < 2  # for 60 values: the predicted error has the right order of magnitude
     assert not codec.values.names[0].startswith("number")
 
 
@@ -461,7 +461,7 @@ def test_near_numbers_make_similar_records() -> None:
     assert ghrr.similarity(rows[0], rows[1]) > 0.9
     assert ghrr.similarity(rows[0], rows[2]) < 5 * noise(1)
     atoms = Record(SPACE).encode_many([{"age": 30}, {"age": 31}])
-    assert ghrr.similarity(atoms[0], atoms[1]) < 5 * noise(1)  # the control: atoms know no distance
+    assert ghrr.similarity(atoms[0], atoms[1]) < 5 * noise(1)  # negative control: atoms know no distance
 
 
 def test_a_scale_knows_missing_numbers_and_other_kinds() -> None:

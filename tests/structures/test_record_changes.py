@@ -115,7 +115,7 @@ def test_merge_goes_leaf_by_leaf_and_the_second_wins(first: Any, second: Any, wa
     a, b = codec.encode_many([first, second])
     merged = codec.merge(a, b)
     assert close(merged, codec.encode(want))
-    if first.keys() & second.keys() and first != second:  # the control: a plain sum keeps what should have gone
+    if first.keys() & second.keys() and first != second:  # negative control: a plain sum keeps the replaced values
         assert not close(a + b, codec.encode(want))
 
 
@@ -127,7 +127,7 @@ def test_merge_needs_certainty() -> None:
 
 
 def test_merge_is_right_or_refused_when_many_paths_are_known() -> None:
-    """Each of thousands of paths is probably empty, but not all are: what is overlooked would stay beside the new."""
+    """Most of the thousands of paths are empty; a missed value would remain beside the new one."""
     known = [f"k{n}" for n in range(2000)]
     roomy, crowded = Record(SPACE), Record(Space.from_total(60, 2, seed=3))
     first, second = dict.fromkeys(known[:40], "x"), dict.fromkeys(known[20:50], "y")
@@ -160,7 +160,7 @@ STEPS = st.lists(
 
 
 def change(document: Any, step: str, path: list[str], value: Any) -> Any:
-    """The same change of a plain dict: what is in the way goes, and so do dicts that are left empty."""
+    """Make the same change in a plain dict: remove values above the path, and dicts that become empty."""
     rest = dict(document) if isinstance(document, dict) else {}
     key, *below = path
     if step == "update":

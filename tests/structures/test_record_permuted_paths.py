@@ -16,7 +16,7 @@ SEEDS = range(20)
 
 
 def confident(m: int, seed: int) -> bool:
-    """Ask for what is not there, when its steps in another order are: 1, 0, 0 for 0, 0, 1."""
+    """Query absent paths of which a permutation is present, such as 1, 0, 0 if there is a value at 0, 0, 1."""
     codec = Record(ghrr.Space(dim=900, m=m, seed=seed))
     match = codec.query(codec.encode([[["p", "q"]], ["z"]]), [1, 0, 0])
     assert isinstance(match, ghrr.Match)
@@ -69,7 +69,7 @@ def test_decode_invents_no_paths(m: int) -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_part_is_distinguished_from_permuted_paths(m: int) -> None:
-    """What is read under "b" is told from what is under "a", by whole paths."""
+    """Values under "b" are distinguished from those under "a" by their whole paths."""
     for seed in SEEDS:
         codec = Record(ghrr.Space(dim=900, m=m, seed=seed))
         codec.encode({"b": {"a": {"a": "z"}}})
@@ -80,7 +80,7 @@ def test_part_is_distinguished_from_permuted_paths(m: int) -> None:
 
 
 def test_leakage_of_dependent_paths_is_noise() -> None:
-    """For m = 2 the even orders of four keys are, at one half, all of their orders: none is there for certain."""
+    """For m = 2 the even permutations of four keys have half the sum of all permutations, so no path is certain."""
     codec = Record(ghrr.Space.from_total(8000, 2))
     orders = list(itertools.permutations("abcd"))
     codec.encode_many([nested(dict.fromkeys(orders, "p")), {"e": "q"}])
@@ -88,7 +88,7 @@ def test_leakage_of_dependent_paths_is_noise() -> None:
     matches = codec.query_many(codec.encode(nested(dict.fromkeys(even, "p"))), orders)
     assert not any(match.confident for match in matches)
     assert all(match.noise > math.sqrt(1 / 23) for match in matches)
-    assert all(match.score > 0.5 for match in matches)  # the control: without that noise they would be certain
+    assert all(match.score > 0.5 for match in matches)  # negative control: without that noise they would be certain
 
 
 def nested(leaves: dict[tuple[str, ...], str]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_a_value_that_was_moved_to_a_path_is_a_candidate_there() -> None:
     moved = codec.update(h, ["name"], "London")
     assert found(codec.query(moved, "name")).label == "London"
     stranger = Record(SPACE).encode({"name": "Charles", "born": "London"})
-    assert found(codec.query(stranger, "name")).unknown  # the control: never seen there
+    assert found(codec.query(stranger, "name")).unknown  # negative control: never seen there
 
 
 def test_candidates_are_kept_in_a_state() -> None:

@@ -108,7 +108,7 @@ def test_files_with_inconsistent_content_are_refused(change: Callable[[dict[str,
     graph = Graph(SPACE)
     graph.save(path, graph.encode(EDGES))
     reseal(path, lambda _: None)
-    Graph.load(path)  # the control: rewriting alone changes nothing
+    Graph.load(path)  # negative control: rewriting alone changes nothing
     reseal(path, change)
     with pytest.raises(ValueError, match=r"Graph\.load\("):
         Graph.load(path)

@@ -273,7 +273,7 @@ def test_for_commuting_binding_elements_are_shifted() -> None:
     swapped = model.next(h, ["be", "to"])
     assert swapped.unknown
     assert abs(swapped.score) < 5 * noise(5, COMMUTING)
-    assert control.next(c, ["be", "to"]).score > 0.9  # the control: the product of a beginning has lost its order
+    assert control.next(c, ["be", "to"]).score > 0.9  # negative control: the product of a beginning has lost its order
     assert not control.next(c, ["be", "to"]).confident
     assert not control.next(c, ["to", "be"]).confident
     assert [match.label for match in control.decode(c)] == WORDS  # from the front elements are found one by one
@@ -332,7 +332,7 @@ def test_a_long_chain_is_read_near_capacity(m: int) -> None:
     assert all(match.guess == chain[1 + place] for place, match in enumerate(matches) if match.confident)
     assert sum(sure) > 0.85 * len(sure)
     scores = [float(ghrr.similarity(h, model.prefix(chain[: place + 1]))) for place in range(90)]
-    assert min(scores) < 0.75  # the control: judged as the answer itself this part would leave it open
+    assert min(scores) < 0.75  # negative control: judged as the answer itself this part would leave it open
     assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
 
 
@@ -401,4 +401,4 @@ def test_append_refuses_an_index_that_has_an_element() -> None:
     h = model.encode(["a", "b"])
     with pytest.raises(ValueError, match="index 1 already has an element"):
         model.append(h, "c", at=1)
-    assert [match.label for match in model.decode(model.append(h, "c", at=2))] == ["a", "b", "c"]  # the control
+    assert [match.label for match in model.decode(model.append(h, "c", at=2))] == ["a", "b", "c"]  # negative control

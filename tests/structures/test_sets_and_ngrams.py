@@ -55,7 +55,7 @@ def test_decode_returns_counts_of_permuted_tuples() -> None:
 
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_permuted_tuples_have_the_similarity_of_theory(m: int) -> None:
-    """1/m² for two names and 2/m² for aab and baa, whatever the dimension."""
+    """1/m² for two names and 2/m² for aab and baa, for any dimension."""
     space = Space(20_000, m, seed=5)
     model = Set(space)
     for words, share in ((("ab", "ba"), 1 / m**2), (("aab", "baa"), 2 / m**2), (("ab", "cd"), 0.0)):
@@ -74,7 +74,7 @@ def test_the_noise_of_counts_is_that_of_theory() -> None:
         energy = float(ghrr.similarity(h, h))
         assert_std(scores, energy**0.5 * space.noise_std)
         with pytest.raises(AssertionError):
-            assert_std(scores, space.noise_std)  # the control: as if there were one item
+            assert_std(scores, space.noise_std)  # negative control: the noise of one item
 
 
 def test_common_counts_shared_members() -> None:

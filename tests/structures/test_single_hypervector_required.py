@@ -74,7 +74,7 @@ READ: dict[str, Callable[[Any, torch.Tensor], Any]] = {
 def test_a_batch_is_refused(operation: str) -> None:
     model, arguments, options = MADE[operation.split(".", maxsplit=1)[0]]
     h = model.encode(*arguments, **options)
-    READ[operation](model, h)  # the control: one is read
+    READ[operation](model, h)  # negative control: one is read
     for count in (1, 2):
         message = (
             f"{operation}: needs one hypervector, (dim, m, m), not a batch; got a complex64 tensor of shape ({count},"

@@ -71,7 +71,7 @@ def test_pop_unbinds_from_the_left() -> None:
         assert ghrr.similarity(ghrr.unbind(rest, model._below, side="left"), below) > 1 - 5 * noise(3, space)
         other = float(ghrr.similarity(ghrr.unbind(rest, model._below, side="right"), below))
         if space.m == 1:
-            assert other > 1 - 5 * noise(3, space)  # the control: for m = 1 there are no sides
+            assert other > 1 - 5 * noise(3, space)  # negative control: for m = 1 there are no sides
         else:
             assert other < 1 / 9 + 5 * noise(3)
 

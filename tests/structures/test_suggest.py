@@ -89,7 +89,7 @@ def test_suggested_space_reaches_the_requested_rate(structure: str, m: int) -> N
 
 
 def test_suggestion_is_above_a_size_known_to_be_too_small() -> None:
-    """288 edges and 176 nodes were told to fit dim 439 at m = 3, and needed two to three times as much."""
+    """An earlier rule suggested dim 439 at m = 3 for 288 edges and 176 nodes, which need two to three times as much."""
     assert Graph.suggest(288, nodes=176, m=3).dim >= 2 * 400
     assert answer_rate(Space(439, 3), items=288, candidates=176, several=True) < 0.95
 

@@ -64,7 +64,7 @@ def test_an_unseen_path_is_not_confident_where_orders_are_the_same() -> None:
     h = Tree(COMMUTING, permute=False).encode(["a", ["b", "c", "d"]])  # "d" at 0, 1
     other = Tree(COMMUTING, permute=False)  # knows the labels, but not this path
     other.encode(["d", "b", "c", "a"])
-    assert other.label(h, 0).confident  # the control: one step has no other order
+    assert other.label(h, 0).confident  # negative control: one step has no other order
     assert other.label(h, [0, 1]).score > 0.8
     assert not other.label(h, [0, 1]).confident
 
@@ -230,4 +230,4 @@ def test_add_leaf_needs_a_parent_and_the_sibling_before_it() -> None:
             model.add_leaf(h, path, "x")
     with pytest.raises(ValueError, match="encode a tree first"):
         Tree(SPACE).add_leaf(SPACE.zeros(), [0], "x")
-    assert model.decode(model.add_leaf(h, [0, 0], "x")).value == ["S", ["she", "x"]]  # the control
+    assert model.decode(model.add_leaf(h, [0, 0], "x")).value == ["S", ["she", "x"]]  # negative control

@@ -18,7 +18,7 @@ def test_polar_factor_leaves_a_positive_matrix(m: int) -> None:
     assert is_unitary(w)
     torch.testing.assert_close(rest, rest.mH)
     assert (torch.linalg.eigvalsh(rest) > 0).all()
-    other = unitary(10, m=m) @ x  # the control: another unitary factor leaves no positive matrix
+    other = unitary(10, m=m) @ x  # negative control: another unitary factor leaves no positive matrix
     assert not torch.allclose(w.mH @ other, (w.mH @ other).mH)
 
 

@@ -59,7 +59,7 @@ def test_kernel_and_pytorch_give_the_same_hypervectors(
     assert base_calls == [m, m]
     tolerance = 2 * torch.finfo(dtype).eps if dtype == torch.complex64 else 1e-11
     torch.testing.assert_close(got, want, rtol=0, atol=tolerance)
-    assert not torch.allclose(got[0], space.random(2, 4, generator=generator(1)))  # the control: other numbers
+    assert not torch.allclose(got[0], space.random(2, 4, generator=generator(1)))  # negative control: other numbers
 
 
 def test_threads_do_not_change_base_hypervectors(base_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_dependent_columns_in_any_thread_go_to_pytorch(place: int, monkeypatch: 
 
     monkeypatch.setattr(cpu_unitary, "run_in_threads", in_halves)
     u = draw_uniform(generator(), 40, 3, 3, 2)
-    u[place, :, 2] = u[place, :, 1] = 0.0  # a radius of 0: nothing is there
+    u[place, :, 2] = u[place, :, 1] = 0.0  # radius 0: a column of zeros
     with ops.backend("torch"):
         want = haar_from_uniform(u)
     with ops.backend("numba"):
