@@ -117,7 +117,7 @@ def _apply(selections: list[_Selection]) -> None:
 
 
 def selected() -> str:
-    """Return the name of the selected backend. Raises at the first use if the environment variable holds an unknown name."""
+    """Return the name of the selected backend; raise at first use if the environment holds an unknown name."""
     global _validated  # noqa: PLW0603 (one selection for the process)
     if not _validated:
         _check(_selected, f"the environment variable {ENVIRONMENT_VARIABLE}", "its value")

@@ -47,7 +47,7 @@ def _gpu_supports(x: Tensor, *_: object) -> bool:
         x.is_cuda
         and x.dtype == torch.complex64
         and x.shape[-1] <= LARGEST_M
-        and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # the driver cannot be queried while compiling
+        and (torch.compiler.is_compiling() or _is_recent(x.get_device()))  # no query of the driver while compiling
     )
 
 
