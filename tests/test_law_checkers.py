@@ -42,7 +42,7 @@ def test_check_quasi_orthogonal_compares_mean_and_standard_deviation(settings: d
 @pytest.mark.parametrize("rotation", ["varying", "fixed"])
 def test_check_quasi_orthogonal_raises_no_false_alarm(rotation: str) -> None:
     space, source = Space(100, 2, rotation=rotation), generator()
-    for _ in range(100):
+    for _ in range(300):
         testing.check_quasi_orthogonal(space.random(10, generator=source))
 
 

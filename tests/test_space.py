@@ -83,7 +83,7 @@ def test_crosstalk_of_shared_rotation_uses_that_rotation() -> None:
 
 
 def test_noise_is_cheap_to_predict_for_large_matrices() -> None:
-    assert 0 < Space(1, 100, diagonality=0.3).noise_std < 1
+    assert 0 < Space(1, 300, diagonality=0.3).noise_std < 1
 
 
 def test_own_rotations_make_noise_depend_on_the_total_dimension_only() -> None:

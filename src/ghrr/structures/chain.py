@@ -8,7 +8,7 @@ With shifts, which are the default for m = 1, element t is shifted by t slots be
 :math:`x_1 + x_1 * \rho(x_2) + x_1 * \rho(x_2) * \rho^2(x_3) + \dots`: prefixes of the same elements in another order
 are then independent. Without shifts they are similar, but some of their own prefixes consist of different elements: a
 prefix is present only if all of its prefixes are. In a bundle of several chains these can come from different chains.
-There a short prefix is judged by itself, without the contribution of its permutations
+There a short prefix is judged separately, without the contribution of its permutations
 (:mod:`ghrr.structures.permuted_paths`), and a long one is never confident. For m = 1 without shifts all permutations
 are the same product, and :meth:`Chain.next` is never confident if another order is possible.
 """

@@ -45,7 +45,7 @@ def answer_rate(
     confidence
         Probability from which an answer is confident.
     several
-        Whether a query can have several answers. Each candidate is then judged by itself, and an answer is right only
+        Whether a query can have several answers. Each candidate is then judged separately, and an answer is right only
         if no wrong candidate is confident.
     odds
         Prior odds that there is no answer.

@@ -249,7 +249,7 @@ class Vocabulary:
     ) -> list[list[Match]]:
         """Return all names that are probably in each answer, best first.
 
-        Each name is judged by itself, with prior odds of one to the size of the vocabulary.
+        Each name is judged separately, with prior odds of one to the size of the vocabulary.
         """
         self.check_not_empty()
         table, names = self.vectors(), self.names

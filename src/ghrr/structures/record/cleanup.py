@@ -219,7 +219,7 @@ def set_members(
 ) -> tuple[list[Found], Match | None]:
     """Return all confident members of a set ``(dim, m, m)``, with repeats, and the best of the other candidates.
 
-    Each candidate is judged by itself, with prior odds of one to their number. Of the numbers on a scale only the most
+    Each candidate is judged separately, with prior odds of one to their number. Of the numbers on a scale only the most
     similar one is considered.
     """
     vocabulary = values.vocabulary
