@@ -251,3 +251,11 @@ def test_wrong_implementations_fail_the_comparison(backend: str, monkeypatch: py
     monkeypatch.setattr(OPERATIONS["adjoint"], "torch", lambda a: a.mT)
     with pytest.raises(AssertionError):
         test_values_and_gradients_equal_the_reference(backend, "adjoint", ((),), torch.complex128)
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_elementwise_bind_of_a_gpu_equals_the_reference(m: int) -> None:
+    a, b = arguments("bind", ((3, 1), (2,)), m)
+    want = specified("bind", ((3, 1), (2,)), m)
+    for got, expected in zip(value_and_gradients(torch_implementation.elementwise_bind, [a, b]), want, strict=True):
+        torch.testing.assert_close(got, expected, rtol=0, atol=rounding(a.dtype, terms=10 * m))

@@ -2,7 +2,8 @@ r"""The operations in PyTorch: any device, differentiable, batched. Every kernel
 
 Same names and meaning as :mod:`ghrr.ops.reference`. The differences are for speed and memory:
 
-- m = 1 is an elementwise product; a batched product of 1x1 matrices takes many times as long.
+- m = 1 is an elementwise product; a batched product of 1x1 matrices takes many times as long. On a GPU, where libraries
+  are slow for small matrices, so is every product up to m = 8: a sum of m elementwise products.
 - :math:`\mathrm{Re}\,\mathrm{tr}(A B^\dagger)` is the dot product of the two tensors as real vectors, so similarity is
   a real matrix product. Broadcast axes become its rows and columns and are not expanded.
 - ``bind_bundle`` contracts the item axis together with the inner matrix axis; the products are never stored.
@@ -30,13 +31,25 @@ _CHUNK_NUMBERS = 1 << 19
 _PAIR_NUMBERS = 1 << 23
 # Phases that fractional_power computes at a time, to stay in the cache.
 _CHUNK_PHASES = 1 << 19
+# Up to this m, elementwise products take a GPU less time than cuBLAS.
+_LARGEST_ELEMENTWISE = 8
 
 
 def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     a, b = _or_adjoint(a, adjoint_a), _or_adjoint(b, adjoint_b)
     if a.shape[-1] == 1:
         return a * b
+    if a.is_cuda and a.shape[-1] <= _LARGEST_ELEMENTWISE:
+        return elementwise_bind(a, b)
     return a @ b
+
+
+def elementwise_bind(a: Tensor, b: Tensor) -> Tensor:
+    """Bind by m elementwise products of a column of A with a row of B."""
+    total = a[..., :, :1] * b[..., :1, :]
+    for n in range(1, a.shape[-1]):
+        total = torch.addcmul(total, a[..., :, n : n + 1], b[..., n : n + 1, :])
+    return total
 
 
 def _or_adjoint(a: Tensor, adjoint: bool) -> Tensor:

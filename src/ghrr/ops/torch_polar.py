@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr.ops.torch_implementation import bind
+
 
 def unitarity_tolerance(m: int, dtype: torch.dtype) -> float:
     """Return the largest entry of |A^H A - I| that rounding explains."""
@@ -23,7 +25,7 @@ def unitarity_error(x: Tensor) -> Tensor:
     if x.shape[-1] == 1:
         return (x.real.square() + x.imag.square() - 1).abs()[..., 0, 0]
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-    return (x.mH @ x - eye).abs().amax(dim=(-1, -2))
+    return (bind(x, x, adjoint_a=True) - eye).abs().amax(dim=(-1, -2))
 
 
 def is_unitary(x: Tensor) -> Tensor:
@@ -40,9 +42,7 @@ def polish(x: Tensor, where: Tensor, steps: int) -> Tensor:
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
     before = after = torch.where(where[..., None, None], x.detach(), eye)
     for _ in range(steps):
-        gram = after.mH * after if x.shape[-1] == 1 else after.mH @ after
-        correction = 1.5 * eye - 0.5 * gram
-        after = after * correction if x.shape[-1] == 1 else after @ correction
+        after = bind(after, 1.5 * eye - 0.5 * bind(after, after, adjoint_a=True))
     return x + (after - before)
 
 
