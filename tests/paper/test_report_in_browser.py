@@ -126,13 +126,14 @@ def test_page_does_not_scroll_sideways(report: Report, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_figures_follow_colour_scheme(report: Report) -> None:
-    mean = {}
-    for scheme in ("light", "dark"):
-        page = report.open(color_scheme=scheme)
-        mean[scheme] = imread(io.BytesIO(page.locator("figure img").first.screenshot()))[..., :3].mean()
-    assert mean["light"] > 0.9
-    assert mean["dark"] < 0.2
+@pytest.mark.parametrize(
+    ("scheme", "media", "is_dark"), [("light", "screen", 0), ("dark", "screen", 1), ("dark", "print", 0)]
+)
+def test_figures_follow_colour_scheme(report: Report, scheme: Any, media: Any, is_dark: bool) -> None:
+    page = report.open(color_scheme=scheme)
+    page.emulate_media(media=media)
+    pixels = imread(io.BytesIO(page.locator("figure img").first.screenshot()))[..., :3]
+    assert pixels.mean() < 0.2 if is_dark else pixels.mean() > 0.9
 
 
 def test_page_without_javascript_shows_everything(report: Report) -> None:
