@@ -11,6 +11,7 @@ from ghrr import paper
 from ghrr.paper import experiments
 from ghrr.paper.manifest import read_manifest
 from ghrr.paper.report import VERDICTS
+from ghrr.paper.source_code import claim_source, source_file, trial_source
 
 
 def test_registry_contains_every_module_of_experiments() -> None:
@@ -31,6 +32,23 @@ def test_every_experiment_has_claims_and_two_sizes() -> None:
             assert experiment.trials(experiment.settings[size])
         statements += [claim.says for claim in experiment.claims]
     assert len(set(statements)) == len(statements)
+
+
+def test_code_of_every_trial_and_claim_is_found() -> None:
+    for name, experiment in paper.EXPERIMENTS.items():
+        assert (Path(__file__).parents[2] / source_file(name)).is_file()
+        assert "def run_trial(" in trial_source(name)
+        for claim in experiment.claims:
+            assert "-> list[Check]:" in claim_source(name, claim.says) or "-> Check:" in claim_source(name, claim.says)
+        assert claim_source(name, "no such claim") == ""
+
+
+def test_code_of_claim_contains_the_functions_it_uses_and_no_others() -> None:
+    source = claim_source("fixed-vs-varying", paper.EXPERIMENTS["fixed-vs-varying"].claims[0].says)
+    assert [line.partition("(")[0] for line in source.splitlines() if line.startswith("def ")] == [
+        "def _theory",
+        "def _varying_is_narrower",
+    ]
 
 
 def test_select_returns_each_experiment_once() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import jinja2
+
+from ghrr.paper.source_code import claim_source, source_file, trial_source
 
 # Verdicts in the order in which they are listed, each with its symbol.
 VERDICTS = {
@@ -39,8 +42,11 @@ def format_setting(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def render(manifest: Mapping[str, Any], figures: Mapping[str, str]) -> str:
-    """Render the page from a manifest and the SVG figures by name of the experiment."""
+def render(manifest: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
+    """Render the page from a manifest and the SVG figures by name of the experiment.
+
+    Figures become images, not elements of the page: a browser runs no script inside an image.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ghrr.paper"),
         autoescape=True,
@@ -51,9 +57,12 @@ def render(manifest: Mapping[str, Any], figures: Mapping[str, str]) -> str:
     counts = Counter(claim["verdict"] for entry in manifest["experiments"] for claim in entry["claims"])
     return environment.get_template("report.html").render(
         manifest=manifest,
-        figures=figures,
+        figures={name: base64.b64encode(svg).decode() for name, svg in figures.items()},
         counts={verdict: counts[verdict] for verdict in VERDICTS if verdict in counts},
         symbols=VERDICTS,
         format_measured=format_measured,
         format_setting=format_setting,
+        claim_source=claim_source,
+        source_file=source_file,
+        trial_source=trial_source,
     )

@@ -191,7 +191,7 @@ def _write_report(out: Path, outcomes: list[Outcome], entries: dict[str, Any], a
                 path.write_bytes(content)
     ordered = {name: entries[name] for name in EXPERIMENTS if name in entries}
     manifest = about | {"standard_errors": STANDARD_ERRORS, "experiments": list(ordered.values())}
-    figures = {name: read_bytes(_figure_path(out, name, "svg"), "report").decode(errors="replace") for name in ordered}
+    figures = {name: read_bytes(_figure_path(out, name, "svg"), "report") for name in ordered}
     with atomic_write(out / "manifest.json") as path:
         path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     report = out / "index.html"

@@ -1,4 +1,4 @@
-"""Hash the source code on which an experiment depends, to detect stored results of other code."""
+"""Source code of experiments: its hash, to detect stored results of other code, and excerpts for the report."""
 
 from __future__ import annotations
 
@@ -32,20 +32,75 @@ def source_hash(name: str) -> str:
     return hashlib.sha256(source).hexdigest()[:12]
 
 
+def source_file(name: str) -> str:
+    """Return the path of the module of an experiment in the repository.
+
+    Examples
+    --------
+    >>> source_file("fixed-vs-varying")
+    'src/ghrr/paper/experiments/fixed_vs_varying.py'
+    """
+    return f"src/{module_name(name).replace('.', '/')}.py"
+
+
+def trial_source(name: str) -> str:
+    """Return the code of one trial of an experiment: ``run_trial`` and the functions of its module that it uses."""
+    return _functions(name, ["run_trial"])
+
+
+def claim_source(name: str, says: str) -> str:
+    """Return the functions in the module of an experiment that test the claim with this statement.
+
+    They are named beside the statement, in the same call or tuple. An unknown statement gives ``""``. Nothing is
+    imported.
+    """
+    nodes = ast.walk(_parse(module_name(name)))
+    claims = [node for node in nodes if isinstance(node, ast.Call | ast.Tuple) and _states(node, says)]
+    return _functions(name, [used for claim in claims for used in _names(claim)])
+
+
+def _states(node: ast.AST, says: str) -> bool:
+    """Whether a call or a tuple contains a statement, or the larger part of it: some claims share their first words."""
+    texts = [str(part.value) for part in ast.iter_child_nodes(node) if isinstance(part, ast.Constant)]
+    return any(says.endswith(text) and 2 * len(text) > len(says) for text in texts)
+
+
+def _names(node: ast.AST) -> list[str]:
+    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+
+
+def _functions(name: str, pending: list[str]) -> str:
+    """Return these functions of an experiment's module and all functions that they use, in the order of the file."""
+    module = module_name(name)
+    functions = {node.name: node for node in _parse(module).body if isinstance(node, ast.FunctionDef)}
+    used = set()
+    while pending:
+        function = pending.pop()
+        if function in functions and function not in used:
+            used.add(function)
+            pending += _names(functions[function])
+    text = _path(module).read_text(encoding="utf-8")
+    return "\n\n\n".join(str(ast.get_source_segment(text, functions[key])) for key in functions if key in used)
+
+
 def _path(module: str) -> Path:
     return _PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
 
 
 @functools.cache
+def _parse(module: str) -> ast.Module:
+    return ast.parse(_path(module).read_bytes())
+
+
+@functools.cache
 def _read_module(module: str) -> tuple[bytes, list[str]]:
     """Return the source of a module and the modules of ``ghrr.paper`` that it imports."""
-    text = _path(module).read_bytes()
     imported = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(_parse(module)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ghrr.paper"):
             names = {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
             imported |= {name for name in names if _path(name).exists()}
-    return text, sorted(imported)
+    return _path(module).read_bytes(), sorted(imported)
 
 
 @functools.cache

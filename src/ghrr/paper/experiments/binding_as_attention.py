@@ -218,7 +218,7 @@ EXPERIMENT = Experiment(
     title="Binding has the form of attention; read literally, its weights do not mix features",
     caption=(
         "Top: attention weights of one slot with one token per row, by binding and by torch's attention. Bottom: "
-        "derivatives of the entries of a query with respect to the phases of its token (white: zero). E_j W Λ(x_j) "
+        "derivatives of the entries of a query with respect to the phases of its token (blank: zero). E_j W Λ(x_j) "
         "uses row j of W as a gain. With W on the right, binding gives the queries of a transformer."
     ),
     settings={

@@ -83,7 +83,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
         if what == OUTPUT:
             index = np.arange(len(values))
             axis.step(index + 0.5, index - 0.5, where="pre", color=RED, lw=1.2)
-    figure.colorbar(image, ax=list(axes.flat), label="mean |derivative| (no unit; white: exactly zero)", shrink=0.8)
+    figure.colorbar(image, ax=list(axes.flat), label="mean |derivative| (no unit; blank: exactly zero)", shrink=0.8)
     return figure
 
 
