@@ -32,7 +32,7 @@ def test_generated_numbers_are_current(path: Path) -> None:
 
 
 def test_stored_run_of_the_paper_has_all_experiments() -> None:
-    assert [experiment["name"] for experiment in tables._manifest()["experiments"]] == list(paper.EXPERIMENTS)
+    assert tables.paper_tables.names() == list(paper.EXPERIMENTS)
 
 
 def test_every_table_is_shown() -> None:
