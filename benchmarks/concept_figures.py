@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from concepts import ROTATIONS, TAIL_SPACE, TREE_DEPTH, TREE_M, TREE_TOTAL
+from concepts import ROTATIONS, TAIL_M, TREE_DEPTH, TREE_M, TREE_TOTAL
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from measuring import RESULTS
@@ -153,10 +153,10 @@ def tail_theory(x: float, rotation: str) -> float:
     """
     variances = torch.ones(1, dtype=torch.float64)
     if rotation == "shared":
-        variances = variances * TAIL_SPACE["m"]
+        variances = variances * TAIL_M
     if rotation == "fixed":
         variances = 2 * (torch.arange(2000, dtype=torch.float64) + 0.5) / 2000
-    return torch.special.erfc(x / torch.sqrt(2 * variances)).mean().item()
+    return float(torch.special.erfc(x / torch.sqrt(2 * variances)).mean())
 
 
 @style()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def rotations() -> Table:
 
 def suggested() -> Table:
     """Smallest dim for typical structures, by m, and the memory of one hypervector."""
-    tasks = {
+    tasks: dict[str, Callable[[int], Space]] = {
         "`Record`, 20 values of 1,000": lambda m: Record.suggest(20, values=1000, m=m),
         "`Record`, 100 values of 1,000": lambda m: Record.suggest(100, values=1000, m=m),
         "`Tree`, 50 nodes, 100 labels": lambda m: Tree.suggest(50, labels=100, m=m),

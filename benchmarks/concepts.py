@@ -26,7 +26,7 @@ from ghrr.paper.theory.trees import PERMUTED, PLAIN, measure_trees
 ORDER_TOTAL, NOISE_M = 3600, (1, 2, 3, 4)
 NOISE_TOTALS = (144, 288, 576, 1152, 2304, 4608)
 DIAGONALITIES = tuple(step / 10 for step in range(11))
-TAIL_SPACE = {"dim": 250, "m": 2}
+TAIL_DIM, TAIL_M = 250, 2
 TAILS = tuple(step / 4 for step in range(21))  # thresholds, in units of the noise of varying rotations
 ROTATIONS = ("varying", "fixed", "shared")
 TREE_TOTAL, TREE_DEPTH, TREE_M = 600, 6, (2, 3, 4, 5)
@@ -72,17 +72,17 @@ def noise(pairs: int) -> list[Row]:
 def rotations(pairs: int) -> list[Row]:
     """Measure noise, tails and order of varying, fixed and shared rotations."""
     rows = []
-    unit = ghrr.Space(**TAIL_SPACE).noise_std
+    unit = ghrr.Space(TAIL_DIM, TAIL_M).noise_std
     thresholds = unit * torch.tensor(TAILS)
     for rotation in ROTATIONS:
         similarities, swapped = [], []
         for batch in range(math.ceil(pairs / 1000)):
             # A shared rotation belongs to the space: every batch has another seed, so that the mean is over rotations.
-            space = ghrr.Space(**TAIL_SPACE, rotation=rotation, seed=batch)
+            space = ghrr.Space(TAIL_DIM, TAIL_M, rotation=rotation, seed=batch)
             a, b = space.random(2, 1000, generator=space.generator("tails"))
             similarities.append(ghrr.similarity(a, b))
             swapped.append(ghrr.commutativity(a[:100], b[:100]))
-        values, commuting = torch.cat(similarities), torch.cat(swapped)
+        values, commuting = torch.cat(similarities), torch.stack(swapped)
         beyond = (values.abs() >= thresholds[:, None]).sum(dim=1).tolist()
         rows.append(
             {
@@ -90,7 +90,8 @@ def rotations(pairs: int) -> list[Row]:
                 "pairs": len(values),
                 **std_and_error(values),
                 "beyond": dict(zip(map(str, TAILS), beyond, strict=True)),
-                "swapped": {**mean_and_error(commuting), "std": commuting.std().item()},
+                # Pairs of a batch may share rotations, so the error is that of the mean of independent batches.
+                "swapped": {**mean_and_error(commuting.mean(dim=1)), "std": commuting.std().item()},
             }
         )
     return rows
