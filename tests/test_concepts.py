@@ -88,7 +88,7 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_measurements_have_the_stored_form(tmp_path: Path) -> None:
+def test_measurements_have_the_stored_form() -> None:
     assert len(concepts.noise(pairs=20)) == len(figures.stored()["noise"])
-    quick = concepts.rotations(pairs=1000)
+    quick = concepts.rotations(pairs=2000)
     assert [row.keys() for row in quick] == [row.keys() for row in figures.stored()["rotations"]]

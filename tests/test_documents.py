@@ -49,6 +49,12 @@ def test_outdated_numbers_are_replaced() -> None:
 
 
 @each_document
+def test_values_are_inside_lines(path: Path) -> None:
+    """A comment at the start of a line begins an HTML block, in which Markdown is not rendered."""
+    assert not re.search(r"^\s*<!-- value", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+@each_document
 def test_links_lead_to_files(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
