@@ -29,6 +29,7 @@ from ghrr.capacity import diagonal_weight, recall_error
 from ghrr.files import atomic_write
 from ghrr.paper.style import BLACK, BLUE, GREEN, GREY, M_COLOURS, M_MARKERS, ORANGE, new_figure, style, to_svg
 from ghrr.paper.theory.trees import PERMUTED, theory
+from ghrr.structures import Record
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "concepts" / "images"
@@ -182,7 +183,28 @@ def tails() -> Figure:
     return figure
 
 
-FIGURES = {"order": order, "trees": trees, "noise": noise, "tails": tails}
+@style()
+def sizes() -> Figure:
+    """Total dimension that a number of pairs needs, for right and for confident answers. Theory only."""
+    figure = new_figure(3.2)
+    axes = figure.subplots()
+    items = [5, 10, 20, 50, 100, 200, 500]
+    for candidates, colour in ((100, BLUE), (10_000, ORANGE)):
+        confident = [Record.suggest(count, values=candidates, m=1).dim for count in items]
+        right = [ghrr.Space.suggest(count, m=1, candidates=candidates).dim for count in items]
+        axes.plot(
+            items, confident, color=colour, marker="o", markersize=4, label=f"confident, {candidates:,} candidates"
+        )
+        axes.plot(items, right, color=colour, linestyle="--", label=f"right, {candidates:,} candidates")
+    axes.set(xscale="log", yscale="log", xlabel="pairs in one hypervector", ylabel="total dimension D m²")
+    axes.set(xticks=items, xticklabels=[str(count) for count in items])
+    axes.set(yticks=[100, 1000, 10_000], yticklabels=["100", "1,000", "10,000"])
+    axes.minorticks_off()
+    axes.legend(title="99 % of the answers are")
+    return figure
+
+
+FIGURES = {"order": order, "trees": trees, "noise": noise, "tails": tails, "sizes": sizes}
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Path]:
