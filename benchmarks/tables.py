@@ -15,21 +15,22 @@ This command replaces what is between the markers; a test checks that all docume
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import concept_tables
 import lm_tables
+import paper_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 _BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 _VALUE = re.compile(r"(<!-- value: (?P<name>[\w-]+) -->).*?(<!-- end of value -->)")
-_VERDICTS = ("reproduced", "consistent", "partly", "erratum", "not reproduced")
 
 
 def stored(name: str) -> Any:
@@ -105,38 +106,14 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
-def paper_verdicts() -> str:
-    """Return the number of claims of each verdict, by experiment."""
-    rows = []
-    for experiment in _manifest()["experiments"]:
-        counts = Counter(claim["verdict"] for claim in experiment["claims"])
-        rows.append([f"`{experiment['name']}`", *(str(counts[verdict] or "") for verdict in _VERDICTS)])
-    counts = _verdicts()
-    rows.append(["**all**", *(f"**{counts[verdict]}**" for verdict in _VERDICTS)])
-    return table(["experiment", *_VERDICTS], rows)
-
-
-def _manifest() -> Any:
-    return json.loads((ROOT / "results" / "paper" / "manifest.json").read_text(encoding="utf-8"))
-
-
-def _verdicts() -> Counter[str]:
-    return Counter(claim["verdict"] for experiment in _manifest()["experiments"] for claim in experiment["claims"])
-
-
 def paper_errata() -> str:
-    """Return the claims that are wrong as written, with their corrections."""
-    rows = [
-        [claim["where"], claim["says"], claim["correction"]]
-        for experiment in _manifest()["experiments"]
-        for claim in experiment["claims"]
-        if claim["verdict"] == "erratum"
-    ]
-    return table(["where", "the paper says", "correct is"], [[_cell(text) for text in row] for row in rows])
+    """Return the claims that are wrong as written, with their corrections: a heading and a table per experiment."""
+    return "\n\n".join(f"## {heading}\n\n{table(*content)}" for heading, content in paper_tables.errata().items())
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def paper_experiment(name: str) -> str:
+    """Return source, command, figure and verdicts of an experiment."""
+    return f"{paper_tables.introduction(name)}\n\n{table(*paper_tables.claims(name))}"
 
 
 def speed_bind() -> str:
@@ -209,7 +186,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "memory-backends": memory_backends,
     "calibration": calibration,
     "calibration-permute": calibration_permute,
-    "paper-verdicts": paper_verdicts,
+    "paper-verdicts": lambda: table(*paper_tables.verdicts()),
     "paper-errata": paper_errata,
     "speed-bind": speed_bind,
     "speed-gpu": speed_gpu,
@@ -222,6 +199,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "lm-commands": lm_tables.commands,
     "lm-design-1": lambda: table(*lm_tables.design_effects(0)),
     "lm-design-2": lambda: table(*lm_tables.design_effects(1)),
+    "concept-capacity": lambda: table(*concept_tables.capacity()),
+    "concept-rotations": lambda: table(*concept_tables.rotations()),
+    "concept-suggest": lambda: table(*concept_tables.suggested()),
+    "concept-cost": lambda: table(*concept_tables.cost()),
+    **{f"paper-{name}": functools.partial(paper_experiment, name) for name in paper_tables.names()},
 }
 
 
@@ -240,10 +222,10 @@ def _confident_answers(key: str) -> str:
 VALUES: dict[str, Callable[[], str]] = {
     "calibration-confident": lambda: _confident_answers("confident"),
     "calibration-right": lambda: _confident_answers("right"),
-    "paper-claims": lambda: str(_verdicts().total()),
-    "paper-reproduced": lambda: str(_verdicts()["reproduced"]),
-    "paper-errata": lambda: str(_verdicts()["erratum"]),
-    "paper-not-reproduced": lambda: str(_verdicts()["not reproduced"]),
+    "paper-claims": lambda: str(paper_tables.count_verdicts().total()),
+    "paper-reproduced": lambda: str(paper_tables.count_verdicts()["reproduced"]),
+    "paper-errata": lambda: str(paper_tables.count_verdicts()["erratum"]),
+    "paper-not-reproduced": lambda: str(paper_tables.count_verdicts()["not reproduced"]),
     "speed-gpu-copy": lambda: _range(_ratios("speed_gpu", "bind", "copy")),
     "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
     "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),

@@ -32,7 +32,7 @@ def test_generated_numbers_are_current(path: Path) -> None:
 
 
 def test_stored_run_of_the_paper_has_all_experiments() -> None:
-    assert [experiment["name"] for experiment in tables._manifest()["experiments"]] == list(paper.EXPERIMENTS)
+    assert tables.paper_tables.names() == list(paper.EXPERIMENTS)
 
 
 def test_every_table_is_shown() -> None:
@@ -46,6 +46,12 @@ def test_outdated_numbers_are_replaced() -> None:
     assert "-->1<!--" not in new
     assert "old" not in new
     assert tables.render(new) == new
+
+
+@each_document
+def test_values_are_inside_lines(path: Path) -> None:
+    """A comment at the start of a line begins an HTML block, in which Markdown is not rendered."""
+    assert not re.search(r"^\s*<!-- value", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 @each_document
