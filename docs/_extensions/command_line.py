@@ -1,0 +1,29 @@
+"""Write the page of the command line from the commands themselves, with typer's own generator."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+PAGE = Path("api") / "command-line.md"
+
+
+def page() -> str:
+    """Return the reference of all commands, in Markdown."""
+    command = ["-m", "typer", "ghrr.cli", "utils", "docs", "--name", "ghrr", "--title", "Command line"]
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True).stdout  # noqa: S603
+
+
+def _write(app: Sphinx) -> None:
+    path, text = app.srcdir / PAGE, page()
+    if not path.exists() or path.read_text(encoding="utf-8") != text:  # an unchanged page is not built again
+        path.write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Write the page before Sphinx looks for sources."""
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,85 @@
+"""Settings of the documentation site. ``make docs`` builds all of it, ``make docs-quick`` without running the examples."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ghrr
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "ghrr"
+author = "The ghrr developers"
+version = release = ghrr.__version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    # in docs/_extensions
+    "command_line",
+    "mathml",
+    "public_names",
+    "thumbnails",
+]
+exclude_patterns = ["_build", "_extensions", "_templates", "generated/**/*.ipynb", "generated/**/*.py"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+
+# -- Markdown ---------------------------------------------------------------------------------------------------------
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+# -- API --------------------------------------------------------------------------------------------------------------
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_class_signature = "mixed"
+autosummary_generate = False
+python_display_short_literal_types = True
+python_maximum_signature_line_length = 100
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = ["Shapes", "Law", "Laws"]
+
+# Warnings are errors, and every reference must resolve. Types of other projects have no page here.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(torch|numpy|np|typing|collections|pathlib|os|abc|types|safetensors)\..*")]
+
+# -- Examples ---------------------------------------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": [str(ROOT / "examples" / "tutorials"), str(ROOT / "examples" / "gallery")],
+    "gallery_dirs": ["generated/tutorials", "generated/gallery"],
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "run_stale_examples": True,  # also where the script is unchanged: the library may have changed
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 0,
+    "nested_sections": False,
+}
+
+# -- HTML -------------------------------------------------------------------------------------------------------------
+html_theme = "furo"
+html_title = f"ghrr {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0067a3", "color-brand-content": "#0067a3"},
+    "dark_css_variables": {"color-brand-primary": "#6fbcf0", "color-brand-content": "#6fbcf0"},
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
