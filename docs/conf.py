@@ -37,7 +37,11 @@ myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence
 myst_heading_anchors = 4
 
 # -- API --------------------------------------------------------------------------------------------------------------
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {
+    "members": True,
+    "member-order": "bysource",
+    "inherited-members": "Module, Exception, tuple, object",  # up to these base classes
+}
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 autodoc_class_signature = "mixed"
@@ -47,12 +51,16 @@ python_maximum_signature_line_length = 100
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 napoleon_google_docstring = False
+napoleon_use_ivar = True  # attributes in the text of their class
 napoleon_use_rtype = False
 napoleon_custom_sections = ["Shapes", "Law", "Laws"]
 
 # Warnings are errors, and every reference must resolve. Types of other projects have no page here.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(torch|numpy|np|typing|collections|pathlib|os|abc|types|safetensors)\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"Tensor|(torch|numpy|pandas|networkx|typing|collections|contextlib|pathlib|os|types)\..*"),
+    ("py:class", r"ghrr\.(_.*|memory\.segment\..*|structures\.path_tree\..*|paper\.experiment\..*)|Items"),
+]
 
 # -- Examples ---------------------------------------------------------------------------------------------------------
 sphinx_gallery_conf = {
@@ -64,8 +72,8 @@ sphinx_gallery_conf = {
     "run_stale_examples": True,  # also where the script is unchanged: the library may have changed
     "download_all_examples": False,
     "remove_config_comments": True,
-    "show_memory": False,
-    "min_reported_time": 0,
+    "show_signature": False,
+    "write_computation_times": False,
     "nested_sections": False,
 }
 

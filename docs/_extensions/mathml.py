@@ -15,13 +15,18 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 _LOG = logging.getLogger(__name__)
-_UNBRACED_FRACTION = re.compile(r"\\[dt]?frac\s*\d")  # LaTeX reads \frac12 as 1/2, docutils as 12 over what follows
+# LaTeX that the converter does not know, or reads differently: \frac12 is 1/2, and not 12 over what follows.
+_REWRITES = (
+    (re.compile(r"\\dots(?![a-zA-Z])"), r"\\ldots"),
+    (re.compile(r"\\([bB]igg?)(?![a-zA-Z])"), r"\\\1l"),
+    (re.compile(r"(\\[dt]?frac)\s*(\d)\s*(\w|\\[a-zA-Z]+)"), r"\1{\2}{\3}"),
+)
 
 
 def convert(formula: str, *, block: bool = False) -> str:
     """Return the MathML of a LaTeX formula; raise MathError for one that cannot be converted."""
-    if found := _UNBRACED_FRACTION.search(formula):
-        raise MathError(f"write {found[0]}… with braces, as in \\frac{{1}}{{2}}")
+    for pattern, replacement in _REWRITES:
+        formula = pattern.sub(replacement, formula)
     if block and "\\\\" in formula and "\\begin" not in formula:
         formula = rf"\begin{{aligned}}{formula}\end{{aligned}}"
     return tex2mathml(formula, as_block=block)
