@@ -1,4 +1,4 @@
-"""Settings of the documentation site. ``make docs`` builds all of it, ``make docs-quick`` without running the examples."""
+"""Settings of the documentation site. ``make docs`` builds it; ``make docs-quick`` does not run the examples."""
 
 from __future__ import annotations
 

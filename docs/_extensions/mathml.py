@@ -29,7 +29,8 @@ def convert(formula: str, *, block: bool = False) -> str:
         formula = pattern.sub(replacement, formula)
     if block and "\\\\" in formula and "\\begin" not in formula:
         formula = rf"\begin{{aligned}}{formula}\end{{aligned}}"
-    return tex2mathml(formula, as_block=block)
+    converted: str = tex2mathml(formula, as_block=block)
+    return converted
 
 
 def _visit(translator: Any, node: nodes.math | nodes.math_block) -> None:

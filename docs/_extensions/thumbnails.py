@@ -7,7 +7,8 @@ import re
 from sphinx.application import Sphinx
 
 _THUMBNAIL = re.compile(
-    r':alt:(?P<rest>\n\n  :doc:`[^`]*`\n\n\.\. raw:: html\n\n\s*<div class="sphx-glr-thumbnail-title">(?P<title>.*?)</div>)'
+    r":alt:(?P<rest>\n\n  :doc:`[^`]*`\n\n\.\. raw:: html\n\n"
+    r'\s*<div class="sphx-glr-thumbnail-title">(?P<title>.*?)</div>)'
 )
 
 
