@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "ghrr"
-author = "The ghrr developers"
+author = copyright = "The ghrr developers"
 version = release = ghrr.__version__
 language = "en"
 
@@ -24,6 +24,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # in docs/_extensions
+    "code_blocks",
     "command_line",
     "mathml",
     "public_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,24 @@ PAGE = Path("api") / "command-line.md"
 def page() -> str:
     """Return the reference of all commands, in Markdown."""
     command = ["-m", "typer", "ghrr.cli", "utils", "docs", "--name", "ghrr", "--title", "Command line"]
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    text = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return link_commands(text)
+
+
+def link_commands(text: str) -> str:
+    """Replace the shortened descriptions in lists of commands by links and the first line of each section."""
+    first_lines = dict(re.findall(r"(?m)^#+ `(.*)`\n\n(.*)$", text))
+    lines, above, in_list = [], "ghrr", False
+    for line in text.splitlines():
+        if heading := re.match(r"##+ `(.*)`", line):
+            above = heading[1]
+        if line.startswith("**"):
+            in_list = line == "**Commands**:"
+        if in_list and (item := re.match(r"\* `(.*?)`", line)):
+            name = f"{above} {item[1]}"
+            line = f"* [`{item[1]}`](#{name.replace(' ', '-')}): {first_lines[name]}"  # noqa: PLW2901
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def _write(app: Sphinx) -> None:

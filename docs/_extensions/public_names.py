@@ -1,4 +1,4 @@
-"""Resolve references to an object that is documented under another of its names.
+"""API entries: find the entry of an object by any of its names, and leave private parameters out of signatures.
 
 Every object has one entry in the API pages. ``ghrr.ItemMemory`` and ``ghrr.memory.item_memory.ItemMemory`` both lead to
 the entry of ``ghrr.memory.ItemMemory``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import re
 from typing import Any
 
 from docutils import nodes
@@ -75,7 +76,18 @@ def _resolve(
     return None
 
 
+def hide_private_parameters(signature: str) -> str:
+    """Return a signature without the parameters that begin with an underscore, which are last in a signature."""
+    return re.sub(r"(, \*)?(, _\w+(: [^,)]+)?)+(?=\))", "", signature)
+
+
+def _process_signature(*event: Any) -> tuple[str | None, str | None]:
+    signature, result = event[-2:]
+    return signature and hide_private_parameters(signature), result
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the resolver."""
     app.connect("missing-reference", _resolve)
+    app.connect("autodoc-process-signature", _process_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -114,6 +114,19 @@ def test_every_command_has_a_section() -> None:
     page = command_line.page()
     for name in commands(typer.main.get_command(cli.app), "ghrr")[1:]:
         assert f"# `{name}`\n" in page
+    assert "[`train`](#ghrr-lm-train): " in page
+
+
+@pytest.mark.parametrize(
+    ("signature", "shown"),
+    [
+        ("(x: int, *, _depth: int = 0)", "(x: int)"),
+        ("(x: int, *, y: int = 0, _depth: int = 0)", "(x: int, *, y: int = 0)"),
+        ("(x: int = _DEFAULT)", "(x: int = _DEFAULT)"),
+    ],
+)
+def test_private_parameters_are_hidden(signature: str, shown: str) -> None:
+    assert public_names.hide_private_parameters(signature) == shown
 
 
 def test_thumbnail_gets_the_title_as_alternative_text() -> None:
