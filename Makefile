@@ -1,6 +1,6 @@
 # make check      lint, types, imports and a fast subset of the tests: two minutes
 # make test       everything: ten minutes
-# make docs       the documentation site, in docs/_build/html/index.html: runs all examples, five minutes
+# make docs       the documentation site, in docs/_build/html/index.html: runs all examples
 # make reproduce  the results of the paper, in report/index.html
 # make bench      speed
 # make fuzz       long campaigns: damaged files, killed writers, threads

@@ -44,7 +44,6 @@ autodoc_default_options = {
     "inherited-members": "Module, Exception, tuple, object",  # up to these base classes
 }
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 autodoc_class_signature = "mixed"
 autosummary_generate = False
 python_display_short_literal_types = True
@@ -72,6 +71,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "run_stale_examples": True,  # also where the script is unchanged: the library may have changed
     "download_all_examples": False,
+    "image_srcset": ["2x"],
+    "reference_url": {"ghrr": None},  # names in the code link to the API pages
     "remove_config_comments": True,
     "show_signature": False,
     "write_computation_times": False,
