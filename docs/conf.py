@@ -66,7 +66,7 @@ nitpick_ignore_regex = [
 sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "examples" / "tutorials"), str(ROOT / "examples" / "gallery")],
     "gallery_dirs": ["generated/tutorials", "generated/gallery"],
-    "filename_pattern": "/plot_",
+    "filename_pattern": r"\.py$",  # all scripts run, whatever their name
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "run_stale_examples": True,  # also where the script is unchanged: the library may have changed
