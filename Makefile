@@ -1,5 +1,6 @@
 # make check      lint, types, imports and a fast subset of the tests: two minutes
 # make test       everything: ten minutes
+# make docs       the documentation site, in docs/_build/html/index.html: runs all examples
 # make reproduce  the results of the paper, in report/index.html
 # make bench      speed
 # make fuzz       long campaigns: damaged files, killed writers, threads
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: reproduce check test lint types imports fast tests coverage bench fuzz mutants format clean
+.PHONY: reproduce check test lint types imports fast tests coverage docs docs-quick linkcheck bench fuzz mutants format clean
 
 reproduce: $(VENV)/.with-paper
 	$(BIN)/ghrr paper run --quick --out report
@@ -20,7 +21,7 @@ reproduce: $(VENV)/.with-paper
 check: $(VENV)/.with-dev
 	$(MAKE) --no-print-directory -j2 types fast lint imports
 
-test: lint types imports tests coverage
+test: lint types imports docs-quick tests coverage
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff check .
@@ -42,6 +43,23 @@ tests: $(VENV)/.with-triton
 coverage:
 	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra/*,*/ghrr/unitary/*,*/ghrr/space/*'
 
+# Warnings are errors. Internal links are checked here; `make linkcheck` follows the others, which needs the internet.
+SPHINX = $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs 2
+
+docs: $(VENV)/.with-dev
+	rm -rf docs/_build/html docs/generated
+	$(SPHINX) --doctree-dir docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+# Without running the examples.
+docs-quick: $(VENV)/.with-dev
+	rm -rf docs/_build/quick docs/generated
+	$(SPHINX) --define plot_gallery=0 --doctree-dir docs/_build/quick-doctrees docs docs/_build/quick
+	$(BIN)/python docs/check_site.py docs/_build/quick
+
+linkcheck: $(VENV)/.with-dev
+	$(BIN)/sphinx-build --builder linkcheck --define plot_gallery=0 docs docs/_build/linkcheck
+
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/peer_operations.py
@@ -59,7 +77,7 @@ format: $(VENV)/.with-dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) report .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) report docs/_build docs/generated .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

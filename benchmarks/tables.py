@@ -242,7 +242,9 @@ def render(text: str) -> str:
 
 def documents() -> list[Path]:
     """All Markdown files that may hold tables."""
-    return sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    docs = ROOT / "docs"
+    written = [path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] not in ("_build", "generated")]
+    return sorted([ROOT / "README.md", *written])
 
 
 def main() -> int:

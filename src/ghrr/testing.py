@@ -56,6 +56,7 @@ def _identity(a: Tensor) -> Tensor:
     return torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
 
 
+#: The laws that :func:`check_laws` checks, by name.
 LAWS: dict[str, Law] = {
     "associative": Law(
         "(A * B) * C = A * (B * C)",

@@ -39,7 +39,7 @@ def compare(
     Parameters
     ----------
     plan
-        JSON file with the runs; see :mod:`ghrr.lm.plan`.
+        JSON file with the runs; see ``ghrr.lm.plan``.
     out
         Folder for the run folders.
     summary

@@ -22,8 +22,12 @@ class EncodedCorpus:
         Name of the corpus, with the suffix ``-small`` for a limited vocabulary or ``-bpe`` for BPE tokens.
     tokenizer
         Tokenizer of the three texts.
-    train, valid, test
-        Token ids.
+    train
+        Token ids of the training text.
+    valid
+        Token ids of the validation text.
+    test
+        Token ids of the test text.
     word_counts
         Number of words of each text, by ``"train"``, ``"valid"`` and ``"test"``.
 

@@ -38,8 +38,10 @@ class TrainProgress:
 
     Attributes
     ----------
-    step, total_steps
-        Steps done, and steps of the whole run.
+    step
+        Steps done.
+    total_steps
+        Steps of the whole run.
     loss
         Training loss per token in nats; None at steps where it is not read.
     valid_perplexity

@@ -1,12 +1,10 @@
 """Memory: store hypervectors by label, find the most similar ones, and judge whether an answer can be trusted.
 
-From an item to an answer, file by file: :mod:`~ghrr.memory.item_store` (add, remove, save) →
-:mod:`~ghrr.memory.labels` and :mod:`~ghrr.memory.storage` (labels and number types) → :mod:`~ghrr.memory.backends`
-(where rows are stored) → :mod:`~ghrr.memory.search` (the largest dot products) → :mod:`~ghrr.memory.item_memory`
-(cleanup, match) → :mod:`~ghrr.memory.match` (judge scores, make a :class:`Match`). :mod:`~ghrr.memory.state` is the
-content at one moment. :mod:`~ghrr.memory.persistence`, :mod:`~ghrr.memory.folder` and :mod:`~ghrr.memory.segment`
-read and write files. :mod:`~ghrr.memory.factorization` finds the factors of products, and
-:mod:`~ghrr.memory.decorrelation` separates hypervectors that are similar to each other.
+From an item to an answer, file by file: ``item_store`` (add, remove, save) → ``labels`` and ``storage`` (labels and
+number types) → ``backends`` (where rows are stored) → ``search`` (the largest dot products) → ``item_memory`` (cleanup,
+match) → ``match`` (judge scores, make a :class:`Match`). ``state`` is the content at one moment. ``persistence``,
+``folder`` and ``segment`` read and write files. ``factorization`` finds the factors of products, and ``decorrelation``
+separates hypervectors that are similar to each other.
 """
 
 from ghrr.memory.backends import Backend, FaissBackend, MilvusBackend, TorchBackend

@@ -163,7 +163,7 @@ class ItemMemory(ItemStore):
 
         The number of bundled items is estimated from the energy of the query, :math:`E = \delta(q, q)`, so do not
         normalize queries. Items may be bundles too. For example, a query with some fields of a record finds the record,
-        and its score is the fraction of the query that the record contains (see :mod:`ghrr.memory.match`).
+        and its score is the fraction of the query that the record contains (see ``ghrr.memory.match``).
 
         Parameters
         ----------

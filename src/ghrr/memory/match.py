@@ -247,7 +247,7 @@ def make_matches(
     errors
         Standard errors of labels that are decoded numbers.
     expected
-        Expected score of a right candidate for each score, as from :func:`expected_score`; 1 by default.
+        Expected score of a right candidate for each score, as from ``ghrr.memory.match.expected_score``; 1 by default.
 
     Shapes
     ------

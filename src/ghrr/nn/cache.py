@@ -16,8 +16,10 @@ class AttentionCache:
     ----------
     length
         Number of tokens so far.
-    keys, values
-        Those of the tokens so far, ``(batch, num_kv_heads, length, 2 m)``; None before the first token.
+    keys
+        Keys of the tokens so far, ``(batch, num_kv_heads, length, 2 m)``; None before the first token.
+    values
+        Values of the tokens so far, in the same shape.
     recent
         Mode ``"feature"``: the rows of the last ``window - 1`` tokens. Mode ``"bundle"``: the phases of all tokens.
 

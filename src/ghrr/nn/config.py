@@ -116,14 +116,14 @@ class AttentionConfig:
 
     @property
     def resolved_m(self) -> int:
-        """Complex features per row: ``m``, or its default."""
+        """Number of complex features per row, ``m`` or its default."""
         if self.m is not None:
             return self.m
         return self.embed_dim // (2 * self.num_heads) if self.mode == "feature" else self.max_len
 
     @property
     def resolved_kv_heads(self) -> int:
-        """Number of heads of keys and values: ``num_kv_heads``, or its default."""
+        """Number of heads of keys and values, ``num_kv_heads`` or its default."""
         return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
 
     @property

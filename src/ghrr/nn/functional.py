@@ -13,6 +13,8 @@ from torch import Tensor
 from ghrr._checks import check_broadcast, describe
 from ghrr.nn.complex_rows import from_complex, to_complex
 
+__all__ = ["ghrr_attention", "naive_attention"]
+
 
 def ghrr_attention(  # noqa: PLR0917 (the order of torch's own)
     q: Tensor,

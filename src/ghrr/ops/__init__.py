@@ -1,7 +1,7 @@
 """The arithmetic of hypervectors and the choice of the backend that computes it.
 
-:mod:`ghrr.ops.reference` is the specification, :mod:`ghrr.ops.operations` declares every operation with its
-implementations, and :mod:`ghrr.ops.dispatch` chooses between them. Kernels are in ``ops/cpu`` (numba) and ``ops/gpu``
+``ghrr.ops.reference`` is the specification, ``ghrr.ops.operations`` declares every operation with its
+implementations, and ``ghrr.ops.dispatch`` chooses between them. Kernels are in ``ops/cpu`` (numba) and ``ops/gpu``
 (triton).
 """
 

@@ -342,7 +342,7 @@ class Space:
 
         To read a pair, unbind its key and choose the most similar of ``candidates`` values, one of which is right. The
         capacity is the largest number of pairs for which the share of wrong answers is at most ``error``, by
-        :func:`ghrr.capacity.recall_error`; 0 if a single pair exceeds it.
+        ``ghrr.capacity.recall_error``; 0 if a single pair exceeds it.
 
         Parameters
         ----------
@@ -365,7 +365,7 @@ class Space:
 
     @cached_property
     def shared_rotation(self) -> Tensor:
-        """The rotation of all hypervectors, if they share one: ``(m, m)`` or ``(dim, m, m)``."""
+        """Rotation of all hypervectors, if they share one; ``(m, m)`` or ``(dim, m, m)``."""
         return sampling.shared_rotation(self)
 
     def __eq__(self, other: object) -> bool:

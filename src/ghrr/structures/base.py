@@ -40,8 +40,9 @@ class Structure:
     ===========  =======================================================================================
     ``encode``   hypervector, ``(dim, m, m)``
     queries      a :class:`ghrr.Match` if there is one answer, a list of them, best first, if there can be several
-    ``decode``   Record and Tree: a :class:`Reading`; Sequence, Chain and Stack: a list of matches by index; HashTable,
-                 Set, NGrams, Graph and Automaton: a dict of matches by key, member, n-gram, edge or transition
+    ``decode``   Record and Tree: a :class:`ghrr.structures.Reading`; Sequence, Chain and Stack: a list of matches by
+                 index; HashTable, Set, NGrams, Graph and Automaton: a dict of matches by key, member, n-gram, edge or
+                 transition
     changes      the changed hypervector; the argument is not modified
     ===========  =======================================================================================
 

@@ -59,7 +59,7 @@ class Reading:
 
     @property
     def scores(self) -> dict[Path, float]:
-        """The score of every value, by path: about 1 if it is right."""
+        """Score of every value, by path. A right value scores about 1."""
         return {path: match.score for path, match in self.matches.items()}
 
     @property
@@ -69,7 +69,7 @@ class Reading:
 
     @property
     def unexplained(self) -> float:
-        """Energy of the residual: about the number of values that were not read."""
+        """Energy of the residual, about the number of values that were not read."""
         return float(similarity(self.residual, self.residual))
 
     def __repr__(self) -> str:

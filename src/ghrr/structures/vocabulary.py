@@ -187,7 +187,7 @@ class Vocabulary:
     def resolve(self, operation: str, name: Name) -> str:
         """Return a name as it is, and the name of a given hypervector.
 
-        A :class:`Hypervector` is named by its expression, ``#a * b``, a tensor by a digest of its content,
+        A :class:`ghrr.Hypervector` is named by its expression, ``#a * b``, a tensor by a digest of its content,
         ``#3f2a91bc``. Encoding adds this name to the vocabulary, querying does not.
         """
         if isinstance(name, str) and name:

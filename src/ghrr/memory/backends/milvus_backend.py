@@ -37,7 +37,7 @@ class MilvusBackend:
     again. Several programs may read a collection while one writes. A program that finds a change by another program
     raises RuntimeError. An add or remove that fails, for example because the server stops, changes nothing: a second
     collection, named with the suffix ``_journal``, records which rows are items (see
-    :mod:`ghrr.memory.backends.milvus_journal`). A collection of version 0.1 has no journal and gets one when it is
+    ``ghrr.memory.backends.milvus_journal``). A collection of version 0.1 has no journal and gets one when it is
     opened.
 
     Rows are float32. Queries from a GPU are copied to the CPU. Use it as
