@@ -88,13 +88,14 @@ def space_header(space: Space) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "phases": space.phases,
         "seed": space.seed,
         "dtype": str(space.dtype).removeprefix("torch."),
+        "atom_version": space.atom_version,
     }
     return settings, rotation
 
 
 def restore_space(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Space:
     """Return the space of :func:`space_header`. ``tensors`` must hold the stored rotation, if there is one."""
-    given = dict(settings)
+    given = {"atom_version": 1, **settings}  # older files do not say it
     given["dtype"] = _DTYPES[given["dtype"]]
     if isinstance(given["rotation"], dict):
         given["rotation"] = torch.view_as_complex(tensors[_ROTATION])
