@@ -95,7 +95,8 @@ def space_header(space: Space) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def restore_space(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Space:
     """Return the space of :func:`space_header`. ``tensors`` must hold the stored rotation, if there is one."""
-    given = {"atom_version": 1, **settings}  # older files do not say it
+    given = dict(settings)
+    given.setdefault("atom_version", 1)  # files of ghrr 0.1 have no such entry
     given["dtype"] = _DTYPES[given["dtype"]]
     if isinstance(given["rotation"], dict):
         given["rotation"] = torch.view_as_complex(tensors[_ROTATION])

@@ -96,7 +96,7 @@ class Space:
         put(self, "atom_version", check_integer("Space", "atom_version", self.atom_version))
         if self.atom_version not in _ATOM_VERSIONS:
             raise ValueError(
-                f"Space: atom_version must be 1 or 2, got {self.atom_version}; a later one needs a later version of ghrr"
+                f"Space: atom_version must be 1 or 2, got {self.atom_version}; later ones need a later ghrr"
             )
         put(self, "rotation", _check_rotation(self.rotation, self.dim, self.m))
         if isinstance(self.rotation, Tensor) and self.rotation.dtype == torch.complex64 != self.dtype:

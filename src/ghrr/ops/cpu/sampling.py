@@ -118,9 +118,9 @@ def _extend(k: int, u: Doubles, r: Doubles, cos: Doubles, sin: Doubles, p: Doubl
 
 
 @compiled
-def base_slots(
+def base_slots(  # noqa: PLR0917
     m: int, start: int, stop: int, slots: int, rotation_keys: Words, phase_keys: Words, roots: int, out: NDArray[Any]
-) -> None:  # noqa: PLR0917 # pragma: no cover
+) -> None:  # pragma: no cover
     """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
 
     Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without rotation keys, for m = 1, the
