@@ -4,8 +4,8 @@ The numbers are those of ``numpy.random.Philox``. A block of four words depends 
 several blocks are computed at once, one per lane of a vector; NumPy computes them one by one. Vector instructions
 have no 64-bit product that keeps the upper half, so it is composed of 32-bit halves.
 
-numba's cache on disk checks the file of the calling loop only: after a change here, change
-:mod:`ghrr.ops.cpu.sampling` too, or empty the cache.
+numba's cache on disk checks the file of the calling loop only: after a change here or in :mod:`ghrr.ops.cpu.lanes`,
+change :mod:`ghrr.ops.cpu.sampling` too, or empty the cache.
 
 Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops`` compares with NumPy's numbers.
 """
