@@ -91,7 +91,7 @@ def atom_by_formula(space: ghrr.Space, name: str) -> Tensor:
     u = slot_uniform(labelled_keys([name], space.seed, "rotation"), space.dim, m * m)[0]
     atom = torch.ones(space.dim, 0, 0, dtype=EXACT)
     for k in range(1, m + 1):
-        points, angles = u[:, (k - 1) ** 2 : k * k].split([k - 1, k], dim=1)
+        points, angles = u[:, (k - 1) ** 2 : k * (k - 1)], u[:, k * (k - 1) : k * k]
         ends = torch.zeros(space.dim, 1), torch.ones(space.dim, 1)
         w = torch.cat([ends[0], points.sort(dim=1).values, ends[1]], dim=1).diff(dim=1).sqrt()
         w[:, -1] += 1
