@@ -36,7 +36,7 @@ from torch import Tensor
 
 import ghrr
 from ghrr import memory, structures
-from ghrr._random import labelled_uniform
+from ghrr._random import labelled_keys, slot_uniform
 from ghrr.ops import reference
 
 LIMIT = 1.2
@@ -82,18 +82,25 @@ def sampling(space: ghrr.Space, batch: int) -> Iterator[Case]:
 
 
 def atom_by_formula(space: ghrr.Space, name: str) -> Tensor:
-    """An atom from the uniform numbers of its name, with LAPACK's QR."""
+    """An atom from the uniform numbers of its name: a product of matrices."""
     m = space.m
-    turns = labelled_uniform(space.dim * m, space.seed, "phases", name).reshape(space.dim, m)
+    turns = slot_uniform(labelled_keys([name], space.seed, "phases"), space.dim, m)[0]
     phases = torch.polar(torch.ones_like(turns), 2 * torch.pi * turns)
     if m == 1:
         return phases[..., None]
-    u = labelled_uniform(2 * space.total_dim, space.seed, "rotation", name).reshape(space.dim, m, m, 2)
-    gaussians = torch.polar(torch.sqrt(-2 * torch.log1p(-u[..., 0])), 2 * torch.pi * u[..., 1])
-    q, r = torch.linalg.qr(gaussians)
-    signs = torch.diagonal(r, dim1=-2, dim2=-1).sgn()
-    atom: Tensor = q * (signs * phases)[..., None, :]
-    return atom
+    u = slot_uniform(labelled_keys([name], space.seed, "rotation"), space.dim, m * m)[0]
+    atom = torch.ones(space.dim, 0, 0, dtype=EXACT)
+    for k in range(1, m + 1):
+        points, angles = u[:, (k - 1) ** 2 : k * (k - 1)], u[:, k * (k - 1) : k * k]
+        ends = torch.zeros(space.dim, 1), torch.ones(space.dim, 1)
+        w = torch.cat([ends[0], points.sort(dim=1).values, ends[1]], dim=1).diff(dim=1).sqrt()
+        w[:, -1] += 1
+        reflection = w[:, :, None] * w[:, None, :] / w[:, -1:, None] - torch.eye(k)
+        columns = torch.polar(torch.ones_like(angles), 2 * torch.pi * angles)
+        padded = torch.nn.functional.pad(atom, (0, 1, 0, 1))
+        padded[:, -1, -1] = 1
+        atom = padded @ (reflection * columns[:, None, :])
+    return atom * phases[:, None, :]
 
 
 def products(space: ghrr.Space, batch: int) -> Iterator[Case]:

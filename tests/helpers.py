@@ -48,6 +48,26 @@ def assert_std(values: Tensor, expected: float) -> None:
     assert off <= STANDARD_ERRORS * error, f"std {squares.mean().sqrt().item():.5g}, expected {expected:.5g}"
 
 
+def haar_product(u: Tensor, *, power: float = 0.5) -> Tensor:
+    """Return the documented product of reflections and phases of uniform numbers: ``(*, m * m)`` to ``(*, m, m)``.
+
+    For a negative control, take another power of the gaps than the square root; rows get unit length again.
+    """
+    m = math.isqrt(u.shape[-1])
+    q = torch.ones(*u.shape[:-1], 0, 0, dtype=torch.complex128)
+    for k in range(1, m + 1):
+        points, turns = u[..., (k - 1) ** 2 : k * k].split([k - 1, k], dim=-1)
+        ends = torch.zeros_like(turns[..., :1]), torch.ones_like(turns[..., :1])
+        r = torch.cat([ends[0], points.sort(dim=-1).values, ends[1]], dim=-1).diff(dim=-1) ** power
+        w = r / torch.linalg.vector_norm(r, dim=-1, keepdim=True)
+        w[..., -1] += 1
+        reflection = w[..., :, None] * w[..., None, :] / w[..., -1:, None] - torch.eye(k)
+        bordered = torch.nn.functional.pad(q, (0, 1, 0, 1))
+        bordered[..., -1, -1] = 1
+        q = bordered @ (reflection * torch.polar(torch.ones_like(turns), 2 * math.pi * turns)[..., None, :])
+    return q
+
+
 def pairwise(
     *, valid: Callable[[dict[str, Any]], bool] = lambda case: True, **options: Sequence[Any]
 ) -> list[dict[str, Any]]:

@@ -244,3 +244,17 @@ def test_read_bytes_of_a_small_file_allocates_little(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_store_the_version_of_atoms(version: int, tmp_path: Path) -> None:
+    path, space = tmp_path / "x.safetensors", Space(5, 2, atom_version=version)
+    ghrr.save(path, space.atoms("a")[0])
+    loaded = ghrr.load(path)
+    assert isinstance(loaded, Hypervector)
+    assert loaded.space == space
+    assert torch.equal(loaded.space.vectors(["a"])[0], loaded.tensor)
+    reseal(path, lambda header: header["space"].pop("atom_version"))  # as files of ghrr 0.1 are
+    old = ghrr.load(path)
+    assert isinstance(old, Hypervector)
+    assert old.space.atom_version == 1

@@ -16,7 +16,7 @@ from ghrr.lm.checkpoint import load_checkpoint
 from ghrr.lm.run_folder import read_description, read_result
 
 DATA = Path(__file__).parent / "data" / "version_0_1"
-SPACE = Space(5, 2, seed=3)
+SPACE = Space(5, 2, seed=3, atom_version=1)
 ROTATION = torch.linalg.qr(torch.tensor([[1, 2j], [3, 4]], dtype=torch.complex128))[0].to(torch.complex64)
 
 

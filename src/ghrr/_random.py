@@ -33,19 +33,32 @@ def drawn_keys(count: int, generator: torch.Generator | None) -> Keys:
     return drawn.numpy().view(np.uint64)
 
 
-def philox_uniform(keys: Keys, count: int, *, halves: bool = False) -> Tensor:
-    """Return uniform numbers in [0, 1) from each Philox stream, in double precision, ``(len(keys), count)``.
+def philox_uniform(keys: Keys, count: int) -> Tensor:
+    """Return uniform numbers in [0, 1) of 53 random bits from each Philox stream, ``(len(keys), count)``.
 
-    They have 53 random bits or, with ``halves``, 32, two numbers per word. NumPy guarantees that the raw stream of a
-    bit generator never changes; torch does not guarantee this for its generators.
+    NumPy guarantees that the raw stream of a bit generator never changes; torch does not guarantee this for its
+    generators.
     """
-    words = -(-count // 2) if halves else count
-    raw = [np.random.Philox(key=key).random_raw(words) for key in keys]
-    stacked = np.stack(raw) if raw else np.empty((0, words), dtype=np.uint64)
-    if not halves:
-        return torch.from_numpy((stacked >> np.uint64(11)) * 2.0**-53)
-    pair = np.stack([stacked & np.uint64(0xFFFFFFFF), stacked >> np.uint64(32)], axis=-1)
-    return torch.from_numpy((pair * 2.0**-32).reshape(len(keys), 2 * words)[:, :count])
+    return torch.from_numpy((_raw_words(keys, count) >> np.uint64(11)) * 2.0**-53)
+
+
+def slot_uniform(keys: Keys, slots: int, numbers: int) -> Tensor:
+    """Return uniform numbers in [0, 1) of 32 random bits for each slot, ``(len(keys), slots, numbers)``.
+
+    A word of the Philox stream gives two of them, the lower half first. A block of four words gives one number to each
+    of eight slots: blocks 0 to ``numbers - 1`` belong to slots 0 to 7, the next ones to slots 8 to 15, and so on. So
+    the numbers of a slot do not depend on how many slots there are, and a kernel computes eight slots with the same
+    instructions.
+    """
+    groups = -(-slots // 8)
+    words = _raw_words(keys, 4 * groups * numbers).astype("<u8", copy=False)
+    halves = words.view("<u4").reshape(len(keys), groups, numbers, 8).swapaxes(-1, -2)
+    return torch.from_numpy(halves * 2.0**-32).reshape(len(keys), 8 * groups, numbers)[:, :slots]
+
+
+def _raw_words(keys: Keys, count: int) -> NDArray[np.uint64]:
+    raw = [np.random.Philox(key=key).random_raw(count) for key in keys]
+    return np.stack(raw) if raw else np.empty((0, count), dtype=np.uint64)
 
 
 def labelled_uniform(count: int, seed: int, *labels: str) -> Tensor:

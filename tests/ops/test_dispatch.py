@@ -118,7 +118,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "fractional_power": lambda: ops.fractional_power(
         unitary(4, m=2).to(torch.complex64), torch.ones(4, 2, 3), torch.zeros(1 << 15, 3)
     ),
-    "haar": lambda: ghrr.unitary.haar(1 << 14, m=3, generator=generator()),
     "base_slots": lambda: ghrr.Space(1000, 3).random(2, generator=generator()),
 }
 
@@ -158,7 +157,7 @@ OUT_OF_MEMORY = [
 
 
 @pytest.mark.parametrize("error", [*OUT_OF_MEMORY, KeyboardInterrupt()], ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("name", ["bind", "haar", "base_slots", "unitary_power"])
+@pytest.mark.parametrize("name", ["bind", "base_slots", "unitary_power"])
 def test_out_of_memory_and_interrupts_are_raised_and_the_backend_stays(
     name: str, error: BaseException, failures: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

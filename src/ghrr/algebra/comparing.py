@@ -32,7 +32,7 @@ def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     >>> import torch, ghrr
     >>> a, b = ghrr.Space(dim=1000, m=3, seed=0).vectors(["a", "b"])
     >>> f"{ghrr.similarity(a + b, a):.2f}"
-    '1.00'
+    '1.01'
     """
     if not are_alike(a, b):
         a, b = check_together("similarity(a, b)", a=a, b=b)

@@ -243,7 +243,7 @@ class FractionalPower(Encoder):
         >>> noisy = encoder([[0.7]]) + space.vectors(["something else"])
         >>> found = encoder.decode(noisy, low=-5, high=5)
         >>> f"{found.value.item():.2f} ± {found.std.item():.2f}"
-        '0.68 ± 0.02'
+        '0.69 ± 0.02'
         """
         return self._decode(h, low, high)
 

@@ -88,6 +88,7 @@ def space_header(space: Space) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "phases": space.phases,
         "seed": space.seed,
         "dtype": str(space.dtype).removeprefix("torch."),
+        "atom_version": space.atom_version,
     }
     return settings, rotation
 
@@ -95,6 +96,7 @@ def space_header(space: Space) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def restore_space(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Space:
     """Return the space of :func:`space_header`. ``tensors`` must hold the stored rotation, if there is one."""
     given = dict(settings)
+    given.setdefault("atom_version", 1)  # files of ghrr 0.1 have no such entry
     given["dtype"] = _DTYPES[given["dtype"]]
     if isinstance(given["rotation"], dict):
         given["rotation"] = torch.view_as_complex(tensors[_ROTATION])

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ghrr._random import Keys, drawn_keys, labelled_keys, labelled_uniform, philox_uniform
-from ghrr.ops.tensor_state import is_plain
+from ghrr._random import Keys, labelled_keys, slot_uniform
+from ghrr.space import version_1
 from ghrr.unitary.diagonal import diagonality_from_uniform
-from ghrr.unitary.sampling import base_slots, draw_uniform, haar_from_uniform, to_roots
+from ghrr.unitary.sampling import base_slots, draw_uniform, haar, random_slots, to_roots
 
 if TYPE_CHECKING:
     from ghrr.space.space import Space
@@ -26,45 +26,40 @@ _BLOCK_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 
 def named_vectors(space: Space, names: Sequence[str], namespace: str) -> Tensor:
     """Return the atoms of names, ``(len(names), dim, m, m)``."""
-    if _has_haar_slots(space):
+    if _has_haar_slots(space) and space.atom_version > 1:
         rotation_keys = _keys(space, "rotation", names if space.m > 1 else [], namespace)
         phase_keys = _keys(space, "phases", names, namespace)
-        return _haar_slots(space, rotation_keys, phase_keys, 1, halves=False)
+        roots = space.phases if isinstance(space.phases, int) else 0
+        return base_slots(rotation_keys, phase_keys, space.dim, space.m, roots=roots, dtype=space.dtype)
     out = torch.empty((len(names), *space.shape), dtype=space.dtype)
-    per_name = max(1, math.prod(_rotation_numbers(space)) + space.dim * space.m)
-    step = max(1, _BLOCK_NUMBERS // per_name)
+    step = max(1, _BLOCK_NUMBERS // (space.dim * space.m * (2 * space.m + 6)))
     for start in range(0, len(names), step):
         block = names[start : start + step]
-        out[start : start + len(block)] = _from_uniform(
-            space,
-            _named_uniform(space, "rotation", _rotation_numbers(space), block, namespace),
-            _named_uniform(space, "phases", (space.dim, space.m), block, namespace),
-        )
+        rotations = _named_rotations(space, block, namespace)
+        turns = _uniform(space, _keys(space, "phases", block, namespace), space.dim, space.m)
+        out[start : start + len(block)] = _multiply_by_phases(space, rotations, turns)
     return out
 
 
 def named_rotations(space: Space, names: Sequence[str], namespace: str) -> Tensor:
     """Return the rotations Q of the atoms of names, ``(len(names), dim, m, m)``."""
-    shape = (len(names), *space.shape)
-    if has_one_rotation(space):
-        return space.shared_rotation.to(space.dtype).expand(shape)
-    numbers = _named_uniform(space, "rotation", _rotation_numbers(space), names, namespace)
-    return _rotations(space, numbers).to(space.dtype).expand(shape)
+    return _named_rotations(space, names, namespace).to(space.dtype).expand(len(names), *space.shape)
 
 
 def random_vectors(space: Space, batch: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw hypervectors ``(*batch, dim, m, m)`` on the device of the generator."""
-    if _has_haar_slots(space) and generator.device.type == "cpu" and is_plain():
-        # Uniform phases need no numbers of their own: a Haar matrix times phases is a Haar matrix.
-        has_phases = space.m == 1 or isinstance(space.phases, int)
-        keys = drawn_keys(2 if has_phases else 1, generator)
-        halves = space.dtype == torch.complex64  # 32 random bits are more than its entries have
-        return _haar_slots(space, keys[:1], keys[1:], math.prod(batch), halves=halves).view(*batch, *space.shape)
-    return _from_uniform(
-        space,
-        draw_uniform(generator, *batch, *_rotation_numbers(space)),
-        draw_uniform(generator, *batch, space.dim, space.m),
-    )
+    if _has_haar_slots(space):
+        roots = space.phases if isinstance(space.phases, int) else 0
+        slots = random_slots(generator, math.prod(batch) * space.dim, space.m, roots=roots, dtype=space.dtype)
+        return slots.view(*batch, *space.shape)
+    if has_one_rotation(space):
+        rotations = space.shared_rotation.to(generator.device)
+    elif space.diagonality is None:
+        rotations = haar(*batch, 1, m=space.m, generator=generator, dtype=torch.complex128)
+    else:
+        numbers = draw_uniform(generator, *batch, _slots_with_rotations(space), 5, space.m)
+        rotations = diagonality_from_uniform(space.diagonality, numbers)
+    return _multiply_by_phases(space, rotations, draw_uniform(generator, *batch, space.dim, space.m))
 
 
 def shared_rotation(space: Space) -> Tensor:
@@ -73,8 +68,7 @@ def shared_rotation(space: Space) -> Tensor:
         return space.rotation
     if space.m == 1:
         return torch.ones(1, 1, dtype=torch.complex128)
-    shape = (space.dim, *_numbers_per_rotation(space))
-    return _rotations(space, labelled_uniform(math.prod(shape), space.seed, "shared rotation").reshape(shape))
+    return _rotations(space, labelled_keys(["shared rotation"], space.seed), space.dim)[0]
 
 
 def has_one_rotation(space: Space) -> bool:
@@ -89,50 +83,41 @@ def _has_haar_slots(space: Space) -> bool:
     return isinstance(space.rotation, str) and space.rotation == "varying" and space.diagonality is None
 
 
-def _haar_slots(space: Space, rotation_keys: Keys, phase_keys: Keys, count: int, *, halves: bool) -> Tensor:
-    """Return ``count`` hypervectors for each pair of keys."""
-    roots = space.phases if isinstance(space.phases, int) else 0
-    slots = base_slots(
-        rotation_keys, phase_keys, count * space.dim, space.m, roots=roots, halves=halves, dtype=space.dtype
-    )
-    return slots.view(len(slots) * count, *space.shape)
-
-
-def _from_uniform(space: Space, rotation_numbers: Tensor, phase_numbers: Tensor) -> Tensor:
-    """Return hypervectors as a function of uniform numbers."""
+def _multiply_by_phases(space: Space, rotations: Tensor, turns: Tensor) -> Tensor:
+    """Return hypervectors from rotations in double precision and uniform numbers ``(*, dim, m)``."""
     if isinstance(space.phases, int):
-        phase_numbers = to_roots(phase_numbers, space.phases)
-    if space.rotation == "varying" and space.diagonality is None and space.m > 1:
-        return haar_from_uniform(rotation_numbers, phase_numbers, dtype=space.dtype)
-    phases = torch.polar(torch.ones_like(phase_numbers), 2 * math.pi * phase_numbers)
+        turns = to_roots(turns, space.phases)
+    phases = torch.polar(torch.ones_like(turns), 2 * math.pi * turns)
+    return (rotations * phases[..., None, :]).to(space.dtype)
+
+
+def _named_rotations(space: Space, names: Sequence[str], namespace: str) -> Tensor:
+    """Return rotations in double precision that :func:`named_rotations` rounds and expands."""
     if has_one_rotation(space):
-        rotation = space.shared_rotation.to(phases.device)
-    else:
-        rotation = _rotations(space, rotation_numbers)
-    return (rotation * phases[..., None, :]).to(space.dtype)
+        return space.shared_rotation
+    return _rotations(space, _keys(space, "rotation", names, namespace), _slots_with_rotations(space))
 
 
-def _rotations(space: Space, u: Tensor) -> Tensor:
-    return haar_from_uniform(u) if space.diagonality is None else diagonality_from_uniform(space.diagonality, u)
+def _slots_with_rotations(space: Space) -> int:
+    """Return the number of slots of a hypervector that have rotations of their own."""
+    return 1 if space.rotation == "fixed" else space.dim
 
 
-def _rotation_numbers(space: Space) -> tuple[int, ...]:
-    """Return the shape of the uniform numbers that determine the rotation of one hypervector."""
-    if has_one_rotation(space):
-        return (0,)
-    return (space.dim if space.rotation == "varying" else 1, *_numbers_per_rotation(space))
+def _rotations(space: Space, keys: Keys, slots: int) -> Tensor:
+    """Return the rotations of Philox streams in double precision, ``(len(keys), slots, m, m)``."""
+    if space.diagonality is not None:
+        numbers = _uniform(space, keys, slots, 5 * space.m).reshape(len(keys), slots, 5, space.m)
+        return diagonality_from_uniform(space.diagonality, numbers)
+    if space.atom_version == 1:
+        return version_1.haar_rotations(keys, slots, space.m)
+    return base_slots(keys, keys[:0], slots, space.m, dtype=torch.complex128)
 
 
-def _numbers_per_rotation(space: Space) -> tuple[int, ...]:
-    return (space.m, space.m, 2) if space.diagonality is None else (5, space.m)
+def _uniform(space: Space, keys: Keys, slots: int, numbers: int) -> Tensor:
+    return (version_1.uniform if space.atom_version == 1 else slot_uniform)(keys, slots, numbers)
 
 
 def _keys(space: Space, part: str, names: Sequence[str], namespace: str) -> Keys:
     """Return the keys of the Philox streams of one part of the atoms: "rotation" or "phases"."""
     labels = (part, namespace) if namespace else (part,)
     return labelled_keys(names, space.seed, *labels)
-
-
-def _named_uniform(space: Space, part: str, shape: tuple[int, ...], names: Sequence[str], namespace: str) -> Tensor:
-    keys = _keys(space, part, names, namespace)
-    return philox_uniform(keys, math.prod(shape)).reshape(len(names), *shape)

@@ -29,6 +29,7 @@ from ghrr.space import noise, sampling
 from ghrr.unitary.diagonal import check_diagonality
 from ghrr.unitary.projection import check_unitary
 
+_ATOM_VERSIONS = (1, 2)
 _ROTATIONS = ("varying", "fixed", "shared")
 Device = torch.device | str | None
 
@@ -61,6 +62,9 @@ class Space:
         Seed and name determine an atom.
     dtype
         ``torch.complex64`` or ``torch.complex128``.
+    atom_version
+        Formula of named atoms: 2, or 1 for the atoms of ghrr 0.1. Files store it; a file that does not is read as
+        version 1, so the atoms of its names stay the same.
 
     Examples
     --------
@@ -80,6 +84,7 @@ class Space:
     phases: str | int = "uniform"
     seed: int = 0
     dtype: torch.dtype = torch.complex64
+    atom_version: int = field(default=2, kw_only=True)
     rounding: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +93,11 @@ class Space:
         put(self, "m", check_integer("Space", "m", self.m, least=1))
         put(self, "seed", check_integer("Space", "seed", self.seed, least=0))
         check_complex_dtype("Space", self.dtype)
+        put(self, "atom_version", check_integer("Space", "atom_version", self.atom_version))
+        if self.atom_version not in _ATOM_VERSIONS:
+            raise ValueError(
+                f"Space: atom_version must be 1 or 2, got {self.atom_version}; later ones need a later ghrr"
+            )
         put(self, "rotation", _check_rotation(self.rotation, self.dim, self.m))
         if isinstance(self.rotation, Tensor) and self.rotation.dtype == torch.complex64 != self.dtype:
             raise ValueError(
@@ -387,6 +397,8 @@ class Space:
         parts.append(f"seed={self.seed}")
         if self.dtype != torch.complex64:
             parts.append(f"dtype={self.dtype}")
+        if self.atom_version != _ATOM_VERSIONS[-1]:
+            parts.append(f"atom_version={self.atom_version}")
         return f"Space({', '.join(parts)})" + (f" ({self.rounding})" if self.rounding else "")
 
     @cached_property
@@ -395,7 +407,7 @@ class Space:
         if isinstance(rotation, Tensor):
             content = torch.view_as_real(rotation).numpy().tobytes()
             rotation = f"{tuple(rotation.shape)} {hashlib.sha256(content).hexdigest()}"
-        return (self.dim, self.m, rotation, self.diagonality, self.phases, self.seed, self.dtype)
+        return (self.dim, self.m, rotation, self.diagonality, self.phases, self.seed, self.dtype, self.atom_version)
 
 
 def check_space(operation: str, space: Any) -> Space:

@@ -81,7 +81,7 @@ class Automaton(Structure):
     >>> turnstile = {("locked", "coin"): "open", ("open", "push"): "locked", ("open", "coin"): "open"}
     >>> h = machine.encode(turnstile, start="locked", final=["locked"])
     >>> machine.step(h, "locked", "coin")
-    Match('open', score=0.991, margin=0.895, confident=True)
+    Match('open', score=0.994, margin=1.028, confident=True)
     >>> machine.run(h, ["coin", "coin", "push"]).accepted, machine.run(h, ["coin"]).accepted
     (True, False)
     """

@@ -60,7 +60,7 @@ class Chain(Structure):
     >>> words = Chain(ghrr.Space(dim=300, m=3))
     >>> h = words.encode(["to", "be", "or", "not"])
     >>> words.next(h, ["to", "be"])
-    Match('or', score=0.965, margin=0.923, confident=True)
+    Match('or', score=1.007, margin=0.991, confident=True)
     >>> words.next(h, ["be", "to"]).unknown
     True
     >>> [match.label for match in words.decode(h)]

@@ -52,7 +52,7 @@ class HashTable(Structure):
     >>> table = HashTable(ghrr.Space(dim=300, m=3))
     >>> h = table.encode({"France": "Paris", "Peru": "Lima"})
     >>> table.get(h, "Peru")
-    Match('Lima', score=1.020, margin=1.013, confident=True)
+    Match('Lima', score=1.004, margin=1.023, confident=True)
     >>> table.key(h, "Lima").label
     'Peru'
     >>> table.get(h, "Chile").unknown

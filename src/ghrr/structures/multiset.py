@@ -57,7 +57,7 @@ class Set(Structure):
     >>> fruit = Set(ghrr.Space(dim=300, m=3))
     >>> h = fruit.encode(["apple", "plum", "apple"])
     >>> fruit.contains(h, "plum")
-    Match('plum', score=1.003, margin=1.003, confident=True)
+    Match('plum', score=1.014, margin=1.014, confident=True)
     >>> fruit.contains(h, "pear").unknown
     True
     >>> {member: round(match.score) for member, match in fruit.decode(h).items()}

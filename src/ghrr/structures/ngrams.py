@@ -60,9 +60,9 @@ class NGrams(Structure):
     >>> grams = NGrams(ghrr.Space(dim=1000, m=3), n=2)
     >>> h = grams.encode(list("abracadabra"))
     >>> f"{grams.count(h, 'ab'):.1f} {grams.count(h, 'ar'):.1f}"
-    '2.0 0.0'
+    '2.0 -0.0'
     >>> [match.label for match in grams.after(h, "a")]
-    ['b', 'd', 'c']
+    ['b', 'c', 'd']
     """
 
     def __init__(

@@ -109,7 +109,7 @@ class PermutedPaths:
     >>> pairs = PermutedPaths(space, vectors)
     >>> pairs.add([("a", "b"), ("c", "d")])
     >>> [f"{gain:.2f}" for gain in pairs.decorrelated_keys([("b", "a"), ("d", "a")]).variance_gain]
-    ['1.07', '1.00']
+    ['1.06', '1.00']
     """
 
     def __init__(

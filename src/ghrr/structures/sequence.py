@@ -54,7 +54,7 @@ class Sequence(Structure):
     >>> words = Sequence(ghrr.Space(dim=300, m=3))
     >>> h = words.encode("to be or not to be".split())
     >>> words.item(h, 3)
-    Match('not', score=1.032, margin=1.022, confident=True)
+    Match('not', score=1.011, margin=1.003, confident=True)
     >>> [match.label for match in words.read(h, 2, 5)]
     ['or', 'not', 'to']
     >>> words.next(h, "or").label

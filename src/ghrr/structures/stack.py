@@ -46,7 +46,7 @@ class Stack(Structure):
     >>> stack = Stack(ghrr.Space(dim=300, m=3))
     >>> h = stack.encode(["plate", "bowl", "cup"])
     >>> stack.peek(h)
-    Match('cup', score=0.993, margin=0.986, confident=True)
+    Match('cup', score=1.003, margin=1.026, confident=True)
     >>> top, h = stack.pop(h)
     >>> stack.peek(stack.push(h, "plate")).label, stack.peek(h).label
     ('plate', 'bowl')

@@ -58,7 +58,7 @@ class Tree(Structure):
     >>> trees = Tree(ghrr.Space(dim=300, m=3))
     >>> h = trees.encode("(S (NP she) (VP runs (PP in circles)))")
     >>> trees.label(h, [1, 0])
-    Match('runs', score=1.035, margin=0.998, confident=True)
+    Match('runs', score=1.011, margin=0.985, confident=True)
     >>> trees.decode(h).value
     ['S', ['NP', 'she'], ['VP', 'runs', ['PP', 'in', 'circles']]]
     """

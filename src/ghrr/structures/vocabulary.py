@@ -55,7 +55,7 @@ class Vocabulary:
     >>> colours.indices(["green", "blue"])
     [1, 2]
     >>> colours.match(colours.vectors(["red"]) + colours.vectors(["green"]) * 0.1)
-    [Match('red', score=1.000, margin=0.901, confident=True)]
+    [Match('red', score=1.002, margin=0.883, confident=True)]
     """
 
     def __init__(

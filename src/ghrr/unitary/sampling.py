@@ -8,26 +8,22 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
-from ghrr._random import Keys, philox_uniform
+from ghrr._random import Keys, drawn_keys, slot_uniform
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.tensor_state import is_plain
 from ghrr.ops.threads import run_in_threads
-from ghrr.ops.torch_implementation import allocate
 
-# Gaussian numbers made and orthonormalised at a time: on a CPU 1 MiB, to stay in the cache; on a GPU enough to fill it.
+# Entries made at a time: on a CPU 1 MiB, to stay in the cache; on a GPU enough to fill it.
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
-_LARGEST_M = 8  # LAPACK is faster for larger matrices
-_LEAST_NUMBERS = 1 << 17  # fewer take PyTorch less time than importing numba
-_LEAST_BASE_NUMBERS = 1 << 10  # fewer numbers of a base hypervector take PyTorch less time than the call of a kernel
+_LEAST_NUMBERS = 1 << 10  # fewer numbers of a row take PyTorch less time than the call of a kernel
 _STORED_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 
 
 def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = torch.complex64) -> Tensor:
     r"""Draw unitary matrices from the Haar measure, the uniform distribution on U(m).
 
-    Orthonormalises complex Gaussian matrices by X = QR with a positive diagonal of R. (QR routines do not fix the
-    phases of that diagonal, and then Q is not uniform.) It follows that :math:`E|Q_{jk}|^2 = 1/m` and
-    :math:`E|\mathrm{tr}\,Q|^2 = 1`.
+    Multiplication by a fixed unitary matrix, on either side, does not change the distribution. It follows that
+    :math:`E|Q_{jk}|^2 = 1/m` and :math:`E|\mathrm{tr}\,Q|^2 = 1`.
 
     Parameters
     ----------
@@ -57,80 +53,89 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     m = check_integer(operation, "m", m, least=1)
     check_complex_dtype(operation, dtype)
     batch = check_batch(operation, batch)
-    return haar_from_uniform(draw_uniform(generator, *batch, m, m, 2), dtype=dtype)
+    return random_slots(generator, math.prod(batch), m, dtype=dtype).reshape(*batch, m, m)
 
 
 def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
     """Draw uniform numbers in [0, 1), in double precision, on the generator's device."""
     check_generator("sampling", generator)
-    if math.prod(shape) < 2 * _LEAST_NUMBERS or not is_plain():
-        return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
-    like = torch.empty(0, dtype=torch.float64, device=generator.device)
-    return allocate(shape, like).uniform_(generator=generator)  # the same numbers, on huge pages
+    return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
+
+
+def random_slots(generator: torch.Generator, slots: int, m: int, *, roots: int = 0, dtype: torch.dtype) -> Tensor:
+    """Draw slots of base hypervectors, ``(slots, m, m)``, on the generator's device.
+
+    They are Haar matrices; with ``roots``, times roots of unity of this order. For m = 1 with ``roots`` they are these
+    roots alone. Uniform phases would change nothing: a Haar matrix times phases is a Haar matrix.
+    """
+    check_generator("sampling", generator)
+    if generator.device.type == "cpu" and is_plain():
+        keys = drawn_keys(2 if m > 1 and roots else 1, generator)
+        rotation_keys, phase_keys = (keys[:0], keys) if m == 1 else (keys[:1], keys[1:])
+        return base_slots(rotation_keys, phase_keys, slots, m, roots=roots, dtype=dtype)[0]
+    u = draw_uniform(generator, slots, m * m)
+    if roots:
+        turns = to_roots(draw_uniform(generator, slots, m), roots)
+        u = turns if m == 1 else add_phases(u, turns)
+    return haar_from_uniform(u, dtype=dtype)
 
 
 def base_slots(
-    rotation_keys: Keys, phase_keys: Keys, slots: int, m: int, *, roots: int, halves: bool, dtype: torch.dtype
+    rotation_keys: Keys, phase_keys: Keys, slots: int, m: int, *, roots: int = 0, dtype: torch.dtype
 ) -> Tensor:
     r"""Make slots of base hypervectors, :math:`Q\,\mathrm{diag}(e^{2\pi i t})` with Haar Q, from Philox keys.
+
+    The numbers of a slot are those of :func:`ghrr._random.slot_uniform`: :math:`m^2` of the first key for
+    :func:`haar_from_uniform`, and m of the second for the phases t.
 
     Parameters
     ----------
     rotation_keys, phase_keys
-        One key per row, ``(rows, 2)``. Without phase keys, ``(0, 2)``, there are no phases. For m = 1 the rotation is 1
-        and its keys are not read.
+        One key per row, ``(rows, 2)``. Without rotation keys, ``(0, 2)``, for m = 1 only, the rotation is 1. Without
+        phase keys there are no phases.
     slots
         Number of slots per row.
     roots
         Phases are roots of unity of this order; 0 for phases that are uniform on the circle.
-    halves
-        Use numbers of 32 random bits instead of 53.
 
     Shapes
     ------
     output: ``(rows, slots, m, m)``
     """
-    rows = len(phase_keys if m == 1 else rotation_keys)
-    result: Tensor = _base_slots(rotation_keys, phase_keys, (rows, slots, m), roots, halves, dtype)
+    rows = max(len(rotation_keys), len(phase_keys))
+    result: Tensor = _base_slots(rotation_keys, phase_keys, (rows, slots, m), roots, dtype)
     return result
 
 
-def _kernel_supports_base(rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], *_: object) -> bool:
-    return shape[-1] <= _LARGEST_M
-
-
-def _base_kernel_pays_off(rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], *_: object) -> bool:
+def _kernel_pays_off(rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], *_: object) -> bool:
     # Decided by the size of a row, so that a hypervector is the same to the bit however many are made together.
-    slots, m = shape[1:]
-    return slots * (1 if m == 1 else 2 * m * m) >= _LEAST_BASE_NUMBERS
+    return shape[1] * shape[2] ** 2 >= _LEAST_NUMBERS
 
 
-def _base_slots_by_torch(  # noqa: PLR0917
-    rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, halves: bool, dtype: torch.dtype
+def _base_slots_by_torch(
+    rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, dtype: torch.dtype
 ) -> Tensor:
     """Make some rows at a time, so that the uniform numbers of all rows are never stored."""
     rows, slots, m = shape
     out = torch.empty((rows, slots, m, m), dtype=dtype, device="cpu")
-    step = max(1, _STORED_NUMBERS // max(1, 2 * m * m * slots))
+    step = max(1, _STORED_NUMBERS // max(1, m * m * slots))
     for start in range(0, rows, step):
         chunk = slice(start, start + step)
-        turns = None
-        if len(phase_keys):
-            turns = philox_uniform(phase_keys[chunk], slots * m, halves=halves).reshape(-1, m)
-            turns = to_roots(turns, roots) if roots else turns
-        if m == 1 and turns is not None:
-            phases = torch.polar(torch.ones_like(turns), 2 * math.pi * turns)
-            out[chunk] = phases.reshape(out[chunk].shape)
+        if len(rotation_keys):
+            u = slot_uniform(rotation_keys[chunk], slots, m * m)
         else:
-            u = philox_uniform(rotation_keys[chunk], slots * m * m * 2, halves=halves).reshape(-1, m, m, 2)
-            out[chunk] = _haar_by_torch(u, turns, dtype).reshape(out[chunk].shape)
+            u = torch.zeros((len(phase_keys[chunk]), slots, 1), dtype=torch.float64, device="cpu")
+        if len(phase_keys):
+            turns = slot_uniform(phase_keys[chunk], slots, m)
+            u = add_phases(u, to_roots(turns, roots) if roots else turns)
+        out[chunk] = haar_from_uniform(u, dtype=dtype)
     return out
 
 
 _base_slots = Operation(
     "base_slots",
     torch=_base_slots_by_torch,
-    kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:base_slots", _kernel_supports_base, _base_kernel_pays_off),),
+    kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:base_slots", lambda *_: True, _kernel_pays_off),),
 )
 
 
@@ -139,110 +144,82 @@ def to_roots(turns: Tensor, roots: int) -> Tensor:
     return torch.floor(turns * roots) / roots
 
 
-def haar_from_uniform(u: Tensor, turns: Tensor | None = None, *, dtype: torch.dtype = torch.complex128) -> Tensor:
-    r"""Make Haar matrices Q from uniform numbers; with turns :math:`Q\,\mathrm{diag}(e^{2\pi i t})`.
+def add_phases(u: Tensor, turns: Tensor) -> Tensor:
+    r"""Return the numbers of :math:`Q\,\mathrm{diag}(e^{2\pi i t})`, where u are the numbers of Q.
 
-    Two uniform numbers make one complex Gaussian number by the Box-Muller transform. The phases cost nothing: with
-    X = QR also :math:`X\Lambda = (Q\Lambda)(\Lambda^\dagger R\Lambda)`, whose last factor has a positive diagonal too,
-    so it is enough to multiply the columns of X by the phases.
+    The last m numbers of :func:`haar_from_uniform` are the phases of the columns already.
 
     Shapes
     ------
-    u: ``(*, m, m, 2)``, double precision, in [0, 1); turns: ``(*, m)``; output: ``(*, m, m)``
+    u: ``(*, m * m)``; turns: ``(*, m)``; output: ``(*, m * m)``
     """
-    m = u.shape[-2]
-    result: Tensor = _haar(u.detach().reshape(-1, m, m, 2), None if turns is None else turns.reshape(-1, m), dtype)
-    return result.reshape(u.shape[:-1])
+    m = turns.shape[-1]
+    return torch.cat([u[..., :-m], u[..., -m:] + turns], dim=-1)
 
 
-def _kernel_supports_haar(numbers: Tensor, *_: object) -> bool:
-    return numbers.is_cpu and numbers.shape[-2] <= _LARGEST_M
+def haar_from_uniform(u: Tensor, *, dtype: torch.dtype = torch.complex128) -> Tensor:
+    r"""Make Haar matrices from :math:`m^2` uniform numbers each.
 
+    Step k extends a Haar matrix of size k - 1 by a row and a column, with the next 2k - 1 numbers:
 
-def _haar_kernel_pays_off(numbers: Tensor, *_: object) -> bool:
-    return numbers.numel() >= 2 * _LEAST_NUMBERS
+    .. math:: Q_k = (Q_{k-1} \oplus 1)\,R, \qquad R = H(r)\,\mathrm{diag}(e^{2\pi i t_1}, \dots, e^{2\pi i t_k}), \qquad
+              H(r) = \frac{(r + e_k)(r + e_k)^T}{1 + r_k} - 1
 
+    The first k - 1 numbers divide [0, 1] into k gaps, whose square roots are r; the others are the phases t. H(r) is a
+    reflection times -1 and has the last row r. Nothing is lost to cancellation, since :math:`1 + r_k \ge 1`.
 
-def _haar_by_torch(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor:
-    slots, m = numbers.shape[:2]
+    Why :math:`Q_k` is uniform on U(k). The last row of R is :math:`v = (r_j e^{2\pi i t_j})_j`. It is uniform on the
+    unit sphere of :math:`\mathbb{C}^k`, as a Gaussian vector divided by its length is: the squared entries of that are
+    exponential numbers divided by their sum, which are distributed as the gaps between uniform numbers, and its phases
+    are uniform and independent of them. Now multiply by a fixed unitary matrix U. The last row of :math:`R(v)\,U` is
+    :math:`vU`, which is uniform as well. :math:`R(v)\,U R(vU)^\dagger` is unitary and has the last row :math:`e_k^T`,
+    so it is :math:`W \oplus 1` for some W, and :math:`Q_k U = (Q_{k-1} W \oplus 1)\,R(vU)`. Given v,
+    :math:`Q_{k-1} W` is Haar if :math:`Q_{k-1}` is. So :math:`Q_k U` is distributed as :math:`Q_k` for every U, and
+    only the Haar measure has this property.
+
+    Parameters
+    ----------
+    u
+        Uniform numbers in [0, 1), in double precision.
+    dtype
+        Computed in double precision and rounded once.
+
+    Shapes
+    ------
+    u: ``(*, m * m)``; output: ``(*, m, m)``
+    """
+    m = math.isqrt(u.shape[-1])
+    numbers = u.detach().reshape(-1, m * m)
     with torch.inference_mode(False):  # other threads could not write to an inference tensor
-        out = torch.empty((slots, m, m), dtype=dtype, device=numbers.device)
-    on_gpu = numbers.is_cuda
-    step = max(1, _CHUNK_NUMBERS[on_gpu] // (m * m))
-    chunks = [slice(start, start + step) for start in range(0, slots, step)]
+        out = torch.empty((len(numbers), m, m), dtype=dtype, device=u.device)
+    step = max(1, _CHUNK_NUMBERS[u.is_cuda] // (m * m))
+    chunks = [slice(start, start + step) for start in range(0, len(numbers), step)]
 
     def fill(some: slice) -> None:
         for chunk in chunks[some]:
-            x = _gaussians(numbers[chunk].flatten(1).mT, None if turns is None else turns[chunk].mT)
-            _orthonormalize_into(out[chunk], x.reshape(m, m, 2, -1))
+            out[chunk] = _haar_along_slots(numbers[chunk].mT.contiguous()).movedim(-1, 0)
 
     # Threads get whole chunks. PyTorch would divide each operation, and wait for its threads most of the time, since
     # the operations are short.
-    if on_gpu:
+    if u.is_cuda:
         fill(slice(None))
     else:
         run_in_threads(fill, len(chunks), calls_torch=True)
-    return out
+    return out.reshape(*u.shape[:-1], m, m)
 
 
-_haar = Operation(
-    "haar",
-    torch=_haar_by_torch,
-    kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:haar", _kernel_supports_haar, _haar_kernel_pays_off),),
-)
-
-
-def _gaussians(u: Tensor, turns: Tensor | None) -> Tensor:
-    """Transform pairs of uniform numbers, ``(2 m m, slots)``, to complex Gaussian numbers; turns rotate columns.
-
-    The slot is the last axis, so that every operation runs along many slots.
-    """
-    x = u.clone(memory_format=torch.contiguous_format)
-    radius, angle = torch.log1p(-x[0::2]).mul_(-2).sqrt_(), x[1::2] * (2 * math.pi)
-    if turns is not None:
-        angle.view(-1, *turns.shape).add_(turns, alpha=2 * math.pi)
-    torch.mul(radius, torch.cos(angle), out=x[0::2])
-    torch.mul(radius, angle.sin_(), out=x[1::2])
-    return x
-
-
-def _orthonormalize_into(out: Tensor, x: Tensor) -> None:
-    """Write Q of matrices ``(row, column, real or imaginary, slot)`` to ``(slot, row, column)``. Overwrites x."""
-    m = len(x)
-    if m > _LARGEST_M:
-        out.copy_(orthonormalize(torch.view_as_complex(x.permute(3, 0, 1, 2).contiguous())))
-        return
-    lengths = _gram_schmidt(x)
-    # Rounding errors grow as a column shrinks. A second pass removes them; single precision seldom needs it.
-    if out.dtype == torch.complex128 or bool((lengths < 1e-8).any()):
-        _gram_schmidt(x)
-    rows = torch.view_as_real(out).flatten(start_dim=1)
-    rows.copy_(x.to(rows.dtype).reshape(2 * m * m, -1).mT)
-
-
-def _gram_schmidt(x: Tensor) -> Tensor:
-    """Orthonormalise the columns of many matrices ``(row, column, real or imaginary, slot)`` in place.
-
-    Returns the squared length of each column after subtracting the previous ones, ``(column, slot)``.
-    """
-    real, imaginary = x.unbind(dim=2)
-    lengths = []
-    for j in range(x.shape[1]):
-        a, b = real[:, j : j + 1], imaginary[:, j : j + 1]
-        lengths.append((a * a).addcmul_(b, b).sum(dim=0))
-        scale = lengths[-1] ** -0.5
-        a *= scale
-        b *= scale
-        p, q = real[:, j + 1 :], imaginary[:, j + 1 :]
-        c, d = _inner_products(a, b, p, q)
-        p.addcmul_(a, c, value=-1).addcmul_(b, d)
-        q.addcmul_(a, d, value=-1).addcmul_(b, c, value=-1)
-    return torch.cat(lengths)
-
-
-def _inner_products(a: Tensor, b: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the real and imaginary part of the inner products of columns a + ib (conjugated) and p + iq."""
-    return (a * p).addcmul_(b, q).sum(dim=0), (a * q).addcmul_(b, p, value=-1).sum(dim=0)
+def _haar_along_slots(u: Tensor) -> Tensor:
+    """Compute :func:`haar_from_uniform` with the slot as the last axis: ``(m * m, slots)`` to ``(m, m, slots)``."""
+    phases = torch.polar(torch.ones_like(u), 2 * math.pi * u)
+    q = phases[None, :1]
+    for k in range(2, math.isqrt(len(u)) + 1):
+        points = u[(k - 1) ** 2 : k * (k - 1)].sort(dim=0).values
+        ends = torch.zeros_like(points[:1]), torch.ones_like(points[:1])
+        r = torch.diff(points, dim=0, prepend=ends[0], append=ends[1]).sqrt_()
+        column = (q * r[:-1]).sum(dim=1, keepdim=True)
+        above = torch.cat([column * (r[:-1] / (1 + r[-1])) - q, column], dim=1)
+        q = torch.cat([above, r[None]]) * phases[k * (k - 1) : k * k]
+    return q
 
 
 def orthonormalize(x: Tensor) -> Tensor:

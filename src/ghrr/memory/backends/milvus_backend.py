@@ -346,6 +346,8 @@ class MilvusBackend:
 def _digest(space: Space) -> str:
     """Return a short digest that identifies a space."""
     stored, _ = space_header(space)
+    if space.atom_version == 1:
+        del stored["atom_version"]  # collections of ghrr 0.1 were named without it
     if isinstance(space.rotation, Tensor):
         stored["rotation"] = hashlib.sha256(torch.view_as_real(space.rotation).numpy().tobytes()).hexdigest()
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,32 +1,25 @@
-"""Compiled loops: Haar matrices, with phases, from uniform numbers in one pass.
+"""Compiled loops: base hypervectors from Philox keys, in one pass.
 
-A few slots at a time are transposed into a buffer, so that every vector instruction processes the same entry of several
-slots, and stay in the first-level cache from the uniform numbers to the result. The last slot fills the rest of the
-buffer. All arithmetic is in double precision. Logarithms and sines are implemented here, since those of the C library
-process one number at a time.
+A few slots at a time are in a buffer, so that every vector instruction processes the same entry of several slots, and
+stay in the first-level cache from the uniform numbers to the result. The loop along slots is always the innermost one,
+so one compiled loop serves every m. All arithmetic is in double precision. Cosines and sines are implemented here,
+since those of the C library process one number at a time.
 
-Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/unitary`` compares the results with
-LAPACK's QR.
+:func:`ghrr.unitary.sampling.haar_from_uniform` explains the method. Coverage tools cannot trace compiled code, hence
+the ``no cover`` marks; ``tests/unitary`` compares the results with that function.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.ops.cpu import philox
-
-Doubles = NDArray[np.float64]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-SLOTS = 64  # per chunk
-PHASES = 512  # per chunk, for m = 1
+from ghrr.ops.cpu.lanes import SLOTS, Doubles, compiled, inlined
+from ghrr.ops.cpu.philox import Words
 
 
 def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...]:
@@ -35,207 +28,125 @@ def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...
     return tuple(float(c) for c in series.truncate(terms).convert(kind=np.polynomial.Polynomial).coef)
 
 
-# 2 artanh(s) / s in s² for s² < 0.0295, and sin(2πx) / x and cos(2πx) in x² for x up to an eighth.
-_LOG = _fitted([2 / (2 * n + 1) for n in range(12)], 0.0295, 8)
+# sin(2πx) / x and cos(2πx) in x², for x up to an eighth.
 _SIN = _fitted([(-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(10)], 1 / 64, 7)
 _COS = _fitted([(-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(10)], 1 / 64, 7)
-_LOG_2 = math.log(2)
-_DIGITS = 52  # bits of a double below its exponent
-_BITS_OF_ROOT_HALF = int(np.float64(math.sqrt(0.5)).view(np.int64))
-# Rounding errors grow as a column shrinks. For single precision a second pass is needed below this squared length.
-_LITTLE = 1e-8
 
 
-def _compiled(function: Function) -> Function:
-    # Allows fused multiply-add, which is more exact.
-    compiled: Function = numba.njit(function, nogil=True, fastmath={"contract"}, error_model="numpy", cache=True)
-    return compiled
-
-
-def _inlined(function: Function) -> Function:
-    inlined: Function = numba.njit(function, inline="always")  # before compilation, so that m is a constant
-    return inlined
-
-
-@_compiled
-def radii(u: Doubles) -> None:  # pragma: no cover
-    r"""Transform uniform numbers to :math:`\sqrt{-2 \log(1 - u)}`, in place.
-
-    Uniform numbers are multiples of 2⁻⁵³, so that 1 - u is exact. It is split into a power of 2 and a factor f between
-    √½ and √2, and :math:`\log f = 2\,\mathrm{artanh}\frac{f - 1}{f + 1}`.
-    """
-    for i in range(u.shape[0]):
-        bits = np.float64(1.0 - u[i]).view(np.int64)
-        exponent = (bits - _BITS_OF_ROOT_HALF) >> _DIGITS
-        factor = np.int64(bits - (exponent << _DIGITS)).view(np.float64)
-        s = (factor - 1.0) / (factor + 1.0)
-        series = _LOG[-1]
-        for n in range(len(_LOG) - 2, -1, -1):
-            series = series * (s * s) + _LOG[n]
-        u[i] = math.sqrt(-2.0 * (exponent * _LOG_2 + s * series))
-
-
-@_compiled
-def turn(radius: Doubles, angle: Doubles, more: Doubles) -> None:  # pragma: no cover
-    """Transform polar to Cartesian coordinates in place; angles are in turns (360°), and ``more`` is added to them.
+@compiled
+def cos_sin(turns: Doubles, cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
+    """Compute the cosine and sine of angles in turns (360°).
 
     Subtracting quarter turns is exact, which it would not be in radians.
     """
-    for i in range(radius.shape[0]):
-        x = angle[i] + more[i]
-        quarters = np.rint(4.0 * x)
-        x -= 0.25 * quarters
-        sin, cos = _SIN[-1], _COS[-1]
+    for i in range(turns.shape[0]):
+        quarters = np.rint(4.0 * turns[i])
+        x = turns[i] - 0.25 * quarters
+        s, c = _SIN[-1], _COS[-1]
         for n in range(len(_SIN) - 2, -1, -1):
-            sin = sin * (x * x) + _SIN[n]
-            cos = cos * (x * x) + _COS[n]
-        sin *= x
+            s = s * (x * x) + _SIN[n]
+            c = c * (x * x) + _COS[n]
+        s *= x
         quarter = np.int64(quarters)
-        first = sin if quarter & 1 else cos
-        second = cos if quarter & 1 else sin
-        angle[i] = radius[i] * (-second if quarter & 2 else second)
-        radius[i] *= -first if (quarter + 1) & 2 else first
+        first = s if quarter & 1 else c
+        second = c if quarter & 1 else s
+        cos[i] = -first if (quarter + 1) & 2 else first
+        sin[i] = -second if quarter & 2 else second
 
 
-@_inlined
-def _gram_schmidt(m: int, x: Doubles, c: Doubles, d: Doubles) -> tuple[int, int]:  # pragma: no cover
-    """Orthonormalise the columns of matrices ``(row, column, real or imaginary part, slot)`` in place.
-
-    Returns how many columns became short and how many became zero. ``c`` and ``d`` are overwritten.
-    """
-    short = lost = 0
-    for j in range(m):
-        for i in range(SLOTS):
-            left = 0.0
-            for row in range(m):
-                left += x[row, j, 0, i] * x[row, j, 0, i] + x[row, j, 1, i] * x[row, j, 1, i]
-            short += left < _LITTLE
-            lost += left == 0
-            c[i] = 1.0 / math.sqrt(left)
-        for row in range(m):
-            for i in range(SLOTS):
-                x[row, j, 0, i] *= c[i]
-                x[row, j, 1, i] *= c[i]
-        for k in range(j + 1, m):
-            for i in range(SLOTS):
-                real = imaginary = 0.0
-                for row in range(m):
-                    real += x[row, j, 0, i] * x[row, k, 0, i] + x[row, j, 1, i] * x[row, k, 1, i]
-                    imaginary += x[row, j, 0, i] * x[row, k, 1, i] - x[row, j, 1, i] * x[row, k, 0, i]
-                c[i], d[i] = real, imaginary
-            for row in range(m):
-                for i in range(SLOTS):
-                    x[row, k, 0, i] -= x[row, j, 0, i] * c[i] - x[row, j, 1, i] * d[i]
-                    x[row, k, 1, i] -= x[row, j, 0, i] * d[i] + x[row, j, 1, i] * c[i]
-    return short, lost
-
-
-@functools.cache
-def haar_kernel(m: int) -> Callable[[int, int, Doubles, Doubles, NDArray[Any]], int]:
-    """Return the loop for one m, a compile-time constant so that sums are unrolled."""
-
-    @_compiled
-    def haar(start: int, stop: int, u: Doubles, turns: Doubles, out: NDArray[Any]) -> int:  # pragma: no cover
-        """Fill the slots from start to stop: ``(slots, 2 m m)`` and turns ``(slots, m)`` to reals ``(slots, 2 m m)``.
-
-        A single row of turns applies to all slots. Returns 0 unless a column depends linearly on those before it.
-        """
-        x, more = np.empty((m, m, 2, SLOTS)), np.empty((m, SLOTS))
-        rows = x.reshape(2 * m * m, SLOTS)
-        c, d = np.empty(SLOTS), np.empty(SLOTS)
-        unknown = 0
-        for first in range(start, stop, SLOTS):
-            count = min(SLOTS, stop - first)
-            for i in range(SLOTS):
-                slot = first + min(i, count - 1)
-                for n in range(2 * m * m):
-                    rows[n, i] = u[slot, n]
-                for n in range(m):
-                    more[n, i] = turns[min(slot, len(turns) - 1), n]
-            for n in range(m * m):
-                radii(rows[2 * n])
-                turn(rows[2 * n], rows[2 * n + 1], more[n % m])
-            for _ in range(2):  # a second pass removes rounding errors
-                short, lost = _gram_schmidt(m, x, c, d)
-                unknown += lost
-                if short == 0 and out.itemsize == 4:
-                    break
-            for i in range(count):
-                for n in range(2 * m * m):
-                    out[first + i, n] = rows[n, i]
-        return unknown
-
-    return haar
-
-
-@_compiled
+@compiled
 def to_roots(turns: Doubles, roots: int) -> None:  # pragma: no cover
     """Round uniform numbers down to multiples of 1 / roots, in place."""
     for i in range(turns.shape[0]):
         turns[i] = math.floor(turns[i] * roots) / roots
 
 
-@functools.cache
-def base_kernel(m: int) -> Callable[..., int]:
-    """Return the loop for one m that makes base hypervectors from Philox keys: random numbers, rotations, phases."""
-
-    @_compiled
-    def base(start, stop, slots, rotation_keys, phase_keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
-        """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
-
-        Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without phase keys there are no phases;
-        with ``roots`` phases are roots of unity. ``halves`` is that of :func:`ghrr.ops.cpu.philox.fill`.
-        Returns 0 unless a column depends linearly on those before it.
-        """
-        x, more, turns = np.empty((m, m, 2, SLOTS)), np.zeros((m, SLOTS)), np.empty((m, SLOTS))
-        rows, entries = x.reshape(2 * m * m, SLOTS), np.empty((m * m, SLOTS), dtype=out.dtype)
-        c, d = np.empty(SLOTS), np.empty(SLOTS)
-        columns = philox.columns(2 * m * m, halves, SLOTS)
-        turned = philox.columns(m, halves, SLOTS)
-        chunks = (slots + SLOTS - 1) // SLOTS
-        unknown = 0
-        for chunk in range(start, stop):
-            row, first = chunk // chunks, chunk % chunks * SLOTS
-            philox.fill(rotation_keys[row], first, halves, rows)
-            if len(phase_keys):
-                philox.fill(phase_keys[row], first, halves, turns)
-                for n in range(m):
-                    for i in range(SLOTS):
-                        more[n, columns[i]] = turns[n, turned[i]]
-                    if roots:
-                        to_roots(more[n], roots)
-            for n in range(m * m):
-                radii(rows[2 * n])
-                turn(rows[2 * n], rows[2 * n + 1], more[n % m])
-            for _ in range(2):  # a second pass removes rounding errors
-                short, lost = _gram_schmidt(m, x, c, d)
-                unknown += lost
-                if short == 0 and out.itemsize == 8:
-                    break
-            for n in range(m * m):
-                for i in range(SLOTS):
-                    entries[n, i] = complex(rows[2 * n, i], rows[2 * n + 1, i])
-            for i in range(min(SLOTS, slots - first)):
-                for n in range(m * m):
-                    out[row, first + i, n] = entries[n, columns[i]]
-        return unknown
-
-    return base
+@inlined
+def _lengths(k: int, u: Doubles, r: Doubles) -> None:  # pragma: no cover
+    """Write the square roots of the gaps between 0, the first k - 1 rows of u in order, and 1. Sorts u."""
+    for n in range(1, k - 1):
+        for j in range(n, 0, -1):
+            for i in range(SLOTS):
+                one, other = u[j - 1, i], u[j, i]
+                u[j - 1, i] = one if one < other else other
+                u[j, i] = other if one < other else one
+    if k == 1:
+        r[0] = 1.0
+    else:
+        for i in range(SLOTS):
+            r[0, i] = math.sqrt(u[0, i])
+            r[k - 1, i] = math.sqrt(1.0 - u[k - 2, i])
+    for j in range(1, k - 1):
+        for i in range(SLOTS):
+            r[j, i] = math.sqrt(u[j, i] - u[j - 1, i])
 
 
-@_compiled
-def phasors(start, stop, slots, _, keys, halves, roots, out):  # type: ignore[no-untyped-def] # noqa: PLR0917 # pragma: no cover
-    """Make base hypervectors for m = 1, where the rotation is 1; as :func:`base_kernel`, in chunks of ``PHASES``."""
-    turns, radius, none = np.empty((1, PHASES)), np.empty(PHASES), np.zeros(PHASES)
-    angle, columns = turns[0], philox.columns(1, halves, PHASES)
-    chunks = (slots + PHASES - 1) // PHASES
+@inlined
+def _extend(k: int, u: Doubles, r: Doubles, cos: Doubles, sin: Doubles, p: Doubles, x: Doubles) -> None:  # noqa: PLR0917 # pragma: no cover
+    """Extend the unitary matrices in the first k - 1 rows and columns of x by a row and a column.
+
+    ``u`` has the 2k - 1 uniform numbers of this step. All other arrays are overwritten.
+    """
+    last = k - 1
+    _lengths(k, u, r)
+    for j in range(k):
+        cos_sin(u[last + j], cos[j], sin[j])
+    for i in range(SLOTS):
+        p[2, i] = 1.0 / (1.0 + r[last, i])
+    for row in range(last):
+        for i in range(SLOTS):
+            p[0, i] = p[1, i] = 0.0
+        for j in range(last):
+            for i in range(SLOTS):
+                p[0, i] += x[row, j, 0, i] * r[j, i]
+                p[1, i] += x[row, j, 1, i] * r[j, i]
+        for i in range(SLOTS):
+            x[row, last, 0, i] = p[0, i] * cos[last, i] - p[1, i] * sin[last, i]
+            x[row, last, 1, i] = p[0, i] * sin[last, i] + p[1, i] * cos[last, i]
+            p[0, i] *= p[2, i]
+            p[1, i] *= p[2, i]
+        for j in range(last):
+            for i in range(SLOTS):
+                a = p[0, i] * r[j, i] - x[row, j, 0, i]
+                b = p[1, i] * r[j, i] - x[row, j, 1, i]
+                x[row, j, 0, i] = a * cos[j, i] - b * sin[j, i]
+                x[row, j, 1, i] = a * sin[j, i] + b * cos[j, i]
+    for j in range(k):
+        for i in range(SLOTS):
+            x[last, j, 0, i] = r[j, i] * cos[j, i]
+            x[last, j, 1, i] = r[j, i] * sin[j, i]
+
+
+@compiled
+def base_slots(  # noqa: PLR0917
+    m: int, start: int, stop: int, slots: int, rotation_keys: Words, phase_keys: Words, roots: int, out: NDArray[Any]
+) -> None:  # pragma: no cover
+    """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
+
+    Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without rotation keys, for m = 1, the
+    rotation is 1. Without phase keys there are no phases; with ``roots`` phases are roots of unity.
+    """
+    u, turns, x = np.empty((m * m, SLOTS)), np.empty((m, SLOTS)), np.empty((m, m, 2, SLOTS))
+    r, cos, sin, p = np.empty((m, SLOTS)), np.empty((m, SLOTS)), np.empty((m, SLOTS)), np.empty((3, SLOTS))
+    chunks = (slots + SLOTS - 1) // SLOTS
     for chunk in range(start, stop):
-        row, first = chunk // chunks, chunk % chunks * PHASES
-        philox.fill(keys[row], first, halves, turns)
-        if roots:
-            to_roots(angle, roots)
-        radius[:] = 1.0
-        turn(radius, angle, none)
-        for i in range(min(PHASES, slots - first)):
-            out[row, first + i, 0] = complex(radius[columns[i]], angle[columns[i]])
-    return 0
+        row, first = chunk // chunks, chunk % chunks * SLOTS
+        if len(rotation_keys):
+            philox.fill(rotation_keys[row], first, u)
+        else:
+            u[:] = 0.0
+        if len(phase_keys):
+            philox.fill(phase_keys[row], first, turns)
+            for n in range(m):
+                if roots:
+                    to_roots(turns[n], roots)
+                for i in range(SLOTS):
+                    u[m * m - m + n, i] += turns[n, i]
+        for k in range(1, m + 1):
+            _extend(k, u[(k - 1) ** 2 : k**2], r, cos, sin, p, x)
+        count = min(SLOTS, slots - first)
+        for j in range(m):
+            for k in range(m):
+                for i in range(count):
+                    column = i % 8 * (SLOTS // 8) + i // 8  # see philox.fill
+                    out[row, first + i, j * m + k] = complex(x[j, k, 0, column], x[j, k, 1, column])

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.ops import torch_implementation, torch_polar
+from ghrr.ops import torch_polar
 from ghrr.ops.cpu import lanes, power, sampling
 from ghrr.ops.cpu import polar as polar_loops
 from ghrr.ops.cpu.products import LEAST_THREADED, empty, run_loop_in_threads
@@ -65,42 +65,26 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
     return None if any(failed) else out
 
 
-def haar(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Make Haar matrices from uniform numbers. Returns None if columns are linearly dependent."""
-    slots, m = numbers.shape[:2]
-    loop = sampling.haar_kernel(m)
-    with torch.inference_mode(False):
-        out = torch_implementation.allocate((slots, m, m), numbers.new_empty(0, dtype=dtype))
-    source, target = numbers.flatten(1).contiguous().numpy(force=True), torch.view_as_real(out).flatten(1).numpy()
-    columns = np.zeros((1, m)) if turns is None else turns.expand(slots, m).contiguous().numpy(force=True)
-    failed: list[int] = []
-    run_in_threads(lambda rows: failed.append(loop(rows.start, rows.stop, source, columns, target)), slots)
-    return None if any(failed) else out
-
-
-def base_slots(  # noqa: PLR0917
+def base_slots(
     rotation_keys: NDArray[np.uint64],
     phase_keys: NDArray[np.uint64],
     shape: tuple[int, int, int],
     roots: int,
-    halves: bool,
     dtype: torch.dtype,
-) -> Tensor | None:
-    """Make slots of base hypervectors from random keys. Returns None if columns are linearly dependent."""
+) -> Tensor:
+    """Make slots of base hypervectors from random keys."""
     rows, slots, m = shape
-    loop, chunk = (sampling.phasors, sampling.PHASES) if m == 1 else (sampling.base_kernel(m), sampling.SLOTS)
     out = np.empty((rows, slots, m * m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
-    failed: list[int] = []
 
     def work(chunks: slice) -> None:
-        failed.append(loop(chunks.start, chunks.stop, slots, rotation_keys, phase_keys, halves, roots, out))
+        sampling.base_slots(m, chunks.start, chunks.stop, slots, rotation_keys, phase_keys, roots, out)
 
-    chunks = rows * -(-slots // chunk)
+    chunks = rows * -(-slots // lanes.SLOTS)
     if out.size < _LEAST_THREADED_SAMPLES:
         work(slice(0, chunks))
     else:
         run_in_threads(work, chunks)
-    return None if any(failed) else torch.from_numpy(out.reshape(rows, slots, m, m))
+    return torch.from_numpy(out.reshape(rows, slots, m, m))
 
 
 def _as_rows(x: Tensor) -> NDArray[Any]:

@@ -76,11 +76,11 @@ class Record(Structure):
     >>> record = Record(ghrr.Space(dim=500, m=3))
     >>> h = record.encode({"name": "Ada", "born": {"year": 1815, "city": "London"}, "tags": ["poet", "countess"]})
     >>> record.query(h, ["born", "city"])
-    Match('London', score=0.980, margin=0.980, confident=True)
+    Match('London', score=1.012, margin=1.012, confident=True)
     >>> record.query(h, ["city", "born"]).unknown
     True
     >>> record.query(h, "tags")
-    Reading(['poet', 'countess'], confident=2/2, unexplained=2.9)
+    Reading(['poet', 'countess'], confident=2/2, unexplained=3.0)
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Scale:
     >>> from ghrr.structures import Record, Scale
     >>> record = Record(ghrr.Space(dim=500, m=3), numbers=Scale(1000, 2000, bandwidth=5))
     >>> record.query(record.encode({"name": "Ada", "born": 1815}), "born")
-    Match(1814.99 ± 0.055, score=1.015, margin=1.015, confident=True)
+    Match(1814.91 ± 0.056, score=0.992, margin=0.992, confident=True)
     """
 
     low: float
