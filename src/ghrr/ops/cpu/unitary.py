@@ -48,21 +48,31 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
     batch, bases = np.broadcast_shapes(base_shape, exponents.shape), math.prod(base_shape)
     out = empty((*batch, dim, m, m), a)
     # Powers sorted by their base: exponents, indices in the result, and the offset of each base.
-    base_of_power = np.broadcast_to(np.arange(bases).reshape(base_shape), batch).ravel()
-    targets = np.argsort(base_of_power, kind="stable")
-    offsets = np.searchsorted(base_of_power[targets], np.arange(bases + 1))
-    numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
-    loop, tolerance = power.power_kernel(m), torch_polar.unitarity_tolerance(m, a.dtype)
+    numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()
+    if batch == base_shape:
+        targets, offsets = np.arange(bases), np.arange(bases + 1)
+    else:
+        base_of_power = np.broadcast_to(np.arange(bases).reshape(base_shape), batch).ravel()
+        targets = np.argsort(base_of_power, kind="stable")
+        offsets = np.searchsorted(base_of_power[targets], np.arange(bases + 1))
+        numbers = numbers[targets]
+    tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
     source, target = _as_rows(a.resolve_conj().contiguous()), _as_rows(out)
-    failed: list[int] = []
-    _run(
-        lambda chunks: failed.append(
-            loop(chunks.start, chunks.stop, dim, source, tolerance, numbers, targets, offsets, target)
-        ),
-        bases * -(-dim // lanes.SLOTS),
-        m * max(a.numel(), out.numel()),
-    )
-    return None if any(failed) else out
+
+    def remaining(chunks: NDArray[np.int64], precision: type[np.floating[Any]]) -> NDArray[np.int64]:
+        """Raise chunks of slots; return those for which that was not possible."""
+        loop, done = power.power_kernel(m, precision), np.zeros(len(chunks), dtype=np.bool_)
+        arguments = (dim, source, tolerance, numbers, targets, offsets, target, done)
+        size = m * max(a.numel(), out.numel())
+        _run(lambda part: loop(part.start, part.stop, chunks, *arguments), len(chunks), size)
+        return chunks[~done]
+
+    chunks = np.arange(bases * -(-dim // lanes.SLOTS))
+    if a.dtype == torch.complex64 and np.abs(numbers).max(initial=0.0) <= power.SMALL:
+        chunks = remaining(chunks, np.float32)
+    if len(chunks):
+        chunks = remaining(chunks, np.float64)
+    return None if len(chunks) else out
 
 
 def haar(numbers: Tensor, turns: Tensor | None, dtype: torch.dtype) -> Tensor | None:
