@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 from numpy.typing import NDArray
 
 Lanes = NDArray[Any]  # float32 or float64

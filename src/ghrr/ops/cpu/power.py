@@ -98,7 +98,7 @@ def _plane(x: Lanes, p: int, q: int, rotation: Lanes, nothing: float) -> None:  
         length = math.sqrt(first * first + second * second + third * third)
         # The rotation by half of the angle between v and the first axis or its opposite.
         longer = length + abs(first)
-        found = squares + imag_squares > nothing
+        found = squares + imag_squares > real(nothing)
         inverse = one / math.sqrt(two * length * longer) if found else zero
         rotation[0, i] = longer * inverse if found else one
         inverse = -inverse if first < zero else inverse
@@ -136,27 +136,29 @@ def _rotate_rows(m: int, x: Lanes, p: int, q: int, rotation: Lanes) -> None:  # 
 
 @inlined
 def _off_diagonal(m: int, x: Lanes, limit: float) -> int:  # pragma: no cover
-    """Count off-diagonal entries whose square exceeds the limit."""
-    count = 0
-    for j in range(m):
-        for k in range(m):
-            if j != k:
-                for i in range(x.shape[-1]):
-                    square = x[j, k, 0, i] * x[j, k, 0, i] + x[j, k, 1, i] * x[j, k, 1, i]
-                    count += 0 if square <= limit else 1
+    """Count slots whose off-diagonal entries have a sum of squares above the limit."""
+    count, most = 0, x.dtype.type(limit)
+    for i in range(x.shape[-1]):
+        total = x.dtype.type(0)
+        for j in range(m):
+            for k in range(m):
+                if j != k:
+                    total += x[j, k, 0, i] * x[j, k, 0, i]
+                    total += x[j, k, 1, i] * x[j, k, 1, i]
+        count += 0 if total <= most else 1
     return count
 
 
 @inlined
 def _off_identity(m: int, g: Lanes, limit: float) -> int:  # pragma: no cover
     """Count entries that differ from the identity by more than the limit."""
-    count = 0
+    count, most = 0, g.dtype.type(limit * limit)
     for j in range(m):
         for k in range(m):
             one = g.dtype.type(1.0 if j == k else 0.0)
             for i in range(g.shape[-1]):
                 square = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
-                count += 0 if square <= limit * limit else 1  # also for NaN
+                count += 0 if square <= most else 1  # also for NaN
     return count
 
 
@@ -260,8 +262,9 @@ def _polish_if_needed(m: int, x: Lanes, g: Lanes, v: Lanes, tolerance: float, no
 
 
 @functools.cache
-def power_kernel(m: int, precision: type[np.floating[Any]]) -> Callable[..., int]:
-    """Return the loop for one m, a compile-time constant so that sums are unrolled, and one precision."""
+def power_kernel(m: int, bits: int) -> Callable[..., None]:
+    """Return the loop for one m, a compile-time constant so that sums are unrolled, and 32 or 64 bits of precision."""
+    precision = np.float32 if bits == 32 else np.float64
 
     @compiled
     def power(  # noqa: PLR0917
