@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 import ghrr
 from ghrr import ops
 from ghrr.ops import reference
+from ghrr.ops.cpu import lanes
+from ghrr.ops.cpu.power import power_kernel
 from tests.helpers import gaussian, rounding, unitary
 
 DTYPES = [torch.complex64, torch.complex128]
@@ -58,6 +62,44 @@ def test_single_precision_slots_at_the_edge_of_unitary_have_exact_powers(m: int,
     torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, a.dtype, exponent))
     wrong = reference.power(reference.polar(a.to(torch.complex128)), number + 1e-3)  # negative control
     assert (got - wrong).abs().max() > tolerance(m, a.dtype, exponent)
+
+
+def with_phases(phases: Tensor) -> Tensor:
+    """Return complex64 slots with random eigenvectors and these eigenphases, ``(slots, m)``."""
+    v = unitary(len(phases), m=phases.shape[-1], seed=3)
+    return ((v * torch.exp(1j * phases)[:, None, :]) @ v.mH).to(torch.complex64)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_small_powers_of_slots_with_eigenvalues_near_minus_one(m: int) -> None:
+    """Near the branch cut, errors of single precision would be larger than rounding."""
+    distance = torch.logspace(-9, 0, 300, dtype=torch.float64)
+    phases = torch.linspace(-1, 1, m, dtype=torch.float64).repeat(300, 1)
+    phases[:, 0] = math.pi - distance
+    if m > 1:
+        phases[:, 1] = -math.pi + 0.7 * distance
+    a = with_phases(phases)
+    for exponent in (0.5, -0.3, 2.0, 2.5):
+        number = torch.tensor(exponent, dtype=torch.float64)
+        want = reference.power(reference.polar(a.to(torch.complex128)), number)
+        with ops.backend("numba"):
+            got = ops.unitary_power(a, number)
+        assert got is not None
+        torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, a.dtype, exponent))
+
+
+def test_single_precision_leaves_eigenvalues_near_minus_one_to_double_precision() -> None:
+    far = torch.tensor([[2.0, -2.0, 0.3]], dtype=torch.float64).repeat(lanes.SLOTS, 1)
+    near, apart = far.clone(), far.clone()
+    near[5, 0] = math.pi - 1e-6
+    apart[7, :2] = torch.tensor([math.pi - 0.05, 0.05 - math.pi])
+    a = with_phases(torch.cat([far, near, apart]))
+    source = torch.view_as_real(a).flatten(1).numpy()
+    for bits, expected in ((32, [True, False, False]), (64, [True, True, True])):
+        done, out = np.zeros(3, dtype=np.bool_), np.zeros_like(source)
+        one = np.arange(1), np.arange(2)
+        power_kernel(3, bits)(0, 3, np.arange(3), len(a), source, 1e-5, np.array([0.5]), *one, out, done)
+        assert done.tolist() == expected
 
 
 def test_reference_power_is_exact_for_known_eigenphases() -> None:

@@ -7,8 +7,8 @@ for each factor until the product of the most similar entries is found in x.
 
 Negative weights become 0. Two design choices follow from measurements (``examples/resonator_limits.py``). First, random
 noise of the size of the similarities is added to the weights; without it the search gets stuck at wrong products.
-Second, estimates are scaled to unit norm; projecting them to unit phases or to unitary matrices finds no more factors,
-and the latter takes several times as long.
+Second, only the weights are scaled, so that the largest is 1; the scale of an estimate changes no result. Projecting
+estimates to unit phases or to unitary matrices finds no more factors, and the latter takes several times as long.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def resonator(
         Standard deviation :math:`\sigma` of the similarity of independent hypervectors, ``Space.noise_std``. By default
         that of independent rotations, :math:`1/\sqrt{2 D m^2}`.
     projection
-        How to normalize an estimate: ``"norm"`` to unit norm, ``"phase"`` to entries of magnitude 1/√m, ``"polar"`` to
-        the nearest unitary matrices.
+        How to normalize an estimate: ``"norm"`` scales it as a whole, ``"phase"`` its entries to magnitude 1/√m,
+        ``"polar"`` takes the nearest unitary matrices.
     jitter
         Standard deviation of the noise on the weights, relative to the root mean square of the similarities. 0 gives
         the classical resonator.
@@ -185,7 +185,7 @@ def resonator(
             check_finite(operation, f"codebooks[{i}]", book)
     rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in books)))
     for chunk in chunks(len(x), rows):
-        search.run(torch.arange(chunk.start, chunk.stop, device=x.device), iterations, restarts)
+        search.run(chunk, iterations, restarts)
     return Factors(
         indices=search.indices.reshape(*batch, len(books)),
         found=(search.indices[:, 0] >= 0).reshape(batch),
@@ -212,17 +212,12 @@ def _check_codebooks(
     return product, books
 
 
-def _to_norm(x: Tensor) -> Tensor:
-    torch.view_as_real(x).mul_(ops.similarity(x, x).clamp_(min=1e-30).rsqrt_()[:, None, None, None, None])
-    return x
-
-
 def _to_phase(x: Tensor) -> Tensor:
     return x / (x.abs().clamp(min=1e-15) * math.sqrt(x.shape[-1]))
 
 
-# A projection may overwrite its argument.
-_PROJECTIONS: dict[str, Callable[[Tensor], Tensor]] = {"norm": _to_norm, "phase": _to_phase, "polar": unitary.polar}
+# The weights of an estimate are scaled already.
+_PROJECTIONS: dict[str, Callable[[Tensor], Tensor] | None] = {"norm": None, "phase": _to_phase, "polar": unitary.polar}
 
 
 def correlated_permutations(count: int) -> list[tuple[int, ...]]:
@@ -257,7 +252,7 @@ class _Search:
         threshold: Tensor,
         rivals: list[tuple[int, ...]],
         lead: Tensor,
-        project: Callable[[Tensor], Tensor],
+        project: Callable[[Tensor], Tensor] | None,
         jitter: float,
         generator: torch.Generator,
     ) -> None:
@@ -270,26 +265,27 @@ class _Search:
         self.score = torch.full_like(threshold, -torch.inf)
         self.iterations = torch.zeros(len(x), dtype=torch.int64, device=x.device)
 
-    def run(self, active: Tensor, iterations: int, restarts: int) -> None:
-        """Search the factors of the products with these indices; stop for a product when they are found."""
+    def run(self, rows: slice, iterations: int, restarts: int) -> None:
+        """Search the factors of these products; stop for a product when they are found."""
+        x, active = self.x[rows], torch.arange(rows.start, rows.stop, device=self.x.device)
         for start in range(restarts):
-            if not len(active):
-                break
-            estimates = [self._first_estimate(i, len(active), start) for i in range(len(self.books))]
+            estimates = [self._first_estimate(i, len(x), start) for i in range(1, len(self.books))]
             for _ in range(iterations):
-                chosen, scores = self._iterate(self.x[active], estimates)
-                found = self._judge(active, chosen)
+                chosen, scores = self._iterate(x, estimates)
+                found = self._judge(active, x, chosen)
                 if found.any():
-                    active, scores = active[~found], scores[~found]
-                    if not len(active):
-                        break
-                    estimates = [estimate[~found] for estimate in estimates]
-                estimates[-1] = self._superpose(len(estimates) - 1, self._weights(scores))
+                    kept = ~found
+                    active, x, scores = active[kept], x[kept], scores[kept]
+                    if not len(x):
+                        return
+                    estimates = [estimate[kept] for estimate in estimates]
+                if estimates:
+                    estimates[-1] = self._superpose(len(estimates), self._weights(scores))
 
     def _first_estimate(self, i: int, count: int, start: int) -> Tensor:
         """Return the sum of all entries for the first start, otherwise a sum with random weights."""
         if start == 0:
-            return self._projected(i, self.sums[i].repeat(count, 1))
+            return self._projected(i, self.sums[i].expand(count, -1))
         weights = self.rows[i].new_empty(count, len(self.books[i]))
         return self._superpose(i, torch.rand(weights.shape, generator=self.generator, out=weights))
 
@@ -297,59 +293,64 @@ class _Search:
         return self._projected(i, weights @ self.rows[i])
 
     def _projected(self, i: int, rows: Tensor) -> Tensor:
-        return self.project(torch.view_as_complex(rows.reshape(len(rows), *self.books[i].shape[1:], 2)))
+        estimate = torch.view_as_complex(rows.view(len(rows), *self.books[i].shape[1:], 2))
+        return estimate if self.project is None else self.project(estimate)
 
     def _iterate(self, x: Tensor, estimates: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Compare every factor with its codebook, first to last, and replace all estimates but the last.
 
-        Returns the indices of the most similar entries, and the similarities of the last factor, whose estimate is
-        replaced only for products that were not found.
+        ``estimates`` are those of all factors but the first, whose estimate depends on the others only. Returns the
+        indices of the most similar entries, and the similarities of the last factor, whose estimate is replaced only
+        for products that were not found.
         """
-        products_after: list[Tensor | None] = [None]  # for each factor the product of all later estimates
-        for estimate in reversed(estimates[1:]):
-            last = products_after[-1]
-            products_after.append(estimate if last is None else ops.bind(estimate, last))
+        products_after: list[Tensor] = []  # for each factor but the last the product of all later estimates, reversed
+        for estimate in reversed(estimates):
+            products_after.append(ops.bind(estimate, products_after[-1]) if products_after else estimate)
         rest = x  # the input without the earlier factors
         chosen = []
-        for i, after in enumerate(reversed(products_after)):
-            y = rest if after is None else ops.bind(rest, after, adjoint_b=True)
-            scores = torch.view_as_real(y.resolve_conj()).flatten(start_dim=1) @ self.rows[i].mT
+        for i, rows in enumerate(self.rows):
+            y = ops.bind(rest, products_after.pop(), adjoint_b=True) if products_after else rest
+            scores = torch.view_as_real(y.resolve_conj()).flatten(start_dim=1) @ rows.mT
             chosen.append(scores.argmax(dim=1))
-            if after is not None:
-                estimates[i] = self._superpose(i, self._weights(scores))
-                rest = ops.bind(estimates[i], rest, adjoint_a=True)
+            if i < len(estimates):
+                estimate = self._superpose(i, self._weights(scores))
+                rest = ops.bind(estimate, rest, adjoint_a=True)
+                if i > 0:
+                    estimates[i - 1] = estimate
         return torch.stack(chosen, dim=1), scores
 
     def _weights(self, scores: Tensor) -> Tensor:
-        size = self.jitter * scores.square().mean(dim=1, keepdim=True).sqrt()
+        """Return the similarities with noise, from 0 to 1; equal weights if no similarity is positive."""
+        norm = torch.linalg.vector_norm(scores, dim=1, keepdim=True)
         random = torch.randn(scores.shape, generator=self.generator, dtype=scores.dtype, device=scores.device)
-        weights = (scores + size * random).clamp(min=0)
-        return torch.where((weights > 0).any(dim=1, keepdim=True), weights, torch.ones_like(weights))
+        weights = torch.addcmul(scores, norm, random, value=self.jitter / math.sqrt(scores.shape[1]))
+        largest = weights.amax(dim=1, keepdim=True)
+        return torch.where(largest > 0, weights.clamp_(min=0).div_(largest), 1.0)
 
-    def _judge(self, active: Tensor, chosen: Tensor) -> Tensor:
+    def _judge(self, active: Tensor, x: Tensor, chosen: Tensor) -> Tensor:
         """Compare the products of the chosen entries with the input; return which are found and store results."""
         factors = [book[chosen[:, i]] for i, book in enumerate(self.books)]
         product = functools.reduce(ops.bind, factors)
-        score = ops.similarity(product, self.x[active])
+        score = ops.similarity(product, x)
         self.iterations[active] += 1
         self.score[active] = torch.maximum(self.score[active], score)
         found = score >= self.threshold[active]
-        above = found.nonzero()[:, 0]
-        found[above] = self._leads(active[above], [factor[above] for factor in factors], product[above], score[above])
+        if self.rivals and found.any():
+            above = slice(None) if found.all() else found.nonzero()[:, 0]  # a slice copies nothing
+            factors, lead = [factor[above] for factor in factors], self.lead[active[above]]
+            found[above] = self._leads(x[above], lead, factors, product[above], score[above])
         self.indices[active[found]] = chosen[found]
         return found
 
-    def _leads(self, active: Tensor, factors: list[Tensor], product: Tensor, score: Tensor) -> Tensor:
+    def _leads(self, x: Tensor, lead: Tensor, factors: list[Tensor], product: Tensor, score: Tensor) -> Tensor:
         """Return whether no permutation of the factors explains the input as well as the product itself."""
-        leads = torch.ones_like(score, dtype=torch.bool)
-        if not len(active):
-            return leads
-        x, lead = self.x[active], self.lead[active]
-        for order in self.rivals:
-            rival = functools.reduce(ops.bind, [factors[i] for i in order])
-            overlap = ops.similarity(rival, product)
-            ahead = (score - overlap - 0.5 >= lead) | (overlap > IDENTICAL)
-            if not ahead.all():
-                ahead |= score - ops.similarity(rival, x) >= lead
-            leads &= ahead
-        return leads
+        overlaps = torch.stack([ops.similarity(self._permuted(factors, order), product) for order in self.rivals])
+        ahead = (score - overlaps - 0.5 >= lead) | (overlaps > IDENTICAL)
+        if not ahead.all():
+            for i in (~ahead).any(dim=1).nonzero()[:, 0].tolist():
+                ahead[i] |= score - ops.similarity(self._permuted(factors, self.rivals[i]), x) >= lead
+        return ahead.all(dim=0)
+
+    @staticmethod
+    def _permuted(factors: list[Tensor], order: tuple[int, ...]) -> Tensor:
+        return functools.reduce(ops.bind, [factors[i] for i in order])

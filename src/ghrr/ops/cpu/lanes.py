@@ -1,7 +1,9 @@
-"""Matrices of several slots side by side, in double precision, for the loops over unitary slots.
+"""Matrices of several slots side by side, for the loops over unitary slots.
 
 A buffer holds ``SLOTS`` matrices as ``(row, column, real or imaginary part, slot)``, so that every vector instruction
-processes the same entry of several slots. Coverage tools cannot trace compiled code, hence the ``no cover`` marks.
+processes the same entry of several slots. Its dtype is the precision of the arithmetic: constants are converted to it,
+because one number in double precision would convert all others. Coverage tools cannot trace compiled code, hence the
+``no cover`` marks.
 """
 
 from __future__ import annotations
@@ -10,10 +12,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
+Lanes = NDArray[Any]  # float32 or float64
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A compile-time constant, so that the compiler knows without run-time tests that the rows of a buffer do not overlap.
@@ -35,7 +36,7 @@ def inlined(function: Function) -> Function:
 
 
 @inlined
-def load(m: int, first: int, count: int, source: NDArray[Any], x: Doubles) -> None:  # pragma: no cover
+def load(m: int, first: int, count: int, source: NDArray[Any], x: Lanes) -> None:  # pragma: no cover
     """Fill the buffer with slots of reals ``(slots, 2 m m)``; the last slot fills the rest of the buffer."""
     rows = x.reshape(2 * m * m, x.shape[-1])
     for i in range(x.shape[-1]):
@@ -45,7 +46,7 @@ def load(m: int, first: int, count: int, source: NDArray[Any], x: Doubles) -> No
 
 
 @inlined
-def store(m: int, first: int, count: int, x: Doubles, target: NDArray[Any]) -> None:  # pragma: no cover
+def store(m: int, first: int, count: int, x: Lanes, target: NDArray[Any]) -> None:  # pragma: no cover
     """Write the first slots of the buffer to reals ``(slots, 2 m m)``."""
     rows = x.reshape(2 * m * m, x.shape[-1])
     for i in range(count):
@@ -54,7 +55,7 @@ def store(m: int, first: int, count: int, x: Doubles, target: NDArray[Any]) -> N
 
 
 @inlined
-def copy(m: int, x: Doubles, target: Doubles) -> None:  # pragma: no cover
+def copy(m: int, x: Lanes, target: Lanes) -> None:  # pragma: no cover
     """Copy a buffer."""
     source, rows = x.reshape(2 * m * m, x.shape[-1]), target.reshape(2 * m * m, x.shape[-1])
     for n in range(2 * m * m):
@@ -63,12 +64,12 @@ def copy(m: int, x: Doubles, target: Doubles) -> None:  # pragma: no cover
 
 
 @inlined
-def gram(m: int, x: Doubles, g: Doubles) -> None:  # pragma: no cover
+def gram(m: int, x: Lanes, g: Lanes) -> None:  # pragma: no cover
     """Compute G = X^H X."""
     for j in range(m):
         for k in range(j + 1):
             for i in range(x.shape[-1]):
-                real = imaginary = 0.0
+                real = imaginary = x.dtype.type(0)
                 for n in range(m):
                     real += x[n, j, 0, i] * x[n, k, 0, i]
                     real += x[n, j, 1, i] * x[n, k, 1, i]
@@ -83,12 +84,12 @@ def gram(m: int, x: Doubles, g: Doubles) -> None:  # pragma: no cover
 
 
 @inlined
-def multiply(m: int, x: Doubles, y: Doubles, out: Doubles) -> None:  # pragma: no cover
+def multiply(m: int, x: Lanes, y: Lanes, out: Lanes) -> None:  # pragma: no cover
     """Write the product X Y to another buffer."""
     for j in range(m):
         for k in range(m):
             for i in range(x.shape[-1]):
-                real = imaginary = 0.0
+                real = imaginary = x.dtype.type(0)
                 for n in range(m):
                     real += x[j, n, 0, i] * y[n, k, 0, i]
                     real -= x[j, n, 1, i] * y[n, k, 1, i]
@@ -98,14 +99,15 @@ def multiply(m: int, x: Doubles, y: Doubles, out: Doubles) -> None:  # pragma: n
 
 
 @inlined
-def polish(m: int, x: Doubles, g: Doubles, y: Doubles) -> None:  # pragma: no cover
+def polish(m: int, x: Lanes, g: Lanes, y: Lanes) -> None:  # pragma: no cover
     """Do one Newton-Schulz step, X (3 - X^H X) / 2, to the nearest unitary matrix; g and y are overwritten."""
     gram(m, x, g)
+    half = x.dtype.type(0.5)
     for j in range(m):
         for k in range(m):
-            one = 1.5 if j == k else 0.0
+            one = x.dtype.type(1.5 if j == k else 0.0)
             for i in range(x.shape[-1]):
-                g[j, k, 0, i] = one - 0.5 * g[j, k, 0, i]
-                g[j, k, 1, i] = -0.5 * g[j, k, 1, i]
+                g[j, k, 0, i] = one - half * g[j, k, 0, i]
+                g[j, k, 1, i] = -half * g[j, k, 1, i]
     multiply(m, x, g, y)
     copy(m, y, x)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.lanes import SLOTS, Doubles, compiled, gram, inlined, load, multiply, polish, store
+from ghrr.ops.cpu.lanes import SLOTS, Lanes, compiled, gram, inlined, load, multiply, polish, store
 
 Reals = NDArray[Any]
 Flags = NDArray[np.bool_]
@@ -36,7 +36,7 @@ _MOST_LOST_SINGLE, _MOST_LOST_DOUBLE = 1e-8, 1e-13
 
 
 @inlined
-def _polar_1(x: Doubles) -> None:  # pragma: no cover
+def _polar_1(x: Lanes) -> None:  # pragma: no cover
     for i in range(x.shape[-1]):
         scale = 1.0 / math.sqrt(x[0, 0, 0, i] * x[0, 0, 0, i] + x[0, 0, 1, i] * x[0, 0, 1, i])
         x[0, 0, 0, i] *= scale
@@ -44,7 +44,7 @@ def _polar_1(x: Doubles) -> None:  # pragma: no cover
 
 
 @inlined
-def _polar_2(x: Doubles) -> None:  # pragma: no cover
+def _polar_2(x: Lanes) -> None:  # pragma: no cover
     r""":math:`W = (X + p_2 X^{-\dagger}) / p_1`, where :math:`p_2 X^{-\dagger}` consists of cofactors."""
     for i in range(x.shape[-1]):
         a, b = complex(x[0, 0, 0, i], x[0, 0, 1, i]), complex(x[0, 1, 0, i], x[0, 1, 1, i])
@@ -67,7 +67,7 @@ def _polar_2(x: Doubles) -> None:  # pragma: no cover
 
 
 @inlined
-def _polar_3(x: Doubles, g: Doubles, y: Doubles, c: Doubles, lost: Doubles) -> None:  # pragma: no cover
+def _polar_3(x: Lanes, g: Lanes, y: Lanes, c: Lanes, lost: Lanes) -> None:  # pragma: no cover
     r""":math:`W = ((I_1 + p_2) X - X G + p_1 p_3 X^{-\dagger}) / (p_1 p_2 - p_3)`, with cofactors as for m = 2."""
     gram(3, x, g)
     multiply(3, x, g, y)
@@ -107,7 +107,7 @@ def _polar_3(x: Doubles, g: Doubles, y: Doubles, c: Doubles, lost: Doubles) -> N
 
 
 @inlined
-def _cofactor_3(x: Doubles, j: int, s: int, k: int, t: int, c: Doubles) -> None:  # noqa: PLR0917 # pragma: no cover
+def _cofactor_3(x: Lanes, j: int, s: int, k: int, t: int, c: Lanes) -> None:  # noqa: PLR0917 # pragma: no cover
     """Compute the determinant of rows j, s and columns k, t."""
     for i in range(x.shape[-1]):
         a, b = complex(x[j, k, 0, i], x[j, k, 1, i]), complex(x[j, t, 0, i], x[j, t, 1, i])
@@ -117,7 +117,7 @@ def _cofactor_3(x: Doubles, j: int, s: int, k: int, t: int, c: Doubles) -> None:
 
 
 @inlined
-def _minor(x: Doubles, row: int, k: int, t: int, i: int) -> complex:  # pragma: no cover
+def _minor(x: Lanes, row: int, k: int, t: int, i: int) -> complex:  # pragma: no cover
     """Compute the determinant of columns k and t in this row and the next."""
     a, b = complex(x[row, k, 0, i], x[row, k, 1, i]), complex(x[row, t, 0, i], x[row, t, 1, i])
     p, q = complex(x[row + 1, k, 0, i], x[row + 1, k, 1, i]), complex(x[row + 1, t, 0, i], x[row + 1, t, 1, i])
@@ -141,7 +141,7 @@ def _newton_3(i1: float, i2: float, p1: float, p3: float) -> float:  # pragma: n
 
 @inlined
 def _polar_4(  # noqa: PLR0917
-    x: Doubles, g: Doubles, h: Doubles, y: Doubles, t: Doubles, lost: Doubles
+    x: Lanes, g: Lanes, h: Lanes, y: Lanes, t: Lanes, lost: Lanes
 ) -> None:  # pragma: no cover
     r""":math:`W (G^2 + p_2 G + p_4) = X (p_1 G + p_3)`, solved for W."""
     gram(4, x, g)
@@ -193,7 +193,7 @@ def _polar_4(  # noqa: PLR0917
 
 
 @inlined
-def _factorize(m: int, h: Doubles) -> None:  # pragma: no cover
+def _factorize(m: int, h: Lanes) -> None:  # pragma: no cover
     """Factorise H = L D L^H in place: L below the diagonal, 1 / D on it."""
     for k in range(m):
         for j in range(k, m):
@@ -212,7 +212,7 @@ def _factorize(m: int, h: Doubles) -> None:  # pragma: no cover
 
 
 @inlined
-def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
+def _solve(m: int, h: Lanes, y: Lanes) -> None:  # pragma: no cover
     """Compute Y H^-1 in place, for a factorised H."""
     for row in range(m):
         for k in range(m):
@@ -237,7 +237,7 @@ def _solve(m: int, h: Doubles, y: Doubles) -> None:  # pragma: no cover
 
 @inlined
 def _load_scaled(  # noqa: PLR0917
-    m: int, first: int, count: int, source: Reals, x: Doubles, size: Doubles
+    m: int, first: int, count: int, source: Reals, x: Lanes, size: Lanes
 ) -> None:  # pragma: no cover
     """Fill the buffer with slots and ``size`` with sums of absolute values; divide double precision slots by these."""
     load(m, first, count, source, x)
@@ -255,7 +255,7 @@ def _load_scaled(  # noqa: PLR0917
 
 
 @inlined
-def _mark(first: int, count: int, size: Doubles, lost: Doubles, left: Flags, most: float) -> int:  # noqa: PLR0917  # pragma: no cover
+def _mark(first: int, count: int, size: Lanes, lost: Lanes, left: Flags, most: float) -> int:  # noqa: PLR0917  # pragma: no cover
     """Mark and count the slots that LAPACK must compute."""
     unknown = 0
     for i in range(count):

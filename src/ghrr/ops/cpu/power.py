@@ -4,8 +4,9 @@ Each slot is diagonalised by Jacobi rotations, which need no gap between eigenva
 block of its plane as diagonal as possible, and the off-diagonal entries shrink quadratically. The powers are
 :math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns (360°), so whole turns can be subtracted exactly.
 
-All arithmetic is in double precision. A remaining error e of the slot changes the power by up to |x| e, so results in
-single precision need fewer steps for small exponents than for large ones.
+The same loop exists in single and in double precision. An error e of the slot changes the power by up to |x| e, and by
+more near the branch cut at -1, where two eigenvalues may be close and their powers are not. Single precision is
+therefore for small exponents, and leaves slots with eigenvalues near the branch cut to double precision.
 
 Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops/test_power.py`` compares with the
 reference.
@@ -21,74 +22,92 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.lanes import SLOTS, Doubles, compiled, gram, inlined, load, polish, store
+from ghrr.ops.cpu.lanes import SLOTS, Lanes, compiled, gram, inlined, load, polish, store
 
 Indices = NDArray[np.int64]
 
+# Largest exponent for single precision.
+SMALL = 2.0
+
 # Taylor series, truncated where the next term is below rounding: of sin(2πx) / x and cos(2πx) in x² for x up to an
-# eighth, and of atan(x) / (2πx) in x² for x up to tan(π/16).
+# eighth, and of atan(x) / (2πx) in x² for x up to tan(π/16). Single precision needs fewer terms.
 _SIN = tuple((-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(9))
 _COS = tuple((-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(9))
 _ATAN = tuple((-1) ** n / ((2 * n + 1) * 2 * math.pi) for n in range(12))
+_TERMS_SINGLE = 6
 _FIRST, _SECOND = math.tan(math.pi / 16), math.tan(3 * math.pi / 16)
 _TAN = math.tan(math.pi / 8)
 _SWEEPS = 20  # limit; a sweep rotates all planes, and quadratic convergence needs about five
-_NOTHING = 1e-31  # the square of a rounding error
-# The square of an error of 1/60 of rounding in single precision.
-_NOTHING_SINGLE = 1e-18
+# Squares of differences that count as zero: those of rounding errors in double precision, of a few in single precision,
+# where the sixth power must not underflow.
+_NOTHING_SINGLE, _NOTHING_DOUBLE = 1e-12, 1e-31
+# For results in single precision, the square of an error of 1/60 of rounding.
+_NOTHING_ROUNDED = 1e-18
+# Single precision: largest entry of |X^H X - 1| that needs no polishing.
+_CLEAN = 4 * 2.0**-23
+# Single precision, in turns: smallest distance of an eigenvalue from -1, and smallest distance, times m, between two
+# eigenvalues on both sides of -1. Eigenvalues of random slots repel each other, so that few are closer.
+_NEAR_CUT, _GAP_AT_CUT = 1e-6, 0.1
 
 
 @inlined
-def _turns(y: float, x: float) -> float:  # pragma: no cover
-    """Compute the angle of (x, y) in turns: that of the nearest of 16 directions, plus a series for the rest."""
-    large, small = abs(x), abs(y)
-    swapped = small > large
-    large, small = (small, large) if swapped else (large, small)
-    tangent = 0.0 if small <= _FIRST * large else _TAN if small <= _SECOND * large else 1.0
-    angle = 0.0 if small <= _FIRST * large else 0.0625 if small <= _SECOND * large else 0.125
-    left = (small - tangent * large) / (large + tangent * small)
-    series = _ATAN[11]
-    for n in range(10, -1, -1):
-        series = series * (left * left) + _ATAN[n]
-    angle += left * series
-    angle = 0.25 - angle if swapped else angle
-    angle = 0.5 - angle if x < 0.0 else angle
-    signed: float = -angle if y < 0.0 else angle
-    return signed
+def _turns(x: Lanes, y: Lanes, turns: Lanes) -> None:  # pragma: no cover
+    """Compute the angles of (x, y) in turns: that of the nearest of 16 directions, plus a series for the rest."""
+    real = x.dtype.type
+    zero, quarter, half = real(0.0), real(0.25), real(0.5)
+    terms = _TERMS_SINGLE if x.itemsize == 4 else 12
+    for i in range(x.shape[0]):
+        large, small = abs(x[i]), abs(y[i])
+        swapped = small > large
+        large, small = (small, large) if swapped else (large, small)
+        first, second = small <= real(_FIRST) * large, small <= real(_SECOND) * large
+        tangent = zero if first else real(_TAN) if second else real(1.0)
+        angle = zero if first else real(0.0625) if second else real(0.125)
+        left = (small - tangent * large) / (large + tangent * small)
+        series = real(_ATAN[terms - 1])
+        for n in range(terms - 2, -1, -1):
+            series = series * (left * left) + real(_ATAN[n])
+        angle += left * series
+        angle = quarter - angle if swapped else angle
+        angle = half - angle if x[i] < zero else angle
+        turns[i] = -angle if y[i] < zero else angle
 
 
 @inlined
-def _plane(x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no cover
+def _plane(x: Lanes, p: int, q: int, rotation: Lanes, nothing: float) -> None:  # pragma: no cover
     r"""Find the rotation, c and the two parts of s, that best diagonalises the block of rows and columns p and q.
 
     With :math:`h = (x_{pp} - x_{qq},\, x_{pq} + x_{qp},\, i (x_{qp} - x_{pq}))` it takes the real vector v that
     captures most of h: the real part of :math:`e^{-i\varphi} h`, where :math:`2\varphi` is the angle of
-    :math:`h_1^2 + h_2^2 + h_3^2`.
+    :math:`h_1^2 + h_2^2 + h_3^2`. Only the direction of v is needed.
     """
+    real = x.dtype.type
+    zero, one, two = real(0.0), real(1.0), real(2.0)
     for i in range(x.shape[-1]):
         a, b = x[p, p, 0, i] - x[q, q, 0, i], x[p, p, 1, i] - x[q, q, 1, i]
         c, d = x[p, q, 0, i] + x[q, p, 0, i], x[p, q, 1, i] + x[q, p, 1, i]
         e, f = x[p, q, 1, i] - x[q, p, 1, i], x[q, p, 0, i] - x[p, q, 0, i]
-        real, imag = a * a - b * b + c * c - d * d + e * e - f * f, 2.0 * (a * b + c * d + e * f)
-        size = math.sqrt(real * real + imag * imag)
-        # Half of the angle, computed from the larger of cosine and sine.
-        larger = math.sqrt(0.5 * (size + abs(real)))
-        smaller = 0.5 * imag / larger if larger > 0.0 else 0.0
-        cos, sin = (larger, smaller) if real >= 0.0 else (abs(smaller), larger if imag >= 0.0 else -larger)
-        cos = cos if size > 0.0 else 1.0
+        squares, imag_squares = a * a + c * c + e * e, b * b + d * d + f * f
+        re, im = squares - imag_squares, two * (a * b + c * d + e * f)
+        size = math.sqrt(re * re + im * im)
+        # A vector in the direction of half of the angle, computed without cancellation.
+        larger = size + abs(re)
+        cos, sin = (larger, im) if re >= zero else (abs(im), larger if im >= zero else -larger)
+        cos = cos if size > zero else one
         first, second, third = cos * a + sin * b, cos * c + sin * d, cos * e + sin * f
         length = math.sqrt(first * first + second * second + third * third)
-        squares = a * a + b * b + c * c + d * d + e * e + f * f
-        inverse = 1.0 / length if squares > _NOTHING else 0.0
-        inverse = -inverse if first < 0.0 else inverse
-        cos = math.sqrt(0.5 + 0.5 * first * inverse) if squares > _NOTHING else 1.0
-        rotation[0, i] = cos
-        rotation[1, i] = 0.5 * second * inverse / cos
-        rotation[2, i] = -0.5 * third * inverse / cos
+        # The rotation by half of the angle between v and the first axis or its opposite.
+        longer = length + abs(first)
+        found = squares + imag_squares > real(nothing)
+        inverse = one / math.sqrt(two * length * longer) if found else zero
+        rotation[0, i] = longer * inverse if found else one
+        inverse = -inverse if first < zero else inverse
+        rotation[1, i] = second * inverse
+        rotation[2, i] = -third * inverse
 
 
 @inlined
-def _rotate_columns(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no cover
+def _rotate_columns(m: int, x: Lanes, p: int, q: int, rotation: Lanes) -> None:  # pragma: no cover
     """Replace columns p and q by c p + s q and c q - conj(s) p."""
     for n in range(m):
         first, second = x[n, p], x[n, q]
@@ -102,7 +121,7 @@ def _rotate_columns(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> No
 
 
 @inlined
-def _rotate_rows(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:  # pragma: no cover
+def _rotate_rows(m: int, x: Lanes, p: int, q: int, rotation: Lanes) -> None:  # pragma: no cover
     """Replace rows p and q by c p + conj(s) q and c q - s p."""
     for n in range(m):
         first, second = x[p, n], x[q, n]
@@ -116,45 +135,47 @@ def _rotate_rows(m: int, x: Doubles, p: int, q: int, rotation: Doubles) -> None:
 
 
 @inlined
-def _off_diagonal(m: int, x: Doubles, limit: float) -> int:  # pragma: no cover
-    """Count off-diagonal entries whose square exceeds the limit."""
-    count = 0
-    for j in range(m):
-        for k in range(m):
-            if j != k:
-                for i in range(x.shape[-1]):
-                    square = x[j, k, 0, i] * x[j, k, 0, i] + x[j, k, 1, i] * x[j, k, 1, i]
-                    count += 0 if square <= limit else 1
+def _off_diagonal(m: int, x: Lanes, limit: float) -> int:  # pragma: no cover
+    """Count slots whose off-diagonal entries have a sum of squares above the limit."""
+    count, most = 0, x.dtype.type(limit)
+    for i in range(x.shape[-1]):
+        total = x.dtype.type(0)
+        for j in range(m):
+            for k in range(m):
+                if j != k:
+                    total += x[j, k, 0, i] * x[j, k, 0, i]
+                    total += x[j, k, 1, i] * x[j, k, 1, i]
+        count += 0 if total <= most else 1
     return count
 
 
 @inlined
-def _off_identity(m: int, g: Doubles, limit: float) -> int:  # pragma: no cover
+def _off_identity(m: int, g: Lanes, limit: float) -> int:  # pragma: no cover
     """Count entries that differ from the identity by more than the limit."""
-    count = 0
+    count, most = 0, g.dtype.type(limit * limit)
     for j in range(m):
         for k in range(m):
-            one = 1.0 if j == k else 0.0
+            one = g.dtype.type(1.0 if j == k else 0.0)
             for i in range(g.shape[-1]):
                 square = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
-                count += 0 if square <= limit * limit else 1  # also for NaN
+                count += 0 if square <= most else 1  # also for NaN
     return count
 
 
 @inlined
-def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles, nothing: float) -> bool:  # pragma: no cover
+def _diagonalize(m: int, x: Lanes, v: Lanes, rotation: Lanes, nothing: float) -> bool:  # pragma: no cover
     """Rotate X to the diagonal V^H X V. Returns whether that succeeded."""
     for j in range(m):
         for k in range(m):
-            one = 1.0 if j == k else 0.0
+            one = x.dtype.type(1.0 if j == k else 0.0)
             for i in range(x.shape[-1]):
-                v[j, k, 0, i], v[j, k, 1, i] = one, 0.0
+                v[j, k, 0, i], v[j, k, 1, i] = one, x.dtype.type(0)
     for _ in range(_SWEEPS):
         if _off_diagonal(m, x, nothing) == 0:
             return True
         for p in range(m - 1):
             for q in range(p + 1, m):
-                _plane(x, p, q, rotation)
+                _plane(x, p, q, rotation, nothing)
                 _rotate_columns(m, x, p, q, rotation)
                 _rotate_rows(m, x, p, q, rotation)
                 _rotate_columns(m, v, p, q, rotation)
@@ -162,18 +183,33 @@ def _diagonalize(m: int, x: Doubles, v: Doubles, rotation: Doubles, nothing: flo
 
 
 @inlined
-def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
+def _is_near_cut(m: int, turns: Lanes) -> bool:  # pragma: no cover
+    """Return whether an eigenvalue is so close to -1, or two so close to each other there, that errors grow."""
+    near = 0
+    for i in range(turns.shape[-1]):
+        low = high = turns[0, i]
+        for k in range(1, m):
+            low, high = min(low, turns[k, i]), max(high, turns[k, i])
+        distance = min(0.5 - high, 0.5 + low)
+        near += distance < _NEAR_CUT or (m * (1.0 - high + low) < _GAP_AT_CUT)
+    return near > 0
+
+
+@inlined
+def _cos_sin(cos: Lanes, sin: Lanes) -> None:  # pragma: no cover
     """Compute cosines and sines of angles up to half a turn; ``cos`` holds the angles, in turns."""
+    real = cos.dtype.type
+    terms = _TERMS_SINGLE if cos.itemsize == 4 else 9
     for i in range(cos.shape[0]):
         angle = cos[i]
-        quarters = np.rint(4.0 * angle)
-        angle -= 0.25 * quarters
-        s, c = _SIN[8], _COS[8]
-        for n in range(7, -1, -1):
-            s = s * (angle * angle) + _SIN[n]
-            c = c * (angle * angle) + _COS[n]
+        quarters = np.rint(real(4.0) * angle)
+        angle -= real(0.25) * quarters
+        s, c = real(_SIN[terms - 1]), real(_COS[terms - 1])
+        for n in range(terms - 2, -1, -1):
+            s = s * (angle * angle) + real(_SIN[n])
+            c = c * (angle * angle) + real(_COS[n])
         s *= angle
-        quarter = np.int64(quarters)
+        quarter = np.int32(quarters)
         a = s if quarter & 1 else c
         b = c if quarter & 1 else s
         cos[i] = -a if (quarter + 1) & 2 else a
@@ -182,12 +218,13 @@ def _cos_sin(cos: Doubles, sin: Doubles) -> None:  # pragma: no cover
 
 @inlined
 def _combine(  # noqa: PLR0917
-    m: int, exponent: float, turns: Doubles, v: Doubles, w: Doubles, x: Doubles, cos: Doubles, sin: Doubles
+    m: int, exponent: float, turns: Lanes, v: Lanes, w: Lanes, x: Lanes, cos: Lanes, sin: Lanes
 ) -> None:  # pragma: no cover
     """Replace X by V diag(e^{2πi · exponent · turns}) V^H; w, cos and sin are overwritten."""
+    factor = x.dtype.type(exponent)
     for k in range(m):
         for i in range(x.shape[-1]):
-            angle = exponent * turns[k, i]
+            angle = factor * turns[k, i]
             cos[i] = angle - np.rint(angle)
         _cos_sin(cos, sin)
         for j in range(m):
@@ -197,7 +234,7 @@ def _combine(  # noqa: PLR0917
     for j in range(m):
         for k in range(m):
             for i in range(x.shape[-1]):
-                real = imag = 0.0
+                real = imag = x.dtype.type(0)
                 for n in range(m):
                     real += w[j, n, 0, i] * v[k, n, 0, i]
                     real += w[j, n, 1, i] * v[k, n, 1, i]
@@ -206,55 +243,75 @@ def _combine(  # noqa: PLR0917
                 x[j, k, 0, i], x[j, k, 1, i] = real, imag
 
 
+@inlined
+def _polish_if_needed(m: int, x: Lanes, g: Lanes, v: Lanes, tolerance: float, nothing: float) -> bool:  # noqa: PLR0917  # pragma: no cover
+    """Replace X by the nearest unitary matrix. Returns False if it is not unitary within the tolerance."""
+    gram(m, x, g)
+    if x.itemsize == 4:
+        if _off_identity(m, g, _CLEAN):
+            if _off_identity(m, g, 0.5 * tolerance):  # the sums are not exact
+                return False
+            polish(m, x, g, v)
+        return True
+    if _off_identity(m, g, tolerance):
+        return False
+    once = _off_identity(m, g, math.sqrt(math.sqrt(nothing) / m)) == 0  # each step squares the error
+    for _ in range(1 if once else 2):
+        polish(m, x, g, v)
+    return True
+
+
 @functools.cache
-def power_kernel(m: int) -> Callable[..., int]:
-    """Return the loop for one m, a compile-time constant so that sums are unrolled."""
+def power_kernel(m: int, bits: int) -> Callable[..., None]:
+    """Return the loop for one m, a compile-time constant so that sums are unrolled, and 32 or 64 bits of precision."""
+    precision = np.float32 if bits == 32 else np.float64
 
     @compiled
     def power(  # noqa: PLR0917
         start: int,
         stop: int,
+        chunks: Indices,
         dim: int,
         source: NDArray[Any],
         tolerance: float,
-        exponents: Doubles,
+        exponents: NDArray[np.float64],
         targets: Indices,
         offsets: Indices,
         out: NDArray[Any],
-    ) -> int:  # pragma: no cover
-        """Raise chunks of ``SLOTS`` slots, from start to stop, counted through the hypervectors of ``source``.
+        done: NDArray[np.bool_],
+    ) -> None:  # pragma: no cover
+        """Raise the ``chunks`` from start to stop, each of ``SLOTS`` slots, counted through all of ``source``.
 
         Hypervector r of ``source``, ``dim`` slots of reals ``(slots, 2 m m)``, is raised to ``exponents[n]``, which
-        fills hypervector ``targets[n]`` of ``out``, for each n from ``offsets[r]`` to ``offsets[r + 1]``. Returns 0 on
-        success, and stops at a slot that is not unitary within the tolerance or cannot be diagonalised.
+        fills hypervector ``targets[n]`` of ``out``, for each n from ``offsets[r]`` to ``offsets[r + 1]``. A chunk is
+        not ``done`` if one of its slots is not unitary within the tolerance, cannot be diagonalised, or needs a higher
+        precision.
         """
-        x, v = np.empty((m, m, 2, SLOTS)), np.empty((m, m, 2, SLOTS))
-        g = np.empty((m, m, 2, SLOTS))
-        rotation, turns = np.empty((3, SLOTS)), np.empty((m, SLOTS))
-        chunks = (dim + SLOTS - 1) // SLOTS
-        for chunk in range(start, stop):
-            row, first = chunk // chunks, chunk % chunks * SLOTS
+        x, v = np.empty((m, m, 2, SLOTS), precision), np.empty((m, m, 2, SLOTS), precision)
+        g = np.empty((m, m, 2, SLOTS), precision)
+        rotation, turns = np.empty((3, SLOTS), precision), np.empty((m, SLOTS), precision)
+        per_row = (dim + SLOTS - 1) // SLOTS
+        for index in range(start, stop):
+            row, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
             count = min(SLOTS, dim - first)
-            largest = 1.0
-            for n in range(offsets[row], offsets[row + 1]):
-                largest = max(largest, abs(exponents[n]))
-            single = _NOTHING_SINGLE / (largest * largest) if out.itemsize == 4 else 0.0
-            nothing = max(single, 4 * m * m * _NOTHING)
+            if x.itemsize == 4:
+                nothing = _NOTHING_SINGLE
+            else:
+                largest = 1.0
+                for n in range(offsets[row], offsets[row + 1]):
+                    largest = max(largest, abs(exponents[n]))
+                rounded = _NOTHING_ROUNDED / (largest * largest) if out.itemsize == 4 else 0.0
+                nothing = max(rounded, 4 * m * m * _NOTHING_DOUBLE)
             load(m, row * dim + first, count, source, x)
-            gram(m, x, g)
-            if _off_identity(m, g, tolerance):
-                return 1
-            once = _off_identity(m, g, math.sqrt(math.sqrt(nothing) / m)) == 0  # each step squares the error
-            for _ in range(1 if once else 2):
-                polish(m, x, g, v)
-            if not _diagonalize(m, x, v, rotation, nothing):
-                return 1
+            if not _polish_if_needed(m, x, g, v, tolerance, nothing) or not _diagonalize(m, x, v, rotation, nothing):
+                continue
             for k in range(m):
-                for i in range(SLOTS):
-                    turns[k, i] = _turns(x[k, k, 1, i], x[k, k, 0, i])
+                _turns(x[k, k, 0], x[k, k, 1], turns[k])
+            if m > 1 and x.itemsize == 4 and _is_near_cut(m, turns):
+                continue
             for n in range(offsets[row], offsets[row + 1]):
                 _combine(m, exponents[n], turns, v, g, x, rotation[0], rotation[1])
                 store(m, targets[n] * dim + first, count, x, out)
-        return 0
+            done[index] = True
 
     return power

@@ -45,24 +45,35 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
     """Raise unitary slots to real powers. Returns None if a slot is not unitary."""
     dim, m = a.shape[-3], a.shape[-1]
     base_shape = tuple(a.shape[:-3])
-    batch, bases = np.broadcast_shapes(base_shape, exponents.shape), math.prod(base_shape)
-    out = empty((*batch, dim, m, m), a)
+    bases = math.prod(base_shape)
     # Powers sorted by their base: exponents, indices in the result, and the offset of each base.
-    base_of_power = np.broadcast_to(np.arange(bases).reshape(base_shape), batch).ravel()
-    targets = np.argsort(base_of_power, kind="stable")
-    offsets = np.searchsorted(base_of_power[targets], np.arange(bases + 1))
-    numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
-    loop, tolerance = power.power_kernel(m), torch_polar.unitarity_tolerance(m, a.dtype)
+    if exponents.ndim == 0:
+        batch, numbers, targets = base_shape, np.full(bases, exponents.item(), dtype=np.float64), np.arange(bases)
+        offsets = np.arange(bases + 1)
+    else:
+        batch = np.broadcast_shapes(base_shape, exponents.shape)
+        base_of_power = np.broadcast_to(np.arange(bases).reshape(base_shape), batch).ravel()
+        targets = np.argsort(base_of_power, kind="stable")
+        offsets = np.searchsorted(base_of_power[targets], np.arange(bases + 1))
+        numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
+    out = empty((*batch, dim, m, m), a)
+    tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
     source, target = _as_rows(a.resolve_conj().contiguous()), _as_rows(out)
-    failed: list[int] = []
-    _run(
-        lambda chunks: failed.append(
-            loop(chunks.start, chunks.stop, dim, source, tolerance, numbers, targets, offsets, target)
-        ),
-        bases * -(-dim // lanes.SLOTS),
-        m * max(a.numel(), out.numel()),
-    )
-    return None if any(failed) else out
+
+    def remaining(chunks: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+        """Raise chunks of slots; return those for which that was not possible."""
+        loop, done = power.power_kernel(m, bits), np.zeros(len(chunks), dtype=np.bool_)
+        arguments = (dim, source, tolerance, numbers, targets, offsets, target, done)
+        size = m * max(a.numel(), out.numel())
+        _run(lambda part: loop(part.start, part.stop, chunks, *arguments), len(chunks), size)
+        return chunks[~done]
+
+    chunks = np.arange(bases * -(-dim // lanes.SLOTS))
+    if a.dtype == torch.complex64 and np.abs(numbers).max(initial=0.0) <= power.SMALL:
+        chunks = remaining(chunks, 32)
+    if len(chunks):
+        chunks = remaining(chunks, 64)
+    return None if len(chunks) else out
 
 
 def base_slots(
