@@ -40,7 +40,7 @@ tests: $(VENV)/.with-triton
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=
 
 coverage:
-	$(BIN)/coverage report --fail-under 95 --include '*/ghrr/ops/*,*/ghrr/algebra/*,*/ghrr/unitary/*,*/ghrr/space/*'
+	$(BIN)/coverage report --fail-under 95
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py
