@@ -20,7 +20,9 @@ reproduce: $(VENV)/.with-paper
 check: $(VENV)/.with-dev
 	$(MAKE) --no-print-directory -j2 types fast lint imports
 
-test: lint types imports tests coverage
+test: $(VENV)/.with-triton
+	$(MAKE) --no-print-directory -j2 types tests lint imports
+	$(MAKE) --no-print-directory coverage
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff check .
