@@ -115,8 +115,7 @@ def test_dying_cluster_loses_no_finished_trial(
             if step.done == 3:
                 processes[killed].kill()
                 processes[killed].wait()
-                if killed == 1:
-                    monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5)
+                monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5 if killed == 1 else HANG)
 
         with pytest.raises(paper.ClusterError, match=message):
             paper.run([NAME], tmp_path, dask=address, on_progress=kill_after_three)
