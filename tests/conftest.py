@@ -12,8 +12,16 @@ torch.set_num_threads(1)  # the tests run in two processes on two cores
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported: GPU kernels run on the CPU, slowly
 
-# Left out of --fast: tests that start processes, train models, run experiments or interpret GPU kernels.
-_SLOW = ("tests/examples/", "tests/faults/", "tests/lm/", "tests/paper/", "_triton")
+# Not even imported with --fast: tests that start processes, train models, run experiments or interpret GPU kernels.
+_SLOW = (
+    "src/ghrr/lm",
+    "src/ghrr/paper",
+    "tests/examples",
+    "tests/faults",
+    "tests/lm",
+    "tests/paper",
+    "tests/*_triton*",
+)
 
 settings.register_profile("ghrr", max_examples=40, deadline=None, derandomize=True)
 settings.register_profile("fast", max_examples=5, deadline=None, derandomize=True)
@@ -28,7 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("fast" if config.getoption("--fast", default=False) else "ghrr")
+    fast = config.getoption("--fast", default=False)
+    settings.load_profile("fast" if fast else "ghrr")
+    if fast:
+        config.option.ignore_glob = [*(config.option.ignore_glob or ()), *(config.rootpath / path for path in _SLOW)]
 
 
 @pytest.hookimpl(trylast=True)
@@ -37,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kept: dict[str, pytest.Item] = {}
     for item in items:
-        if item.get_closest_marker("slow") is None and not any(part in item.nodeid for part in _SLOW):
+        if item.get_closest_marker("slow") is None:
             kept.setdefault(item.nodeid.partition("[")[0], item)
     chosen = list(kept.values())
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])

@@ -283,10 +283,9 @@ def check_generator(operation: str, generator: torch.Generator) -> torch.Generat
 
 
 def check_device(operation: str, device: str | torch.device) -> torch.device:
-    """Return the device; raise unless tensors can be created on it."""
+    """Return the device of tensors that are created on ``device``: "cuda" becomes "cuda:0"; raise if there are none."""
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, TypeError, ImportError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(

@@ -49,7 +49,7 @@ def test_run_reports_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_run_and_plot_as_commands(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    done = run_command("paper", "run", "fixed-vs-varying", "--seed", "3", "--out", str(out))
+    done = run_command("paper", "run", "fixed-vs-varying", "--seed", "3", "-j", "1", "--out", str(out))
     assert str(out / "index.html") in done.stdout.replace("\n", "")
     names = ["figures", "fixed-vs-varying.csv", "index.html", "manifest.json", "trials"]
     assert sorted(path.name for path in out.iterdir()) == names

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.scripts import run_script
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "adaptive_kernel.py"
-
-
-def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(SCRIPT), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp("results") / "new folder"
-    done = run_script("--quick", "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    return done.stdout, out
+    status, output = run_script(SCRIPT, "--quick", "--out", str(out))
+    assert status == 0, output
+    return output, out
 
 
 def test_adaptive_kernel_beats_the_best_stationary_one_on_the_chirp(quick: tuple[str, Path]) -> None:
@@ -65,6 +54,6 @@ def test_table_and_figure_are_written(quick: tuple[str, Path]) -> None:
 
 
 def test_missing_seeds_are_explained() -> None:
-    done = run_script("--quick", "--seeds", "0")
-    assert done.returncode == 2
-    assert "--seeds must be at least 1" in done.stderr
+    status, output = run_script(SCRIPT, "--quick", "--seeds", "0")
+    assert status == 2
+    assert "--seeds must be at least 1" in output

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +11,17 @@ import pytest
 from ghrr import Space
 from ghrr.capacity import recall_error
 from tests.helpers import STANDARD_ERRORS
+from tests.scripts import run_script
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "record_capacity.py"
-
-
-def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(SCRIPT), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp("results") / "new folder"
-    done = run_script("--quick", "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    return done.stdout, out
+    status, output = run_script(SCRIPT, "--quick", "--out", str(out))
+    assert status == 0, output
+    return output, out
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -89,6 +77,6 @@ def test_stored_result_equals_theory() -> None:
 
 
 def test_negative_seed_is_explained() -> None:
-    done = run_script("--quick", "--seed", "-1")
-    assert done.returncode == 2
-    assert "--seed must be at least 0" in done.stderr
+    status, output = run_script(SCRIPT, "--quick", "--seed", "-1")
+    assert status == 2
+    assert "--seed must be at least 0" in output

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import run_script
+
+FOLDER = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp("results") / "new folder"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / "resonator_limits.py"), "--quick", "--out", str(out)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, out
+    status, output = run_script(FOLDER / "resonator_limits.py", "--quick", "--out", str(out))
+    assert status == 0, output
+    return output, out
 
 
 def check_report(report: dict[str, Any]) -> None:
@@ -63,7 +56,7 @@ def test_table_and_figure_are_written(quick: tuple[str, Path]) -> None:
 
 
 def test_stored_results_show_the_same_limits() -> None:
-    report = json.loads((ROOT / "examples" / "results" / "resonator_limits.json").read_text())
+    report = json.loads((FOLDER / "results" / "resonator_limits.json").read_text())
     check_report(report)
     assert report["command"] == "python examples/resonator_limits.py"
     assert {row["m"] for row in report["points"]} == {1, 2, 3, 4}

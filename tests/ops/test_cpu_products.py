@@ -21,6 +21,7 @@ from ghrr.ops.cpu import loops, multiply
 from ghrr.ops.cpu import products as cpu_products
 from tests.helpers import gaussian, rounding
 from tests.ops.test_parity import LargestAllocation
+from tests.processes import HANG
 
 SIZES = range(1, 9)
 DTYPES = (torch.complex64, torch.complex128)
@@ -206,8 +207,8 @@ def test_bind_in_a_forked_process() -> None:
     queue: multiprocessing.Queue[list[float]] = context.Queue()
     child = context.Process(target=_bind_in_child, args=(a, b, queue))
     child.start()
-    assert queue.get(timeout=60) == want
-    child.join(timeout=60)
+    assert queue.get(timeout=HANG) == want
+    child.join(timeout=HANG)
 
 
 def test_results_on_huge_pages_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:

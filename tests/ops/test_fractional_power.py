@@ -18,6 +18,7 @@ from ghrr.ops import operations, torch_implementation
 from ghrr.ops.cpu import phasors
 from tests.helpers import generator, rounding, unitary
 from tests.ops.test_parity import value_and_gradients
+from tests.processes import HANG
 
 DIM, FEATURES = 5, 3
 BATCHES = [(), (7,), (2, 3), (0,), (40,)]
@@ -182,8 +183,8 @@ def test_encoding_in_a_forked_process() -> None:
     queue: multiprocessing.Queue[list[float]] = context.Queue()
     child = context.Process(target=_encode_in_child, args=(inputs, queue))
     child.start()
-    got = queue.get(timeout=60)
-    child.join(timeout=60)
+    got = queue.get(timeout=HANG)
+    child.join(timeout=HANG)
     assert got == torch.view_as_real(want).flatten().tolist()
 
 

@@ -117,9 +117,10 @@ def test_reference_power_is_exact_for_known_eigenphases() -> None:
             torch.testing.assert_close(got, want, rtol=0, atol=tolerance(m, a.dtype, 1e6))
 
 
-@pytest.mark.parametrize("backend", ["torch", "numba"])
-@pytest.mark.parametrize("m", [2, 3, 4, 8])
-def test_powers_with_equal_and_nearly_equal_eigenvalues(m: int, backend: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "m"), [*(("torch", m) for m in (2, 3, 4, 8)), *(("numba", m) for m in (2, 3))]
+)  # numba compiles a loop for each m
+def test_powers_with_equal_and_nearly_equal_eigenvalues(backend: str, m: int) -> None:
     gaps = torch.tensor([0.0, 1e-15, 1e-12, 1e-8, 1e-4], dtype=torch.float64)
     v = unitary(5, m=m)
     phases = 0.7 + gaps[:, None] * torch.arange(m)
@@ -155,7 +156,7 @@ def test_real_powers_of_unusual_shapes_and_layouts(backend: str) -> None:
             (1, 33, (), (4,)),
             (2, 5, (3, 1), (2,)),
             (3, 65, (2,), (2,)),
-            (5, 1, (), ()),
+            (5 if backend == "torch" else 3, 1, (), ()),
             (2, 4, (0,), ()),
             (3, 2, (2, 3), (0, 1, 1)),
         ):

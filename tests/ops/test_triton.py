@@ -16,7 +16,7 @@ from torch import Tensor
 from ghrr import ops
 from ghrr.ops import reference
 from ghrr.ops.dispatch import OPERATIONS
-from tests.helpers import gaussian, rounding
+from tests.helpers import gaussian, pairwise, rounding
 
 pytest.importorskip("triton")
 from ghrr.ops.gpu import product_kernels
@@ -30,6 +30,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 SIZES = pytest.mark.parametrize("m", range(1, 9), ids=lambda m: f"m{m}")
+# One m for each configuration of the kernels, even and odd.
+CONFIGURATIONS = pytest.mark.parametrize("m", [1, 2, 3, 7, 8], ids=lambda m: f"m{m}")
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
 GUARD, UNTOUCHED = 64, 7
 SPECIFIED: dict[str, Callable[..., Tensor]] = {
@@ -133,24 +135,30 @@ def test_bind_with_every_adjoint(m: int, dim: int) -> None:
         check("bind", inputs(m, (), (), dim=dim), *flags)
 
 
-@SIZES
+@CONFIGURATIONS
 def test_many_slots_equal_reference(m: int) -> None:
     check("bind", inputs(m, (), (), dim=1000 if m < 5 else 160), True, False)
     check("bind_similarity", inputs(m, (), (), (), dim=300 if m < 5 else 48), False, True)
     check("multibind", inputs(m, (3,), dim=300 if m < 5 else 64))
 
 
-@SIZES
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_memory_layout(m: int, layout: Callable[[Tensor], Tensor]) -> None:
-    check("bind", inputs(m, (2, 3), (2, 3)), True, False, layout=layout)
-    check("bind_bundle", inputs(m, (2, 3), (2, 3)), False, True, layout=layout)
-    check("bind_similarity", inputs(m, (2, 3), (2, 3), (2, 3)), True, False, layout=layout)
-    check("multibind", inputs(m, (2, 3)), layout=layout)
-    check("whole_power", inputs(m, (2, 3)), 3, layout=layout)
+# Number of factors of each operation, and the options that follow them.
+FACTORS: dict[str, tuple[int, tuple[Any, ...]]] = {
+    "bind": (2, (True, False)),
+    "bind_bundle": (2, (False, True)),
+    "bind_similarity": (3, (True, False)),
+    "multibind": (1, ()),
+    "whole_power": (1, (3,)),
+}
 
 
-@SIZES
+@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)), ids=str)
+def test_every_memory_layout(case: dict[str, Any]) -> None:
+    count, options = FACTORS[case["name"]]
+    check(case["name"], inputs(case["m"], *[(2, 3)] * count), *options, layout=case["layout"])
+
+
+@pytest.mark.parametrize("m", [1, 3, 8], ids=lambda m: f"m{m}")
 def test_batches_broadcast(m: int) -> None:
     for a, b in [((4,), ()), ((), (4,)), ((3, 1), (2,)), ((2, 1, 3, 1), (2, 1, 2))]:
         check("bind", inputs(m, a, b), False, True)
@@ -175,7 +183,7 @@ def test_expanded_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
     assert in_memory == [12, 600]  # one key and all values
 
 
-@SIZES
+@CONFIGURATIONS
 def test_bind_bundle_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_bundle", inputs(m, (2, 5), (2, 5)), *flags)
@@ -183,13 +191,13 @@ def test_bind_bundle_with_every_adjoint_whole_and_split(m: int, monkeypatch: pyt
     check("bind_bundle", inputs(m, (2, 5), (2, 5)), True, True)
 
 
-@pytest.mark.parametrize("m", [1, 2, 8], ids=lambda m: f"m{m}")
+@pytest.mark.parametrize("m", [1, 2, 3], ids=lambda m: f"m{m}")
 def test_bind_bundle_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 1000)
     check("bind_bundle", inputs(m, (131,), (131,), dim=1))
 
 
-@SIZES
+@CONFIGURATIONS
 def test_bind_similarity_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_similarity", inputs(m, (2,), (2,), (2,), dim=5), *flags)
@@ -197,7 +205,7 @@ def test_bind_similarity_with_every_adjoint_whole_and_split(m: int, monkeypatch:
     check("bind_similarity", inputs(m, (), (), (), dim=600 // m**2), False, False)
 
 
-@SIZES
+@CONFIGURATIONS
 def test_chains_and_powers(m: int) -> None:
     for count in (0, 1, 2, 5):
         check("multibind", inputs(m, (count,)))
@@ -205,7 +213,7 @@ def test_chains_and_powers(m: int) -> None:
         check("whole_power", [x / (2 * m) for x in inputs(m, (2,))], exponent)
 
 
-@SIZES
+@pytest.mark.parametrize("m", [1, 3, 8], ids=lambda m: f"m{m}")
 def test_results_with_64_bit_offsets(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_products, "_LARGEST_OFFSET", 0)
     check("bind", inputs(m, (3, 1), (2,)), False, True)

@@ -19,6 +19,7 @@ from ghrr import paper
 from ghrr.paper import execution
 from ghrr.paper.experiments import quasi_orthogonality
 from tests.paper.conftest import SMALL
+from tests.processes import HANG
 
 NAME = "quasi-orthogonality"
 Finished = tuple[Path, list[paper.Outcome]]
@@ -63,8 +64,8 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
 def wait_for_workers(address: str, count: int) -> None:
     from dask.distributed import Client
 
-    with Client(address, timeout="60s", set_as_default=False) as client:
-        client.wait_for_workers(count, timeout=120)
+    with Client(address, timeout=HANG, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=HANG)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +115,7 @@ def test_dying_cluster_loses_no_finished_trial(
             if step.done == 3:
                 processes[killed].kill()
                 processes[killed].wait()
-                if killed == 1:
-                    monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5)
+                monkeypatch.setattr(execution, "WORKER_TIMEOUT", 0.5 if killed == 1 else HANG)
 
         with pytest.raises(paper.ClusterError, match=message):
             paper.run([NAME], tmp_path, dask=address, on_progress=kill_after_three)

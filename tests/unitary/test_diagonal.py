@@ -35,9 +35,9 @@ def test_closed_form_reaches_every_value(m: int, value: float) -> None:
         assert (diagonality(q) - value).abs().max() < tolerance
 
 
-@pytest.mark.parametrize("m", range(2, 17))
+@pytest.mark.parametrize("m", [2, 3, 4, 5, 8, 16])
 def test_descent_reaches_every_value(m: int) -> None:
-    for value in (0.0, 0.5, 1.0) if m % 4 else VALUES:
+    for value in VALUES if m == 4 else (0.0, 0.5, 1.0):
         q = with_diagonality(value, 4, m=m, generator=generator(m), method="descent", dtype=torch.complex128)
         assert is_unitary(q)
         assert (diagonality(q) - value).abs().max() < 1e-3

@@ -10,13 +10,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, check_real, describe
+from ghrr._checks import check_device, check_integer, check_real, describe
 from ghrr.algebra import shift
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE
 from ghrr.space import Space, check_space
-from ghrr.structures.inputs import check_device, check_names, check_vector, check_vectors
+from ghrr.structures.inputs import check_names, check_vector, check_vectors
 from ghrr.structures.permuted_paths import PermutedPaths
 from ghrr.structures.vocabulary import Vocabulary
 
@@ -80,7 +80,7 @@ class Structure:
         self.space = check_space(name, space)
         self.confidence = check_real(name, "confidence", confidence, low=0.5, high=1.0, open_ends=True)
         self.permute = space.m == 1 if permute is None else permute
-        self.device = check_device(name, device)
+        self.device = check_device(name, device or "cpu")
         self.permuted: PermutedPaths | None = None
         self._create_tables()
 

@@ -35,15 +35,6 @@ def check_vector(operation: str, x: Tensor | Hypervector, space: Space, device: 
     return tensor
 
 
-def check_device(operation: str, device: torch.device | str | None) -> torch.device:
-    """Return the device of a tensor that is created on ``device``: "cuda" becomes "cuda:0"."""
-    if device is not None and not isinstance(device, str | torch.device):
-        raise TypeError(f"{operation}: device must be a string, a torch.device or None, got {describe(device)}")
-    if torch.device(device or "cpu").type == "meta":
-        raise ValueError(f"{operation}: device must hold numbers, got 'meta'; use 'cpu' or 'cuda'")
-    return torch.empty(0, device=device or "cpu").device
-
-
 def check_name(operation: str, name: object) -> str:
     """Return ``name``; raise unless it is a non-empty string."""
     if not isinstance(name, str) or not name:

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr._checks import check_device, describe
 from ghrr.algebra import pairwise_similarity, similarity
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
 from ghrr.space import Space
-from ghrr.structures.inputs import check_device, check_name, check_names, check_vector
+from ghrr.structures.inputs import check_name, check_names, check_vector
 from ghrr.unitary import unitarity_error
 
 _CHUNK_SCORES = 1 << 22  # similarities computed at a time: 16 MiB
@@ -67,7 +67,7 @@ class Vocabulary:
         device: torch.device | str | None = None,
     ) -> None:
         self.space, self.namespace = space, namespace
-        self.device = check_device(namespace, device)
+        self.device = check_device(namespace, device or "cpu")
         self._table = NamedTable(space, device=self.device)
         self._given: dict[str, Tensor] = {}  # given hypervectors by name, encoded or only queried
         self._names_of_given: dict[str, str] = {}  # their names, by digest
