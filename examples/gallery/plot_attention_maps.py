@@ -13,7 +13,7 @@ import torch
 import ghrr
 
 torch.manual_seed(0)
-words = "the cat saw the dog and ran".split()
+words = ["the", "cat", "saw", "the", "dog", "and", "ran"]
 embedding = torch.nn.Embedding(len(set(words)), 64)
 order = {word: i for i, word in enumerate(dict.fromkeys(words))}
 x = embedding(torch.tensor([order[word] for word in words]))[None].detach()

@@ -2,9 +2,9 @@
 Check words with an automaton in one vector
 ===========================================
 
-A finite automaton is a set of transitions ``state * symbol * next state``. All of them are bundled in one hypervector. A
-step unbinds the state and the symbol from the left and cleans up the next state, so noise does not grow along a word.
-This automaton accepts numbers such as ``-3.14``.
+A finite automaton is a set of transitions ``state * symbol * next state``. All of them are bundled in one
+hypervector. A step unbinds the state and the symbol from the left and cleans up the next state, so noise does not
+grow along a word. This automaton accepts numbers such as ``-3.14``.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ plt.style.use("seaborn-v0_8-colorblind")
 
 transitions = {("start", "-"): "sign", ("whole", "."): "point"}
 for digit in "0123456789":
-    for before, after in (("start", "whole"), ("sign", "whole"), ("whole", "whole"), ("point", "part"), ("part", "part")):
-        transitions[before, digit] = after
+    transitions |= {(state, digit): "whole" for state in ("start", "sign", "whole")}
+    transitions |= {(state, digit): "part" for state in ("point", "part")}
 
 machine = Automaton(Automaton.suggest(transitions=len(transitions), states=5, m=3, seed=0))
 h = machine.encode(transitions, start="start", final=["whole", "part"])

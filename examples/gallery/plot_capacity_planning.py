@@ -2,9 +2,9 @@
 How large a space do I need?
 ============================
 
-More data in one vector means more noise in each answer. How much is known from theory, so you can choose the size before
-you store anything. ``Space.suggest`` returns the smallest space for key-value pairs, ``capacity`` answers the opposite
-question, and every structure has a ``suggest`` of its own.
+More data in one vector means more noise in each answer. How much is known from theory, so you can choose the size
+before you store anything. ``Space.suggest`` returns the smallest space for key-value pairs, ``capacity`` answers the
+opposite question, and every structure has a ``suggest`` of its own.
 """
 
 import matplotlib.pyplot as plt

@@ -7,7 +7,6 @@ matters, "Byron is the father of Ada" is not "Ada is the father of Byron". Unbin
 the right parents, and a walk follows several labels.
 """
 
-import ghrr
 from ghrr.structures import Graph
 
 edges = [

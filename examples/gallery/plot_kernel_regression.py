@@ -50,4 +50,5 @@ figure.colorbar(image, ax=axes, label="temperature in °C")
 plt.show()
 
 # %%
-# For your own data: set ``bandwidth`` to the distance over which your quantity changes, and the ridge (0.3) to its noise.
+# For your own data: set ``bandwidth`` to the distance over which your quantity changes, and the ridge (0.3) to its
+# noise.

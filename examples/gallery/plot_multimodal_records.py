@@ -2,9 +2,9 @@
 Find products by name, price and season together
 ================================================
 
-:class:`ghrr.encoding.Multimodal` bundles encodings of different kinds: a category, a price on a scale, a time of the year
-on a circle. The similarity of two products is the weighted mean of the similarities of their parts, and each part can be
-read from the bundle again.
+:class:`ghrr.encoding.Multimodal` bundles encodings of different kinds: a category, a price on a scale, a time of the
+year on a circle. The similarity of two products is the weighted mean of the similarities of their parts, and each
+part can be read from the bundle again.
 """
 
 import ghrr
@@ -43,7 +43,8 @@ assert labels[:2] == ["woolly hat", "sun hat"]
 # %%
 # Read one part: unbind its key from the left, and decode it with its own encoder.
 
-part = ghrr.unbind(memory.vectors("parka")[0], encoder.keys["price"], side="left")
+keys = dict(zip(encoder.encoders, encoder.keys, strict=True))
+part = ghrr.unbind(memory.vectors("parka")[0], keys["price"], side="left")
 price = encoder.encoders["price"].decode(part, low=0, high=500)
 print(f"price of the parka: {price.value.item():.0f} ± {price.std.item():.0f}")
 assert abs(price.value.item() - 180) < 30

@@ -2,9 +2,9 @@
 A parse tree in one vector
 ==========================
 
-A node of a tree is bound to the path from the root: first child, then second child, and so on. The same words in another
-arrangement are other products, so two readings of one sentence are two different vectors. Both can be read node by node,
-or decoded as a whole.
+A node of a tree is bound to the path from the root: first child, then second child, and so on. The same words in
+another arrangement are other products, so two readings of one sentence are two different vectors. Both can be read
+node by node, or decoded as a whole.
 """
 
 import ghrr

@@ -2,8 +2,8 @@
 A phone book in one vector, with updates
 ========================================
 
-:class:`ghrr.structures.HashTable` is a dict in one hypervector. Entries are added, replaced and removed without encoding
-the rest again, the table is read in both directions, and a missing key is unknown instead of wrong.
+:class:`ghrr.structures.HashTable` is a dict in one hypervector. Entries are added, replaced and removed without
+encoding the rest again, the table is read in both directions, and a missing key is unknown instead of wrong.
 """
 
 import ghrr

@@ -3,8 +3,8 @@ Take a product apart with a resonator
 =====================================
 
 A scene is the product ``colour * shape * place``. Given only the product, which factors is it made of? Trying all
-combinations is slow: three lists of 50 have 125,000. :func:`ghrr.resonator` guesses all factors at once and improves the
-guesses in turn, and it says when the product is not there.
+combinations is slow: three lists of 50 have 125,000. :func:`ghrr.resonator` guesses all factors at once and improves
+the guesses in turn, and it says when the product is not there.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ assert factors.found.float().mean() > 0.9
 loads, found, wrong = [0, 1, 2, 4, 8, 16, 32], [], []
 for load in loads:
     clutter = space.random(20, load, generator=space.generator("clutter")).sum(dim=1)
-    factors = ghrr.resonator(scenes + clutter, books, iterations=50)
+    factors = ghrr.resonator(scenes + clutter, books, iterations=30, restarts=1)
     hit = (factors.indices == truth).all(dim=1)
     found.append((factors.found & hit).float().mean().item())
     wrong.append((factors.found & ~hit).float().mean().item())
@@ -47,4 +47,5 @@ assert found[0] > 0.9
 assert max(wrong) < 0.1
 
 # %%
-# For your own data: give one codebook per factor, in the order of the product; a larger ``dim`` allows larger codebooks.
+# For your own data: give one codebook per factor, in the order of the product; a larger ``dim`` allows larger
+# codebooks.

@@ -17,7 +17,7 @@ torch.manual_seed(0)
 
 time = torch.arange(40.0)
 shapes = {
-    "rise": lambda t: (t / 20 - 1),
+    "rise": lambda t: t / 20 - 1,
     "bump": lambda t: 2 * torch.exp(-(((t - 20) / 6) ** 2)) - 1,
     "wave": lambda t: torch.sin(2 * torch.pi * t / 20),
 }

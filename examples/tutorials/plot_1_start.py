@@ -70,7 +70,8 @@ print(day)
 for drink in (tea, coffee):
     print(f"at work: {drink.expression:6} {answer.similarity(drink):+.3f}")
 
-assert answer.similarity(coffee) > 0.9 > 0.1 > abs(answer.similarity(tea))
+assert answer.similarity(coffee) > 0.9
+assert abs(answer.similarity(tea)) < 0.1
 
 # %%
 # Order matters
@@ -83,8 +84,8 @@ for m in (1, 2, 3):
     print(f"m = {m}: similarity of home * work and work * home is {(a * b).similarity(b * a):.2f}")
 
 # %%
-# What remains is about 1/m² on average. It is small enough to tell the two orders apart, and the library corrects for it
-# when it reads nested data.
+# What remains is about 1/m² on average. It is small enough to tell the two orders apart, and the library corrects for
+# it when it reads nested data.
 
 # %%
 # A nested record
@@ -186,7 +187,8 @@ plt.show()
 print(f"confident but wrong, at most: {max(sure_and_wrong):.2%}")
 
 assert all(abs(a - b) < 0.06 for a, b in zip(right, theory, strict=True))
-assert confident[-1] < 0.05 < 0.9 < confident[0]
+assert confident[0] > 0.9
+assert confident[-1] < 0.05
 assert max(sure_and_wrong) < 0.02
 
 # %%
@@ -206,7 +208,8 @@ assert confident_now > 0.97
 # - Encode a document of your own and query it. Which paths are unknown?
 # - Change ``m`` of the small space and keep ``dim * m**2`` about equal (``ghrr.Space.from_total(360, m=2)``). The curve
 #   hardly moves: only the total dimension counts for noise.
-# - Set ``m=1`` and ``permute=False`` in ``ghrr.Record``, and look at ``["born", "city"]`` and ``["city", "born"]`` again.
+# - Set ``m=1`` and ``permute=False`` in ``ghrr.Record``, and look at ``["born", "city"]`` and ``["city", "born"]``
+#   again.
 #
 # What to read next
 # -----------------

@@ -194,8 +194,8 @@ assert torch.equal(ghrr.shift(ghrr.shift(u), -1), u)
 # %%
 # Power
 # -----
-# ``power(a, 3)`` is ``a * a * a``. Exponents may be any real number: the half power, bound to itself, is ``a``. Powers of
-# one atom are useful as positions, because :math:`A^s * A^t = A^{s+t}`.
+# ``power(a, 3)`` is ``a * a * a``. Exponents may be any real number: the half power, bound to itself, is ``a``.
+# Powers of one atom are useful as positions, because :math:`A^s * A^t = A^{s+t}`.
 
 half = ghrr.power(a, 0.5)
 assert torch.allclose(ghrr.bind(half, half), a, atol=1e-4)
@@ -214,8 +214,8 @@ plt.show()
 assert (curve - torch.sinc(exponents)).abs().max() < 0.06
 
 # %%
-# Near exponents have similar powers: this turns numbers into hypervectors. :doc:`plot_4_numbers_and_kernels` shows how to
-# choose the shape and the width of this curve.
+# Near exponents have similar powers: this turns numbers into hypervectors. :doc:`plot_4_numbers_and_kernels` shows
+# how to choose the shape and the width of this curve.
 #
 # Try this
 # --------

@@ -78,8 +78,8 @@ assert reading.value == books[1]
 assert reading.confident
 
 # %%
-# Each value has a :class:`ghrr.Match`. ``score`` is about 1 for a right answer; ``noise`` is the standard deviation that
-# theory expects for it; ``probability`` follows from both and from the number of candidates.
+# Each value has a :class:`ghrr.Match`. ``score`` is about 1 for a right answer; ``noise`` is the standard deviation
+# that theory expects for it; ``probability`` follows from both and from the number of candidates.
 
 match = reading.matches["author", "last"]
 print(f"score {match.score:.3f}, noise {match.noise:.3f}, {match.candidates} candidates")
@@ -129,7 +129,8 @@ print(space.capacity(candidates=1_000), "values in", space)
 # So far 1815 and 1818 were two names, as different as *Emma* and *Frankenstein*. A :class:`ghrr.structures.Scale` makes
 # near numbers similar. Scales are given per path. The *bandwidth* is the distance at which the similarity falls.
 #
-# The order of the subjects means nothing in this catalogue. ``lists={"subjects": "set"}`` stores them without positions.
+# The order of the subjects means nothing in this catalogue. ``lists={"subjects": "set"}`` stores them without
+# positions.
 
 record = Record(space, numbers={"year": Scale(1500, 2000, bandwidth=5)}, lists={"subjects": "set"})
 vectors = record.encode_many(books)
@@ -234,5 +235,5 @@ assert found.labels[0] == "book 1234"
 # - Encode the catalogue with ``lists="positions"`` and search for the second subject only. Why is it not found?
 # - Use ``Record(space, permute=True)`` and m = 2. When is that better? (See :class:`ghrr.structures.Record`.)
 #
-# Next: :doc:`plot_4_numbers_and_kernels` explains what a bandwidth is, and :doc:`plot_5_memory_and_cleanup` what a memory
-# can do.
+# Next: :doc:`plot_4_numbers_and_kernels` explains what a bandwidth is, and :doc:`plot_5_memory_and_cleanup` what a
+# memory can do.

@@ -46,14 +46,14 @@ axis.legend()
 plt.show()
 
 # %%
-# A narrow kernel separates close numbers; a wide one generalises over larger distances. Choose the bandwidth as you would
-# in a support vector machine or a Gaussian process: about the distance over which your quantity changes.
+# A narrow kernel separates close numbers; a wide one generalises over larger distances. Choose the bandwidth as you
+# would in a support vector machine or a Gaussian process: about the distance over which your quantity changes.
 #
 # Other kernels
 # -------------
 # The distribution of the frequencies determines the shape. ``"rbf"`` is smooth, ``"laplace"`` has a sharp peak,
-# ``"cauchy"`` long tails, and ``"sinc"`` oscillates. A slot has m diagonal entries, and each can have a kernel of its own:
-# the similarity is their mean.
+# ``"cauchy"`` long tails, and ``"sinc"`` oscillates. A slot has m diagonal entries, and each can have a kernel of its
+# own: the similarity is their mean.
 
 figure, axis = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 for kernel, line in (("rbf", "-"), ("laplace", "--"), ("cauchy", "-."), ("sinc", ":"), (["rbf", "laplace"], "-")):
@@ -66,8 +66,8 @@ axis.legend()
 plt.show()
 
 # %%
-# ``sampling="qmc"`` spreads the frequencies evenly instead of drawing them at random, which lowers the error. A kernel name
-# that does not exist is an error that lists the ones that do.
+# ``sampling="qmc"`` spreads the frequencies evenly instead of drawing them at random, which lowers the error. A
+# kernel name that does not exist is an error that lists the ones that do.
 
 try:
     FractionalPower(space, n_features=1, kernel="gauss")
@@ -101,9 +101,9 @@ for name, key, truth in (("inside", inside, 21.5), ("outside", outside, -3.0), (
 #
 # .. math:: \hat y(x) = \frac{\sum_i y_i K(x, x_i)}{\sum_i K(x, x_i)} .
 #
-# A similarity with a bundle is a sum of similarities. So both sums are similarities with one hypervector each: the bundle
-# of all :math:`y_i \phi(x_i)`, and the bundle of all :math:`\phi(x_i)`. The data can be thrown away. New measurements
-# are added, and old ones subtracted, at any time.
+# A similarity with a bundle is a sum of similarities. So both sums are similarities with one hypervector each: the
+# bundle of all :math:`y_i \phi(x_i)`, and the bundle of all :math:`\phi(x_i)`. The data can be thrown away. New
+# measurements are added, and old ones subtracted, at any time.
 
 day = torch.Generator().manual_seed(0)
 hours = 24 * torch.rand(300, 1, generator=day)
@@ -136,8 +136,8 @@ assert (predicted - truth).square().mean().sqrt() < 1.2
 #
 # Rotations that adapt
 # --------------------
-# One bandwidth for all x is not always right. The signal below is slow on the left and fast on the right: a bandwidth that
-# follows the fast part is too nervous for the slow one.
+# One bandwidth for all x is not always right. The signal below is slow on the left and fast on the right: a bandwidth
+# that follows the fast part is too nervous for the slow one.
 #
 # GHRR has more than phases: it has the rotation Q, and for m > 1 the rotation can depend on the input.
 # :class:`ghrr.encoding.AdaptiveEncoder` learns a small network that turns Q with x. Where Q turns quickly, similarity
@@ -216,8 +216,8 @@ for name, error in errors.items():
 assert errors["Adaptive rotations"] < errors["Fixed bandwidth"]
 
 # %%
-# The study behind this example, with cross-validated competitors and a second problem, is ``examples/adaptive_kernel.py``;
-# it also says when training fails.
+# The study behind this example, with cross-validated competitors and a second problem, is
+# ``examples/adaptive_kernel.py``; it also says when training fails.
 #
 # Try this
 # --------

@@ -24,8 +24,8 @@ space = ghrr.Space(dim=200, m=3, seed=0)
 # %%
 # Clean-up
 # --------
-# A memory holds labels and hypervectors. Without vectors it takes the atoms of the labels. We fill it with 5000 words and
-# ask with a noisy version of one of them: the word, bundled with nine unrelated hypervectors.
+# A memory holds labels and hypervectors. Without vectors it takes the atoms of the labels. We fill it with 5000 words
+# and ask with a noisy version of one of them: the word, bundled with nine unrelated hypervectors.
 
 words = [f"word {i}" for i in range(5000)]
 memory = ghrr.ItemMemory(space, words)
@@ -40,8 +40,8 @@ for label, score in zip(labels, scores, strict=True):
 assert labels[0] == "word 42"
 
 # %%
-# The search is exact: every item is compared. Approximate indexes are fast for near neighbours, but a noisy answer is far
-# from *all* items, and only a little less far from the right one.
+# The search is exact: every item is compared. Approximate indexes are fast for near neighbours, but a noisy answer is
+# far from *all* items, and only a little less far from the right one.
 #
 # Queries come in batches of any shape; labels and scores have the same shape with k at the end.
 
@@ -54,8 +54,8 @@ assert [best for best, second in found.labels] == ["word 1", "word 2"]
 # %%
 # Can the answer be trusted?
 # --------------------------
-# ``cleanup`` always returns something. ``match`` also says how probable it is that the item is in the query. It estimates
-# the noise from the space and from the energy of the query, so give it the bundle as it is, not normalised.
+# ``cleanup`` always returns something. ``match`` also says how probable it is that the item is in the query. It
+# estimates the noise from the space and from the energy of the query, so give it the bundle as it is, not normalised.
 
 print(memory.match(noisy))
 print(memory.match(ghrr.bundle(noise)))
@@ -65,8 +65,8 @@ assert memory.match(ghrr.bundle(noise)).unknown
 
 # %%
 # The second query contains no word. Its best score is simply the largest of 5000 random numbers, and the answer is
-# ``unknown``. A threshold on the score could not do this, because the right threshold depends on the size of the space, the
-# load of the query and the number of items.
+# ``unknown``. A threshold on the score could not do this, because the right threshold depends on the size of the
+# space, the load of the query and the number of items.
 #
 # We add more and more noise and watch the score, the best wrong score, and the probability.
 
@@ -124,8 +124,8 @@ assert "coffee" not in memory.labels
 # %%
 # Files
 # -----
-# ``save`` writes one file. ``load`` reads it into memory; ``open`` leaves the items on disk and reads them in pieces for each
-# search, so a memory can be larger than your RAM. ``commit`` writes only what changed, to a folder.
+# ``save`` writes one file. ``load`` reads it into memory; ``open`` leaves the items on disk and reads them in pieces
+# for each search, so a memory can be larger than your RAM. ``commit`` writes only what changed, to a folder.
 #
 # A smaller number type saves space. With ``storage="int8"`` an item takes a quarter of the bytes, and for clean-up the
 # rounding is small compared with the noise.
@@ -143,8 +143,8 @@ with tempfile.TemporaryDirectory() as folder:
 # %%
 # Backends
 # --------
-# The default backend is PyTorch, on the CPU or a GPU (``device="cuda"``). ``backend="faiss"`` uses faiss on one machine and
-# ``backend="milvus"`` a file, a server or a cluster. All search exactly, so they find the same items.
+# The default backend is PyTorch, on the CPU or a GPU (``device="cuda"``). ``backend="faiss"`` uses faiss on one
+# machine and ``backend="milvus"`` a file, a server or a cluster. All search exactly, so they find the same items.
 
 if importlib.util.find_spec("faiss"):
     with_faiss = ghrr.ItemMemory(space, words, backend="faiss")
@@ -156,9 +156,9 @@ else:
 # %%
 # When the answer is a product
 # ----------------------------
-# Clean-up needs the candidates in memory. For a product of three unknown factors with 40 candidates each there are 64,000
-# candidates. :func:`ghrr.resonator` does not list them: it guesses all factors, improves one guess at a time by unbinding
-# the others from both sides, and repeats.
+# Clean-up needs the candidates in memory. For a product of three unknown factors with 40 candidates each there are
+# 64,000 candidates. :func:`ghrr.resonator` does not list them: it guesses all factors, improves one guess at a time
+# by unbinding the others from both sides, and repeats.
 
 colours, shapes, places = (space.vectors([f"{kind} {i}" for i in range(40)]) for kind in ("colour", "shape", "place"))
 scene = ghrr.multibind([colours[3], shapes[14], places[15]])
@@ -169,8 +169,8 @@ print(factors.indices.tolist(), "found:", bool(factors.found), "after", int(fact
 assert factors.indices.tolist() == [3, 14, 15]
 
 # %%
-# Order matters here too. The same factors in another order are another product, and are not found. The resonator says so
-# instead of returning the nearest wrong combination.
+# Order matters here too. The same factors in another order are another product, and are not found. The resonator says
+# so instead of returning the nearest wrong combination.
 
 swapped = ghrr.resonator(ghrr.multibind([shapes[14], colours[3], places[15]]), [colours, shapes, places])
 print(swapped.indices.tolist(), "found:", bool(swapped.found))

@@ -1,9 +1,9 @@
-"""
+r"""
 Attention
 =========
 
 Attention asks, for every token, which other tokens matter. In GHRR this is two bindings and a softmax,
-:math:`\\sigma(Q * K^\\dagger) * V`, and positions are bound to the tokens like keys to values.
+:math:`\sigma(Q * K^\dagger) * V`, and positions are bound to the tokens like keys to values.
 :class:`ghrr.nn.Attention` is this operation as a PyTorch layer.
 
 We train a model of one layer on a task in which order is everything, look at what it attends to, prove that it cannot
@@ -21,9 +21,9 @@ plt.style.use("seaborn-v0_8-colorblind")
 # %%
 # A task in which order matters
 # -----------------------------
-# The input is a list of pairs, a letter and a digit, and then one of the letters again. The answer is the digit *after*
-# that letter: ``c4 a7 f1 b0 a`` has the answer 7. A model that only knows which tokens are present cannot do better than
-# guess among the digits it sees.
+# The input is a list of pairs, a letter and a digit, and then one of the letters again. The answer is the digit
+# *after* that letter: ``c4 a7 f1 b0 a`` has the answer 7. A model that only knows which tokens are present cannot do
+# better than guess among the digits it sees.
 
 letters, digits, pairs = "abcdefgh", "01234567", 4
 names = letters + digits
@@ -99,8 +99,8 @@ assert sum(models[1][1][-20:]) / 20 < 0.7
 # %%
 # What it attends to
 # ------------------
-# Called with query, key and value, the layer also returns the weights, as ``nn.MultiheadAttention`` does. Look at the last
-# row: the letter that asks.
+# Called with query, key and value, the layer also returns the weights, as ``nn.MultiheadAttention`` does. Look at the
+# last row: the letter that asks.
 
 model = models[2][0].eval()
 tokens, answers = make_batch(1, torch.Generator().manual_seed(2))
@@ -150,8 +150,8 @@ assert (size[:5] > 0).all()
 assert (size[5:] == 0).all()
 
 # %%
-# One mode of the paper binds dense position matrices, which mix all tokens before any mask is applied. It cannot be causal,
-# and says so.
+# One mode of the paper binds dense position matrices, which mix all tokens before any mask is applied. It cannot be
+# causal, and says so.
 
 try:
     ghrr.nn.Attention(embed_dim=32, num_heads=2, max_len=16, mode="dense", is_causal=True)
@@ -161,8 +161,8 @@ except ValueError as error:
 # %%
 # In a transformer of your own
 # ----------------------------
-# The layer fits where ``nn.MultiheadAttention`` is. To try it in an existing model, replace ``self_attn``. Masks keep their
-# meaning: True hides a key.
+# The layer fits where ``nn.MultiheadAttention`` is. To try it in an existing model, replace ``self_attn``. Masks keep
+# their meaning: True hides a key.
 
 encoder = nn.TransformerEncoderLayer(d_model=32, nhead=2, dim_feedforward=64, batch_first=True)
 encoder.self_attn = ghrr.nn.Attention(embed_dim=32, num_heads=2, max_len=16)
