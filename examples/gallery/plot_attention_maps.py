@@ -1,44 +1,53 @@
 """
-Look at attention maps, with and without a window
-=================================================
+See what attention looks at when order decides
+==============================================
 
-:class:`ghrr.nn.Attention` returns its weights like ``torch.nn.MultiheadAttention``: call it with query, key and value.
-This example draws the maps of two untrained layers for one sentence. With ``window=2`` a row is a bundle of a word and
-the word before it, so the two occurrences of "the" are told apart by what precedes them.
+Two sentences have the same words in another order, and end differently. A model of one :class:`ghrr.nn.Attention` layer
+learns to tell which ending follows. The layer returns its weights like ``torch.nn.MultiheadAttention``, when it is called
+with query, key and value, so you can see on which words the last word depends.
 """
 
 import matplotlib.pyplot as plt
 import torch
+from torch import nn
 
 import ghrr
 
 torch.manual_seed(0)
-words = ["the", "cat", "saw", "the", "dog", "and", "ran"]
-embedding = torch.nn.Embedding(len(set(words)), 64)
-order = {word: i for i, word in enumerate(dict.fromkeys(words))}
-x = embedding(torch.tensor([order[word] for word in words]))[None].detach()
+sentences = ["the cat saw the dog and", "the dog saw the cat and"]
+endings = ["ran", "slept"]
+names = sorted(set(" ".join(sentences).split()))
+tokens = torch.tensor([[names.index(word) for word in sentence.split()] for sentence in sentences])
 
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), layout="constrained")
-maps = {}
-for axis, window in zip(axes, (1, 2), strict=True):
-    layer = ghrr.nn.Attention(embed_dim=64, num_heads=4, max_len=16, window=window, is_causal=True)
-    with torch.no_grad():
-        _, weights = layer(x, x, x)  # averaged over the heads
-    maps[window] = weights[0]
-    image = axis.imshow(weights[0].numpy(), vmin=0, vmax=1, cmap="cividis")
-    axis.set_xticks(range(len(words)), words, rotation=45)
-    axis.set_yticks(range(len(words)), words)
-    axis.set(xlabel="attended word", ylabel="word", title=f"Window {window}")
-figure.colorbar(image, ax=axes, label="attention weight, mean of 4 heads")
-figure.suptitle("Attention maps of two untrained causal layers")
-plt.show()
+embedding, read_out = nn.Embedding(len(names), 32), nn.Linear(32, len(endings))
+attention = ghrr.nn.Attention(embed_dim=32, num_heads=2, max_len=8, window=2, is_causal=True)
+optimizer = torch.optim.Adam(nn.ModuleList([embedding, attention, read_out]).parameters(), lr=1e-2)
+for _ in range(60):
+    x = embedding(tokens)
+    scores = read_out((x + attention(x))[:, -1])
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(scores, torch.arange(2)).backward()
+    optimizer.step()
+assert scores.argmax(dim=1).tolist() == [0, 1]
 
 # %%
-# Every row sums to 1, and the upper triangle is exactly zero: no word attends to a later one.
+# The weights, averaged over the heads. Read the last row: it is the one that decides.
 
-for weights in maps.values():
-    assert torch.allclose(weights.sum(dim=1), torch.ones(len(words)))
-    assert not weights.triu(diagonal=1).any()
+with torch.no_grad():
+    x = embedding(tokens)
+    _, weights = attention(x, x, x)
+
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), layout="constrained")
+for axis, sentence, ending, image_weights in zip(axes, sentences, endings, weights, strict=True):
+    words = sentence.split()
+    image = axis.imshow(image_weights.numpy(), vmin=0, vmax=1, cmap="cividis")
+    axis.set_xticks(range(len(words)), words, rotation=45)
+    axis.set_yticks(range(len(words)), words)
+    axis.set(xlabel="attended word", ylabel="word", title=f"{sentence} {ending}")
+figure.colorbar(image, ax=axes, label="attention weight")
+plt.show()
+
+assert not weights.triu(diagonal=1).any()  # no word attends to a later one
 
 # %%
 # For your own data: replace the embedding and the layer by those of your trained model; ``average_attn_weights=False``

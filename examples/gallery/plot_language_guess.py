@@ -15,7 +15,7 @@ texts = {
     "English": "the house is on the hill and the children are playing with their friends in the garden when the sun "
     "is shining through the trees what would you like to drink this evening there is nothing better than a good book",
     "German": "das haus steht auf dem berg und die kinder spielen mit ihren freunden im garten wenn die sonne durch "
-    "die bäume scheint was möchtest du heute abend trinken es gibt nichts besseres als ein gutes buch und eine tasse tee",
+    "die bäume scheint was möchtest du heute abend trinken es gibt nichts besseres als ein gutes buch und tee",
     "Spanish": "la casa está en la colina y los niños juegan con sus amigos en el jardín cuando el sol brilla entre "
     "los árboles qué quieres beber esta noche no hay nada mejor que un buen libro y una taza de té",
     "Dutch": "het huis staat op de heuvel en de kinderen spelen met hun vrienden in de tuin wanneer de zon door de "

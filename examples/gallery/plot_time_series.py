@@ -45,7 +45,7 @@ assert min(right) > 0.9
 
 figure, axes = plt.subplots(1, 3, figsize=(8, 2.6), sharey=True, layout="constrained")
 for axis, shape in zip(axes, shapes, strict=True):
-    axis.plot(time, examples(shape, 5)[..., 0].T, lw=1)
+    axis.plot(time, examples(shape, 5)[..., 0].T, color="C0", lw=1, alpha=0.6)
     axis.set(xlabel="time step", title=f"Five examples of {shape}")
 axes[0].set_ylabel("value")
 plt.show()

@@ -175,7 +175,7 @@ axis.axvline(small.capacity(candidates=10), color="grey", ls=":", label="capacit
 axis.set_xscale("log")
 axis.set_xticks(counts, [str(n) for n in counts])
 axis.set(xlabel="fields in one hypervector", ylabel="share of answers", ylim=(0, 1.05))
-axis.set_title(f"Answers become unconfident, then wrong, as a record of {small.total_dim} numbers fills up")
+axis.set_title(f"A record of {small.total_dim} numbers fills up")
 axis.legend(loc="lower left")
 plt.show()
 

@@ -46,9 +46,9 @@ for axis, m in zip(axes, (1, 2, 3), strict=True):
     density = torch.exp(-0.5 * (grid / small.noise_std) ** 2) / (small.noise_std * (2 * torch.pi) ** 0.5)
     axis.hist(similarities, bins=40, density=True, alpha=0.6, label="measured")
     axis.plot(grid, density, color="black", label="theory")
-    axis.set(xlabel="similarity", title=f"m = {m}, {small.dim} slots")
+    axis.set(xlabel="similarity", title=f"{small.dim} slots, m = {m}", ylim=(0, 27))
 axes[0].set_ylabel("density")
-axes[2].legend()
+axes[2].legend(loc="upper right", fontsize=8)
 figure.suptitle("Unrelated hypervectors: the noise depends on the total dimension only")
 plt.show()
 

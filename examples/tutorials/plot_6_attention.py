@@ -90,7 +90,7 @@ for (window, (_, accuracy)), line in zip(models.items(), ("--", "-"), strict=Tru
 axis.axhline(1 / len(digits), color="grey", ls=":", label="guessing among all digits")
 axis.set(xlabel="training step", ylabel="share of right answers", ylim=(0, 1.05))
 axis.set_title("Binding the previous token lets one layer find the digit after a letter")
-axis.legend(loc="center right")
+axis.legend(loc="center right", bbox_to_anchor=(1, 0.65))
 plt.show()
 
 assert sum(models[2][1][-20:]) / 20 > 0.95
