@@ -2,9 +2,9 @@
 See what attention looks at when order decides
 ==============================================
 
-Two sentences have the same words in another order, and end differently. A model of one :class:`ghrr.nn.Attention` layer
-learns to tell which ending follows. The layer returns its weights like ``torch.nn.MultiheadAttention``, when it is called
-with query, key and value, so you can see on which words the last word depends.
+Two sentences have the same words in another order, and end differently. A model of one :class:`ghrr.nn.Attention`
+layer learns to tell which ending follows. The layer returns its weights like ``torch.nn.MultiheadAttention``, when it
+is called with query, key and value, so you can see on which words the last word depends.
 """
 
 import matplotlib.pyplot as plt

@@ -31,7 +31,7 @@ assert factors.found.float().mean() > 0.9
 loads, found, wrong = [0, 1, 2, 4, 8, 16, 32], [], []
 for load in loads:
     clutter = space.random(20, load, generator=space.generator("clutter")).sum(dim=1)
-    factors = ghrr.resonator(scenes + clutter, books, iterations=30, restarts=1)
+    factors = ghrr.resonator(scenes + clutter, books, iterations=30)
     hit = (factors.indices == truth).all(dim=1)
     found.append((factors.found & hit).float().mean().item())
     wrong.append((factors.found & ~hit).float().mean().item())
@@ -43,7 +43,7 @@ axis.set(xlabel="unrelated vectors bundled with the product", ylabel="share of p
 axis.set_title("A resonator finds factors in noise, or says that it did not")
 axis.legend()
 plt.show()
-assert found[0] > 0.9
+assert found[0] > found[-1] + 0.3
 assert max(wrong) < 0.1
 
 # %%
