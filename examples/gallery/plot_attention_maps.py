@@ -45,6 +45,7 @@ for axis, sentence, ending, image_weights in zip(axes, sentences, endings, weigh
     axis.set_yticks(range(len(words)), words)
     axis.set(xlabel="attended word", ylabel="word", title=f"{sentence} {ending}")
 figure.colorbar(image, ax=axes, label="attention weight")
+figure.suptitle("Attention weights in two sentences of the same words")
 plt.show()
 
 assert not weights.triu(diagonal=1).any()  # no word attends to a later one

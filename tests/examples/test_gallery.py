@@ -33,6 +33,7 @@ def drawing() -> Iterator[None]:
         plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_gallery_example_runs_and_holds_its_claim(path: Path) -> None:
