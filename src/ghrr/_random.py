@@ -24,7 +24,8 @@ def labelled_keys(names: Sequence[str], seed: int, *labels: str) -> Keys:
     """Return the key of a Philox stream for each name, which is the last label: ``(len(names), 2)``."""
     start = json.dumps(["ghrr-1", seed, *labels])[:-1] + ", "
     digests = [hashlib.sha256(f"{start}{encode_basestring_ascii(name)}]".encode()).digest()[:16] for name in names]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False).reshape(-1, 2)
+    # A copy is writable. For read-only arrays numba would compile its loops once more.
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64).reshape(-1, 2)
 
 
 def drawn_keys(count: int, generator: torch.Generator | None) -> Keys:
