@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -322,17 +323,19 @@ def test_many_chains_at_once() -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_a_long_chain_is_read_near_capacity(m: int) -> None:
-    """Ninety parts with noise: the worst of them must not decide."""
-    space = Space.from_total(1800, m)
-    model, rng = Chain(space), random.Random(m)
-    chain = rng.choices([f"n{name}" for name in range(30)], k=90)
-    h = model.encode(chain)
-    matches = [model.next(h, chain[:place]) for place in range(1, 90)]
-    sure = [match.confident for match in matches]
-    assert all(match.guess == chain[1 + place] for place, match in enumerate(matches) if match.confident)
-    assert sum(sure) > 0.85 * len(sure)
-    scores = [float(ghrr.similarity(h, model.prefix(chain[: place + 1]))) for place in range(90)]
-    assert min(scores) < 0.75  # negative control: judged as the answer itself this part would leave it open
+    """Ninety parts with noise: the worst of them must not decide. For one seed in ten a chain breaks off early."""
+    shares, worst = [], []
+    for seed in range(5):
+        space = Space.from_total(1800, m, seed=seed)
+        model, rng = Chain(space), random.Random(m)
+        chain = rng.choices([f"n{name}" for name in range(30)], k=90)
+        h = model.encode(chain)
+        matches = [model.next(h, chain[:place]) for place in range(1, 90)]
+        assert all(match.guess == chain[1 + place] for place, match in enumerate(matches) if match.confident)
+        shares.append(sum(match.confident for match in matches) / len(matches))
+        worst.append(min(float(ghrr.similarity(h, model.prefix(chain[: place + 1]))) for place in range(90)))
+    assert statistics.median(shares) > 0.85
+    assert max(worst) < 0.75  # negative control: judged as the answer itself this part would leave it open
     assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
 
 
