@@ -12,14 +12,14 @@ from typing import Any
 
 import gradio as gr
 
-from ghrr.play import order
+from ghrr.play import attention, capacity, kernels, order, records, trees
 from ghrr.play.pictures import message
 from ghrr.play.tab import Choice, Control, Slider, Tab, Values, View
 
-TABS = (order.TAB,)
 # Raised by the library for input that is not valid, and by torch for sizes that do not fit.
 _ERRORS = (ValueError, TypeError, OverflowError, MemoryError, RuntimeError)
 _EVENT: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "concurrency_limit": 4}
+_PROGRESS = gr.Progress()  # gradio recognises it as a default, and gives each call its own
 _MAX_ADDRESS = 1500  # characters of a value in the address; a longer one is left out
 
 
@@ -31,8 +31,14 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
         return View(message(error), "")
 
 
-def make_page(tabs: Sequence[Tab] = TABS) -> gr.Blocks:
+def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
+    """Return all tabs, in order. The last one shows the models of ``runs``, or trains its own."""
+    return (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, attention.make_tab(runs))
+
+
+def make_page(tabs: Sequence[Tab]) -> gr.Blocks:
     """Assemble the page."""
+    page: gr.Blocks
     with gr.Blocks(analytics_enabled=False, title="ghrr playground") as page:
         gr.HTML("<h1>ghrr playground</h1>")
         with gr.Tabs(selected=tabs[0].name) as bar:
@@ -54,9 +60,13 @@ class _Part:
                     self.controls = [_component(control) for control in tab.controls]
                     fail = gr.Button(tab.failure.label, elem_id=f"{tab.name}-failure", size="md")
                     self.state = gr.State(None, time_to_live=3600)
-                    if tab.preparation is not None:
-                        self._add_preparation()
-                with gr.Column(scale=3, min_width=300):
+                    prepare = gr.Button(
+                        tab.preparation.label if tab.preparation else "",
+                        visible=tab.preparation is not None,
+                        elem_id=f"{tab.name}-prepare",
+                        variant="primary",
+                    )
+                with gr.Column(scale=3, min_width=300, elem_classes="ghrr-show"):
                     self.picture = gr.HTML(elem_id=f"{tab.name}-picture")
                     with gr.Accordion("Show the code", open=False, elem_id=f"{tab.name}-show-code"):
                         self.code = gr.Code(language="python", elem_id=f"{tab.name}-code", interactive=False)
@@ -69,9 +79,27 @@ class _Part:
         self.item.select(self._redraw, **redraw, js=to_address, api_visibility="private")
         failed = fail.click(self._fail, **redraw, api_visibility="private")
         failed.then(None, inputs, js=to_address, api_visibility="private")
+        if tab.preparation is not None:
+            prepare.click(
+                self._prepare,
+                self.controls,
+                [self.state, *self.outputs],
+                preprocess=False,
+                show_progress_on=self.picture,
+                concurrency_limit=1,
+                api_visibility="private",
+            )
 
-    def _add_preparation(self) -> None:
-        raise NotImplementedError
+    def _prepare(self, progress: gr.Progress = _PROGRESS, *given: Any) -> list[Any]:
+        """Do the slow work, and draw its result."""
+        values = self._named(given)
+        try:
+            assert self.tab.preparation is not None
+            prepared = self.tab.preparation.run(self.tab.check(values), progress)
+        except _ERRORS as error:
+            return [gr.skip(), message(error), ""]
+        view = show(self.tab, values, prepared)
+        return [prepared, view.picture, view.code]
 
     def _redraw(self, *given: Any) -> list[Any]:
         *values, prepared = given
@@ -124,7 +152,9 @@ def _component(control: Control) -> Any:
     if isinstance(control, Slider):
         return gr.Slider(control.low, control.high, control.default, step=control.step, label=control.label)
     if isinstance(control, Choice):
-        return gr.Radio(list(control.options), value=control.default, label=control.label)
+        options = list(control.options) or [control.default]
+        kind = gr.Radio if len(options) <= 4 else gr.Dropdown
+        return kind(options, value=control.default, label=control.label)
     return gr.Textbox(control.default, label=control.label, lines=control.lines, max_lines=max(8, control.lines))
 
 

@@ -37,7 +37,9 @@ def draw(values: Values, _: Any = None) -> View:
         axis.plot(_GRID, curve, color=GREY, lw=1.5, label="theory, any diagonality")
         axis.axhline(1, color=BLACK, lw=1, ls=":", label="FHRR (m = 1)")
         axis.plot([where], [expected], "D", color=ORANGE, ms=9, label="theory, this space")
-        axis.plot([where] * PAIRS, measured.tolist(), "o", color=BLUE, ms=5, mfc="none", label=f"{PAIRS} measured pairs")
+        axis.plot(
+            [where] * PAIRS, measured.tolist(), "o", color=BLUE, ms=5, mfc="none", label=f"{PAIRS} measured pairs"
+        )
         axis.set(xlim=(-0.04, 1.04), ylim=(-0.35, 1.15), xlabel="diagonality of the rotations")
         axis.set_ylabel("similarity of a * b and b * a")
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)

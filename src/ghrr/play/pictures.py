@@ -47,6 +47,7 @@ STYLE_SHEET = (
 .ghrr-message { border-left: 4px solid var(--ghrr-red); padding: 0.5rem 0.8rem; overflow-wrap: anywhere; }
 .ghrr-right { color: var(--ghrr-blue); }
 .ghrr-wrong { color: var(--ghrr-red); }
+@media (max-width: 700px) { .ghrr-show { order: -1; } }
 .ghrr-notice { font-size: 1.05rem; line-height: 1.5; }
 """
 )

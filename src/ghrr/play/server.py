@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 
 def serve(
     host: str = "127.0.0.1",
     port: int = 7860,
     *,
+    runs: Sequence[Path] = (),
     open_browser: bool = False,
     on_start: Callable[[str], None] = lambda address: None,
 ) -> None:
@@ -22,6 +24,8 @@ def serve(
     ----------
     host, port
         Address to listen at. ``127.0.0.1`` can be reached from this machine only.
+    runs
+        Run folders of language models for the tab on attention; without them it trains its own.
     open_browser
         Open the page in a browser.
     on_start
@@ -31,17 +35,26 @@ def serve(
     ------
     OSError
         The server cannot listen at this address, for example because the port is in use.
+    RunError
+        A folder of ``runs`` holds no trained model.
     """
     check_address(host, port)
     # gradio takes seconds to import: report an address that cannot be used before that.
     import gradio as gr  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
-    from ghrr.play.app import make_page  # noqa: PLC0415
+    from ghrr.play.app import make_page, make_tabs, show  # noqa: PLC0415
+    from ghrr.play.attention import load_models  # noqa: PLC0415
     from ghrr.play.pictures import STYLE_SHEET  # noqa: PLC0415
 
-    fonts = {"font": ("system-ui", "sans-serif"), "font_mono": ("ui-monospace", "monospace")}  # none from another host
+    # Fonts of the system: none is loaded from another host.
+    theme = gr.themes.Default(font=("system-ui", "sans-serif"), font_mono=("ui-monospace", "monospace"))
+    torch.set_num_threads(1)  # pictures are small, and each request has a thread of its own
     with ExitStack() as stack:
-        page = make_page()
+        tabs = make_tabs(load_models(runs))
+        for tab in tabs:
+            show(tab, tab.defaults)  # the first call of a kernel compiles it: do this before the page is used
+        page = make_page(tabs)
         stack.callback(page.close, verbose=False)
         _, address, _ = page.launch(
             server_name=host,
@@ -55,7 +68,7 @@ def serve(
             enable_monitoring=False,
             footer_links=[],
             max_file_size="1kb",
-            theme=gr.themes.Default(**fonts),
+            theme=theme,
             css=STYLE_SHEET,
         )
         on_start(address)
