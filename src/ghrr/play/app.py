@@ -44,7 +44,8 @@ def make_page(tabs: Sequence[Tab]) -> gr.Blocks:
         with gr.Tabs(selected=tabs[0].name) as bar:
             parts = [_Part(tab) for tab in tabs]
         outputs = [bar, *(output for part in parts for output in (*part.controls, *part.outputs))]
-        page.load(_restore(parts), outputs=outputs, api_visibility="private", **_EVENT)
+        restored = page.load(_restore(parts), outputs=outputs, api_visibility="private", **_EVENT)
+        restored.then(None, js="() => { window.ghrrRestored = true; }", api_visibility="private")
     return page
 
 
@@ -113,7 +114,7 @@ class _Part:
     def set(self, values: Values, prepared: Any = None) -> list[Any]:
         """Return the outputs that put values into the controls and draw them."""
         view = show(self.tab, values, prepared)
-        changes = (gr.update(value=values[c.name], **view.updates.get(c.name, {})) for c in self.tab.controls)
+        changes = (gr.update(**{"value": values[c.name], **view.updates.get(c.name, {})}) for c in self.tab.controls)
         return [*changes, view.picture, view.code]
 
     def _named(self, values: Sequence[Any]) -> dict[str, Any]:
@@ -159,9 +160,14 @@ def _component(control: Control) -> Any:
 
 
 def _address(tab: Tab) -> str:
-    """Return a function in JavaScript that writes the values to the address, and returns them."""
+    """Return a function in JavaScript that writes the values to the address, and returns them.
+
+    It writes nothing before the values of the address that was opened are restored: gradio selects the first tab when
+    it builds the page.
+    """
     names = json.dumps([control.name for control in tab.controls])
     return f"""(...values) => {{
+        if (!window.ghrrRestored) return values;
         const old = new URLSearchParams(location.search), now = new URLSearchParams();
         if (old.has("__theme")) now.set("__theme", old.get("__theme"));
         now.set("tab", {json.dumps(tab.name)});
