@@ -61,6 +61,8 @@ class _Part:
                     self.controls = [_component(control) for control in tab.controls]
                     fail = gr.Button(tab.failure.label, elem_id=f"{tab.name}-failure", size="md")
                     self.state = gr.State(None, time_to_live=3600)
+                    # Its value is set by the browser: empty for the tab that gradio selects by itself at the start.
+                    restored = gr.Textbox("", visible=False)
                     prepare = gr.Button(
                         tab.preparation.label if tab.preparation else "",
                         visible=tab.preparation is not None,
@@ -75,9 +77,11 @@ class _Part:
         inputs = [*self.controls, self.state]
         redraw: dict[str, Any] = {"inputs": inputs, "outputs": [*self.controls, *self.outputs], **_EVENT}
         to_address = _address(tab)
-        changes = [component.input for component in self.controls]
+        # Text that is pasted with the mouse is a change, but not an input.
+        changes = [c.change if isinstance(c, gr.Textbox) else c.input for c in self.controls]
         gr.on(changes, self._redraw, **redraw, trigger_mode="always_last", js=to_address, api_name=tab.name)
-        self.item.select(self._redraw, **redraw, js=to_address, api_visibility="private")
+        redraw_selected = {**redraw, "inputs": [restored, *inputs]}
+        self.item.select(self._select, **redraw_selected, js=_address(tab, selecting=True), api_visibility="private")
         failed = fail.click(self._fail, **redraw, api_visibility="private")
         failed.then(None, inputs, js=to_address, api_visibility="private")
         if tab.preparation is not None:
@@ -106,6 +110,9 @@ class _Part:
         *values, prepared = given
         view = show(self.tab, self._named(values), prepared)
         return [*(gr.update(**view.updates.get(c.name, {})) for c in self.tab.controls), view.picture, view.code]
+
+    def _select(self, restored: str, *given: Any) -> list[Any]:
+        return self._redraw(*given) if restored else [gr.skip()] * (len(self.controls) + len(self.outputs))
 
     def _fail(self, *given: Any) -> list[Any]:
         *values, prepared = given
@@ -159,15 +166,17 @@ def _component(control: Control) -> Any:
     return gr.Textbox(control.default, label=control.label, lines=control.lines, max_lines=max(8, control.lines))
 
 
-def _address(tab: Tab) -> str:
+def _address(tab: Tab, *, selecting: bool = False) -> str:
     """Return a function in JavaScript that writes the values to the address, and returns them.
 
     It writes nothing before the values of the address that was opened are restored: gradio selects the first tab when
-    it builds the page.
+    it builds the page. With ``selecting`` there is a value in front, which tells the server whether that was done.
     """
     names = json.dumps([control.name for control in tab.controls])
-    return f"""(...values) => {{
-        if (!window.ghrrRestored) return values;
+    return f"""(...given) => {{
+        const values = given.slice({int(selecting)});
+        if ({int(selecting)}) given[0] = window.ghrrRestored ? "yes" : "";
+        if (!window.ghrrRestored) return given;
         const old = new URLSearchParams(location.search), now = new URLSearchParams();
         if (old.has("__theme")) now.set("__theme", old.get("__theme"));
         now.set("tab", {json.dumps(tab.name)});
@@ -175,5 +184,5 @@ def _address(tab: Tab) -> str:
             if (String(values[i]).length <= {_MAX_ADDRESS}) now.set(name, values[i]);
         }});
         history.replaceState(null, "", "?" + now);
-        return values;
+        return given;
     }}"""

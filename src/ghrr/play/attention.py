@@ -29,7 +29,7 @@ SIZE = {"embed_dim": 48, "num_layers": 2, "num_heads": 2, "ffn_dim": 96, "max_le
 TRAINING = {"epochs": 4, "batch": 32, "learning_rate": 0.01, "warmup": 10}
 SENTENCES = (4000, 200, 200)  # in the training, validation and test text
 MOST_WORDS = 14  # of the typed text
-SAMPLES, NEW_WORDS = 4, 24
+SAMPLES, NEW_WORDS = 3, 16
 TITLE = "Train both models (some seconds)"
 
 
@@ -86,12 +86,13 @@ def _weights(model: lm.Model, ids: Tensor, values: Values) -> Tensor:
 
 
 def _complete(one: Trained, ids: Tensor, values: Values) -> list[tuple[str, bool | None]]:
-    """Return sentences that begin with the typed words, and whether each is a sentence of the grammar."""
+    """Return how the sentence may go on, and whether it then is a sentence of the grammar."""
     generator = torch.Generator().manual_seed(values["seed"])
     prompts = ids.expand(SAMPLES, -1)
     rows = lm.generate(one.model, prompts, NEW_WORDS, temperature=values["temperature"], generator=generator)
-    sentences = [one.tokenizer.decode(row.numpy()).partition("\n")[0] for row in rows]
-    return [(sentence, is_grammatical(sentence) if one.grammar else None) for sentence in sentences]
+    texts = [one.tokenizer.decode(row.numpy()).partition("\n")[0] for row in rows]
+    new = [one.tokenizer.decode(row[ids.shape[1] :].numpy()).partition("\n")[0] for row in rows]
+    return [(f"… {end}", is_grammatical(text) if one.grammar else None) for text, end in zip(texts, new, strict=True)]
 
 
 def is_grammatical(sentence: str) -> bool:
@@ -126,7 +127,7 @@ print(weights[{values["layer"] - 1}, 0, {values["head"] - 1}])
 generator = torch.Generator().manual_seed({values["seed"]})
 prompts = ids.expand({SAMPLES}, -1)
 rows = lm.generate(model, prompts, {NEW_WORDS}, temperature={values["temperature"]}, generator=generator)
-print(tokenizer.decode(rows[0].numpy()).partition("\\n")[0])
+print(tokenizer.decode(rows[0, ids.shape[1] :].numpy()).partition("\\n")[0])
 """
 
 

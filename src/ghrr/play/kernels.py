@@ -48,7 +48,7 @@ def draw(values: Values, _: Any = None) -> View:
         axis.set(xlabel="number x", ylabel="similarity", ylim=(-0.45, 1.08))
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
-    summary = f"root mean square error {error:.3f}"
+    summary = f"root mean square error of {error:.3f}"
     code = f"""\
 import torch
 import ghrr
@@ -71,9 +71,9 @@ centres = torch.tensor([[{CENTRES[0]}], [{CENTRES[1]}]])
 with torch.inference_mode():
     measured = ghrr.pairwise_similarity(encoder(centres), encoder(x))
     theory = encoder.kernel(centres[:, None], x)
-print(f"root mean square error {{(measured - theory).square().mean().sqrt():.3f}}")
+print(f"root mean square error of {{(measured - theory).square().mean().sqrt():.3f}}")
 """
-    noise = f"Measured and theory differ by a {summary}; noise of about {1 / (2 * dim * m) ** 0.5:.3f} is expected."
+    noise = f"Measured and theory differ by a {summary}; at most about {1 / (2 * dim * m) ** 0.5:.3f} is expected."
     place = " Right of 0 the rotation changes with x, so the kernel is narrower there." if speed else ""
     description = f"Similarity of numbers with {CENTRES[0]:g} and {CENTRES[1]:g} for dim {dim}, m {m}: {summary}."
     hidden = {f"{name}{k}": {"visible": k <= m} for k in range(1, MOST_M + 1) for name in ("kernel", "bandwidth")}

@@ -43,7 +43,7 @@ STYLE_SHEET = (
 .ghrr-figure svg { display: block; width: 100%; height: auto; }
 .ghrr-result { max-width: 36rem; margin: 0.5rem auto; line-height: 1.5; overflow-wrap: anywhere; }
 .ghrr-result table { width: 100%; border-collapse: collapse; }
-.ghrr-result th, .ghrr-result td { text-align: left; padding: 0.15rem 0.4rem 0.15rem 0; vertical-align: top; }
+.ghrr-result table th, .ghrr-result table td { text-align: left; padding: 0.3rem 0.5rem; vertical-align: top; }
 .ghrr-message { border-left: 4px solid var(--ghrr-red); padding: 0.5rem 0.8rem; overflow-wrap: anywhere; }
 .ghrr-right { color: var(--ghrr-blue); }
 .ghrr-wrong { color: var(--ghrr-red); }

@@ -53,7 +53,9 @@ answers = ghrr.pairwise_similarity(decoded, leaves).argmax(dim=-1)
 right = sum(answer == leaf for leaf, answer in enumerate(answers.tolist()))
 print(f"{{right}} of {{len(leaves)}} leaves are right")
 """.replace("\n\nanswers", "\nanswers")
-    description = f"A binary tree of depth {depth}: {summary}. Wrong leaves: {_wrong(answers)}."
+    description = (
+        f"A binary tree of depth {depth} in a space of dim {dim}, m {m}: {summary}. Wrong leaves: {_wrong(answers)}."
+    )
     picture = draw_figure(lambda figure: _draw_tree(figure, answers), height=2.9, description=description)
     text = f"{summary}. Mean of {TREES} random trees: {measured:.3f}, theory {expected:.3f}."
     return View(picture + paragraph(text), code)
