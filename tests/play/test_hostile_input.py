@@ -68,25 +68,22 @@ NOT_DOCUMENTS: list[Any] = [
     17,
     ["{}"],
     {"path": "/etc/passwd"},
-    {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}},
+    json.dumps({"n": 10**4000}),
 ]
 NOT_SENTENCES: list[Any] = ["", " \n\t ", "the " * 15, "the " * 6000, None, 3, ["the"], {"a": "b"}]
 # Unusual, but valid: they are drawn, and nothing in them is HTML or a formula.
+DOCUMENTS: list[Any] = [
+    {MARKUP: MARKUP},
+    {"<script>alert(1)</script>": "</div></figure><script>"},
+    {'" onload="alert(1)': "'\"&<>"},
+    {"$\\frac{$": "$x^$"},
+    {"": {"": ""}},
+    {"a": {}, "b": [], "c": None, "d": True, "e": 1, "f": 1.0, "g": "1", "h": [[], [{}]]},
+    {"\u202eevil\u0007": "\u0000"},
+    {"日本": "👩‍🚀"},
+]
 UNUSUAL: list[tuple[str, str, Any]] = [
-    *(
-        ("records", "document", json.dumps(document, ensure_ascii=False))
-        for document in (
-            {MARKUP: MARKUP},
-            {"<script>alert(1)</script>": "</div></figure><script>"},
-            {'" onload="alert(1)': "'\"&<>"},
-            {"$\\frac{$": "$x^$"},
-            {"": {"": ""}},
-            {"a": {}, "b": [], "c": None, "d": True, "e": 1, "f": 1.0, "g": "1", "h": [[], [{}]]},
-            {"\u202eevil\u0007": "\u0000"},
-            {"n": 10**4000},
-            {"日本": "👩‍🚀"},
-        )
-    ),
+    *(("records", "document", json.dumps(document, ensure_ascii=False)) for document in DOCUMENTS),
     ("records", "path", MARKUP),
     ("records", "path", "\u202e"),
     *(
@@ -105,7 +102,7 @@ def invalid_inputs() -> list[tuple[str, str, Any]]:
         cases += [(tab.name, sliders[n % len(sliders)].name, value) for n, value in enumerate(NOT_NUMBERS)]
         cases += [(tab.name, choices[n % len(choices)].name, value) for n, value in enumerate(NOT_CHOICES) if choices]
     cases += [("records", "document", document) for document in NOT_DOCUMENTS]
-    cases += [("records", "path", path) for path in (None, 3, [], "x" * 50_000)]
+    cases += [("records", "path", path) for path in NOT_CHOICES if not isinstance(path, str)]
     return cases + [("attention", "text", text) for text in NOT_SENTENCES]
 
 
@@ -129,7 +126,6 @@ def draw(address: str, name: str, **changes: Any) -> str:
 
 
 def test_hostile_inputs_get_a_message_and_the_server_stays_up(address: str) -> None:
-    before = draw(address, "order")
     cases = invalid_inputs()
     assert len(cases) >= 100
     for name, setting, value in cases:
@@ -140,8 +136,7 @@ def test_hostile_inputs_get_a_message_and_the_server_stays_up(address: str) -> N
         assert "<img" not in picture, shown
         assert "<script" not in picture, shown
         assert "Traceback" not in picture, shown
-    assert draw(address, "order") != ""
-    assert 'role="img"' in before
+    assert 'role="img"' in draw(address, "order")
 
 
 @pytest.mark.parametrize("name", ["records", "attention", "order"])
@@ -162,6 +157,8 @@ def test_malformed_requests_are_refused_and_the_server_stays_up(address: str) ->
             except urllib.error.HTTPError as error:
                 text = error.read()
             assert b"Traceback" not in text
+    file = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+    assert draw(address, "records", document=file).startswith("error: ")
     for path in ("gradio_api/file=/etc/passwd", "gradio_api/file=pyproject.toml", "static/../../../etc/passwd"):
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(address + path)

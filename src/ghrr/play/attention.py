@@ -61,7 +61,8 @@ def draw(values: Values, models: Models) -> View:
     maps = [_weights(one.model, ids, values) for one, ids in zip(models, tokens, strict=True)]
 
     def figure(figure: Figure) -> None:
-        for axis, one, ids, weights in zip(figure.subplots(1, len(models))[()], models, tokens, maps, strict=True):
+        axes = figure.subplots(1, len(models), squeeze=False)[0]
+        for axis, one, ids, weights in zip(axes, models, tokens, maps, strict=True):
             _draw_map(axis, one, ids[0], weights)
 
     columns = [_complete(one, ids, values) for one, ids in zip(models, tokens, strict=True)]
@@ -178,7 +179,9 @@ def train_models(values: Values, report: Callable[[float, str], None]) -> Models
 
 
 def load_models(folders: Sequence[Path]) -> Models:
-    """Load the models of run folders; raise ``RunError`` for a folder without one."""
+    """Load the models of at most two run folders; raise ``RunError`` for a folder without one."""
+    if len(folders) > 2:
+        raise ValueError(f"play: at most two models fit side by side, got {len(folders)} run folders; give --run twice")
     made = []
     for folder in folders:
         model, tokenizer = lm.load_run(folder)
