@@ -18,7 +18,13 @@ from ghrr.play.tab import Choice, Control, Slider, Tab, Values, View
 
 # Raised by the library for input that is not valid, and by torch for sizes that do not fit.
 _ERRORS = (ValueError, TypeError, OverflowError, MemoryError, RuntimeError)
-_EVENT: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "concurrency_limit": 4}
+# Pictures are drawn one at a time, in the order of the requests: a late picture of old values would replace a new one.
+_EVENT: dict[str, Any] = {
+    "preprocess": False,
+    "show_progress": "hidden",
+    "concurrency_limit": 1,
+    "concurrency_id": "draw",
+}
 _PROGRESS = gr.Progress()  # gradio recognises it as a default, and gives each call its own
 _MAX_ADDRESS = 1500  # characters of a value in the address; a longer one is left out
 

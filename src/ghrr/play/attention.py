@@ -72,7 +72,7 @@ def draw(values: Values, models: Models) -> View:
     ]
     description = f"Attention weights of {len(words)} words, layer {values['layer']}, head {values['head']}. "
     picture = draw_figure(figure, height=2.9, description=description + "; ".join(strongest) + ".")
-    head = [f"{one.title}, {html.escape(one.state)}" for one in models]
+    head = [html.escape(f"{one.title}, {one.state}") for one in models]
     cells = [
         "<br>".join(mark(right, said) if right is not None else html.escape(said) for said, right in column)
         for column in columns
@@ -107,8 +107,8 @@ def is_grammatical(sentence: str) -> bool:
 
 def _draw_map(axis: Axes, one: Trained, ids: Tensor, weights: Tensor) -> None:
     labels = [one.tokenizer.decode([token]).strip() or "⏎" for token in ids.tolist()]
-    axis.imshow(weights, cmap="viridis", vmin=0, vmax=1)
-    axis.set_title(one.title)
+    axis.imshow(weights.numpy(), cmap="viridis", vmin=0, vmax=1)
+    axis.set_title(one.title).set_parse_math(False)
     ticks = range(len(labels))
     for place, angle in ((axis.xaxis, 90), (axis.yaxis, 0)):
         place.set_ticks(ticks, labels, fontsize=8)
@@ -187,7 +187,7 @@ def load_models(folders: Sequence[Path]) -> Models:
         model, tokenizer = lm.load_run(folder)
         name = folder.resolve().name
         code = f"import torch\nfrom ghrr import lm\n\nmodel, tokenizer = lm.load_run({name!r})"
-        made.append(Trained(html.escape(name), model, tokenizer, model.config.attention, code, grammar=False))
+        made.append(Trained(name, model, tokenizer, model.config.attention, code, grammar=False))
     return tuple(made)
 
 
