@@ -73,8 +73,8 @@ def draw(values: Values, _: Any = None) -> View:
     text = (
         f"<b>{html.escape(show_path(chosen))}</b> reads as {shown}, with a probability of "
         f"{answer.probability:.1%} ({confidence}, score {answer.score:.2f}).<br>"
-        f"Of all {items} values {sum(right)} are read right (theory {expected[0]:.1%}), and {sum(sure)} right and "
-        f"confidently (theory {expected[1]:.1%})."
+        f"Of all {items} values {sum(right)} are read right (theory {expected[0]:.1%}), and {sum(sure)} of them "
+        f"with confidence (theory {expected[1]:.1%})."
     )
     description = (
         f"Share of right answers against the number of values. At {items} values {measured[0]:.3f} are right, theory "
