@@ -77,6 +77,24 @@ def test_similarity_follows_the_weighted_kernel_equation() -> None:
             assert_mean(values, float((wrong_weights * kernels).mean()))
 
 
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_mean_similarity_is_the_kernel_of_one_coordinate(m: int) -> None:
+    adaptive = make_adaptive(Space(20_000, m, dtype=torch.complex128), n=1, bandwidth=2.0)
+    x, y = torch.tensor([0.2], dtype=torch.float64), torch.tensor([1.7], dtype=torch.float64)
+    with torch.no_grad():
+        values = slots(adaptive(x), adaptive(y))
+        expected = float(adaptive.kernel(x, y))
+    assert_mean(values, expected)
+    for wrong in (float(adaptive.base.kernel(x, y)), expected + 0.05):
+        with pytest.raises(AssertionError):
+            assert_mean(values, wrong)
+
+
+def test_kernel_of_several_coordinates_is_not_known() -> None:
+    with pytest.raises(ValueError, match=r"AdaptiveEncoder\.kernel: known for latent=1 only, got latent=2"):
+        AdaptiveEncoder(Space(4, 2), 1).kernel([0.0], [1.0])
+
+
 def test_similarity_is_lower_where_the_rotation_changes() -> None:
     space = Space(300, 2)
     adaptive, plain = make_adaptive(space, n=1), FractionalPower(space, 1)

@@ -137,6 +137,28 @@ def test_dot_product_attention_equals_its_formula(rotary: bool) -> None:
     torch.testing.assert_close(layer(x), layer.out_proj(expected), rtol=0, atol=rounding(torch.float32, terms=MAX_LEN))
 
 
+@EACH
+def test_attention_weights_are_those_of_the_forward_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model(name).eval()
+    tokens = random_tokens(2, MAX_LEN - 1)
+    real = torch.nn.functional.scaled_dot_product_attention
+    used = []
+
+    def recorded(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
+        """Replace the values by the identity matrix: the output is then the weights."""
+        identity = torch.eye(k.shape[-2], dtype=v.dtype).expand(*k.shape[:-1], k.shape[-2])
+        used.append(real(q, k, identity, **settings))
+        return real(q, k, v, **settings)
+
+    weights = model.attention_weights(tokens)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", recorded)
+    model(tokens)
+    torch.testing.assert_close(weights, torch.stack(used).detach())
+    assert weights.shape == (2, 2, 2, MAX_LEN - 1, MAX_LEN - 1)
+    assert not weights.requires_grad
+    assert (weights.triu(1) == 0).all()
+
+
 def test_rotary_scores_depend_on_distances_only() -> None:
     tokens = torch.full((1, MAX_LEN), 3)
     rope, vanilla = (small_model(name).hidden(tokens) for name in ("rope", "vanilla"))

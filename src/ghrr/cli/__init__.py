@@ -18,6 +18,7 @@ from rich.table import Table
 import ghrr
 from ghrr.cli.lm import lm_app
 from ghrr.cli.paper import paper_app
+from ghrr.cli.play import play
 from ghrr.cli.records import decode, encode, query
 from ghrr.cli.shared import EXTRAS, console, escaped
 
@@ -29,7 +30,7 @@ app = typer.Typer(
 )
 app.add_typer(paper_app, name="paper")
 app.add_typer(lm_app, name="lm")
-for command in (encode, query, decode):
+for command in (encode, query, decode, play):
     app.command()(command)
 BIBTEX = """\
 @article{yeung2024ghrr,

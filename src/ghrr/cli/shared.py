@@ -22,6 +22,7 @@ EXTRAS = {
     "lm": ("tokenizers", "accelerate", "tensorboard"),
     "hf": ("transformers",),
     "index": ("faiss", "pymilvus"),
+    "play": ("gradio", "matplotlib", "pandas", "jinja2", "joblib"),
 }
 
 # Raised by the library for invalid input, and by torch for failing devices and lack of memory.

@@ -7,6 +7,7 @@ than :math:`\Lambda` alone would make it. So a learned Q(x) gives each region it
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -86,15 +87,19 @@ class AdaptiveEncoder(Encoder):
 
     def hermitian(self, x: Any) -> Tensor:
         r"""Return the Hermitian matrices :math:`H_j(x)`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
+        matrices: Tensor = torch.tensordot(self._coordinates(x).to(self.axes.dtype), self.axes, dims=1)
+        return matrices
+
+    def _coordinates(self, x: Any) -> Tensor:
+        """Return u(x): ``(*batch, n)`` to ``(*batch, latent)``."""
         x = as_features("AdaptiveEncoder", x, self.base.n_features, like=self.base.frequencies)
-        coordinates = self.network(x.to(self.base.frequencies.dtype))
+        coordinates: Tensor = self.network(x.to(self.base.frequencies.dtype))
         if coordinates.shape != (*x.shape[:-1], self.latent):
             raise ValueError(
                 f"AdaptiveEncoder: the network must return {(*x.shape[:-1], self.latent)} for an input of shape "
                 f"{tuple(x.shape)}, got {tuple(coordinates.shape)}"
             )
-        matrices: Tensor = torch.tensordot(coordinates.to(self.axes.dtype), self.axes, dims=1)
-        return matrices
+        return coordinates
 
     def rotation(self, x: Any) -> Tensor:
         r"""Return the rotation :math:`Q_j e^{iH_j(x)}`: ``(*batch, n)`` to ``(*batch, dim, m, m)``."""
@@ -103,6 +108,38 @@ class AdaptiveEncoder(Encoder):
     def forward(self, x: Any) -> Tensor:
         """Encode a batch: ``(*batch, n_features)`` to ``(*batch, dim, m, m)``."""
         return self.rotation(x) * self.base.diagonal(x)[..., None, :]
+
+    def kernel(self, x: Any, y: Any) -> Tensor:
+        r"""Return the exact kernel that similarity approximates, for a single coordinate u (``latent=1``).
+
+        The axes are drawn from the Gaussian unitary ensemble, so their rotation by :math:`t = u(x) - u(y)` is, on
+        average, a multiple of the identity. With the kernel K of :class:`FractionalPower` and a Laguerre polynomial L,
+
+        .. math:: E\,\delta(\phi(x), \phi(y)) = K(x - y)\; e^{-t^2/4}\, \tfrac1m L^{(1)}_{m-1}(t^2/2) .
+
+        Shapes
+        ------
+        x, y: ``(*batch, n)``, broadcast; output: ``(*batch)``
+
+        Examples
+        --------
+        >>> import torch, ghrr
+        >>> network = torch.nn.Identity()  # u(x) = x
+        >>> space = ghrr.Space(dim=4000, m=2)
+        >>> adaptive = ghrr.encoding.AdaptiveEncoder(space, n_features=1, latent=1, network=network)
+        >>> x, y = torch.tensor([[0.0], [1.0]])
+        >>> bool((ghrr.similarity(adaptive(x), adaptive(y)) - adaptive.kernel(x, y)).abs() < 0.02)
+        True
+        """
+        if self.latent != 1:
+            raise ValueError(
+                f"AdaptiveEncoder.kernel: known for latent=1 only, got latent={self.latent}; measure similarities"
+            )
+        m = self.space.m
+        first, second = (self._coordinates(z) for z in (x, y))
+        z = (first - second).squeeze(-1).square() / 2
+        laguerre = sum((-z) ** i * (math.comb(m, i + 1) / math.factorial(i)) for i in range(m))
+        return self.base.kernel(x, y) * torch.exp(-z / 2) * laguerre / m
 
 
 def _mlp(space: Space, widths: tuple[int, int, int], name: str) -> nn.Sequential:

@@ -14,6 +14,7 @@ from ghrr._checks import describe
 from ghrr.lm.config import ModelConfig
 from ghrr.nn import Attention, AttentionCache
 from ghrr.nn.complex_rows import multiply
+from ghrr.nn.functional import softmax_of_scores
 
 
 class Model(nn.Module):
@@ -70,9 +71,16 @@ class Model(nn.Module):
 
     def hidden(self, tokens: Tensor, cache: Sequence[AttentionCache] | None = None) -> Tensor:
         """Return the output of the last layer at each token: ``(batch, n, embed_dim)``."""
+        x = self._embed(tokens, cache[0].length if cache is not None else 0)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, None if cache is None else cache[i])
+        out: Tensor = self.norm(x)
+        return out
+
+    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+        """Return the input of the first layer, for tokens from position ``start`` on."""
         if tokens.ndim != 2 or tokens.is_floating_point():
             raise ValueError(f"Model: tokens must be integers of shape (batch, n), got {describe(tokens)}")
-        start = cache[0].length if cache is not None else 0
         end = start + tokens.shape[1]
         if end > self.config.max_len:
             raise ValueError(
@@ -82,11 +90,30 @@ class Model(nn.Module):
         x = self.embedding(tokens) * math.sqrt(self.config.embed_dim)
         if self.config.attention == "vanilla":
             x = x + self.sinusoids[start:end]
-        x = self.dropout(x)
-        for i, layer in enumerate(self.layers):
-            x = layer(x, None if cache is None else cache[i])
-        out: Tensor = self.norm(x)
+        out: Tensor = self.dropout(x)
         return out
+
+    @torch.no_grad()
+    def attention_weights(self, tokens: Tensor) -> Tensor:
+        """Return the weights of every layer and head: how much each token attends to each token up to itself.
+
+        Shapes
+        ------
+        tokens: ``(batch, n)``, integers; output: ``(num_layers, batch, num_heads, n, n)``, rows of sum 1
+
+        Examples
+        --------
+        >>> import torch, ghrr.lm
+        >>> model = ghrr.lm.Model(ghrr.lm.ModelConfig(vocab_size=9, embed_dim=16, num_layers=2, ffn_dim=8, max_len=8))
+        >>> model.attention_weights(torch.tensor([[1, 2, 3]])).shape
+        torch.Size([2, 1, 4, 3, 3])
+        """
+        x, found = self._embed(tokens, 0), []
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            found.append(_weights(layer.attention, layer.first_norm(x)))
+            x = layer(x)
+        return torch.stack(found)
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Return the sum of the cross-entropies of the targets, in nats; targets of -1 are not scored."""
@@ -155,13 +182,18 @@ class DotProduct(nn.Module):
         rotations = torch.cat((angles.cos(), angles.sin()), dim=-1) if rotary else None
         self.register_buffer("rotations", rotations, persistent=False)
 
-    def forward(self, x: Tensor, cache: AttentionCache | None = None) -> Tensor:
+    def project(self, x: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Return Q, K and V of tokens from position ``start`` on: each ``(batch, heads, n, features)``."""
         batch, n, width = x.shape
         q, k, v = self.in_proj(x).view(batch, n, 3, self.num_heads, width // self.num_heads).permute(2, 0, 3, 1, 4)
-        start = cache.length if cache is not None else 0
         if self.rotations is not None:
             rotations = self.rotations[start : start + n].to(q.dtype)
             q, k = multiply(q, rotations), multiply(k, rotations)
+        return q, k, v
+
+    def forward(self, x: Tensor, cache: AttentionCache | None = None) -> Tensor:
+        n, start = x.shape[1], cache.length if cache is not None else 0
+        q, k, v = self.project(x, start)
         if cache is not None:
             k, v = cache.append(k, v, n)
         mask = None
@@ -171,6 +203,15 @@ class DotProduct(nn.Module):
         y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate, is_causal=not start)
         out: Tensor = self.out_proj(y.transpose(1, 2).flatten(2))
         return out
+
+
+def _weights(attention: nn.Module, x: Tensor) -> Tensor:
+    """Return the weights of a causal attention layer for its input: ``(batch, heads, n, n)``."""
+    if isinstance(attention, DotProduct):
+        q, k, _ = attention.project(x)
+        return softmax_of_scores(q / math.sqrt(q.shape[-1]), k, None, is_causal=True)
+    weights: Tensor = attention(x, x, x, average_attn_weights=False)[1]
+    return weights
 
 
 def _attention(config: ModelConfig, index: int) -> nn.Module:

@@ -1,0 +1,78 @@
+"""Order: the similarity of a * b and b * a, measured and by theory.
+
+Over uniform phases, the mean similarity of a * b and b * a is the product of the mean weights E|Q_kk|² of the diagonal
+entries of both rotations: 1/m² for Haar rotations, and 1 for m = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+import ghrr
+from ghrr.capacity import diagonal_weight
+from ghrr.paper.style import BLACK, BLUE, GREY, ORANGE
+from ghrr.play.pictures import draw_figure, paragraph
+from ghrr.play.tab import Choice, Failure, Slider, Tab, Values, View
+
+PAIRS = 8
+HAAR, GIVEN = "random (Haar)", "of a given diagonality"
+_GRID = [step / 10 for step in range(11)]
+
+
+def draw(values: Values, _: Any = None) -> View:
+    """Measure 8 pairs, and draw them beside the expected similarity at each diagonality."""
+    dim, m = values["dim"], values["m"]
+    diagonality = values["diagonality"] if values["rotation"] == GIVEN and m > 1 else None
+    space = ghrr.Space(dim, m, diagonality=diagonality)
+    a, b = space.random(2, PAIRS, generator=space.generator("pairs"))
+    measured = ghrr.commutativity(a, b)
+    expected = diagonal_weight(m, diagonality) ** 2
+    where = float(ghrr.unitary.diagonality(space.rotations(["a"])).mean())
+    curve = [diagonal_weight(m, x) ** 2 for x in _GRID] if m > 1 else [1.0] * len(_GRID)
+
+    def figure(figure: Figure) -> None:
+        axis = figure.subplots()
+        axis.plot(_GRID, curve, color=GREY, lw=1.5, label="theory, any diagonality")
+        axis.axhline(1, color=BLACK, lw=1, ls=":", label="FHRR (m = 1)")
+        axis.plot([where], [expected], "D", color=ORANGE, ms=9, label="theory, this space")
+        axis.plot(
+            [where] * PAIRS, measured.tolist(), "o", color=BLUE, ms=5, mfc="none", label=f"{PAIRS} measured pairs"
+        )
+        axis.set(xlim=(-0.04, 1.04), ylim=(-0.35, 1.15), xlabel="diagonality of the rotations")
+        axis.set_ylabel("similarity of a * b and b * a")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
+
+    summary = f"measured {measured.mean():.3f}, theory {expected:.3f}"
+    setting = f"m={m}" if diagonality is None else f"m={m}, diagonality={diagonality}"
+    code = f"""\
+import ghrr
+from ghrr.capacity import diagonal_weight
+
+space = ghrr.Space(dim={dim}, {setting})
+a, b = space.random(2, {PAIRS}, generator=space.generator("pairs"))  # {PAIRS} pairs of hypervectors
+measured = ghrr.commutativity(a, b)  # similarity of a * b and b * a
+theory = diagonal_weight({m}, {diagonality}) ** 2
+print(f"measured {{measured.mean():.3f}}, theory {{theory:.3f}}")
+"""
+    description = f"Similarity of a * b and b * a for dim {dim}, m {m}: {summary}."
+    meaning = "The orders cannot be told apart." if expected > 0.9 else "The orders can be told apart."
+    picture = draw_figure(figure, height=3.6, description=description)
+    return View(picture + paragraph(f"Mean of {PAIRS} pairs: {summary}. {meaning}"), code)
+
+
+TAB = Tab(
+    name="order",
+    title="Order",
+    notice="Binding is a matrix product: for m > 1 a * b and b * a are different, and less similar for larger m and "
+    "lower diagonality.",
+    controls=(
+        Slider("m", "m, size of a slot", 1, 5, 3),
+        Slider("dim", "dim, number of slots", 10, 500, 200, 10),
+        Choice("rotation", "rotations", (HAAR, GIVEN), HAAR),
+        Slider("diagonality", "diagonality (if given)", 0.0, 1.0, 0.3, 0.05),
+    ),
+    draw=draw,
+    failure=Failure("Make it fail: m = 1 (FHRR) mixes the orders up", {"m": 1, "rotation": HAAR}),
+)

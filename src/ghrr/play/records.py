@@ -1,0 +1,169 @@
+"""Records: a JSON document in one hypervector, read by path, while more and more fields are added to it.
+
+The record has seen documents of the same form with other values, so each answer is chosen from several candidates.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import pprint
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.figure import Figure
+
+import ghrr
+from ghrr.capacity import recall_error
+from ghrr.files import parse_json
+from ghrr.paper.style import BLACK, BLUE, ORANGE
+from ghrr.play.pictures import draw_figure, mark, paragraph
+from ghrr.play.tab import Choice, Failure, Slider, Tab, Text, Values, View
+from ghrr.structures.planning import answer_rate
+
+SEEN = 8  # documents
+MOST_VALUES = 60  # of a document, so that all its paths can be shown
+MOST_DEPTH = 20
+MORE = "more"  # key of the added fields
+_GRID = (2, 10, 20, 35, 50, 75, 100, 150, 200, 250, 300, 400)
+DOCUMENT = """\
+{"name": "Ada",
+ "born": {"city": "London", "year": 1815},
+ "tags": ["poet", "countess"],
+ "friend": {"name": "Charles", "born": {"city": "London"}}}"""
+
+Path = tuple[str | int, ...]
+
+
+def draw(values: Values, _: Any = None) -> View:
+    """Encode the document with further fields, read the path, and draw the share of right answers at this load."""
+    document = read_document(values["document"])
+    paths = [path for path, _ in leaves(document)]
+    names = [show_path(path) for path in paths]
+    chosen = paths[names.index(values["path"])] if values["path"] in names else paths[0]
+    more, dim, m = values["more"], values["dim"], values["m"]
+    loaded = {**document, MORE: {f"field {i}": f"value {i}" for i in range(more)}} if more else document
+    stored = list(leaves(loaded))
+    space = ghrr.Space(dim, m)
+    record = ghrr.Record(space)
+    vectors = record.encode_many([rotate_values(loaded, [value for _, value in stored], by=n) for n in range(SEEN)])
+    matches = record.query_many(vectors[0], [path for path, _ in stored])
+    right = [same(match.guess, value) for match, (_, value) in zip(matches, stored, strict=True)]
+    sure = [is_right and match.confident for is_right, match in zip(right, matches, strict=True)]
+    answer, is_right = matches[paths.index(chosen)], right[paths.index(chosen)]
+
+    items, candidates = len(stored), max(2, round(sum(match.candidates for match in matches) / len(matches)))
+    noise = {"candidates": candidates, "noise": space.noise_std, "crosstalk": space.crosstalk_std}
+    measured = sum(right) / items, sum(sure) / items
+    expected = 1 - recall_error(items, **noise), answer_rate(space, items=items, candidates=candidates)
+
+    def figure(figure: Figure) -> None:
+        axis = figure.subplots()
+        axis.plot(_GRID, [1 - recall_error(n, **noise) for n in _GRID], color=BLUE, lw=1.5, label="right, theory")
+        rates = [answer_rate(space, items=n, candidates=candidates) for n in _GRID]
+        axis.plot(_GRID, rates, color=ORANGE, lw=1.5, ls="--", label="right and confident, theory")
+        axis.axvline(items, color=BLACK, lw=1, ls=":")
+        axis.plot([items], measured[:1], "o", color=BLUE, ms=8, label="right, measured")
+        axis.plot([items], measured[1:], "s", color=ORANGE, ms=7, label="right and confident, measured")
+        axis.set(xlim=(0, 410), ylim=(0, 1.05), xlabel="values in the record", ylabel="share of answers")
+        axis.legend(loc="lower left", bbox_to_anchor=(-0.12, 1), ncols=1)
+
+    confidence = "confident" if answer.confident else "not confident"
+    shown = mark(is_right, json.dumps(answer.guess, ensure_ascii=False))
+    text = (
+        f"<b>{html.escape(show_path(chosen))}</b> reads as {shown}, with a probability of "
+        f"{answer.probability:.1%} ({confidence}, score {answer.score:.2f}).<br>"
+        f"Of all {items} values {sum(right)} are read right (theory {expected[0]:.1%}), and {sum(sure)} of them "
+        f"with confidence (theory {expected[1]:.1%})."
+    )
+    description = (
+        f"Share of right answers against the number of values. At {items} values {measured[0]:.3f} are right, theory "
+        f"{expected[0]:.3f}; {measured[1]:.3f} are right and confident, theory {expected[1]:.3f}."
+    )
+    picture = draw_figure(figure, height=3.9, description=description)
+    updates = {"path": {"choices": names, "value": show_path(chosen)}}
+    return View(paragraph(text) + picture, _code(document, chosen, more, space), updates)
+
+
+def _code(document: dict[str, Any], path: Path, more: int, space: ghrr.Space) -> str:
+    added = f'\ndocument[{MORE!r}] = {{f"field {{i}}": f"value {{i}}" for i in range({more})}}' if more else ""
+    return f"""\
+import ghrr
+from ghrr.play.records import leaves, rotate_values
+
+document = {pprint.pformat(document, width=80, sort_dicts=False)}{added}
+values = [value for _, value in leaves(document)]
+record = ghrr.Record(ghrr.Space(dim={space.dim}, m={space.m}))
+# The record sees {SEEN} documents; in all but the first, the values are at other paths.
+vectors = record.encode_many([rotate_values(document, values, by=n) for n in range({SEEN})])
+print(record.query(vectors[0], {list(path)!r}))
+"""
+
+
+def read_document(text: str) -> dict[str, Any]:
+    """Parse a document; raise ``ValueError`` unless it is an object with some values."""
+    document = parse_json(text, "play: the document", strict=True)
+    if not isinstance(document, dict) or not document:
+        raise ValueError('play: the document must be an object with at least one value, such as {"name": "Ada"}')
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("play: the document has characters that are not valid Unicode; remove them") from None
+    if MORE in document:
+        raise ValueError(f"play: the document must not have the key {MORE!r}, which holds the added fields; rename it")
+    found = list(leaves(document))
+    if len(found) > MOST_VALUES:
+        raise ValueError(f"play: the document has {len(found)} values, expected at most {MOST_VALUES}; remove some")
+    deepest = max(len(path) for path, _ in found)
+    if deepest > MOST_DEPTH:
+        raise ValueError(f"play: the document is nested {deepest} levels deep, expected at most {MOST_DEPTH}")
+    return document
+
+
+def leaves(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield the path and the value of every leaf; empty objects and lists are values."""
+    if isinstance(node, dict | list) and node:
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from leaves(child, (*path, key))
+    else:
+        yield path, node
+
+
+def rotate_values(node: Any, values: list[Any], *, by: int) -> Any:
+    """Return a document of the same form in which leaf i has the value i + ``by``, counted cyclically."""
+    return _fill(node, iter([*values[by % len(values) :], *values[: by % len(values)]]))
+
+
+def _fill(node: Any, values: Iterator[Any]) -> Any:
+    if isinstance(node, dict) and node:
+        return {key: _fill(child, values) for key, child in node.items()}
+    if isinstance(node, list) and node:
+        return [_fill(child, values) for child in node]
+    return next(values)
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether two values of JSON are equal; true is not 1."""
+    return type(first) is type(second) and bool(first == second)
+
+
+def show_path(path: Path) -> str:
+    """Return a path as text."""
+    return " → ".join(map(str, path))
+
+
+TAB = Tab(
+    name="records",
+    title="Records",
+    notice="One vector of fixed size holds the whole document; every further field adds noise to all answers, until "
+    "they fail as theory predicts.",
+    controls=(
+        Text("document", "a JSON document", DOCUMENT, lines=5),
+        Choice("path", "path to read", (), "born → city", open_ended=True),
+        Slider("more", "further fields", 0, 300, 20),
+        Slider("dim", "dim, number of slots", 20, 200, 100, 10),
+        Slider("m", "m, size of a slot", 1, 4, 3),
+    ),
+    draw=draw,
+    failure=Failure("Make it fail: add 300 fields to 60 slots", {"more": 300, "dim": 60}),
+)

@@ -1,0 +1,167 @@
+"""The playground in a real browser, at the width of a desktop and of a phone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from ghrr.play.app import make_tabs
+
+pytestmark = pytest.mark.slow
+TABS = {tab.name: tab for tab in make_tabs()}
+Visit = Callable[..., Page]
+
+
+def figure_of(page: Page, name: str) -> Locator:
+    return page.locator(f"#{name}-picture figure")
+
+
+def description(page: Page, name: str) -> str:
+    """Return the alternative text of a figure once it is there and the address is restored."""
+    page.wait_for_function("window.ghrrRestored")
+    expect(figure_of(page, name)).to_be_visible()
+    return figure_of(page, name).get_attribute("aria-label") or ""
+
+
+def number_box(page: Page, label: str) -> Locator:
+    return page.get_by_label(f"number input for {label}").locator("visible=true")
+
+
+def set_slider(page: Page, label: str, value: float) -> None:
+    box = number_box(page, label)
+    box.fill(str(value))
+    box.press("Enter")
+
+
+def wait_for_change(page: Page, name: str, before: str) -> str:
+    expect(figure_of(page, name)).not_to_have_attribute("aria-label", before)
+    return description(page, name)
+
+
+def shown_code(page: Page, name: str) -> str:
+    page.locator(f"#{name}-show-code button").first.click()
+    lines = page.locator(f"#{name}-code .cm-line")
+    expect(lines.first).to_be_visible()
+    return "\n".join(lines.all_inner_texts()).replace("\u200b", "")
+
+
+def run(code: str) -> str:
+    """Run a program, and return what it prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "<shown code>", "exec"), {"__name__": "__main__"})
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_sliders_change_the_picture_and_nothing_is_wider_than_the_screen(device: str, visit: Visit) -> None:
+    for name, tab in TABS.items():
+        page = visit(f"tab={name}", device, "dark" if device == "phone" else "light")
+        before = description(page, name)
+        expect(page.get_by_text(tab.notice)).to_be_visible()
+        setting, value = ("layer", 2) if name == "attention" else ("dim", 20)
+        [label] = [control.label for control in tab.controls if control.name == setting]
+        set_slider(page, label, value)
+        assert wait_for_change(page, name, before)
+        assert re.search(rf"[?&]{setting}={value}(&|$)", page.url)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+# What the code prints, and the page shows too.
+PRINTED = {
+    "order": r"(measured [\d.-]+, theory [\d.-]+)",
+    "records": r"Match\('(\w+)', score",
+    "kernels": r"(root mean square error of [\d.]+)",
+    "capacity": r"(measured [\d.]+, theory [\d.]+)",
+    "trees": r"(\d+ of \d+ leaves are right)",
+    "attention": r"([\w ,.!?]+)\n$",
+}
+
+
+@pytest.mark.parametrize("name", list(TABS))
+def test_failure_button_changes_the_picture_and_the_shown_code_computes_it(name: str, visit: Visit) -> None:
+    page = visit(f"tab={name}")
+    before = description(page, name)
+    page.locator(f"#{name}-failure").click()
+    wait_for_change(page, name, before)
+    setting, value = next(iter(TABS[name].failure.values.items()))
+    expect(page).to_have_url(re.compile(rf"tab={name}&.*{re.escape(urlencode({setting: value}))}"))
+    printed = re.search(PRINTED[name], run(shown_code(page, name)))
+    assert printed is not None
+    expect(page.locator(f"#{name}-picture")).to_contain_text(printed[1].strip())
+
+
+def test_tab_bar_selects_a_tab_and_writes_it_to_the_address(visit: Visit) -> None:
+    page = visit()
+    description(page, "order")
+    page.get_by_role("tab", name="Trees").click()
+    description(page, "trees")
+    expect(page).to_have_url(re.compile(r"\?tab=trees&depth=4&"))
+    expect(figure_of(page, "order")).to_be_hidden()
+
+
+def test_address_restores_tab_and_values(visit: Visit) -> None:
+    page = visit("tab=capacity&items=123&dim=50&m=2&rotation=shared")
+    before = description(page, "capacity")
+    assert "At 123 pairs" in before
+    expect(number_box(page, "key-value pairs")).to_have_value("123")
+    expect(page.get_by_label("shared")).to_be_checked()
+    set_slider(page, "dim, number of slots", 40)
+    drawn = wait_for_change(page, "capacity", before)
+    shared = visit(page.url.partition("?")[2])
+    expect(figure_of(shared, "capacity")).to_have_attribute("aria-label", drawn)
+    expect(number_box(shared, "dim")).to_have_value("40")
+
+
+def test_address_with_invalid_values_shows_the_defaults(visit: Visit) -> None:
+    page = visit("tab=capacity&items=1e99&dim=<script>&rotation=other&unknown=1")
+    assert "At 60 pairs" in description(page, "capacity")
+
+
+def test_invalid_document_shows_a_message_and_a_valid_one_the_picture_again(visit: Visit) -> None:
+    page = visit("tab=records")
+    before = description(page, "records")
+    box = page.get_by_label("a JSON document")
+    box.fill('{"name": ')
+    expect(page.get_by_role("alert").filter(has_text="play: the document")).to_be_visible()
+    assert "Traceback" not in page.content()
+    box.fill('{"name": "Grace", "born": 1906}')
+    assert wait_for_change(page, "records", before)
+    page.get_by_label("born").click()
+    expect(page.locator("#records-picture")).to_contain_text("born reads as ✓ 1906")
+
+
+def test_names_of_a_document_are_not_run_as_code(visit: Visit) -> None:
+    page = visit("tab=records")
+    before = description(page, "records")
+    key = "<img src=x onerror='window.hacked=1'>${window.hacked=1}{{hacked}}"
+    page.get_by_label("a JSON document").fill(json.dumps({key: "<script>window.hacked=1</script>", r"$\frac{$": 1}))
+    wait_for_change(page, "records", before)
+    expect(page.locator("#records-picture")).to_contain_text(f"{key} reads as")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_two_users_do_not_share_values_or_models(visit: Visit) -> None:
+    first, second = visit("tab=attention"), visit("tab=attention&text=this+cat")
+    before = description(second, "attention")
+    expect(first.locator("#attention-picture")).to_contain_text("GHRR, not trained")
+    first.locator("#attention-prepare").click()
+    expect(first.locator("#attention-picture")).to_contain_text(
+        re.compile(r"GHRR, perplexity \d+.*vanilla, perplexity")
+    )
+    set_slider(second, "seed of the generated words", 3)
+    set_slider(second, "layer", 2)
+    wait_for_change(second, "attention", before)
+    expect(second.locator("#attention-picture")).to_contain_text("GHRR, not trained")
+    expect(second.get_by_label("beginning of a sentence")).to_have_value("this cat")
+    expect(first.get_by_label("beginning of a sentence")).to_have_value("the dogs near this cat")
+    set_slider(first, "layer", 2)
+    expect(first).to_have_url(re.compile("layer=2"))
+    expect(first.locator("#attention-picture")).to_contain_text(re.compile(r"GHRR, perplexity \d+"))

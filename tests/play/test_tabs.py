@@ -1,0 +1,98 @@
+"""The tabs of the playground without a server: what they draw, what they refuse, and the theory that they show."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ghrr
+from ghrr import lm
+from ghrr.capacity import diagonal_weight
+from ghrr.play.app import make_tabs, show
+from ghrr.play.attention import load_models, make_tab
+from ghrr.play.records import leaves, rotate_values
+from ghrr.play.tab import Slider, Tab
+from tests.helpers import assert_mean, generator
+
+TABS = make_tabs()
+each_tab = pytest.mark.parametrize("tab", TABS, ids=lambda tab: tab.name)
+
+
+def description(tab: Tab, values: Any = None) -> str:
+    """Return the alternative text of the picture of a tab."""
+    found = re.search('aria-label="([^"]*)"', show(tab, {**tab.defaults, **(values or {})}).picture)
+    assert found is not None
+    return found[1]
+
+
+@each_tab
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_tab_can_be_drawn_at_both_ends_of_its_sliders(tab: Tab, end: str) -> None:
+    values = {control.name: getattr(control, end) for control in tab.controls if isinstance(control, Slider)}
+    assert description(tab, values)
+    assert show(tab, {**tab.defaults, **values}).code != show(tab, tab.defaults).code
+
+
+@each_tab
+def test_failure_names_settings_of_the_tab(tab: Tab) -> None:
+    assert set(tab.failure.values) <= set(tab.defaults)
+    tab.check({**tab.defaults, **tab.failure.values})
+    assert description(tab, tab.failure.values) != description(tab)
+
+
+@pytest.mark.slow
+def test_pictures_drawn_in_many_threads_are_those_drawn_one_by_one() -> None:
+    cases = [(tab, values) for tab in TABS for values in ({}, tab.failure.values)] * 2
+    alone = [description(tab, values) for tab, values in cases]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda case: description(*case), cases))
+    assert together == alone
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(0, "m, size of a slot must be a number from 1 to 5, got int 0"), (2.5, "must be a whole number, got float 2.5")],
+)
+def test_invalid_value_gives_a_message_with_the_range(value: float, message: str) -> None:
+    view = show(TABS[0], {**TABS[0].defaults, "m": value})
+    assert f"play: {message}" in view.picture or message in view.picture
+    assert view.code == ""
+
+
+@pytest.mark.parametrize(("m", "diagonality"), [(2, 0.6), (3, 0.4), (4, 0.7), (3, None)])
+def test_mean_similarity_of_swapped_products_is_the_squared_diagonal_weight(m: int, diagonality: float | None) -> None:
+    space = ghrr.Space(200, m, diagonality=diagonality)
+    measured = ghrr.commutativity(*space.random(2, 60, generator=generator()))
+    p = diagonal_weight(m, diagonality)
+    assert_mean(measured, p**2)
+    with pytest.raises(AssertionError):
+        assert_mean(measured, p)
+
+
+def test_rotated_documents_have_the_same_form_and_all_values() -> None:
+    document = {"a": 1, "b": {"c": [], "d": [2, {"e": {}}]}}
+    paths, values = zip(*leaves(document), strict=True)
+    assert paths == (("a",), ("b", "c"), ("b", "d", 0), ("b", "d", 1, "e"))
+    assert rotate_values(document, list(values), by=0) == document
+    assert rotate_values(document, list(values), by=1) == {"a": [], "b": {"c": 2, "d": [{}, {"e": 1}]}}
+
+
+@pytest.mark.slow
+def test_models_of_run_folders_are_shown_instead_of_trained_ones(tmp_path: Path) -> None:
+    text = lm.generate_grammar_text(60, seed=0)
+    corpus = lm.encode_corpus(lm.Corpus("tiny", train=text, valid=text, test=text))
+    size = {"vocab_size": corpus.tokenizer.vocab_size, "embed_dim": 8, "num_layers": 1, "num_heads": 1, "ffn_dim": 4}
+    config = lm.ModelConfig(**size, max_len=8, attention="rope")  # type: ignore[arg-type]
+    lm.train(config, lm.TrainConfig(epochs=1, batch=8), corpus, tmp_path / "<b>run", device="cpu")
+    tab = make_tab(load_models([tmp_path / "<b>run"]))
+    assert tab.preparation is None
+    assert "&lt;b&gt;run: the last word attends most" in description(tab)
+    view = show(tab, {**tab.defaults, "layer": 2, "head": 2})  # the model has one of each
+    assert "<b>run" not in view.picture
+    assert "lm.load_run('<b>run')" in view.code
+    with pytest.raises(ValueError, match="at most two models"):
+        load_models([tmp_path] * 3)
