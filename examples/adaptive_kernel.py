@@ -125,7 +125,7 @@ FULL = (
     ),
 )
 QUICK = (
-    replace(FULL[0], adaptive_bandwidths=(0.4,)),
+    replace(FULL[0], adaptive_bandwidths=(0.4,), starts=1, folds=2),
     replace(
         FULL[1],
         n_train=300,

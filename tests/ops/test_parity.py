@@ -74,7 +74,7 @@ BATCHES: dict[str, list[tuple[tuple[int, ...], ...]]] = {
     "similarity": [((), ()), ((3, 1), (2,)), ((4,), (4,)), ((0,), ()), ((), (5,))],
     "pairwise_similarity": [((), (5,)), ((3,), (5,)), ((2, 3), (5,)), ((0,), (5,)), ((3,), (0,))],
 }
-FOR_ALL = [((),), ((2, 3),), ((0,),)]
+FOR_ALL: list[tuple[tuple[int, ...], ...]] = [((),), ((2, 3),), ((0,),)]
 DIM = 5
 
 
@@ -102,7 +102,7 @@ def conjugated(x: Tensor) -> Tensor:
     return x.conj().resolve_conj().conj()
 
 
-LAYOUTS = [contiguous, strided, conjugated]
+LAYOUTS: list[Layout] = [contiguous, strided, conjugated]
 
 
 def arguments(name: str, batches: tuple[tuple[int, ...], ...], m: int) -> list[Tensor]:
