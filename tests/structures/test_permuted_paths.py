@@ -146,7 +146,7 @@ def test_large_counts_of_independent_paths_are_right() -> None:
 def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     """For m = 2 the even permutations of four factors sum to half of all permutations, so none is certain.
 
-    Five times as many are five times the noise: for one seed in 15, a run that is no permutation is confident.
+    Not every seed passes with five of each: for some, in both versions of atoms, a run of noise is confident.
     """
     space = Space.from_total(8000, 2, seed=1)
     permuted = all_permutations(["abcd"])

@@ -323,7 +323,7 @@ def test_many_chains_at_once() -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_a_long_chain_is_read_near_capacity(m: int) -> None:
-    """Ninety parts with noise: the worst of them must not decide. For one seed in ten a chain breaks off early."""
+    """Ninety parts with noise: the worst of them must not decide. For some seeds a chain breaks off early."""
     shares, worst = [], []
     for seed in range(5):
         space = Space.from_total(1800, m, seed=seed)
