@@ -171,7 +171,8 @@ def _diagonalize(m: int, x: Lanes, v: Lanes, rotation: Lanes, nothing: float) ->
             for i in range(x.shape[-1]):
                 v[j, k, 0, i], v[j, k, 1, i] = one, x.dtype.type(0)
     for _ in range(_SWEEPS):
-        if _off_diagonal(m, x, nothing) == 0:
+        # Pairs of entries that count as zero in their planes add up to at most this.
+        if _off_diagonal(m, x, 0.25 * m * m * nothing) == 0:
             return True
         for p in range(m - 1):
             for q in range(p + 1, m):
