@@ -29,6 +29,7 @@ def description(tab: Tab, values: Any = None) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 @each_tab
 @pytest.mark.parametrize("end", ["low", "high"])
 def test_tab_can_be_drawn_at_both_ends_of_its_sliders(tab: Tab, end: str) -> None:
