@@ -169,8 +169,8 @@ def test_half_precision(case: Case, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", pairwise(case=SOME, layout=LAYOUTS[1:], dtype=[torch.float32, torch.bfloat16]), ids=str
-)
+    "options", pairwise(case=SOME, layout=LAYOUTS[1:], dtype=[torch.float32, torch.bfloat16])
+)  # no ids: those of functions differ from process to process
 def test_every_memory_layout(options: dict[str, Any]) -> None:
     check(**options)
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from ghrr.ops.cpu import philox
 from ghrr.ops.cpu.lanes import SLOTS, compiled, inlined
-from ghrr.ops.cpu.philox import Doubles
-from ghrr.ops.cpu.philox import Words
+from ghrr.ops.cpu.philox import Doubles, Words
 
 
 def _fitted(taylor: list[float], largest: float, terms: int) -> tuple[float, ...]:
