@@ -152,7 +152,7 @@ FACTORS: dict[str, tuple[int, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)), ids=str)
+@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)))
 def test_every_memory_layout(case: dict[str, Any]) -> None:
     count, options = FACTORS[case["name"]]
     check(case["name"], inputs(case["m"], *[(2, 3)] * count), *options, layout=case["layout"])
