@@ -31,7 +31,8 @@ def decorrelated(products: Tensor, noise: float) -> DecorrelatedKeys:
 @pytest.mark.parametrize("letters", ["ab", "aab", "abc", "aabb", "aabc"])
 @pytest.mark.parametrize("m", [2, 3])
 def test_each_key_is_similar_to_its_own_product_only(letters: str, m: int) -> None:
-    products = products_of(Space(300, m, dtype=torch.complex128), letters)
+    space = Space(300, m, dtype=torch.complex128)
+    products = products_of(space, letters)
     keys = decorrelated(products, NOISE)
     identity = torch.eye(len(products), dtype=torch.float64)
     g = ghrr.pairwise_similarity(products, products)
@@ -41,7 +42,8 @@ def test_each_key_is_similar_to_its_own_product_only(letters: str, m: int) -> No
     assert (keys.variance_gain > 1).all()
     torch.testing.assert_close(keys.variance_gain, torch.linalg.inv(g).diagonal(), rtol=1e-3, atol=0)
     assert keys.leakage.max() < 1e-9
-    assert (g - identity).max() > 0.9 / m**2  # negative control: the products themselves are similar
+    # Negative control: the products themselves are similar, by 1/m² on average.
+    assert (g - identity).max() > 1 / m**2 - 4 * space.noise_std
 
 
 def test_scores_of_decorrelated_keys_are_the_counts() -> None:

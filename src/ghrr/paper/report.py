@@ -21,6 +21,16 @@ VERDICTS = {
     "not reproduced": "✗",
     "not measured": "–",
 }
+# Added to the figures: black and white follow the reader's colour scheme. Text without a colour inherits the figure's.
+_DARK_SCHEME = b"""
+@media (prefers-color-scheme: dark) {
+  svg { fill: #e6e9ec }
+  [style*="fill: #222222"], [style*="fill: #000000"] { fill: #e6e9ec !important }
+  [style*="stroke: #222222"], [style*="stroke: #000000"] { stroke: #e6e9ec !important }
+  [style*="fill: #ffffff"] { fill: #14181c !important }
+  [style*="stroke: #ffffff"] { stroke: #14181c !important }
+}
+</style>"""
 
 
 def format_measured(measured: float, error: float) -> str:
@@ -57,7 +67,7 @@ def render(manifest: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
     counts = Counter(claim["verdict"] for entry in manifest["experiments"] for claim in entry["claims"])
     return environment.get_template("report.html").render(
         manifest=manifest,
-        figures={name: base64.b64encode(svg).decode() for name, svg in figures.items()},
+        figures={name: _as_base64(svg.replace(b"</style>", _DARK_SCHEME, 1)) for name, svg in figures.items()},
         counts={verdict: counts[verdict] for verdict in VERDICTS if verdict in counts},
         symbols=VERDICTS,
         format_measured=format_measured,
@@ -66,3 +76,7 @@ def render(manifest: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
         source_file=source_file,
         trial_source=trial_source,
     )
+
+
+def _as_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()

@@ -36,16 +36,6 @@ _STYLE = {
     "xtick.color": BLACK,
     "ytick.color": BLACK,
 }
-# In SVG figures, black and white follow the reader's colour scheme. Text without a colour inherits that of the figure.
-_DARK_SCHEME = """
-@media (prefers-color-scheme: dark) {
-  svg { fill: #e6e9ec }
-  [style*="fill: #222222"], [style*="fill: #000000"] { fill: #e6e9ec !important }
-  [style*="stroke: #222222"], [style*="stroke: #000000"] { stroke: #e6e9ec !important }
-  [style*="fill: #ffffff"] { fill: #14181c !important }
-  [style*="stroke: #ffffff"] { stroke: #14181c !important }
-}
-"""
 
 
 @contextmanager
@@ -73,11 +63,11 @@ def draw_distribution(axis: Axes, values: pd.Series[float], bins: Any, *, x: Any
 
 
 def to_svg(figure: Figure) -> str:
-    """Convert a figure to an SVG image for light and dark screens. The same figure always gives the same text."""
+    """Convert a figure to an SVG image. The same figure always gives the same text."""
     buffer = io.StringIO()
     with style():
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
-    return buffer.getvalue().replace("</style>", f"{_DARK_SCHEME}</style>", 1)
+    return buffer.getvalue()
 
 
 def to_png(figure: Figure) -> bytes:
