@@ -234,3 +234,10 @@ def test_subclasses_are_computed_by_pytorch() -> None:
 
 def test_meta_tensors_have_the_shape_of_the_result() -> None:
     assert ops.bind(LARGE.to("meta"), LARGE.to("meta")).shape == LARGE.shape
+
+
+def test_gpu_kernel_binds_single_numbers_only_if_a_gradient_is_needed() -> None:
+    a = torch.ones(1 << 15, 1, 1, dtype=torch.complex64)
+    assert not operations._bind_pays_off_on_gpu(a, a, False, False)
+    assert operations._bind_pays_off_on_gpu(a.clone().requires_grad_(), a, False, False)
+    assert not operations._bind_pays_off_on_gpu(a[:10].clone().requires_grad_(), a[:10], False, False)

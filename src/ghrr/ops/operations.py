@@ -24,7 +24,7 @@ from ghrr.ops.gradients import (
     map_over_first_axis,
     save_inputs,
 )
-from ghrr.ops.tensor_state import is_plain
+from ghrr.ops.tensor_state import is_plain, needs_no_derivative
 
 # Both backends have kernels for m up to this.
 LARGEST_M = 8
@@ -102,8 +102,11 @@ def _bind_pays_off(least_numbers: int) -> Callable[[Tensor, Tensor, bool, bool],
     return pays_off
 
 
-def _bind_pays_off_on_gpu(*arguments: Any) -> bool:
-    return torch.compiler.is_compiling() or _bind_pays_off(_LEAST_NUMBERS_GPU)(*arguments)
+def _bind_pays_off_on_gpu(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> bool:
+    # PyTorch stores conjugates for the gradient of an elementwise product; the gradient of the kernel does not.
+    if a.shape[-1] == 1 and not needs_no_derivative(a, b):
+        adjoint_a = True
+    return torch.compiler.is_compiling() or _bind_pays_off(_LEAST_NUMBERS_GPU)(a, b, adjoint_a, adjoint_b)
 
 
 def _fake_bind(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
