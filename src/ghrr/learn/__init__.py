@@ -7,7 +7,9 @@ Encoders are transformers from samples to real features whose inner product is a
 """
 
 from ghrr.learn.classifier import HDClassifier
+from ghrr.learn.image_features import ImageFeatures
 from ghrr.learn.kernel_features import KernelFeatures
 from ghrr.learn.regressor import HDRegressor
+from ghrr.learn.text_features import TextFeatures
 
-__all__ = ["HDClassifier", "HDRegressor", "KernelFeatures"]
+__all__ = ["HDClassifier", "HDRegressor", "ImageFeatures", "KernelFeatures", "TextFeatures"]
