@@ -10,6 +10,7 @@ from ghrr.learn.classifier import HDClassifier
 from ghrr.learn.image_features import ImageFeatures
 from ghrr.learn.kernel_features import KernelFeatures
 from ghrr.learn.regressor import HDRegressor
+from ghrr.learn.saving import load, save
 from ghrr.learn.text_features import TextFeatures
 
-__all__ = ["HDClassifier", "HDRegressor", "ImageFeatures", "KernelFeatures", "TextFeatures"]
+__all__ = ["HDClassifier", "HDRegressor", "ImageFeatures", "KernelFeatures", "TextFeatures", "load", "save"]

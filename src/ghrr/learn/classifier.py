@@ -283,8 +283,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     def _add_to_softmax(self, samples: Any, labels: Array, weights: Array) -> None:
         if getattr(self, "_softmax", None) is None:
-            zeros = torch.zeros(self._width(samples), len(self.classes_), device=self.device or "cpu")
-            self._softmax = SoftmaxTraining(zeros, zeros[0], rate=self.learning_rate, decay=0.0)
+            zeros = torch.zeros(len(self.classes_), self._width(samples), device=self.device or "cpu")
+            start = getattr(self, "class_vectors_", zeros).mT, getattr(self, "intercept_", zeros[:, 0])
+            self._softmax = SoftmaxTraining(*start, rate=self.learning_rate, decay=0.0)
         order = np.random.default_rng(seed_of(self.random_state))
         self._softmax.epoch(self._shuffled(samples, (labels, weights), order))  # type: ignore[arg-type]
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1

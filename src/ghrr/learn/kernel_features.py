@@ -55,8 +55,10 @@ class KernelFeatures(FeatureEncoder):
 
     Attributes
     ----------
-    encoder_
-        The :class:`ghrr.encoding.FractionalPower`.
+    frequencies_
+        Frequencies, ``(dim * m, features)``.
+    bandwidth_
+        Length scales, ``(m, features)``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
     n_features_out_
@@ -124,7 +126,7 @@ class KernelFeatures(FeatureEncoder):
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str):
             bandwidth = self.bandwidth_scale * _median_of(X, weights)
-        self.encoder_ = FractionalPower(
+        encoder = FractionalPower(
             Space(dim=int(self.dim), m=int(self.m), seed=seed_of(self.random_state)),
             X.shape[1],
             kernel=self.kernel,
@@ -132,6 +134,8 @@ class KernelFeatures(FeatureEncoder):
             sampling=self.sampling or _best_sampling(self.kernel),
             device=self.device,
         )
+        self.frequencies_ = encoder.frequencies.flatten(0, 1)
+        self.bandwidth_ = encoder.bandwidth.numpy(force=True)
         self.n_features_out_ = 2 * int(self.dim) * int(self.m)
         return self
 
@@ -142,7 +146,7 @@ class KernelFeatures(FeatureEncoder):
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked samples, ``(n, 2 * dim * m)``."""
         # Angles have the precision of the input. In double precision their rounding does not depend on the batch.
-        frequencies = self.encoder_.frequencies.flatten(0, 1)
+        frequencies = self.frequencies_
         if scipy.sparse.issparse(samples):
             angles = as_tensor(samples @ frequencies.numpy(force=True).T.astype(samples.dtype), frequencies.device)
         else:

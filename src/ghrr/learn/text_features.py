@@ -106,16 +106,16 @@ class TextFeatures(FeatureEncoder):
         self.symbols_ = sorted(set().union(*tokens))
         if not self.symbols_:
             raise ValueError("TextFeatures: the texts have no symbols; expected at least one character or word")
-        self._rows = {symbol: row for row, symbol in enumerate(self.symbols_)}
         self.space_ = Space(dim=int(self.dim), m=int(self.m), seed=seed_of(self.random_state))
         self._vectors = self.space_.vectors(self.symbols_, namespace="symbol", device=self.device)
         self.n_features_out_ = 2 * self.space_.total_dim
-        self._rarity: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
+        self._grams, self._rarity = [], []
         if self.weighting == "idf":
             for n in self._lengths():
                 counted = count_ngrams(self._indices(texts), n)
                 shares = np.bincount(counted.indices, minlength=len(counted.grams)) / len(texts)
-                self._rarity[n] = (_as_keys(counted.grams), np.log(1 / shares) + 1)
+                self._grams.append(counted.grams)
+                self._rarity.append(np.log(1 / shares) + 1)
         return self
 
     def _lengths(self) -> list[int]:
@@ -142,20 +142,20 @@ class TextFeatures(FeatureEncoder):
 
     def _indices(self, texts: Sequence[str]) -> list[NDArray[Any]]:
         """Return the rows of the known symbols of each text."""
-        rows = self._rows
+        rows = {symbol: row for row, symbol in enumerate(self.symbols_)}
         return [np.array([rows[s] for s in self._split(text) if s in rows], dtype=np.int64) for text in texts]
 
     def encode(self, samples: Sequence[str]) -> Tensor:
         """Return the features of texts, ``(n, 2 * dim * m**2)``."""
         out = torch.zeros(len(samples), self.n_features_out_, device=self._vectors.device)
         indices = self._indices(samples)
-        for n in self._lengths():
-            self._add_ngrams(count_ngrams(indices, n), n, out)
+        for place, n in enumerate(self._lengths()):
+            counted = count_ngrams(indices, n)
+            self._add_ngrams(counted, self._weights(counted, place), out)
         return torch.nn.functional.normalize(out, dim=1)
 
-    def _add_ngrams(self, counted: NGramCounts, n: int, out: Tensor) -> None:
+    def _add_ngrams(self, counted: NGramCounts, weights: NDArray[Any], out: Tensor) -> None:
         """Add the weighted n-gram vectors of each text to its row."""
-        weights = self._weights(counted, n)
         order = np.argsort(counted.indices, kind="stable")  # by n-gram: a chunk of n-grams is a range of pairs
         step = max(1, _CHUNK_NUMBERS[out.is_cuda] // self.space_.total_dim)
         bounds = np.searchsorted(counted.indices[order], np.arange(0, len(counted.grams) + step, step))
@@ -170,13 +170,13 @@ class TextFeatures(FeatureEncoder):
             )
             out += torch.sparse.mm(sparse.to(out.device), torch.view_as_real(vectors).flatten(start_dim=1))
 
-    def _weights(self, counted: NGramCounts, n: int) -> NDArray[Any]:
+    def _weights(self, counted: NGramCounts, place: int) -> NDArray[Any]:
+        """Return the weight of each pair of a text and an n-gram; ``place`` is that of its length."""
         if self.weighting == "count":
             return counted.counts.astype(np.float64)
         weights: NDArray[Any] = np.sqrt(counted.counts)
         if self.weighting == "idf":
-            keys, rarity = self._rarity[n]
-            own = _as_keys(counted.grams)
+            keys, rarity, own = _as_keys(self._grams[place]), self._rarity[place], _as_keys(counted.grams)
             at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
             most = rarity.max()  # n-grams that were never seen are as rare as the rarest
             weights = weights * np.where(keys[at] == own, rarity[at], most)[counted.indices]
