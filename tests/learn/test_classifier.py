@@ -18,7 +18,8 @@ from ghrr.learn.classifier import TRAINING
 
 @pytest.fixture(scope="module")
 def blobs() -> tuple[Any, Any]:
-    return make_classification(600, 6, n_informative=5, n_redundant=0, n_classes=3, class_sep=1.5, random_state=0)
+    X, y = make_classification(600, 6, n_informative=5, n_redundant=0, n_classes=3, class_sep=1.5, random_state=0)
+    return X, y
 
 
 def small(training: str = "ridge", **settings: Any) -> HDClassifier:

@@ -91,7 +91,8 @@ def test_texts_of_any_length_are_classified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("X", "message"), [("one string", "put it into a list"), ([1, 2], "needs strings"), ([], "0 sample"), ([""], "symbols")]
+    ("X", "message"),
+    [("one string", "put it into a list"), ([1, 2], "needs strings"), ([], "0 sample"), ([""], "symbols")],
 )
 def test_wrong_texts_are_refused(X: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):

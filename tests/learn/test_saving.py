@@ -21,7 +21,10 @@ TEXTS = ["abc" * (i % 5 + 1) + "xyz"[i % 3] for i in range(60)]
 @pytest.mark.parametrize(
     ("estimator", "samples"),
     [
-        *[(learn.HDClassifier(learn.KernelFeatures(20, random_state=0), training=t, random_state=0), X) for t in TRAINING],
+        *[
+            (learn.HDClassifier(learn.KernelFeatures(20, random_state=0), training=t, random_state=0), X)
+            for t in TRAINING
+        ],
         (learn.HDClassifier(learn.TextFeatures(20, n=(1, 2), weighting="idf", random_state=0)), TEXTS),
         (learn.HDClassifier("passthrough", class_weight={"ant": 2.0}), X),
         (learn.HDClassifier(learn.ImageFeatures(10, patch=2, image_shape=(2, 2), random_state=0)), X),

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.slow
 SMALL = KernelFeatures(dim=64, random_state=0)
 
 
-@parametrize_with_checks([KernelFeatures(dim=16), HDClassifier(SMALL, random_state=0), HDRegressor(SMALL, random_state=0)])
+@parametrize_with_checks(
+    [KernelFeatures(dim=16), HDClassifier(SMALL, random_state=0), HDRegressor(SMALL, random_state=0)]
+)
 def test_scikit_learn_check(estimator: BaseEstimator, check: Any) -> None:
     check(estimator)

@@ -115,6 +115,12 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
+    classes_: Array
+    class_vectors_: Tensor
+    intercept_: Tensor
+    temperature_: float
+    _sums: NormalEquations | None
+    _prototypes: Tensor
     _penalties = (1e-2, 1e-1, 1.0, 1e1, 1e2)
 
     def __init__(
@@ -167,7 +173,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         weights = checked_weights(sample_weight, X, y)
         self.classes_, labels = np.unique(y[weights > 0], return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__}: needs samples of at least two classes, got {len(self.classes_)} class")
+            raise ValueError(f"{type(self).__name__}: needs samples of at least two classes, got one class")
         kept = np.flatnonzero(weights > 0)
         X = take(X, kept)
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
@@ -266,17 +272,19 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     def _add_to_ridge(self, samples: Any, labels: Array, weights: Array) -> None:
         width = self._width(samples)
-        if getattr(self, "_sums", None) is None:
-            self._sums, self._chosen_at = NormalEquations(width, len(self.classes_), self.device), 0.0
+        sums = getattr(self, "_sums", None)
+        if sums is None:
+            sums, self._chosen_at = NormalEquations(width, len(self.classes_), self.device), 0.0
+            self._sums = sums
         for features, goals, shares in self._batches(samples, _signs(labels, len(self.classes_)), weights, width=width):
-            self._sums.add(features, goals, shares)
-        count = float(self._sums.count)
+            sums.add(features, goals, shares)
+        count = float(sums.count)
         doubled = count >= 2 * self._chosen_at
         choose = isinstance(self.alpha, str) and doubled
         known = getattr(self, "alpha_", 0.0) if isinstance(self.alpha, str) else float(self.alpha)
         alphas = self._penalties if choose else [known]
         self._chosen_at = count if doubled else self._chosen_at
-        solution = self._sums.solve(alphas)
+        solution = sums.solve(alphas)
         self.alpha_, self.n_iter_ = solution.alpha, getattr(self, "n_iter_", 0) + 1
         self._set_vectors(solution.weights.mT, solution.intercept)
         self._calibrate(samples, labels, weights, solution.shrinkage)
@@ -287,7 +295,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             start = getattr(self, "class_vectors_", zeros).mT, getattr(self, "intercept_", zeros[:, 0])
             self._softmax = SoftmaxTraining(*start, rate=self.learning_rate, decay=0.0)
         order = np.random.default_rng(seed_of(self.random_state))
-        self._softmax.epoch(self._shuffled(samples, (labels, weights), order))  # type: ignore[arg-type]
+        self._softmax.epoch(self._shuffled(samples, (labels, weights), order))
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         self._set_vectors(self._softmax.weights.detach().mT, self._softmax.intercept.detach())
         self.temperature_ = 1.0
@@ -316,7 +324,10 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     def _online_epoch(self, samples: Any, labels: Array, weights: Array) -> int:
         order = np.random.default_rng(seed_of(self.random_state))
         batches = self._shuffled(samples, (labels, weights), order)
-        return sum(online_update(self._prototypes, *batch, self.learning_rate) for batch in batches)  # type: ignore[call-arg]
+        return sum(
+            online_update(self._prototypes, features, own, shares, self.learning_rate)
+            for features, own, shares in batches
+        )
 
     def _share_right(self, samples: Any, labels: Array) -> float:
         batches = self._batches(samples, labels, width=self._width(samples))
@@ -399,6 +410,9 @@ def check_labels(estimator: Any, X: Any, y: Any) -> Array:
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)
+    if not len(y):
+        name = type(estimator).__name__
+        raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {name}.")
     labels: Array = y
     return labels
 
@@ -415,4 +429,3 @@ def _class_weights(class_weight: Any, y: Array) -> Array:
         )
     weights: Array = compute_sample_weight(class_weight, y)
     return weights
-

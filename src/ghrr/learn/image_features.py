@@ -117,7 +117,7 @@ class ImageFeatures(FeatureEncoder):
                 f"set image_shape to (height, width)"
             )
         if min(shape) < self.patch:
-            raise ValueError(f"ImageFeatures: patch must be at most {min(shape)}, the size of the images, got {self.patch}")
+            raise ValueError(f"ImageFeatures: patch must be at most the size of images, {min(shape)}, got {self.patch}")
         return shape
 
     def check_samples(self, X: Any) -> Any:
@@ -130,7 +130,7 @@ class ImageFeatures(FeatureEncoder):
         pixels = torch.from_numpy(np.require(samples, dtype=np.float32, requirements=["C", "W"])).to(phases.device)
         out = pixels.new_empty(len(pixels), 2, int(self.dim))
         step = max(1, _CHUNK_PHASES[phases.is_cuda] // phases.numel())
-        for images, result in zip(pixels.split(step), out.split(step), strict=True):
+        for images, result in zip(torch.split(pixels, step), torch.split(out, step), strict=True):
             self._encode_into(images, result)
         return torch.nn.functional.normalize(out.flatten(start_dim=1), dim=1)
 

@@ -24,8 +24,8 @@ Array = NDArray[Any]
 class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
     """Base of estimators that are linear in the features of an encoder.
 
-    Subclasses have the parameters ``encoder``, ``alpha``, ``random_state``, ``device`` and ``verbose``, and penalties to
-    choose from, in units of the mean squared length of the centred features.
+    Subclasses have the parameters ``encoder``, ``alpha``, ``random_state``, ``device`` and ``verbose``, and a list of
+    penalties to choose from, in units of the mean squared length of the centred features.
     """
 
     _penalties: ClassVar[tuple[float, ...]]
@@ -36,7 +36,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     device: Any
     verbose: Any
-    encoder_: FeatureEncoder | None
+    encoder_: Any
 
     # ---------------------------------------------------------------------------------------------------- features
 
@@ -73,7 +73,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
     def _width(self, samples: Any) -> int:
         """Return the number of features."""
         if isinstance(self.encoder_, FeatureEncoder):
-            return self.encoder_.n_features_out_
+            return int(self.encoder_.n_features_out_)
         return int(self._features(samples[:1]).shape[1])
 
     def _batches(self, samples: Any, *columns: Array, width: int) -> Iterator[tuple[Tensor, ...]]:

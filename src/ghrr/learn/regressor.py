@@ -63,6 +63,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
+    _sums: NormalEquations | None
     _dtype = torch.float64
     _penalties = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
@@ -103,11 +104,11 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         first = not hasattr(self, "encoder_")
         samples = self._fit_encoder(X, y, weights) if first else self._check_samples(X)
         width = self._width(samples)
-        if getattr(self, "_sums", None) is None:
-            self._sums = NormalEquations(width, targets.shape[1], self.device)
+        sums = getattr(self, "_sums", None) or NormalEquations(width, targets.shape[1], self.device)
         for features, goals, shares in self._batches(samples, targets, weights, width=width):
-            self._sums.add(features.to(self._dtype), goals, shares)
-        solution = self._sums.solve(self._penalties if isinstance(self.alpha, str) else [float(self.alpha)])
+            sums.add(features.to(self._dtype), goals, shares)
+        self._sums = sums
+        solution = sums.solve(self._penalties if isinstance(self.alpha, str) else [float(self.alpha)])
         self.alpha_ = solution.alpha
         self._set_vectors(solution.weights, solution.intercept)
         return self

@@ -44,7 +44,7 @@ class RidgeSolution:
     shrinkage: float
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Return :math:`W^\top z + b` for each row of features."""
+        r"""Return :math:`W^\top z + b` for each row of features."""
         weights = self.weights.to(features.dtype)
         return torch.addmm(self.intercept.to(features.dtype), features, weights)
 
@@ -111,14 +111,16 @@ class NormalEquations:
 
 def solve_dual(batches: Iterable[Batch], alphas: Sequence[float]) -> RidgeSolution:
     """Solve from the Gram matrix of the samples: the same solution, for fewer samples than features."""
-    features, targets, weights = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    features, targets, weights = (torch.cat(columns) for columns in zip(*batches, strict=True))
     roots, count = weights.double().sqrt()[:, None], weights.double().sum()
-    feature_mean = torch.cat([weights.double() @ part.double() for part in features.split(_BLOCK, dim=1)]) / count
+    feature_mean = (
+        torch.cat([weights.double() @ part.double() for part in torch.split(features, _BLOCK, dim=1)]) / count
+    )
     target_mean = weights.double() @ targets.double() / count
     goals = (targets.double() - target_mean) * roots
     gram = goals.new_zeros(len(features), len(features))
     # In blocks, so that the features are not stored in double precision.
-    for part, mean in zip(features.split(_BLOCK, dim=1), feature_mean.split(_BLOCK), strict=True):
+    for part, mean in zip(parts, torch.split(feature_mean, _BLOCK), strict=True):
         rows = (part.double() - mean) * roots
         gram.addmm_(rows, rows.mT)
     best = _lowest_error(gram, goals, goals.square().sum(), float(count), alphas, dual=True)
@@ -127,7 +129,7 @@ def solve_dual(batches: Iterable[Batch], alphas: Sequence[float]) -> RidgeSoluti
     solution = torch.cat(
         [
             part.double().mT @ weighted - torch.outer(mean, total)
-            for part, mean in zip(features.split(_BLOCK, dim=1), feature_mean.split(_BLOCK), strict=True)
+            for part, mean in zip(parts, torch.split(feature_mean, _BLOCK), strict=True)
         ]
     )
     return RidgeSolution(solution, target_mean - feature_mean @ solution, best.alpha, best.shrinkage)

@@ -94,7 +94,9 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, (np.ndarray, Tensor)):
         tensor = torch.tensor(value) if isinstance(value, np.ndarray) else value.detach().cpu()
         name = f"t{len(tensors)}"
-        tensors[name] = (as_real_pairs(tensor) if tensor.is_complex() else tensor).contiguous().clone()
+        tensors[name] = (as_real_pairs(tensor) if tensor.is_complex() else tensor).clone(
+            memory_format=torch.contiguous_format
+        )
         return {"tensor": name, "is_array": isinstance(value, np.ndarray), "is_complex": tensor.is_complex()}
     if isinstance(value, Space):
         return {"space": space_header(value)[0]}
@@ -119,7 +121,7 @@ def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
         "space": lambda packed, tensors: restore_space(packed["space"], {}),
         "class": _unpack_object,
     }
-    return makers[next(iter(value))](value, tensors)
+    return makers[next(kind for kind in makers if kind in value)](value, tensors)
 
 
 def _unpack_list(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from numbers import Integral
@@ -119,8 +120,8 @@ class TextFeatures(FeatureEncoder):
         return self
 
     def _lengths(self) -> list[int]:
-        lengths = [self.n] if isinstance(self.n, Integral) else list(self.n)  # type: ignore[arg-type]
-        if not lengths or not all(isinstance(n, Integral) and n >= 1 for n in lengths):
+        lengths: list[Any] = list(self.n) if isinstance(self.n, (list, tuple)) else [self.n]
+        if not lengths or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in lengths):
             raise ValueError(f"TextFeatures: n must be a positive integer or a list of them, got {self.n!r}")
         return [int(n) for n in lengths]
 
@@ -159,7 +160,7 @@ class TextFeatures(FeatureEncoder):
         order = np.argsort(counted.indices, kind="stable")  # by n-gram: a chunk of n-grams is a range of pairs
         step = max(1, _CHUNK_NUMBERS[out.is_cuda] // self.space_.total_dim)
         bounds = np.searchsorted(counted.indices[order], np.arange(0, len(counted.grams) + step, step))
-        for chunk, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
             pairs = order[first:last]
             vectors = self.ngram_vectors(counted.grams[chunk * step : (chunk + 1) * step])
             sparse = torch.sparse_coo_tensor(
