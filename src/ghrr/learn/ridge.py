@@ -113,9 +113,8 @@ def solve_dual(batches: Iterable[Batch], alphas: Sequence[float]) -> RidgeSoluti
     """Solve from the Gram matrix of the samples: the same solution, for fewer samples than features."""
     features, targets, weights = (torch.cat(columns) for columns in zip(*batches, strict=True))
     roots, count = weights.double().sqrt()[:, None], weights.double().sum()
-    feature_mean = (
-        torch.cat([weights.double() @ part.double() for part in torch.split(features, _BLOCK, dim=1)]) / count
-    )
+    parts = torch.split(features, _BLOCK, dim=1)
+    feature_mean = torch.cat([weights.double() @ part.double() for part in parts]) / count
     target_mean = weights.double() @ targets.double() / count
     goals = (targets.double() - target_mean) * roots
     gram = goals.new_zeros(len(features), len(features))
