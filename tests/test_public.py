@@ -134,7 +134,7 @@ def test_no_public_name_shadows_a_module() -> None:
     assert shadowing == []
 
 
-@pytest.mark.parametrize("name", ["lm", "paper"])
+@pytest.mark.parametrize("name", ["learn", "lm", "paper"])
 def test_large_packages_are_attributes_that_import_on_first_use(name: str) -> None:
     code = (
         f"import sys, ghrr; assert 'ghrr.{name}' not in sys.modules; assert '{name}' in dir(ghrr); "

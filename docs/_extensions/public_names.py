@@ -25,6 +25,7 @@ MODULES = (
     "ghrr.memory",
     "ghrr.nn",
     "ghrr.nn.functional",
+    "ghrr.learn",
     "ghrr.lm",
     "ghrr.unitary",
     "ghrr.ops",

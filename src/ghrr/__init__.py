@@ -33,6 +33,7 @@ from ghrr.space import Space
 from ghrr.structures import Record
 
 if TYPE_CHECKING:
+    from ghrr import learn as learn
     from ghrr import lm as lm
     from ghrr import paper as paper
 
@@ -73,7 +74,7 @@ __all__ = [
 ]
 
 # Imported on first use: they need optional packages and take long to import. Not in __all__ for the same reason.
-_LAZY = ("lm", "paper")
+_LAZY = ("learn", "lm", "paper")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,78 @@
+"""Base class of the transformers: samples to real features whose inner product is a similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+from torch import Tensor
+
+# Numbers of features made at a time: 64 MiB in single precision.
+_BATCH_NUMBERS = 1 << 24
+
+
+class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Transformer from samples to features in single precision, made in batches.
+
+    A subclass has ``fit``, which sets ``n_features_out_``, and ``encode``, which returns the features of a batch as a
+    tensor on the device of the encoder. Estimators call ``encode`` on one batch at a time, so the features of all
+    samples are never stored together.
+    """
+
+    n_features_out_: int
+
+    def check_samples(self, X: Any) -> Any:
+        """Return samples in the form that ``encode`` takes; raise for wrong ones."""
+        raise NotImplementedError
+
+    def encode(self, samples: Any) -> Tensor:
+        """Return the features of checked samples, ``(n, n_features_out)``."""
+        raise NotImplementedError
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the features of all samples, ``(n, n_features_out)``."""
+        check_is_fitted(self)
+        samples = self.check_samples(X)
+        out = np.empty((n_samples(samples), self.n_features_out_), dtype=np.float32)
+        for rows in row_slices(n_samples(samples), self.n_features_out_):
+            out[rows] = self.encode(samples[rows]).numpy(force=True)
+        return out
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_out_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # always single precision
+        return tags
+
+
+def n_samples(samples: Any) -> int:
+    """Return the number of samples of an array, a sparse matrix or a list."""
+    return int(_num_samples(samples))
+
+
+def row_slices(count: int, n_features: int) -> Iterator[slice]:
+    """Yield slices of ``range(count)`` whose features fit in memory together."""
+    step = max(1, _BATCH_NUMBERS // max(1, n_features))
+    for start in range(0, count, step):
+        yield slice(start, min(count, start + step))
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed for a :class:`ghrr.Space` from the random state of an estimator."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def as_tensor(array: Any, device: torch.device | str | None = None) -> Tensor:
+    """Return an array as a tensor in single precision, on a device."""
+    return torch.from_numpy(np.require(array, dtype=np.float32, requirements=["C", "W"])).to(device or "cpu")

@@ -1,0 +1,53 @@
+r"""One hypervector per class: centroids, and updates on mistakes.
+
+A class is represented by one vector, and a sample belongs to the class of the most similar vector. ``centroids`` sums
+the samples of each class. ``online_update`` then moves the vectors on mistakes: with similarities :math:`\delta`, a
+sample z of class y that was taken for class k changes :math:`c_y` by :math:`+\eta(1 - \delta_y) z` and :math:`c_k` by
+:math:`-\eta(1 - \delta_k) z` (OnlineHD: Hernández-Cano et al., DATE 2021). All samples of a batch are compared with the
+same vectors, so a batch is two matrix products.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def class_sums(features: Tensor, labels: Tensor, weights: Tensor, n_classes: int) -> Tensor:
+    """Return the weighted sum of the features of each class.
+
+    Shapes
+    ------
+    features: ``(n, f)``; labels: ``(n,)``, integers; weights: ``(n,)``; output: ``(n_classes, f)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.learn.prototypes import class_sums
+    >>> class_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 1, 0]), torch.ones(3), 2)
+    tensor([[5.],
+            [2.]])
+    """
+    sums = features.new_zeros(n_classes, features.shape[1])
+    return sums.index_add_(0, labels, features * weights[:, None].to(features.dtype))
+
+
+def cosines(features: Tensor, prototypes: Tensor) -> Tensor:
+    """Return the cosine of each sample with each class vector, ``(n, classes)``; 0 for a zero vector."""
+    normalize = torch.nn.functional.normalize
+    return normalize(features, dim=1) @ normalize(prototypes, dim=1).mT
+
+
+def online_update(prototypes: Tensor, features: Tensor, labels: Tensor, weights: Tensor, rate: float) -> int:
+    """Move the class vectors on the mistakes of one batch, in place. Returns the number of mistakes."""
+    similar = cosines(features, prototypes)
+    chosen = similar.argmax(dim=1)
+    wrong = chosen != labels
+    if not bool(wrong.any()):
+        return 0
+    rows, right, taken = features[wrong], labels[wrong], chosen[wrong]
+    index = torch.arange(len(rows), device=rows.device)
+    size = rate * weights[wrong].to(rows.dtype)
+    prototypes.index_add_(0, right, rows * (size * (1 - similar[wrong][index, right]))[:, None])
+    prototypes.index_add_(0, taken, rows * (-size * (1 - similar[wrong][index, taken]))[:, None])
+    return int(wrong.sum())

@@ -1,0 +1,156 @@
+"""Save and load fitted estimators in one file, without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from ghrr.files import PathLike, as_real_pairs, prefix_errors, read_tensors, restore_space, space_header, write_tensors
+from ghrr.learn.classifier import HDClassifier
+from ghrr.learn.image_features import ImageFeatures
+from ghrr.learn.kernel_features import KernelFeatures
+from ghrr.learn.regressor import HDRegressor
+from ghrr.learn.ridge import NormalEquations
+from ghrr.learn.text_features import TextFeatures
+from ghrr.space import Space
+
+FORMAT = "ghrr-estimator"
+VERSION = 1
+# Only these classes are made from a file.
+_CLASSES = {cls.__name__: cls for cls in (HDClassifier, HDRegressor, ImageFeatures, KernelFeatures, TextFeatures)}
+_PLAIN = (str, int, float, bool, type(None))
+_NOT_STORED = ("_softmax",)  # the state of an optimiser
+
+
+def save(path: PathLike, estimator: BaseEstimator) -> None:
+    """Write a fitted estimator to one safetensors file.
+
+    The file holds all settings and learned numbers, and no code. Encoders of other libraries inside a classifier cannot
+    be stored; use joblib for those.
+
+    Parameters
+    ----------
+    path
+        File to write, usually ``*.safetensors``. It is written completely or not at all.
+    estimator
+        Fitted estimator of :mod:`ghrr.learn`.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from ghrr import learn
+    >>> x = np.linspace(0, 6, 50)[:, None]
+    >>> model = learn.HDRegressor(random_state=0).fit(x, np.sin(x[:, 0]))
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> learn.save(path, model)
+    >>> bool((learn.load(path).predict(x) == model.predict(x)).all())
+    True
+    """
+    if type(estimator).__name__ not in _CLASSES:
+        raise TypeError(
+            f"save(path, estimator): got {type(estimator).__name__}, expected one of {', '.join(_CLASSES)}; use joblib "
+            f"for pipelines and estimators of other libraries"
+        )
+    check_is_fitted(estimator)
+    tensors: dict[str, Tensor] = {}
+    header = {"estimator": _pack(estimator, tensors)}
+    order = sorted(tensors, key=lambda name: -tensors[name].dtype.itemsize)  # wider dtypes first, for alignment
+    write_tensors(path, header, {name: tensors[name] for name in order}, kind=FORMAT, version=VERSION)
+
+
+def load(path: PathLike) -> Any:
+    """Read an estimator that :func:`save` wrote. It predicts on the CPU unless its ``device`` says otherwise.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    ValueError
+        The file is not from :func:`save`, or was cut short or changed.
+    """
+    header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="learn.load")
+    with prefix_errors(f"learn.load({str(path)!r})"):
+        return _unpack(header["estimator"], tensors)
+
+
+def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return a value as JSON; arrays go to ``tensors``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, (list, tuple)):
+        return {"list": [_pack(item, tensors) for item in value], "is_tuple": isinstance(value, tuple)}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(key, tensors), _pack(item, tensors)] for key, item in value.items()]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        return {"strings": [_pack(item, tensors) for item in value.tolist()], "is_object": value.dtype.kind == "O"}
+    if isinstance(value, (np.ndarray, Tensor)):
+        tensor = torch.tensor(value) if isinstance(value, np.ndarray) else value.detach().cpu()
+        name = f"t{len(tensors)}"
+        tensors[name] = (as_real_pairs(tensor) if tensor.is_complex() else tensor).clone(
+            memory_format=torch.contiguous_format
+        )
+        return {"tensor": name, "is_array": isinstance(value, np.ndarray), "is_complex": tensor.is_complex()}
+    if isinstance(value, Space):
+        return {"space": space_header(value)[0]}
+    if isinstance(value, torch.device):
+        return str(value)
+    kind = type(value).__name__
+    if isinstance(value, NormalEquations) or kind in _CLASSES:
+        kept = {name: item for name, item in vars(value).items() if name not in _NOT_STORED}
+        return {"class": kind, "state": {name: _pack(item, tensors) for name, item in kept.items()}}
+    raise TypeError(f"save(path, estimator): cannot store a {kind}; use joblib for estimators that contain one")
+
+
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return the value of :func:`_pack`. Errors of malformed content are raised as they come."""
+    if not isinstance(value, dict):
+        return value
+    makers: dict[str, Callable[[dict[str, Any], dict[str, Tensor]], Any]] = {
+        "list": _unpack_list,
+        "dict": lambda packed, tensors: {_unpack(k, tensors): _unpack(v, tensors) for k, v in packed["dict"]},
+        "strings": _unpack_strings,
+        "tensor": _unpack_tensor,
+        "space": lambda packed, tensors: restore_space(packed["space"], {}),
+        "class": _unpack_object,
+    }
+    return makers[next(kind for kind in makers if kind in value)](value, tensors)
+
+
+def _unpack_list(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    items = [_unpack(item, tensors) for item in packed["list"]]
+    return tuple(items) if packed["is_tuple"] else items
+
+
+def _unpack_strings(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    return np.array(packed["strings"], dtype=object if packed["is_object"] else np.str_)
+
+
+def _unpack_tensor(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    tensor = tensors[packed["tensor"]]
+    tensor = torch.view_as_complex(tensor) if packed["is_complex"] else tensor
+    return tensor.numpy() if packed["is_array"] else tensor
+
+
+def _unpack_object(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    state = {name: _unpack(item, tensors) for name, item in packed["state"].items()}
+    cls: Any = NormalEquations if packed["class"] == NormalEquations.__name__ else _CLASSES[packed["class"]]
+    result = cls.__new__(cls)
+    if cls is not NormalEquations:
+        missing = set(cls().get_params(deep=False)) - set(state)
+        if missing:
+            raise ValueError(f"{cls.__name__} lacks the settings {sorted(missing)}")
+    vars(result).update(state)
+    device = state.get("device")
+    if device not in (None, "cpu"):
+        for name, item in state.items():
+            if isinstance(item, Tensor):
+                setattr(result, name, item.to(device))
+    return result

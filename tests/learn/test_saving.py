@@ -1,0 +1,67 @@
+"""Fitted estimators survive saving and loading; damaged and foreign files do not load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+
+from ghrr import learn
+from ghrr.learn.classifier import TRAINING
+
+X = np.random.default_rng(0).normal(size=(60, 4))
+Y = np.array(["ant", "bee", "cow"])[np.arange(60) % 3]
+TEXTS = ["abc" * (i % 5 + 1) + "xyz"[i % 3] for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "samples"),
+    [
+        *[
+            (learn.HDClassifier(learn.KernelFeatures(20, random_state=0), training=t, random_state=0), X)
+            for t in TRAINING
+        ],
+        (learn.HDClassifier(learn.TextFeatures(20, n=(1, 2), weighting="idf", random_state=0)), TEXTS),
+        (learn.HDClassifier("passthrough", class_weight={"ant": 2.0}), X),
+        (learn.HDClassifier(learn.ImageFeatures(10, patch=2, image_shape=(2, 2), random_state=0)), X),
+    ],
+)
+def test_loaded_classifier_predicts_the_same(tmp_path: Path, estimator: Any, samples: Any) -> None:
+    model = estimator.fit(samples, Y)
+    learn.save(tmp_path / "m.safetensors", model)
+    loaded = learn.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(samples), model.predict_proba(samples))
+    assert loaded.predict(samples).dtype == model.predict(samples).dtype
+    assert repr(loaded) == repr(model)
+
+
+def test_stream_continues_after_loading(tmp_path: Path) -> None:
+    model = learn.HDClassifier(learn.KernelFeatures(20, random_state=0), alpha=0.1)
+    model.partial_fit(X[:30], Y[:30], classes=np.unique(Y))
+    learn.save(tmp_path / "m.safetensors", model)
+    loaded = learn.load(tmp_path / "m.safetensors").partial_fit(X[30:], Y[30:])
+    np.testing.assert_allclose(loaded.decision_function(X), model.partial_fit(X[30:], Y[30:]).decision_function(X))
+
+
+def test_foreign_estimators_and_unfitted_ones_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="joblib"):
+        learn.save(tmp_path / "m", PCA().fit(X))
+    with pytest.raises(TypeError, match="cannot store a PCA"):
+        learn.save(tmp_path / "m", learn.HDClassifier(PCA()).fit(X, Y))
+    with pytest.raises(NotFittedError):
+        learn.save(tmp_path / "m", learn.HDClassifier())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    learn.save(path, learn.KernelFeatures(20).fit(X))
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="checksum"):
+        learn.load(path)
