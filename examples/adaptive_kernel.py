@@ -37,7 +37,7 @@ from typing import Any
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sklearn.datasets import load_sample_image  # type: ignore[import-untyped]
+from sklearn.datasets import load_sample_image
 from torch import Tensor
 
 import ghrr

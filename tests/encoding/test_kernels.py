@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from scipy import stats  # type: ignore[import-untyped]
-from sklearn.gaussian_process.kernels import Matern  # type: ignore[import-untyped]
-from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel  # type: ignore[import-untyped]
+from scipy import stats
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from torch import Tensor
 
 import ghrr

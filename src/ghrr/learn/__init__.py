@@ -1,16 +1,47 @@
 """Learning: scikit-learn estimators on hypervectors.
 
 Encoders are transformers from samples to real features whose inner product is a similarity of hypervectors;
-:class:`HDClassifier` and :class:`HDRegressor` learn one hypervector per class or target. The numerical core
-(:mod:`~ghrr.learn.ridge`, :mod:`~ghrr.learn.prototypes`, :mod:`~ghrr.learn.softmax`,
-:mod:`~ghrr.learn.probabilities`, :mod:`~ghrr.learn.bandwidth`) needs PyTorch alone.
+:class:`HDClassifier` and :class:`HDRegressor` learn one hypervector per class or target. The numerical core (the
+modules ``ridge``, ``prototypes``, ``softmax``, ``probabilities`` and ``bandwidth``) needs PyTorch alone, so the
+estimators are imported on first use.
 """
 
-from ghrr.learn.classifier import HDClassifier
-from ghrr.learn.image_features import ImageFeatures
-from ghrr.learn.kernel_features import KernelFeatures
-from ghrr.learn.regressor import HDRegressor
-from ghrr.learn.saving import load, save
-from ghrr.learn.text_features import TextFeatures
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ghrr._checks import install_hint
+
+if TYPE_CHECKING:
+    from ghrr.learn.classifier import HDClassifier
+    from ghrr.learn.image_features import ImageFeatures
+    from ghrr.learn.kernel_features import KernelFeatures
+    from ghrr.learn.regressor import HDRegressor
+    from ghrr.learn.saving import load, save
+    from ghrr.learn.text_features import TextFeatures
 
 __all__ = ["HDClassifier", "HDRegressor", "ImageFeatures", "KernelFeatures", "TextFeatures", "load", "save"]
+
+_MODULES = {
+    "HDClassifier": "classifier",
+    "HDRegressor": "regressor",
+    "ImageFeatures": "image_features",
+    "KernelFeatures": "kernel_features",
+    "TextFeatures": "text_features",
+    "load": "saving",
+    "save": "saving",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'ghrr.learn' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"ghrr.learn.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in ("sklearn", "scipy"):
+            raise
+        raise ImportError(f"learn.{name}: scikit-learn is not installed; {install_hint('learn')}") from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
