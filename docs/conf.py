@@ -58,7 +58,7 @@ napoleon_custom_sections = ["Shapes", "Law", "Laws"]
 # Warnings are errors, and every reference must resolve. Types of other projects have no page here.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:.*", r"Tensor|(torch|numpy|pandas|networkx|typing|collections|contextlib|pathlib|os|types)\..*"),
+    ("py:.*", r"Tensor|(torch|numpy|pandas|sklearn|networkx|typing|collections|contextlib|pathlib|os|types)\..*"),
     ("py:class", r"ghrr\.(_.*|memory\.segment\..*|structures\.path_tree\..*|paper\.experiment\..*)|Items"),
 ]
 

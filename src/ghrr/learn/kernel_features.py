@@ -59,8 +59,8 @@ class KernelFeatures(FeatureEncoder):
         Frequencies, ``(dim * m, features)``.
     bandwidth_
         Length scales, ``(m, features)``.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    n_features_in_
+        Number of input features.
     n_features_out_
         Number of columns.
 

@@ -42,8 +42,10 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         One vector per target, ``(targets, features)``.
     intercept_
         Constants, ``(targets,)``.
-    encoder_, alpha_
-        The fitted encoder and the penalty that was chosen.
+    encoder_
+        The fitted encoder.
+    alpha_
+        Penalty that was chosen.
 
     Examples
     --------
