@@ -16,7 +16,7 @@ from torch import Tensor
 from ghrr import ops
 from ghrr.ops import reference
 from ghrr.ops.dispatch import OPERATIONS
-from tests.helpers import gaussian, pairwise, rounding
+from tests.helpers import case_id, gaussian, pairwise, rounding
 
 pytest.importorskip("triton")
 from ghrr.ops.gpu import product_kernels
@@ -152,7 +152,7 @@ FACTORS: dict[str, tuple[int, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)), ids=str)
+@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)), ids=case_id)
 def test_every_memory_layout(case: dict[str, Any]) -> None:
     count, options = FACTORS[case["name"]]
     check(case["name"], inputs(case["m"], *[(2, 3)] * count), *options, layout=case["layout"])
