@@ -93,6 +93,11 @@ def pairwise(
     return [_as_options(options, case) for case in chosen]
 
 
+def case_id(case: dict[str, Any]) -> str:
+    """Return an id of a combination of options; functions are shown by name, so that all processes agree."""
+    return "-".join(getattr(value, "__name__", str(value)) for value in case.values())
+
+
 def _pairs(case: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
     """Yield all pairs of (option, place of its value); a single option counts as a pair."""
     entries = list(enumerate(case))

@@ -16,7 +16,7 @@ import ghrr
 from ghrr.nn.rows import rotate_rows, torch_implementation
 from ghrr.ops import tensor_state
 from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, tokens_of_a_line
-from tests.helpers import generator, pairwise, rounding
+from tests.helpers import case_id, generator, pairwise, rounding
 from tests.nn.test_rows import Case, differentiable, random_inputs
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
 
@@ -169,8 +169,8 @@ def test_half_precision(case: Case, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", pairwise(case=SOME, layout=LAYOUTS[1:], dtype=[torch.float32, torch.bfloat16])
-)  # no ids: those of functions differ from process to process
+    "options", pairwise(case=SOME, layout=LAYOUTS[1:], dtype=[torch.float32, torch.bfloat16]), ids=case_id
+)
 def test_every_memory_layout(options: dict[str, Any]) -> None:
     check(**options)
 

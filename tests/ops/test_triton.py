@@ -16,13 +16,15 @@ from torch import Tensor
 from ghrr import ops
 from ghrr.ops import reference
 from ghrr.ops.dispatch import OPERATIONS
-from tests.helpers import gaussian, pairwise, rounding
+from tests.helpers import case_id, gaussian, pairwise, rounding
 
 pytest.importorskip("triton")
 from ghrr.ops.gpu import product_kernels
 from ghrr.ops.gpu import products as gpu_products
 from ghrr.ops.gpu.launch import Launch
+from tests.ops.interpreter import run_kernels_untraced
 
+run_kernels_untraced()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.skipif(
     DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1",
@@ -152,7 +154,7 @@ FACTORS: dict[str, tuple[int, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)))
+@pytest.mark.parametrize("case", pairwise(m=range(1, 9), layout=LAYOUTS, name=list(FACTORS)), ids=case_id)
 def test_every_memory_layout(case: dict[str, Any]) -> None:
     count, options = FACTORS[case["name"]]
     check(case["name"], inputs(case["m"], *[(2, 3)] * count), *options, layout=case["layout"])
