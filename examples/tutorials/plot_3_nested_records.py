@@ -87,7 +87,7 @@ print(f"probability that it is right {match.probability:.6f}, that nothing is th
 
 # %%
 # A path that does not exist has a score of about 0, and ``label`` is None. In a space that is far too small nothing can
-# be told apart. Then the record answers, but it does not claim to know.
+# be distinguished. Then the record answers, but it does not claim to know.
 
 tiny = Record(ghrr.Space(dim=1, m=3, seed=0))
 for place, answer in (

@@ -57,7 +57,7 @@ theory = diagonal_weight({m}, {diagonality}) ** 2
 print(f"measured {{measured.mean():.3f}}, theory {{theory:.3f}}")
 """
     description = f"Similarity of a * b and b * a for dim {dim}, m {m}: {summary}."
-    meaning = "The orders cannot be distinguished." if expected > 0.9 else "The orders can be told apart."
+    meaning = "The orders cannot be distinguished." if expected > 0.9 else "The orders can be distinguished."
     picture = draw_figure(figure, height=3.6, description=description)
     return View(picture + paragraph(f"Mean of {PAIRS} pairs: {summary}. {meaning}"), code)
 
