@@ -70,14 +70,19 @@ def test_cross_validation_error_equals_its_definition() -> None:
     y = x[:, :1] + 0.5 * y
     alphas = [1e-3, 1e-1, 1.0, 10.0, 100.0]
 
-    def error(alpha: float) -> float:
+    def hat_matrix(alpha: float) -> Tensor:
         centred = x - x.mean(dim=0)
         gram = centred.mT @ centred + alpha * unit(x, w) * torch.eye(10, dtype=x.dtype)
-        hat = centred @ torch.linalg.solve(gram, centred.mT) + 1 / 40
+        return centred @ torch.linalg.solve(gram, centred.mT) + 1 / 40
+
+    def error(alpha: float) -> float:
+        hat = hat_matrix(alpha)
         return float((y - hat @ y).square().sum() / 40 / (1 - hat.trace() / 40) ** 2)
 
     assert primal(x, y, w, alphas).alpha == min(alphas, key=error)
     assert len({round(error(alpha), 6) for alpha in alphas}) == len(alphas)
+    for got in (primal(x, y, w, [0.1]), solve_dual([(x, y, w)], [0.1])):
+        assert got.shrinkage == pytest.approx(float(hat_matrix(0.1).trace()) / 40)
 
 
 def test_penalty_too_small_for_singular_equations_is_refused() -> None:
