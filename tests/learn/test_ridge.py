@@ -73,7 +73,8 @@ def test_cross_validation_error_equals_its_definition() -> None:
     def hat_matrix(alpha: float) -> Tensor:
         centred = x - x.mean(dim=0)
         gram = centred.mT @ centred + alpha * unit(x, w) * torch.eye(10, dtype=x.dtype)
-        return centred @ torch.linalg.solve(gram, centred.mT) + 1 / 40
+        hat: Tensor = centred @ torch.linalg.solve(gram, centred.mT) + 1 / 40
+        return hat
 
     def error(alpha: float) -> float:
         hat = hat_matrix(alpha)
