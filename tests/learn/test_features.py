@@ -90,6 +90,17 @@ def test_texts_of_any_length_are_classified() -> None:
     assert model.predict(["aaabaaab", "bbbabbba", ""]).tolist()[:2] == [0, 1]
 
 
+def test_lists_of_tokens_equal_texts_of_the_same_symbols() -> None:
+    texts = ["abcab", "bca", "cc"]
+    want = TextFeatures(dim=50, n=2, random_state=0).fit_transform(texts)
+    tokens = TextFeatures(dim=50, n=2, analyzer="token", random_state=0)
+    np.testing.assert_array_equal(tokens.fit_transform([list(text) for text in texts]), want)
+    numbers = tokens.fit_transform([[1, 2, 1], (2, 1, 2), np.array([1, 1])])
+    np.testing.assert_array_equal(numbers, tokens.fit_transform([["1", "2", "1"], ["2", "1", "2"], ["1", "1"]]))
+    with pytest.raises(ValueError, match="lists of tokens"):
+        tokens.fit(["abc"])
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
     [("one string", "put it into a list"), ([1, 2], "needs strings"), ([], "0 sample"), ([""], "symbols")],

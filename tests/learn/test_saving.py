@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -15,7 +16,12 @@ from ghrr.learn.classifier import TRAINING
 
 X = np.random.default_rng(0).normal(size=(60, 4))
 Y = np.array(["ant", "bee", "cow"])[np.arange(60) % 3]
+TABLE = pd.DataFrame(
+    {"x": X[:, 0], "kind": np.array(["a", "b", None])[np.arange(60) % 3], "odd": np.arange(60) % 2 > 0}
+)
 TEXTS = ["abc" * (i % 5 + 1) + "xyz"[i % 3] for i in range(60)]
+SERIES = [row[: 2 + i % 3] for i, row in enumerate(X)]
+GRAPHS = [(["a", "bc"[i % 2]], [[0, 1]], [str(i % 3)]) for i in range(60)]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,16 @@ TEXTS = ["abc" * (i % 5 + 1) + "xyz"[i % 3] for i in range(60)]
             for t in TRAINING
         ],
         (learn.HDClassifier(learn.TextFeatures(20, n=(1, 2), weighting="idf", random_state=0)), TEXTS),
+        (learn.HDClassifier(learn.TableFeatures(20, random_state=0)), TABLE),
+        (
+            learn.HDClassifier(learn.TableFeatures(20, columns={"note": "text", "id": "ignore"}, random_state=0)),
+            pd.DataFrame({"note": TEXTS, "id": range(60)}),
+        ),
+        (learn.HDClassifier(learn.SeriesFeatures(20, random_state=0)), X),
+        (learn.HDClassifier(learn.SeriesFeatures(5, m=2, positions="powers", random_state=0)), SERIES),
+        (learn.HDClassifier(learn.TextFeatures(20, analyzer="token", random_state=0)), [list(text) for text in TEXTS]),
+        (learn.HDClassifier(learn.GraphFeatures(20, random_state=0)), GRAPHS),
+        (learn.HDClassifier(learn.KernelFeatures(8, m=2, adaptive=True, random_state=0)), X),
         (learn.HDClassifier("passthrough", class_weight={"ant": 2.0}), X),
         (learn.HDClassifier(learn.ImageFeatures(10, patch=2, image_shape=(2, 2), random_state=0)), X),
     ],

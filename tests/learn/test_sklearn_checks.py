@@ -1,23 +1,82 @@
-"""Every estimator passes scikit-learn's own checks."""
+"""Every estimator passes scikit-learn's own checks, without expected failures."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import validate_data
 
-from ghrr.learn import HDClassifier, HDRegressor, KernelFeatures
+from ghrr.learn import (
+    HDClassifier,
+    HDRegressor,
+    ImageFeatures,
+    KernelFeatures,
+    SeriesFeatures,
+    TableFeatures,
+    TextFeatures,
+)
 
 pytestmark = pytest.mark.slow
 SMALL = KernelFeatures(dim=64, random_state=0)
 
 
+class RowsAsText(TextFeatures):
+    """TextFeatures of rows of numbers, written as text: scikit-learn has no checks for lists of strings."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        validate_data(self, X, dtype=np.float64)
+        return super().fit(X, y, sample_weight)
+
+    def check_samples(self, X: Any) -> list[str]:
+        fitted = hasattr(self, "n_features_in_")
+        rows = validate_data(self, X, dtype=np.float64, reset=not fitted) if fitted else np.asarray(X)
+        return ["".join(chr(97 + int(abs(10 * value)) % 26) for value in row) for row in rows]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = False, False, True
+        return tags
+
+
+class PaddedImages(ImageFeatures):
+    """ImageFeatures of rows that are padded to squares: the checks use any number of columns."""
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        X = validate_data(self, X, dtype=[np.float32, np.float64])
+        columns, names = X.shape[1], getattr(self, "feature_names_in_", None)
+        super().fit(_pad(X))
+        self.n_features_in_ = columns
+        if names is not None:
+            self.feature_names_in_ = names
+        return self
+
+    def check_samples(self, X: Any) -> Any:
+        return _pad(super().check_samples(X))
+
+
+def _pad(X: Any) -> Any:
+    side = max(2, int(np.ceil(np.sqrt(X.shape[1]))))
+    return np.pad(X, ((0, 0), (0, side**2 - X.shape[1])))
+
+
 @parametrize_with_checks(
-    [KernelFeatures(dim=16), HDClassifier(SMALL, random_state=0), HDRegressor(SMALL, random_state=0)]
+    [
+        KernelFeatures(dim=16),
+        SeriesFeatures(dim=16, window=3),
+        TableFeatures(dim=16),
+        KernelFeatures(dim=16, m=2, bandwidth="cv"),
+        RowsAsText(dim=16, n=[1, 2]),
+        PaddedImages(dim=16, patch=2),
+        HDClassifier(SMALL, random_state=0),
+        HDRegressor(SMALL, random_state=0),
+    ]
 )
 def test_scikit_learn_check(estimator: BaseEstimator, check: Any) -> None:
     check(estimator)

@@ -13,21 +13,43 @@ from ghrr._checks import install_hint
 
 if TYPE_CHECKING:
     from ghrr.learn.classifier import HDClassifier
+    from ghrr.learn.explanations import explain, plot_explanation
+    from ghrr.learn.graph_features import GraphFeatures
     from ghrr.learn.image_features import ImageFeatures
     from ghrr.learn.kernel_features import KernelFeatures
     from ghrr.learn.regressor import HDRegressor
     from ghrr.learn.saving import load, save
+    from ghrr.learn.series_features import SeriesFeatures
+    from ghrr.learn.table_features import TableFeatures
     from ghrr.learn.text_features import TextFeatures
 
-__all__ = ["HDClassifier", "HDRegressor", "ImageFeatures", "KernelFeatures", "TextFeatures", "load", "save"]
+__all__ = [
+    "GraphFeatures",
+    "HDClassifier",
+    "HDRegressor",
+    "ImageFeatures",
+    "KernelFeatures",
+    "SeriesFeatures",
+    "TableFeatures",
+    "TextFeatures",
+    "explain",
+    "load",
+    "plot_explanation",
+    "save",
+]
 
 _MODULES = {
+    "GraphFeatures": "graph_features",
     "HDClassifier": "classifier",
     "HDRegressor": "regressor",
     "ImageFeatures": "image_features",
     "KernelFeatures": "kernel_features",
+    "SeriesFeatures": "series_features",
+    "TableFeatures": "table_features",
     "TextFeatures": "text_features",
+    "explain": "explanations",
     "load": "saving",
+    "plot_explanation": "explanations",
     "save": "saving",
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,29 @@ from torch import Tensor
 _BATCH_NUMBERS = 1 << 24
 
 
+@dataclass(frozen=True)
+class Effects:
+    """What the parts of samples contribute to an inner product of their features.
+
+    Parameters
+    ----------
+    names
+        Names of the parts, such as columns or n-grams.
+    mean, magnitude
+        Mean over samples of the contribution of each part and of its absolute value, ``(parts,)``.
+    """
+
+    names: Sequence[str]
+    mean: Tensor
+    magnitude: Tensor
+
+
 class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Transformer from samples to features in single precision, made in batches.
 
     A subclass has ``fit``, which sets ``n_features_out_``, and ``encode``, which returns the features of a batch as a
     tensor on the device of the encoder. Estimators call ``encode`` on one batch at a time, so the features of all
-    samples are never stored together.
+    samples are never stored together. ``effects`` is for :func:`ghrr.learn.explain`.
     """
 
     n_features_out_: int
@@ -34,6 +52,21 @@ class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked samples, ``(n, n_features_out)``."""
         raise NotImplementedError
+
+    def effects(self, samples: Any, vector: Tensor, reference: Any) -> Effects:
+        """Return what each part of checked samples contributes to the inner product of their features with a vector.
+
+        Parameters
+        ----------
+        samples
+            Checked samples, at least one.
+        vector
+            Vector of a class, ``(n_features_out,)``.
+        reference
+            Checked samples whose values replace those of ``samples``, for encoders in which every sample has every
+            part.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no explanations")
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Return the features of all samples, ``(n, n_features_out)``."""
@@ -76,3 +109,22 @@ def seed_of(random_state: Any) -> int:
 def as_tensor(array: Any, device: torch.device | str | None = None) -> Tensor:
     """Return an array as a tensor in single precision, on a device."""
     return torch.from_numpy(np.require(array, dtype=np.float32, requirements=["C", "W"])).to(device or "cpu")
+
+
+def class_signs(labels: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
+    """Return labels as targets of a regression, ``(n, n_classes)``: 1 for the own class, -1 for the others."""
+    return np.where(labels[:, None] == np.arange(n_classes), np.float32(1), np.float32(-1))
+
+
+def input_names(estimator: Any) -> list[str]:
+    """Return the names of the columns that an estimator was fitted to: those of a table, or x0, x1, …"""
+    known = getattr(estimator, "feature_names_in_", None)
+    return [f"x{i}" for i in range(estimator.n_features_in_)] if known is None else [str(name) for name in known]
+
+
+def check_reference(reference: Any) -> None:
+    """Raise if there are too few samples to compare with."""
+    if n_samples(reference) < 2:
+        raise ValueError(
+            "explain: got one sample to compare with, expected several; give the training data as reference"
+        )

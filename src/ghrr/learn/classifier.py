@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,14 +16,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.learn.base import n_samples, seed_of
+from ghrr.learn.base import class_signs, n_samples, seed_of
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
 from ghrr.learn.probabilities import fit_temperature
 from ghrr.learn.prototypes import class_sums, cosines, online_update
-from ghrr.learn.ridge import NormalEquations
-from ghrr.learn.softmax import SoftmaxTraining, train_with_early_stopping
+from ghrr.learn.ridge import CLASS_PENALTIES, NormalEquations
+from ghrr.learn.softmax import LabelledBatch, SoftmaxTraining, train_with_early_stopping
 
+FeatureSource = Callable[[Array], Tensor]  # from indices of samples to their features
 _CALIBRATED = 10_000  # samples that the temperature is fitted to
+_STORED_NUMBERS = 1 << 27  # features kept for all epochs: 512 MiB
 TRAINING = ("ridge", "refined", "online", "centroid")
 
 
@@ -39,7 +42,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     - ``"online"``: centroids, then updates on mistakes (OnlineHD), in batches.
     - ``"centroid"``: the sum of the samples of each class. One pass, the classical method.
 
-    Features are made in batches and never stored together.
+    Features are made in batches. Only training in several epochs stores those of all samples, up to 512 MiB.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     temperature_: float
     _sums: NormalEquations | None
     _prototypes: Tensor
-    _penalties = (1e-2, 1e-1, 1.0, 1e1, 1e2)
+    _penalties = CLASS_PENALTIES
 
     def __init__(
         self,
@@ -177,13 +180,13 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         kept = np.flatnonzero(weights > 0)
         X = take(X, kept)
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
-        samples = self._fit_encoder(X, y[kept], weights)
+        samples = self._fit_encoder(X, labels, weights)
         self._sums = None
         getattr(self, f"_fit_{self.training}")(samples, labels, weights)
         return self
 
     def _fit_ridge(self, samples: Any, labels: Array, weights: Array) -> None:
-        solution = self._solve_ridge(samples, _signs(labels, len(self.classes_)), weights)
+        solution = self._solve_ridge(samples, class_signs(labels, len(self.classes_)), weights)
         self.alpha_, self.n_iter_ = solution.alpha, 1
         self._set_vectors(solution.weights.mT, solution.intercept)
         self._calibrate(samples, labels, weights, solution.shrinkage)
@@ -197,10 +200,11 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         train, held_out = self._split(labels)
         chosen, rows = take(samples, train), (labels[train], weights[train])
         self._prototypes = self._sum_classes(chosen, *rows)
+        features_of = self._feature_source(chosen)
         best, kept, since = -1.0, self._prototypes, 0
         for epoch in range(1, self.max_epochs + 1):
             self.n_iter_ = epoch
-            mistakes = self._online_epoch(chosen, *rows)
+            mistakes = self._online_epoch(features_of, *rows)
             self._report(f"epoch {epoch}: {mistakes:,} mistakes")
             if held_out is not None:
                 since += 1
@@ -224,7 +228,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if held_out is not None:
             aside, columns = take(samples, held_out), (labels[held_out], weights[held_out])
             validation = lambda: self._batches(aside, *columns, width=self._width(aside))  # noqa: E731
-        batches = lambda: self._shuffled(chosen, rows, order)  # noqa: E731
+        features_of = self._feature_source(chosen)
+        batches = lambda: self._shuffled(features_of, rows, order)  # noqa: E731
         settings = {"epochs": self.max_epochs, "patience": self.patience}
         for epoch, loss, judged in train_with_early_stopping(training, batches, validation, **settings):  # type: ignore[arg-type]
             self.n_iter_ = epoch
@@ -261,7 +266,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             raise ValueError(f"partial_fit: y has labels {unknown} that are not in classes, {self.classes_}")
         labels = np.searchsorted(self.classes_, y)
         weights = checked_weights(sample_weight, X, y) * _class_weights(self.class_weight, y)
-        samples = self._fit_encoder(X, y, weights) if first else self._check_samples(X)
+        samples = self._fit_encoder(X, labels, weights) if first else self._check_samples(X)
         if self.training == "ridge":
             self._add_to_ridge(samples, labels, weights)
         elif self.training == "refined":
@@ -276,7 +281,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if sums is None:
             sums, self._chosen_at = NormalEquations(width, len(self.classes_), self.device), 0.0
             self._sums = sums
-        for features, goals, shares in self._batches(samples, _signs(labels, len(self.classes_)), weights, width=width):
+        for features, goals, shares in self._batches(
+            samples, class_signs(labels, len(self.classes_)), weights, width=width
+        ):
             sums.add(features, goals, shares)
         count = float(sums.count)
         doubled = count >= 2 * self._chosen_at
@@ -295,7 +302,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             start = getattr(self, "class_vectors_", zeros).mT, getattr(self, "intercept_", zeros[:, 0])
             self._softmax = SoftmaxTraining(*start, rate=self.learning_rate, decay=0.0)
         order = np.random.default_rng(seed_of(self.random_state))
-        self._softmax.epoch(self._shuffled(samples, (labels, weights), order))
+        self._softmax.epoch(self._shuffled(self._feature_source(samples), (labels, weights), order))
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         self._set_vectors(self._softmax.weights.detach().mT, self._softmax.intercept.detach())
         self.temperature_ = 1.0
@@ -307,7 +314,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         elif self.training == "centroid":
             self._prototypes = self._prototypes + sums
         else:
-            self._online_epoch(samples, labels, weights)
+            self._online_epoch(self._feature_source(samples), labels, weights)
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         self._use_prototypes(samples, labels, weights)
 
@@ -321,9 +328,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             sums += class_sums(features, own, shares, len(self.classes_))
         return sums
 
-    def _online_epoch(self, samples: Any, labels: Array, weights: Array) -> int:
+    def _online_epoch(self, features_of: FeatureSource, labels: Array, weights: Array) -> int:
         order = np.random.default_rng(seed_of(self.random_state))
-        batches = self._shuffled(samples, (labels, weights), order)
+        batches = self._shuffled(features_of, (labels, weights), order)
         return sum(
             online_update(self._prototypes, features, own, shares, self.learning_rate)
             for features, own, shares in batches
@@ -341,13 +348,24 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _shuffled(self, samples: Any, columns: tuple[Array, Array], order: np.random.Generator) -> Any:
+    def _feature_source(self, samples: Any) -> FeatureSource:
+        """Return a function from indices of samples to their features, which are stored if they fit in memory."""
+        width = self._width(samples)
+        if n_samples(samples) * width > _STORED_NUMBERS:
+            return lambda rows: self._features(take(samples, rows))
+        stored = torch.cat([features for (features,) in self._batches(samples, width=width)])
+        return lambda rows: stored[torch.as_tensor(rows, device=stored.device)]
+
+    def _shuffled(
+        self, features_of: FeatureSource, columns: tuple[Array, Array], order: np.random.Generator
+    ) -> Iterator[LabelledBatch]:
         """Yield batches of ``batch_size`` samples in random order."""
-        shuffled = order.permutation(n_samples(samples))
+        labels, weights = (torch.as_tensor(column).to(self.device or "cpu") for column in columns)
+        shuffled = order.permutation(len(labels))
         for start in range(0, len(shuffled), self.batch_size):
             rows = shuffled[start : start + self.batch_size]
-            chosen = (torch.as_tensor(column[rows]).to(self.device or "cpu") for column in columns)
-            yield self._features(take(samples, rows)), *chosen
+            index = torch.as_tensor(rows, device=labels.device)
+            yield features_of(rows), labels[index], weights[index]
 
     def _split(self, labels: Array) -> tuple[Array, Array | None]:
         """Return the indices of the samples to train on and, with early stopping, of those to hold out."""
@@ -415,11 +433,6 @@ def check_labels(estimator: Any, X: Any, y: Any) -> Array:
         raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {name}.")
     labels: Array = y
     return labels
-
-
-def _signs(labels: Array, n_classes: int) -> Array:
-    """Return the targets of the regression: 1 for the own class, -1 for the others."""
-    return np.where(labels[:, None] == np.arange(n_classes), np.float32(1), np.float32(-1))
 
 
 def _class_weights(class_weight: Any, y: Array) -> Array:

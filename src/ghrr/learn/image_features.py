@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.learn.base import FeatureEncoder, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, seed_of
 
 # Phases computed at a time on a CPU, to stay in the cache; a GPU gets more.
 _CHUNK_PHASES = (1 << 18, 1 << 26)
@@ -46,6 +47,15 @@ class ImageFeatures(FeatureEncoder):
         Seed of the frequencies.
     device
         Device that computes the features.
+
+    Attributes
+    ----------
+    image_shape_
+        Height and width of images.
+    positions_
+        Row and column of the first pixel of each patch.
+    grid_
+        Number of rows and columns of patches.
 
     Examples
     --------
@@ -99,9 +109,12 @@ class ImageFeatures(FeatureEncoder):
         patches = draw_frequencies(count=dim, n=area, sampling="orthogonal", label="patch", **draw)  # type: ignore[arg-type]
         places = draw_frequencies(count=dim, n=2, sampling="orthogonal", label="position", **draw)  # type: ignore[arg-type]
         rows, columns = (torch.arange(0, size - self.patch + 1, self.stride) for size in (height, width))
-        grid = torch.cartesian_prod(rows, columns).double()
+        positions = torch.cartesian_prod(rows, columns)
+        self.positions_, self.grid_ = positions.tolist(), (len(rows), len(columns))
         self.patch_frequencies_ = (patches / self.bandwidth).float().to(self.device or "cpu")
-        self.position_phases_ = (grid @ places.mT / self.position_bandwidth).float().to(self.device or "cpu")
+        self.position_phases_ = (
+            (positions.double() @ places.mT / self.position_bandwidth).float().to(self.device or "cpu")
+        )
         self.n_features_out_ = 2 * dim
         return self
 
@@ -127,23 +140,61 @@ class ImageFeatures(FeatureEncoder):
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked images, ``(n, 2 * dim)``."""
         phases = self.position_phases_
-        pixels = torch.from_numpy(np.require(samples, dtype=np.float32, requirements=["C", "W"])).to(phases.device)
+        pixels = as_tensor(samples, phases.device)
         out = pixels.new_empty(len(pixels), 2, int(self.dim))
-        step = max(1, _CHUNK_PHASES[phases.is_cuda] // phases.numel())
-        for images, result in zip(torch.split(pixels, step), torch.split(out, step), strict=True):
+        for images, result in zip(torch.split(pixels, self._step()), torch.split(out, self._step()), strict=True):
             self._encode_into(images, result)
         return torch.nn.functional.normalize(out.flatten(start_dim=1), dim=1)
 
+    def _step(self) -> int:
+        """Return the number of images to encode at a time."""
+        return max(1, _CHUNK_PHASES[self.position_phases_.is_cuda] // self.position_phases_.numel())
+
     def _encode_into(self, images: Tensor, out: Tensor) -> None:
+        angles, weights, image, _ = self._patches(images)
+        # The sum over patches is a matrix product.
+        matrix = weights.new_zeros(len(images), len(weights))
+        matrix[image, torch.arange(len(weights), device=weights.device)] = weights
+        torch.mm(matrix, torch.cos(angles), out=out[:, 0])
+        torch.mm(matrix, angles.sin_(), out=out[:, 1])
+
+    def _patches(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the angles ``(k, dim)`` of all patches that are not blank, their lengths, images and positions."""
         unfold = torch.nn.functional.unfold
         patches = unfold(images.reshape(-1, 1, *self.image_shape_), self.patch, stride=self.stride).mT
         patches = patches - patches.mean(dim=-1, keepdim=True)
         sizes = torch.linalg.vector_norm(patches, dim=-1)
-        patches = patches / sizes.clamp(min=1e-6)[..., None]
-        angles = torch.baddbmm(self.position_phases_, patches, self.patch_frequencies_.mT.expand(len(images), -1, -1))
-        weights = sizes[:, None, :]  # the sum over patches is a matrix product
-        out[:, 0] = (weights @ torch.cos(angles))[:, 0]
-        out[:, 1] = (weights @ angles.sin_())[:, 0]
+        image, position = torch.nonzero(sizes > 1e-6 * sizes.amax(dim=1, keepdim=True), as_tuple=True)
+        weights = sizes[image, position]
+        angles = self.position_phases_[position]
+        angles.addmm_(patches[image, position] / weights[:, None], self.patch_frequencies_.mT)
+        return angles, weights, image, position
+
+    def effects(self, samples: Any, vector: Tensor, reference: Any) -> Effects:
+        r"""Return what the patch at each position contributes, compared with the patches there in ``reference``.
+
+        The inner product is a sum over positions u of :math:`\|p_u\| \langle \phi(p_u / \|p_u\|) * \psi(u), v \rangle`,
+        divided by the length of the bundle. The contribution of a position is its term less the mean of this term over
+        ``reference``.
+        """
+        check_reference(reference)
+        usual = torch.cat(list(self._terms(reference, vector))).mean(dim=0)
+        parts = torch.cat(list(self._terms(samples, vector))) - usual
+        names = [f"row {row} column {column}" for row, column in self.positions_]
+        return Effects(names, parts.mean(dim=0), parts.abs().mean(dim=0))
+
+    def _terms(self, samples: Any, vector: Tensor) -> Iterator[Tensor]:
+        """Yield the terms of the inner product with a vector for some images at a time, ``(n, positions)``."""
+        phases = self.position_phases_
+        real, imaginary = vector.to(phases).chunk(2)
+        for images in torch.split(as_tensor(samples, phases.device), self._step()):
+            angles, weights, image, position = self._patches(images)
+            scores = weights * (torch.cos(angles) @ real + torch.sin(angles) @ imaginary)
+            terms = scores.new_zeros(len(images), len(phases))
+            terms[image, position] = scores
+            sums = phases.new_empty(len(images), 2, int(self.dim))
+            self._encode_into(images, sums)
+            yield terms / torch.linalg.vector_norm(sums, dim=(1, 2)).clamp(min=1e-12)[:, None]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -9,15 +9,17 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d, validate_data
 from torch import Tensor
 
-from ghrr.encoding import FractionalPower, Spectrum
+from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, find_spectrum
-from ghrr.learn.bandwidth import median_bandwidth
-from ghrr.learn.base import FeatureEncoder, as_tensor, seed_of
+from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
+from ghrr.learn.bandwidth import cross_validated_factor, evenly_spaced, median_bandwidth
+from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, class_signs, input_names, seed_of
+from ghrr.learn.ridge import CLASS_PENALTIES, NUMBER_PENALTIES
 from ghrr.space import Space
 
 
@@ -41,15 +43,21 @@ class KernelFeatures(FeatureEncoder):
     kernel
         As in :class:`ghrr.encoding.FractionalPower`: a name, a ``Spectrum``, or a list of m of them.
     bandwidth
-        Length scale of the kernel, a number or an array as in ``FractionalPower``, or ``"median"``: the median distance
-        between samples, times ``bandwidth_scale``.
+        Length scale of the kernel, a number or an array as in ``FractionalPower``; ``"median"``, the median distance
+        between samples; or ``"cv"``, the multiple of the median distance with the lowest generalised cross-validation
+        error of a ridge regression on at most 1,000 samples, which needs labels or numbers y in ``fit``.
     bandwidth_scale
-        Factor for the median distance. Tune it by cross-validation, for example over 0.2, 0.5 and 1.
+        Factor for ``"median"`` and ``"cv"``.
     sampling
         ``"random"``, ``"orthogonal"`` or ``"qmc"``. None means orthogonal frequencies if the kernel allows them,
         otherwise random ones.
+    adaptive
+        Learn from y rotations that depend on the input, so that the length scale adapts to the region
+        (:class:`ghrr.encoding.AdaptiveEncoder`). Needs m > 1, labels or numbers y in ``fit``, and dense input that is
+        standardised. The output then has ``2 * dim * m**2`` columns. Use it if the target changes faster in some
+        regions than in others; elsewhere it can overfit.
     random_state
-        Seed of the frequencies.
+        Seed of the frequencies and of the training of rotations.
     device
         Device that computes the features.
 
@@ -59,6 +67,8 @@ class KernelFeatures(FeatureEncoder):
         Frequencies, ``(dim * m, features)``.
     bandwidth_
         Length scales, ``(m, features)``.
+    rotations_
+        Learned rotations, or None.
     n_features_in_
         Number of input features.
     n_features_out_
@@ -80,9 +90,10 @@ class KernelFeatures(FeatureEncoder):
         "dim": [Interval(Integral, 1, None, closed="left")],
         "m": [Interval(Integral, 1, None, closed="left")],
         "kernel": [str, list, tuple, Spectrum, callable],
-        "bandwidth": [Interval(Real, 0, None, closed="neither"), "array-like", StrOptions({"median"})],
+        "bandwidth": [Interval(Real, 0, None, closed="neither"), "array-like", StrOptions({"median", "cv"})],
         "bandwidth_scale": [Interval(Real, 0, None, closed="neither")],
         "sampling": [StrOptions(set(SAMPLING)), None],
+        "adaptive": ["boolean"],
         "random_state": ["random_state"],
         "device": [str, torch.device, None],
     }
@@ -96,6 +107,7 @@ class KernelFeatures(FeatureEncoder):
         bandwidth: Any = "median",
         bandwidth_scale: float = 1.0,
         sampling: str | None = None,
+        adaptive: bool = False,
         random_state: Any = None,
         device: Any = None,
     ) -> None:
@@ -105,10 +117,11 @@ class KernelFeatures(FeatureEncoder):
         self.bandwidth = bandwidth
         self.bandwidth_scale = bandwidth_scale
         self.sampling = sampling
+        self.adaptive = adaptive
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the bandwidth and draw the frequencies.
 
         Parameters
@@ -116,27 +129,42 @@ class KernelFeatures(FeatureEncoder):
         X
             Samples, ``(n, features)``, dense or sparse.
         y
-            Not used.
+            Labels ``(n,)``, or numbers ``(n,)`` or ``(n, targets)`` in floating point, for ``bandwidth="cv"`` and
+            ``adaptive``.
         sample_weight
-            Weights of the samples in the median distance.
+            Weights of the samples in the median distance and in the regression.
         """
         self._validate_params()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        X = validate_data(self, X, accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32])
+        if self.adaptive and self.m < 2:
+            raise ValueError(f"KernelFeatures: adaptive rotations need m of at least 2, got {self.m}; use m=2")
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used = np.flatnonzero(weights)  # samples of weight 0 do not count
+        used = used[evenly_spaced(len(used)).numpy()]
+        chosen = X[used].toarray() if scipy.sparse.issparse(X) else X[used]
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str):
-            bandwidth = self.bandwidth_scale * _median_of(X, weights)
-        encoder = FractionalPower(
-            Space(dim=int(self.dim), m=int(self.m), seed=seed_of(self.random_state)),
-            X.shape[1],
-            kernel=self.kernel,
-            bandwidth=bandwidth,
-            sampling=self.sampling or _best_sampling(self.kernel),
-            device=self.device,
-        )
+            bandwidth = self.bandwidth_scale * median_bandwidth(torch.tensor(chosen), torch.as_tensor(weights[used]))
+        seed = seed_of(self.random_state)
+        space = Space(dim=int(self.dim), m=int(self.m), seed=seed)
+        settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(self.kernel)}
+        encoder = FractionalPower(space, X.shape[1], bandwidth=bandwidth, device=self.device, **settings)
         self.frequencies_ = encoder.frequencies.flatten(0, 1)
         self.bandwidth_ = encoder.bandwidth.numpy(force=True)
+        if isinstance(self.bandwidth, str) and self.bandwidth == "cv":
+            angles = as_tensor(chosen, self.frequencies_.device) @ self.frequencies_.mT
+            goals, alphas = _check_goals(X, y)
+            targets, shares = (torch.as_tensor(column[used]).to(angles) for column in (goals, weights))
+            factor = cross_validated_factor(angles, targets, shares, alphas)
+            self.frequencies_, self.bandwidth_ = self.frequencies_ / factor, self.bandwidth_ * factor
         self.n_features_out_ = 2 * int(self.dim) * int(self.m)
+        self.rotations_ = None
+        if self.adaptive:
+            adaptive = AdaptiveEncoder(space, X.shape[1], bandwidth=self.bandwidth_, device=self.device, **settings)
+            targets = torch.as_tensor(_check_goals(X, y)[0][used]).to(self.frequencies_)
+            x = torch.as_tensor(chosen).to(self.frequencies_)
+            self.rotations_ = learn_rotations(adaptive, x, targets, seed=seed)
+            self.n_features_out_ *= int(self.m)
         return self
 
     def check_samples(self, X: Any) -> Any:
@@ -144,7 +172,7 @@ class KernelFeatures(FeatureEncoder):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def encode(self, samples: Any) -> Tensor:
-        """Return the features of checked samples, ``(n, 2 * dim * m)``."""
+        """Return the features of checked samples, ``(n, n_features_out_)``."""
         # Angles have the precision of the input. In double precision their rounding does not depend on the batch.
         frequencies = self.frequencies_
         if scipy.sparse.issparse(samples):
@@ -152,25 +180,71 @@ class KernelFeatures(FeatureEncoder):
         else:
             x = torch.from_numpy(np.require(samples, requirements=["C", "W"])).to(frequencies.device)
             angles = (x @ frequencies.mT.to(x.dtype)).float()
+        if self.rotations_ is not None:
+            phasors = torch.polar(torch.ones_like(angles), angles).reshape(len(angles), int(self.dim), int(self.m))
+            rotated = rotate(x, phasors, AdaptiveRotations(*self.rotations_))
+            return torch.view_as_real(rotated).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
         out = angles.new_empty(len(angles), 2 * len(frequencies))
         torch.cos(angles, out=out[:, : len(frequencies)])
         torch.sin(angles, out=out[:, len(frequencies) :])
         return out.mul_(len(frequencies) ** -0.5)
 
+    def effects(self, samples: Any, vector: Tensor, reference: Any) -> Effects:
+        r"""Return the mean change of the inner product if a feature is replaced by its values in ``reference``.
+
+        With :math:`\langle z(x), v \rangle = \mathrm{Re} \sum_j u_j e^{i w_j^\top x}`, feature f of x contributes
+
+        .. math:: \mathrm{Re} \sum_j u_j e^{i w_j^\top x} \left(1 - e^{-i w_{jf} x_f} \chi_{jf}\right), \qquad
+            \chi_{jf} = \operatorname{mean}_{r} e^{i w_{jf} r_f} .
+
+        The time is that of ``samples * features * frequencies`` phases. Not available with ``adaptive``.
+        """
+        if self.rotations_ is not None:
+            raise ValueError("explain: not available for KernelFeatures(adaptive=True); fit it with adaptive=False")
+        w = self.frequencies_.double()
+        x, r = (_dense(rows, w) for rows in (samples, reference))
+        check_reference(r)
+        real, imaginary = vector.to(w).chunk(2)
+        terms = torch.polar(torch.full_like(x[:, :1], len(w) ** -0.5), x @ w.mT) * torch.complex(real, -imaginary)
+        score = terms.real.sum(dim=1)
+        mean, magnitude = [], []
+        for f, frequencies in enumerate(w.unbind(dim=1)):
+            average = _phasors(r[:, f], frequencies).mean(dim=0)
+            replaced = (terms * _phasors(-x[:, f], frequencies) * average).real.sum(dim=1)
+            mean.append((score - replaced).mean())
+            magnitude.append((score - replaced).abs().mean())
+        return Effects(input_names(self), torch.stack(mean), torch.stack(magnitude))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not self.adaptive
+        tags.target_tags.required = self.adaptive or (isinstance(self.bandwidth, str) and self.bandwidth == "cv")
         return tags
 
 
-def _median_of(X: Any, weights: Any) -> float:
-    """Return the median distance of samples, dense or sparse; samples of weight 0 do not count."""
-    kept = slice(None) if weights is None else np.flatnonzero(weights)
-    rows, shares = X[kept], None if weights is None else torch.as_tensor(weights[kept])
-    if scipy.sparse.issparse(rows):
-        used = np.unique(np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], 1000)).round().astype(int))
-        rows, shares = rows[used].toarray(), None if shares is None else shares[used]
-    return median_bandwidth(torch.tensor(rows), shares)
+def _dense(rows: Any, like: Tensor) -> Tensor:
+    return torch.from_numpy(rows.toarray() if scipy.sparse.issparse(rows) else np.array(rows)).to(like)
+
+
+def _phasors(x: Tensor, frequencies: Tensor) -> Tensor:
+    r"""Return :math:`e^{i w_j x}`, ``(n, frequencies)``."""
+    angles = torch.outer(x, frequencies)
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def _check_goals(X: Any, y: Any) -> tuple[Any, tuple[float, ...]]:
+    """Return the targets of a regression, numbers as they are and 1 or -1 for each class, and penalties to try."""
+    if y is None:
+        raise ValueError(
+            'KernelFeatures with bandwidth="cv" or adaptive=True requires y to be passed, but the target y is None'
+        )
+    y = np.asarray(y)
+    check_consistent_length(X, y)
+    if y.dtype.kind == "f":
+        y = check_array(y, ensure_2d=False, input_name="y")
+        return y.reshape(len(y), -1), NUMBER_PENALTIES
+    labels = np.unique(column_or_1d(y), return_inverse=True)[1]
+    return class_signs(labels, int(labels.max()) + 1), CLASS_PENALTIES
 
 
 def _best_sampling(kernel: Any) -> str:

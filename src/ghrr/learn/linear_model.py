@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags, _safe_indexing
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 from torch import Tensor
 
 from ghrr.learn.base import FeatureEncoder, as_tensor, n_samples, row_slices
@@ -49,7 +49,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
             chosen = KernelFeatures(random_state=self.random_state, device=self.device)
         else:
             chosen = clone(self.encoder)
-        takes_weights = isinstance(chosen, KernelFeatures)
+        takes_weights = has_fit_parameter(chosen, "sample_weight")
         self.encoder_ = chosen.fit(X, y, sample_weight=weights) if takes_weights else chosen.fit(X, y)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.encoder_, name):

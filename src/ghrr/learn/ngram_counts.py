@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+_TABLE = 1 << 26  # keys up to here are numbered by a table, which is faster than sorting them
 
 
 @dataclass(frozen=True)
 class NGramCounts:
-    """N-grams of several texts.
+    """N-grams of several texts, or other products of symbols in several samples.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ class NGramCounts:
         Sorted by text.
     """
 
-    grams: Integers
+    grams: NDArray[Any]
     texts: Integers
     indices: Integers
     counts: Integers
@@ -50,9 +51,32 @@ def count_ngrams(symbols: Sequence[NDArray[Any]], n: int) -> NGramCounts:
     keys = flat[starts]
     for k in range(1, n):
         if int(keys.max(initial=0)) >= 2**62 // base:  # too large for 64 bits: number the distinct keys
-            keys = np.unique(keys, return_inverse=True)[1]
+            keys = _number(keys)[1]
         keys = keys * base + flat[starts + k]
-    _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
-    grams = flat[starts[first][:, None] + np.arange(n)]
-    pairs, counts = np.unique(owner[starts] * max(1, len(first)) + rows, return_counts=True)
-    return NGramCounts(grams, pairs // max(1, len(first)), pairs % max(1, len(first)), counts)
+    first, *pairs = count_pairs(owner[starts], keys)
+    return NGramCounts(flat[starts[first][:, None] + np.arange(n)], *pairs)
+
+
+def count_pairs(owners: Integers, keys: NDArray[Any]) -> tuple[Integers, Integers, Integers, Integers]:
+    """Count the distinct keys of each owner.
+
+    Returns the index of one occurrence of each distinct key; then, for each pair of an owner and one of its keys, the
+    owner, the row of the key, and how often it occurs. Sorted by owner.
+    """
+    first, rows = _number(keys)
+    pairs, counts = np.unique(owners * max(1, len(first)) + rows, return_counts=True)
+    return first, pairs // max(1, len(first)), pairs % max(1, len(first)), counts
+
+
+def _number(keys: NDArray[Any]) -> tuple[Integers, Integers]:
+    """Return where each distinct key occurs, in ascending order of keys, and the number of each key in that order."""
+    size = int(keys.max()) + 1 if len(keys) else 0
+    if size > _TABLE:
+        _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
+        return first, rows
+    places = np.full(size, -1)
+    places[keys] = np.arange(len(keys))
+    present = np.flatnonzero(places >= 0)
+    first = places[present]
+    places[present] = np.arange(len(present))
+    return first, places[keys]

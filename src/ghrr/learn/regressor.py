@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
-from ghrr.learn.ridge import NormalEquations
+from ghrr.learn.ridge import NUMBER_PENALTIES, NormalEquations
 
 
 class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
@@ -67,7 +67,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
 
     _sums: NormalEquations | None
     _dtype = torch.float64
-    _penalties = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    _penalties = NUMBER_PENALTIES
 
     def __init__(
         self,

@@ -18,6 +18,9 @@ from torch import Tensor
 
 Batch = tuple[Tensor, Tensor, Tensor]  # features (n, f), targets (n, outputs), sample weights (n,)
 
+# Penalties to choose from, in units of the mean squared length of the centred features.
+CLASS_PENALTIES = (1e-2, 1e-1, 1.0, 1e1, 1e2)
+NUMBER_PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 _BLOCK = 1024  # columns of the Gram matrix computed at a time, to use its symmetry
 
 
@@ -36,12 +39,15 @@ class RidgeSolution:
     shrinkage
         Effective number of parameters over the number of samples. A residual of the training data divided by
         ``1 - shrinkage`` estimates the residual of new data.
+    error
+        Generalised cross-validation error: the estimated squared residual of new data.
     """
 
     weights: Tensor
     intercept: Tensor
     alpha: float
     shrinkage: float
+    error: float
 
     def __call__(self, features: Tensor) -> Tensor:
         r"""Return :math:`W^\top z + b` for each row of features."""
@@ -106,7 +112,7 @@ class NormalEquations:
         cross = self.cross - self.count * torch.outer(feature_mean, target_mean)
         squares = self.target_squares - self.count * target_mean.square().sum()
         best = _lowest_error(centred, cross, squares, float(self.count), alphas, dual=False)
-        return RidgeSolution(best.solution, target_mean - feature_mean @ best.solution, best.alpha, best.shrinkage)
+        return best.with_intercept(best.solution, feature_mean, target_mean)
 
 
 def solve_dual(batches: Iterable[Batch], alphas: Sequence[float]) -> RidgeSolution:
@@ -131,7 +137,7 @@ def solve_dual(batches: Iterable[Batch], alphas: Sequence[float]) -> RidgeSoluti
             for part, mean in zip(parts, torch.split(feature_mean, _BLOCK), strict=True)
         ]
     )
-    return RidgeSolution(solution, target_mean - feature_mean @ solution, best.alpha, best.shrinkage)
+    return best.with_intercept(solution, feature_mean, target_mean)
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,9 @@ class _Candidate:
     alpha: float
     shrinkage: float
     error: float
+
+    def with_intercept(self, weights: Tensor, feature_mean: Tensor, target_mean: Tensor) -> RidgeSolution:
+        return RidgeSolution(weights, target_mean - feature_mean @ weights, self.alpha, self.shrinkage, self.error)
 
 
 def _lowest_error(

@@ -13,17 +13,32 @@ from torch import Tensor
 
 from ghrr.files import PathLike, as_real_pairs, prefix_errors, read_tensors, restore_space, space_header, write_tensors
 from ghrr.learn.classifier import HDClassifier
+from ghrr.learn.graph_features import GraphFeatures
 from ghrr.learn.image_features import ImageFeatures
 from ghrr.learn.kernel_features import KernelFeatures
 from ghrr.learn.regressor import HDRegressor
 from ghrr.learn.ridge import NormalEquations
+from ghrr.learn.series_features import SeriesFeatures
+from ghrr.learn.table_features import TableFeatures
 from ghrr.learn.text_features import TextFeatures
 from ghrr.space import Space
 
 FORMAT = "ghrr-estimator"
 VERSION = 1
 # Only these classes are made from a file.
-_CLASSES = {cls.__name__: cls for cls in (HDClassifier, HDRegressor, ImageFeatures, KernelFeatures, TextFeatures)}
+_CLASSES = {
+    cls.__name__: cls
+    for cls in (
+        GraphFeatures,
+        HDClassifier,
+        HDRegressor,
+        ImageFeatures,
+        KernelFeatures,
+        SeriesFeatures,
+        TableFeatures,
+        TextFeatures,
+    )
+}
 _PLAIN = (str, int, float, bool, type(None))
 _NOT_STORED = ("_softmax",)  # the state of an optimiser
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -13,26 +12,31 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr import ops
-from ghrr.learn.base import FeatureEncoder, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, seed_of
 from ghrr.learn.ngram_counts import NGramCounts, count_ngrams
+from ghrr.learn.ngram_vectors import as_keys, ngram_vectors
+from ghrr.learn.ngram_weights import class_information, rarity
 from ghrr.space import Space
 
-WEIGHTING = ("count", "sqrt", "idf")
-_CHUNK_NUMBERS = (1 << 21, 1 << 27)  # complex numbers of n-gram vectors made at a time, on a CPU and on a GPU
+WEIGHTING = ("count", "sqrt", "idf", "learned")
+_GRAMS = 1 << 13  # n-grams bundled at a time: few enough to make many slots of each
+_SHARES = 1e5  # shares of n-grams count in this unit: below by themselves, above by their logarithm
 _WORDS = re.compile(r"\w+")
 
 
 class TextFeatures(FeatureEncoder):
     r"""Encode texts by their n-grams: :math:`\sum_g w_g\, x_{g_1} * x_{g_2} * \dots * x_{g_n}`, scaled to length 1.
 
-    The symbols of an n-gram, characters or words, are bound in order, so ``"abc"`` and ``"cba"`` differ. For m = 1
-    binding commutes, and factor j is shifted by j slots instead. Texts are similar if they share n-grams.
+    The symbols of an n-gram, characters, words or tokens of your own, are bound in order, so ``"abc"`` and ``"cba"``
+    differ. For m = 1 binding commutes, and factor j is shifted by j slots instead. Texts are similar if they share
+    n-grams.
 
     The weights matter more than the dimension: in a bundle of all n-grams, the most frequent ones drown the rest.
-    ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity.
+    ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity, and ``"learned"`` by the logarithm and by how
+    much an n-gram says about the class.
 
     Parameters
     ----------
@@ -41,12 +45,14 @@ class TextFeatures(FeatureEncoder):
     n
         Symbols per n-gram, or a list of several lengths.
     analyzer
-        ``"char"`` or ``"word"``.
+        ``"char"``, ``"word"``, or ``"token"``: samples are lists of tokens, compared as strings, instead of texts.
     weighting
-        ``"count"``, ``"sqrt"`` or ``"idf"``: the root of the count times the logarithm of the inverse share of texts
-        that contain the n-gram.
+        ``"count"``; ``"sqrt"``, the root of the count; ``"idf"``, the root times the logarithm of the inverse share of
+        texts that contain the n-gram; or ``"learned"``, :math:`\ln(1 + 10^5 s)` for the share s of the n-gram in the
+        text, times the root of what it says about the class. ``"learned"`` needs labels in ``fit``; see
+        ``ghrr.learn.ngram_weights.class_information``.
     lowercase
-        Change texts to lower case first.
+        Change texts to lower case first; tokens stay as they are.
     random_state
         Seed of the symbols.
     device
@@ -71,7 +77,7 @@ class TextFeatures(FeatureEncoder):
         "dim": [Interval(Integral, 1, None, closed="left")],
         "m": [Interval(Integral, 1, None, closed="left")],
         "n": [Interval(Integral, 1, None, closed="left"), list, tuple],
-        "analyzer": [StrOptions({"char", "word"})],
+        "analyzer": [StrOptions({"char", "word", "token"})],
         "weighting": [StrOptions(set(WEIGHTING))],
         "lowercase": ["boolean"],
         "random_state": ["random_state"],
@@ -99,25 +105,54 @@ class TextFeatures(FeatureEncoder):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: object = None) -> Self:
-        """Collect the symbols of the texts and, for ``"idf"``, how many texts contain each n-gram."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Collect the symbols of the texts and, for ``"idf"`` and ``"learned"``, the weights of their n-grams.
+
+        Parameters
+        ----------
+        X
+            Texts, a list of strings.
+        y
+            Labels, for ``"learned"``.
+        sample_weight
+            Weights of the texts, for ``"idf"`` and ``"learned"``.
+        """
         self._validate_params()
         texts = self.check_samples(X)
-        tokens = [self._split(text) for text in texts]
-        self.symbols_ = sorted(set().union(*tokens))
+        shares = _check_sample_weight(sample_weight, texts, dtype=np.float64, ensure_non_negative=True)
+        labels = self._check_labels(texts, y) if self.weighting == "learned" else None
+        kept = np.flatnonzero(shares)  # texts of weight 0 do not count
+        texts, shares = [texts[row] for row in kept], shares[kept]
+        self.symbols_ = sorted(set().union(*(self._split(text) for text in texts)))
         if not self.symbols_:
-            raise ValueError("TextFeatures: the texts have no symbols; expected at least one character or word")
+            raise ValueError("TextFeatures: the texts have no symbols; expected at least one character, word or token")
         self.space_ = Space(dim=int(self.dim), m=int(self.m), seed=seed_of(self.random_state))
         self._vectors = self.space_.vectors(self.symbols_, namespace="symbol", device=self.device)
         self.n_features_out_ = 2 * self.space_.total_dim
-        self._grams, self._rarity = [], []
-        if self.weighting == "idf":
+        self._grams, self._gram_weights = [], []
+        if self.weighting in ("idf", "learned"):
+            indices = self._indices(texts)
             for n in self._lengths():
-                counted = count_ngrams(self._indices(texts), n)
-                shares = np.bincount(counted.indices, minlength=len(counted.grams)) / len(texts)
+                counted = count_ngrams(indices, n)
                 self._grams.append(counted.grams)
-                self._rarity.append(np.log(1 / shares) + 1)
+                self._gram_weights.append(
+                    rarity(counted, shares)
+                    if labels is None
+                    else class_information(counted, labels[kept], shares) ** 0.5
+                )
         return self
+
+    def _check_labels(self, texts: list[str], y: Any) -> NDArray[Any]:
+        if y is None:
+            raise ValueError(
+                'TextFeatures(weighting="learned") requires y to be passed, but the target y is None; give labels'
+            )
+        y = column_or_1d(y)
+        if y.dtype.kind == "f" and (y != np.round(y)).any():
+            raise ValueError('TextFeatures(weighting="learned"): needs labels of classes, got continuous numbers')
+        check_consistent_length(texts, y)
+        labels: NDArray[Any] = np.unique(y, return_inverse=True)[1]
+        return labels
 
     def _lengths(self) -> list[int]:
         lengths: list[Any] = list(self.n) if isinstance(self.n, (list, tuple)) else [self.n]
@@ -125,82 +160,126 @@ class TextFeatures(FeatureEncoder):
             raise ValueError(f"TextFeatures: n must be a positive integer or a list of them, got {self.n!r}")
         return [int(n) for n in lengths]
 
-    def check_samples(self, X: Any) -> list[str]:
-        """Return texts as a list of strings."""
+    def check_samples(self, X: Any) -> list[Any]:
+        """Return texts as a list of strings, or of lists of tokens."""
         if isinstance(X, str):
             raise ValueError("TextFeatures: needs a list of texts, got one string; put it into a list")
         texts = list(X)
-        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
+        kinds, name = ((list, tuple, np.ndarray), "lists of tokens") if self.analyzer == "token" else (str, "strings")
+        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, kinds)), None)
         if wrong is not None:
-            raise ValueError(f"TextFeatures: needs strings, got {type(texts[wrong]).__name__} for text {wrong}")
+            raise ValueError(f"TextFeatures: needs {name}, got {type(texts[wrong]).__name__} for text {wrong}")
         if not texts:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required by TextFeatures.")
         return texts
 
-    def _split(self, text: str) -> Sequence[str]:
+    def _split(self, text: Any) -> Sequence[str]:
+        if self.analyzer == "token":
+            return [str(token) for token in text]
         text = text.lower() if self.lowercase else text
         return text if self.analyzer == "char" else _WORDS.findall(text)
 
-    def _indices(self, texts: Sequence[str]) -> list[NDArray[Any]]:
+    def _indices(self, texts: Sequence[Any]) -> list[NDArray[Any]]:
         """Return the rows of the known symbols of each text."""
+        if self.analyzer == "char":
+            return _rows_of_characters(self.symbols_, [self._split(text) for text in texts])
         rows = {symbol: row for row, symbol in enumerate(self.symbols_)}
         return [np.array([rows[s] for s in self._split(text) if s in rows], dtype=np.int64) for text in texts]
 
-    def encode(self, samples: Sequence[str]) -> Tensor:
+    def encode(self, samples: Sequence[Any]) -> Tensor:
         """Return the features of texts, ``(n, 2 * dim * m**2)``."""
-        out = torch.zeros(len(samples), self.n_features_out_, device=self._vectors.device)
-        indices = self._indices(samples)
-        for place, n in enumerate(self._lengths()):
-            counted = count_ngrams(indices, n)
-            self._add_ngrams(counted, self._weights(counted, place), out)
-        return torch.nn.functional.normalize(out, dim=1)
+        return torch.nn.functional.normalize(self._bundle(*self._count(samples), len(samples)), dim=1)
+
+    def _count(self, texts: Sequence[str]) -> tuple[list[NGramCounts], list[NDArray[Any]]]:
+        """Return the n-grams of each length and their weights."""
+        indices = self._indices(texts)
+        counts = [count_ngrams(indices, n) for n in self._lengths()]
+        return counts, [self._weights(counted, place) for place, counted in enumerate(counts)]
+
+    def _bundle(self, counts: Sequence[NGramCounts], weights: Sequence[NDArray[Any]], n_texts: int) -> Tensor:
+        """Return the sum of the weighted n-gram vectors of each text."""
+        out = torch.zeros(n_texts, self.n_features_out_, device=self._vectors.device)
+        for counted, own in zip(counts, weights, strict=True):
+            self._add_ngrams(counted, own, out)
+        return out
 
     def _add_ngrams(self, counted: NGramCounts, weights: NDArray[Any], out: Tensor) -> None:
         """Add the weighted n-gram vectors of each text to its row."""
-        order = np.argsort(counted.indices, kind="stable")  # by n-gram: a chunk of n-grams is a range of pairs
-        step = max(1, _CHUNK_NUMBERS[out.is_cuda] // self.space_.total_dim)
-        bounds = np.searchsorted(counted.indices[order], np.arange(0, len(counted.grams) + step, step))
-        for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
+        order = np.argsort(counted.indices, kind="stable")  # by n-gram: some n-grams are a range of pairs
+        ranked = counted.indices[order]
+        for start in range(0, len(counted.grams), _GRAMS):
+            grams = counted.grams[start : start + _GRAMS]
+            first, last = np.searchsorted(ranked, [start, start + len(grams)])
             pairs = order[first:last]
-            vectors = self.ngram_vectors(counted.grams[chunk * step : (chunk + 1) * step])
             sparse = torch.sparse_coo_tensor(
-                torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - chunk * step])),
+                torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - start])),
                 torch.as_tensor(weights[pairs], dtype=torch.float32),
-                (len(out), len(vectors)),
+                (len(out), len(grams)),
                 check_invariants=False,
-            )
-            out += torch.sparse.mm(sparse.to(out.device), torch.view_as_real(vectors).flatten(start_dim=1))
+            ).to(out.device)
+            for columns, vectors in self._columns(grams):
+                out[:, columns] += torch.sparse.mm(sparse, vectors)
+
+    def _columns(self, grams: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
+        """Yield some columns of the features of n-grams at a time, ``(k, columns)``."""
+        width = 2 * self.space_.m**2
+        for start, vectors in ngram_vectors(self._vectors, grams):
+            yield slice(width * start, width * (start + vectors.shape[1])), torch.view_as_real(vectors).flatten(1)
 
     def _weights(self, counted: NGramCounts, place: int) -> NDArray[Any]:
         """Return the weight of each pair of a text and an n-gram; ``place`` is that of its length."""
         if self.weighting == "count":
             return counted.counts.astype(np.float64)
-        weights: NDArray[Any] = np.sqrt(counted.counts)
-        if self.weighting == "idf":
-            keys, rarity, own = _as_keys(self._grams[place]), self._rarity[place], _as_keys(counted.grams)
+        if self.weighting == "learned":
+            totals = np.bincount(counted.texts, counted.counts)
+            weights: NDArray[Any] = np.log1p(_SHARES * counted.counts / totals[counted.texts])
+        else:
+            weights = np.sqrt(counted.counts)
+        if self._grams and len(self._grams[place]):
+            keys, table, own = as_keys(self._grams[place]), self._gram_weights[place], as_keys(counted.grams)
             at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-            most = rarity.max()  # n-grams that were never seen are as rare as the rarest
-            weights = weights * np.where(keys[at] == own, rarity[at], most)[counted.indices]
+            # N-grams that were never seen are as rare as the rarest, and say nothing about the class.
+            unseen = table.max() if self.weighting == "idf" else 0.0
+            weights = weights * np.where(keys[at] == own, table[at], unseen)[counted.indices]
         return weights
 
-    def ngram_vectors(self, grams: NDArray[Any]) -> Tensor:
-        """Return the hypervectors of n-grams, given as rows of symbol indices: ``(k, n)`` to ``(k, dim, m, m)``."""
-        index = torch.as_tensor(grams, device=self._vectors.device)
-        result = self._vectors[index[:, 0]]
-        for factor in range(1, index.shape[1]):
-            table = ops.shift(self._vectors, factor) if self.space_.m == 1 else self._vectors
-            result = ops.bind(result, table[index[:, factor]])
-        return result
+    def effects(self, samples: Sequence[str], vector: Tensor, reference: Any) -> Effects:
+        r"""Return what each n-gram contributes: its weight in a text times the similarity of its hypervector with v.
+
+        Weights are divided by the length of the hypervector of the text, so the contributions in a text add up to the
+        inner product :math:`\langle z, v \rangle`.
+        """
+        counts, weights = self._count(samples)
+        lengths = torch.linalg.vector_norm(self._bundle(counts, weights, len(samples)), dim=1).clamp(min=1e-12)
+        names: list[str] = []
+        parts = []
+        for counted, own in zip(counts, weights, strict=True):
+            shares = np.bincount(
+                counted.indices, own / lengths.numpy(force=True)[counted.texts], minlength=len(counted.grams)
+            )
+            similar = sum(vectors @ vector[columns].to(vectors) for columns, vectors in self._columns(counted.grams))
+            parts.append(torch.as_tensor(shares / len(samples)) * torch.as_tensor(similar).cpu())
+            joint = "" if self.analyzer == "char" else " "
+            names += [joint.join(self.symbols_[row] for row in gram) for gram in counted.grams.tolist()]
+        mean = torch.cat(parts)
+        return Effects(names, mean, mean.abs())  # weights are never negative
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
+        tags.target_tags.required = self.weighting == "learned"
         return tags
 
 
-def _as_keys(grams: NDArray[Any]) -> NDArray[Any]:
-    """Return rows of indices as one sortable value each."""
-    contiguous = np.ascontiguousarray(grams.astype(">u4"))
-    return contiguous.view(np.dtype((np.void, contiguous.dtype.itemsize * grams.shape[1])))[:, 0]
+def _rows_of_characters(symbols: Sequence[str], texts: Sequence[Any]) -> list[NDArray[Any]]:
+    """Return the rows of the characters of each text; unknown characters are left out."""
+    codes = [ord(symbol) for symbol in symbols]
+    table = np.full(max(codes) + 2, -1)  # the last entry is for all characters beyond
+    table[codes] = np.arange(len(codes))
+    joined = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    rows = table[np.minimum(joined, len(table) - 1)]
+    ends = np.cumsum([len(text) for text in texts])
+    known = np.concatenate([[0], np.cumsum(rows >= 0)])
+    return np.split(rows[rows >= 0], known[ends[:-1]])

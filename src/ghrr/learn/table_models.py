@@ -1,0 +1,238 @@
+"""Models of tables: from a table and a target column to a fitted model, and from a model and a table to predictions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ghrr._checks import check_choice, check_device
+from ghrr.learn.classifier import TRAINING, HDClassifier
+from ghrr.learn.regressor import HDRegressor
+from ghrr.learn.table_columns import infer_kind
+from ghrr.learn.table_features import TableFeatures
+
+TASKS = ("classification", "regression")
+_MOST_CLASSES = 20  # a target with more different integers is a number
+
+
+@dataclass(frozen=True)
+class LearningTask:
+    """Rows and targets to learn from.
+
+    Attributes
+    ----------
+    kind
+        ``"classification"`` or ``"regression"``.
+    X, y
+        Columns to learn from, and the target of each row.
+    columns
+        Kinds of columns that are not inferred.
+    notes
+        What was left out, in sentences.
+    """
+
+    kind: str
+    X: pd.DataFrame
+    y: NDArray[Any]
+    columns: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+
+    def model(
+        self, *, dim: int = 1024, training: str | None = None, seed: int = 0, device: str | None = None
+    ) -> HDClassifier | HDRegressor:
+        """Return a model for this task, not fitted. ``training`` is that of :class:`HDClassifier`."""
+        if device is not None:
+            check_device("learn", device)
+        if training is not None:
+            check_choice("learn", "training", training, TRAINING)
+        settings: dict[str, Any] = {"random_state": seed, "device": device}
+        # Categories that are missing in some folds are normal, and so are new ones in later data.
+        encoder = TableFeatures(dim, columns=self.columns or None, handle_unknown="ignore", **settings)
+        if self.kind == "classification":
+            return HDClassifier(encoder, training=training or "ridge", **settings)
+        if training is not None:
+            raise ValueError(
+                f"learn: training applies to classification only, got {training!r} for a regression; leave it out"
+            )
+        return HDRegressor(encoder, **settings)
+
+
+def make_task(
+    table: pd.DataFrame,
+    target: str,
+    *,
+    kind: str | None = None,
+    text: Collection[str] = (),
+    drop: Collection[str] = (),
+) -> LearningTask:
+    """Separate the target column from the others, and decide between classification and regression.
+
+    Strings, booleans and at most 20 different integers are classes; other numbers are targets of a regression. Rows
+    without a target and columns without any value are left out.
+
+    Parameters
+    ----------
+    table
+        All columns.
+    target
+        Column to predict.
+    kind
+        ``"classification"`` or ``"regression"``, instead of the inferred one.
+    text
+        Columns to encode by their character trigrams.
+    drop
+        Columns to leave out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ghrr.learn.table_models import make_task
+    >>> table = pd.DataFrame({"age": [31, 50, 42], "sick": ["no", "yes", None], "id": [1, 2, 3]})
+    >>> task = make_task(table, "sick", drop=["id"])
+    >>> task.kind, task.y.tolist(), task.notes
+    ('classification', ['no', 'yes'], ['1 row without a value of sick is left out'])
+    """
+    if kind is not None:
+        check_choice("learn", "task", kind, TASKS)
+    check_columns(table, [target], "target")
+    check_columns(table, text, "text")
+    check_columns(table, drop, "drop")
+    if target in (*text, *drop):
+        raise ValueError(f"learn: {target!r} is the target, expected another column for text and drop; leave it out")
+    known = table[target].notna().to_numpy()
+    if not known.any():
+        raise ValueError(f"learn: the target {target!r} has no value in any row, expected one in at least two rows")
+    notes = []
+    if not known.all():
+        count = int((~known).sum())
+        rows = "1 row without a value" if count == 1 else f"{count:,} rows without a value"
+        notes.append(f"{rows} of {target} {'is' if count == 1 else 'are'} left out")
+    kept = table.loc[known].drop(columns=list({target, *drop})).reset_index(drop=True)
+    if not kept.shape[1]:
+        raise ValueError(f"learn: there is no column beside the target {target!r}, expected at least one to learn from")
+    empty = [column for column in kept.columns if not kept[column].notna().any()]
+    if len(empty) == kept.shape[1]:
+        raise ValueError(
+            f"learn: no column beside the target {target!r} has any value, expected at least one with values"
+        )
+    notes += [f"the column {column} has no values and is ignored" for column in empty]
+    columns = {**dict.fromkeys(text, "text"), **dict.fromkeys(empty, "ignore")}
+    chosen, y = _read_target(table.loc[known, target], kind)
+    return LearningTask(chosen, kept, y, columns, notes)
+
+
+def check_columns(table: pd.DataFrame, names: Iterable[str], what: str) -> None:
+    """Raise for the first name that is not a column, with the most similar names."""
+    for name in names:
+        if name not in table.columns:
+            near = difflib.get_close_matches(name, list(table.columns), n=3)
+            listed = ", ".join(map(repr, near or list(table.columns)[:10]))
+            hint = f"did you mean {listed}?" if near else f"the columns are {listed}"
+            raise ValueError(f"learn: there is no column {name!r}, expected a column of the table as {what}; {hint}")
+
+
+def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]]:
+    """Return the kind of task and the targets of all rows."""
+    form = infer_kind(column)
+    is_integer = form == "number" and bool((column % 1 == 0).all())
+    if form == "date" or (form == "text" and kind != "classification"):
+        raise ValueError(
+            f"learn: the target {column.name!r} has {column.nunique():,} different values of kind {form}, expected "
+            f"classes or numbers; choose another column"
+        )
+    if kind is None:
+        few = is_integer and column.nunique() <= _MOST_CLASSES
+        kind = "classification" if form == "category" or few else "regression"
+    if kind == "regression":
+        if form != "number":
+            raise ValueError(
+                f"learn: the target {column.name!r} has values such as {column.iloc[0]!r}, expected numbers for a "
+                f"regression; use classification"
+            )
+        numbers = column.to_numpy(dtype=np.float64)
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"learn: the target {column.name!r} has an infinite value, expected finite numbers; remove it"
+            )
+        return kind, numbers
+    if is_integer:
+        labels = column.to_numpy(dtype=np.int64)
+    elif pd.api.types.is_bool_dtype(column):
+        labels = column.to_numpy(dtype=bool)
+    else:
+        labels = column.astype(object).astype(str).to_numpy(dtype=object)
+    if len(np.unique(labels)) < 2:
+        raise ValueError(f"learn: the target {column.name!r} has one class only, {labels[0]!r}, expected at least two")
+    return kind, labels
+
+
+# --------------------------------------------------------------------------------------------------------- predictions
+
+
+def columns_read_as_text(model: Any) -> list[str]:
+    """Return the columns of a model of tables whose values are strings, though a file may show them as numbers."""
+    encoder = encoder_of(model)
+    strings = [c for c, values in encoder.categories_.items() if any(isinstance(value, str) for value in values)]
+    return strings + [column for column, kind in encoder.columns_.items() if kind == "text"]
+
+
+def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return predictions for the rows of a table, and the columns that the model does not use.
+
+    Columns can be in any order. Predictions have the column ``prediction`` and, for a classifier, a column
+    ``probability CLASS`` per class.
+
+    Raises
+    ------
+    ValueError
+        Columns are missing, or have values of another kind.
+    """
+    encoder = encoder_of(model)
+    used = [column for column, kind in encoder.columns_.items() if kind != "ignore"]
+    missing = [column for column in used if column not in table.columns]
+    if missing:
+        raise ValueError(
+            f"predict: the table lacks the columns {', '.join(map(repr, missing))}, expected all of "
+            f"{', '.join(map(repr, used))}; add them, with empty values if they are unknown"
+        )
+    extra = [column for column in table.columns if column not in used]
+    rows = table.reindex(columns=list(encoder.columns_))
+    for column in used:
+        kind, values = encoder.columns_[column], rows[column].dropna()
+        if kind in ("number", "date") and len(values) and infer_kind(values) != kind:
+            raise ValueError(
+                f"predict: the column {column!r} must have values of the kind {kind}, got {values.iloc[0]!r}; "
+                f"correct or remove it"
+            )
+    if not isinstance(model, HDClassifier):
+        return pd.DataFrame({"prediction": model.predict(rows)}), extra
+    probabilities = model.predict_proba(rows)
+    result = pd.DataFrame({"prediction": model.classes_[probabilities.argmax(axis=1)]})
+    for label, values in zip(model.classes_, probabilities.T, strict=True):
+        result[f"probability {label}"] = values.round(6)
+    return result, extra
+
+
+def encoder_of(model: Any) -> TableFeatures:
+    """Return the fitted encoder of a model of tables; raise for other models."""
+    encoder = getattr(model, "encoder_", None)
+    if not isinstance(encoder, TableFeatures):
+        found = type(model).__name__ + (f" with {type(encoder).__name__}" if encoder is not None else "")
+        raise ValueError(
+            f"predict: the model is a {found}, expected a classifier or regressor of tables; use one that "
+            f"`ghrr learn` has written"
+        )
+    return encoder
+
+
+def forget_device(model: HDClassifier | HDRegressor) -> None:
+    """Let a saved copy of a model predict on the CPU, wherever the model was trained."""
+    fitted = encoder_of(model)
+    for part in (model, model.encoder, fitted, *fitted.text_encoders_):
+        part.device = None

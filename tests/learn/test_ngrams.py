@@ -1,0 +1,116 @@
+"""N-grams: counts, hypervectors and weights equal their definitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import ghrr
+from ghrr.learn import HDClassifier, TextFeatures, ngram_counts, ngram_vectors
+from ghrr.learn.ngram_weights import class_information
+from ghrr.space import Space
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("table", [0, 1 << 26])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_counts_equal_counting_one_by_one(n: int, table: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram_counts, "_TABLE", table)  # numbered by sorting, and by a table
+    texts = [RANDOM.integers(0, 4, size) for size in (30, 0, 3, 50)]
+    counted = ngram_counts.count_ngrams(texts, n)
+    got = {
+        (int(text), tuple(counted.grams[row].tolist())): int(count)
+        for text, row, count in zip(counted.texts, counted.indices, counted.counts, strict=True)
+    }
+    want = Counter(
+        (k, tuple(text[i : i + n].tolist())) for k, text in enumerate(texts) for i in range(len(text) - n + 1)
+    )
+    assert got == dict(want)
+    assert len(np.unique(counted.grams, axis=0)) == len(counted.grams)
+
+
+def product(symbols: Tensor, gram: list[int]) -> Tensor:
+    shifts = symbols.shape[-1] == 1
+    factors = [ghrr.shift(symbols[row], place) if shifts else symbols[row] for place, row in enumerate(gram)]
+    return ghrr.multibind(torch.stack(factors))
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_vectors_are_ordered_products_of_symbols(m: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram_vectors, "_CHUNK_NUMBERS", (200, 200))  # several chunks of slots
+    symbols = Space(dim=13, m=m, seed=0).vectors(list("abcd"))
+    grams = RANDOM.integers(0, 4, (20, n))
+    parts = list(ngram_vectors.ngram_vectors(symbols, grams))
+    assert [start for start, _ in parts] == np.cumsum([0, *(part.shape[1] for _, part in parts[:-1])]).tolist()
+    got = torch.cat([part for _, part in parts], dim=1)
+    torch.testing.assert_close(got, torch.stack([product(symbols, gram) for gram in grams.tolist()]))
+    if n > 1:  # negative control: the reverse order
+        reverse = torch.stack([product(symbols, gram[::-1]) for gram in grams.tolist()])
+        assert (got - reverse).abs().max() > 0.1
+
+
+def test_information_is_the_divergence_of_classes_given_an_ngram() -> None:
+    texts = [np.array(text) for text in ([0] * 30 + [1] * 10, [0] * 60 + [2] * 20, [1] * 5 + [3] * 5)]
+    labels, weights = np.array([0, 1, 1]), np.array([1.0, 1.0, 2.0])
+    counted = ngram_counts.count_ngrams(texts, 1)
+    counts = np.array([[30, 60], [10, 10], [0, 20], [0, 10]], dtype=float)  # by symbol and class, with weights
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
+    lift = (counts + 1) / (expected + 1)
+    p = lift / lift.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(class_information(counted, labels, weights), (p * np.log(2 * p)).sum(axis=1))
+
+
+def test_informative_ngrams_weigh_more_and_unseen_ones_nothing() -> None:
+    texts = ["ab" * 20 + "x" * 5, "ab" * 20 + "y" * 5] * 10
+    encoder = TextFeatures(200, n=1, weighting="learned", random_state=0).fit(texts, [0, 1] * 10)
+    weights = dict(
+        zip((encoder.symbols_[row] for row in encoder._grams[0][:, 0]), encoder._gram_weights[0], strict=True)
+    )
+    assert weights["x"] > 10 * weights["a"]
+    assert weights["x"] == pytest.approx(weights["y"])
+    pairs = TextFeatures(200, n=2, weighting="learned", random_state=0).fit(texts, [0, 1] * 10)
+    assert not pairs.transform(["xy"]).any()  # both symbols are known, the pair is not
+
+
+def test_learned_weights_help_where_common_ngrams_hide_the_signal() -> None:
+    def text(label: Any) -> str:
+        noise = "".join(RANDOM.choice(list("abcdefgh"), 200))
+        return noise + ("xyx" if label else "yxy")
+
+    labels = np.arange(200) % 2
+    texts = [text(label) for label in labels]
+    scores = {}
+    for weighting in ("sqrt", "learned"):
+        model = HDClassifier(TextFeatures(100, n=2, weighting=weighting, random_state=0), training="centroid")
+        scores[weighting] = model.fit(texts[:100], labels[:100]).score(texts[100:], labels[100:])
+    assert scores["learned"] > scores["sqrt"] + 0.1
+
+
+def test_learned_weights_need_labels() -> None:
+    encoder = TextFeatures(weighting="learned")
+    with pytest.raises(ValueError, match="requires y"):
+        encoder.fit(["a", "b"])
+    with pytest.raises(ValueError, match="continuous"):
+        encoder.fit(["a", "b"], [0.5, 0.7])
+    with pytest.raises(ValueError, match="inconsistent"):
+        encoder.fit(["a", "b"], [0, 1, 1])
+
+
+@pytest.mark.parametrize("weighting", ["count", "sqrt", "idf", "learned"])
+def test_texts_shorter_than_n_have_no_features(weighting: str) -> None:
+    encoder = TextFeatures(10, n=3, weighting=weighting, random_state=0)
+    assert not encoder.fit(["ab", "b"], [0, 1]).transform(["a", "ab"]).any()
+    assert encoder.transform(["aba"]).any()
+
+
+def test_unknown_characters_are_left_out() -> None:
+    encoder = TextFeatures(20, n=2, random_state=0).fit(["abc", "añ😀"])
+    np.testing.assert_array_equal(encoder.transform(["aZb\U0010ffff"]), encoder.transform(["ab"]))
+    assert np.abs(encoder.transform(["añb"]) - encoder.transform(["ab"])).max() > 0.01  # negative control

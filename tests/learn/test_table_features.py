@@ -1,0 +1,199 @@
+"""TableFeatures: the kernel of mixed columns, kinds of columns, missing and unknown values, wrong input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ghrr.learn import HDClassifier, HDRegressor, KernelFeatures, TableFeatures, TextFeatures
+
+TABLE: Any = pd.DataFrame(
+    {
+        "size": [1.0, 2.0, 4.0, 2.0, np.nan, 7.0],
+        "colour": ["red", "blue", "red", None, "green", "blue"],
+        "sold": [True, False, True, True, False, False],
+    }
+)
+
+
+def small(**settings: Any) -> TableFeatures:
+    return TableFeatures(**{"dim": 20, "random_state": 0, **settings})
+
+
+def exact_kernel(table: Any, bandwidth: float, between_categories: float = 2.0) -> np.ndarray[Any, Any]:
+    """The kernel of TABLE by its definition, one pair of rows at a time."""
+    mean, std = table["size"].mean(), table["size"].std(ddof=0)
+    kernel = np.empty((len(table), len(table)))
+    for i, a in enumerate(table.itertuples()):
+        for j, b in enumerate(table.itertuples()):
+            sizes = [0.0 if np.isnan(row.size) else (row.size - mean) / std for row in (a, b)]
+            square = (sizes[0] - sizes[1]) ** 2
+            for x, y in ((a.colour, b.colour), (a.sold, b.sold)):
+                missing = pd.isna(x) + pd.isna(y)
+                square += (0.0 if x == y else between_categories) if missing == 0 else float(missing == 1)
+            kernel[i, j] = np.exp(-square / (2 * bandwidth**2))
+    return kernel
+
+
+def test_inner_products_are_the_kernel_of_mixed_columns() -> None:
+    z = TableFeatures(dim=5000, bandwidth=1.3, random_state=0).fit_transform(TABLE).astype(np.float64)
+    error = 5 / np.sqrt(2 * 5000)
+    np.testing.assert_allclose(z @ z.T, exact_kernel(TABLE, 1.3), atol=error)
+    # negative control: a kernel in which categories are farther apart
+    assert np.abs(z @ z.T - exact_kernel(TABLE, 1.3, between_categories=4.0)).max() > error
+
+
+def test_numbers_alone_equal_kernel_features_of_standardised_columns() -> None:
+    X = np.random.default_rng(0).normal(3.0, 2.0, size=(40, 5))
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    encoder = small(dim=3000).fit(X)
+    other = KernelFeatures(dim=3000, random_state=0).fit(standard)
+    assert encoder.bandwidth_ == pytest.approx(other.bandwidth_[0, 0])
+    z, w = encoder.transform(X), other.transform(standard)
+    np.testing.assert_allclose(z @ z.T, w @ w.T, atol=0.05)
+
+
+def test_kinds_are_inferred_and_can_be_overridden() -> None:
+    table = pd.DataFrame(
+        {
+            "integer": pd.array([1, None, 3], dtype="Int64"),
+            "objects": pd.Series([1.5, None, 2], dtype=object),
+            "flag": [True, False, True],
+            "level": pd.Categorical(["low", "high", "low"]),
+            "day": pd.to_datetime(["2024-01-01", "NaT", "2024-03-01"]),
+            "wait": pd.to_timedelta([1, 2, 3], unit="h"),
+            "name": ["ann", "bob", "cid"],
+            "nothing": [np.nan, np.nan, np.nan],
+        }
+    )
+    kinds = small().fit(table).columns_
+    assert list(kinds.values()) == ["number"] * 2 + ["category"] * 2 + ["date"] * 2 + ["category", "number"]
+    chosen = {"integer": "category", "name": "text", "day": "ignore"}
+    assert small(columns=chosen).fit(table).columns_ == {**kinds, **chosen}
+
+
+def test_many_different_strings_are_text_and_few_are_categories() -> None:
+    many = pd.DataFrame({"note": [f"note {i}" for i in range(150)], "city": [f"city {i % 120}" for i in range(150)]})
+    few = pd.DataFrame({"city": [f"city {i % 50}" for i in range(150)]})
+    assert small().fit(many).columns_ == {"note": "text", "city": "text"}
+    assert small().fit(few).columns_ == {"city": "category"}
+
+
+def test_dates_in_days_and_strings_of_dates() -> None:
+    days = pd.DataFrame({"day": [0.0, 1.0, 31.0]})
+    dates = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-02-01"])})
+    want = small(bandwidth=1.0).fit_transform(days)
+    np.testing.assert_allclose(small(bandwidth=1.0).fit_transform(dates), want, atol=1e-6)
+    strings = small(bandwidth=1.0, columns={"day": "date"}).fit_transform(dates.astype(str))
+    np.testing.assert_allclose(strings, want, atol=1e-6)
+
+
+def test_missing_values_are_neutral() -> None:
+    """A row with a missing value is closer to all others than two different values are, and equals no category."""
+    table = pd.DataFrame({"colour": ["red", "blue", None]})
+    z = TableFeatures(dim=4000, bandwidth=1.0, random_state=0).fit_transform(table)
+    np.testing.assert_allclose(z[2] @ z[:2].T, np.exp(-1 / 2), atol=0.05)
+    np.testing.assert_allclose(z[0] @ z[1], np.exp(-1), atol=0.05)
+    numbers = small(bandwidth=1.0).fit(np.array([[1.0], [3.0], [np.nan]]))
+    np.testing.assert_allclose(numbers.transform([[np.nan]]), numbers.transform([[2.0]]), atol=1e-6)
+
+
+def test_unknown_category_is_an_error_or_missing() -> None:
+    new = TABLE[:2].assign(colour=["pink", "red"])
+    with pytest.raises(ValueError, match=r"Found unknown categories \['pink'\] in column 'colour'"):
+        small().fit(TABLE).transform(new)
+    ignoring = small(handle_unknown="ignore").fit(TABLE)
+    np.testing.assert_array_equal(ignoring.transform(new), ignoring.transform(new.assign(colour=[np.nan, "red"])))
+    declared = TABLE.assign(colour=pd.Categorical(TABLE["colour"], categories=["red", "blue", "green", "pink"]))
+    assert small().fit(declared).transform(new).shape == (2, 40)
+
+
+def test_text_columns_average_the_kernel_and_the_similarity_of_texts() -> None:
+    table = pd.DataFrame({"size": [1.0, 1.0, 5.0], "note": ["the cat sat", "the cat ran", "un chat noir"]})
+    settings: dict[str, Any] = {"dim": 8000, "random_state": 0}
+    both = TableFeatures(columns={"note": "text"}, bandwidth=1.0, **settings).fit_transform(table)
+    sizes = TableFeatures(columns={"note": "ignore"}, bandwidth=1.0, **settings).fit_transform(table)
+    texts = TextFeatures(**settings).fit_transform(table["note"])
+    np.testing.assert_allclose(both @ both.T, (sizes @ sizes.T + texts @ texts.T) / 2, atol=5 / np.sqrt(2 * 8000))
+    only = TableFeatures(columns={"note": "text", "size": "ignore"}, **settings).fit_transform(table)
+    np.testing.assert_allclose(only @ only.T, texts @ texts.T, atol=1e-5)
+
+
+def test_missing_text_leaves_the_other_columns() -> None:
+    table = pd.DataFrame({"size": [1.0, 2.0, 4.0], "note": ["abc", "abd", None]})
+    settings: dict[str, Any] = {"dim": 50, "bandwidth": 1.0, "random_state": 0}
+    both = TableFeatures(columns={"note": "text"}, **settings).fit_transform(table)
+    sizes = TableFeatures(columns={"note": "ignore"}, **settings).fit_transform(table)
+    np.testing.assert_allclose(both[2], sizes[2], atol=1e-6)
+    assert np.abs(both[0] - sizes[0]).max() > 1e-2
+
+
+def test_arrays_of_objects_and_lists_have_kinds() -> None:
+    rows = [[1.0, "a"], [2.0, "b"], [3.0, "a"]]
+    for X in (rows, np.array(rows, dtype=object)):
+        assert small().fit(X).columns_ == {0: "number", 1: "category"}
+    codes = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 5.0]])
+    encoder = small(columns={1: "category"}).fit(codes)
+    assert encoder.categories_ == {1: [1.0, 2.0, 5.0]}
+    with pytest.raises(ValueError, match="unknown categories"):
+        encoder.transform([[0.0, 3.0]])
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")
+def test_table_and_array_of_the_same_values_have_the_same_features() -> None:
+    encoder = small().fit(TABLE)
+    np.testing.assert_array_equal(encoder.transform(TABLE.to_numpy(dtype=object)), encoder.transform(TABLE))
+    numbers = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [0.0, 1.0, 0.0]})
+    for fitted, given in ((numbers, numbers.to_numpy()), (numbers.to_numpy(), numbers)):
+        encoder = small().fit(fitted)
+        np.testing.assert_array_equal(encoder.transform(given), encoder.transform(fitted))
+
+
+def test_rows_in_another_order_do_not_change_the_features() -> None:
+    order = np.array([3, 0, 5, 1, 4, 2])
+    z = small().fit_transform(TABLE)
+    np.testing.assert_allclose(small().fit_transform(TABLE.iloc[order]), z[order], atol=1e-6)
+
+
+def test_mixed_table_is_classified_and_regressed() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=300), "kind": rng.choice(["a", "b"], size=300)})
+    y = (table["x"] > 0) ^ (table["kind"] == "a")  # neither column suffices
+    table.loc[::10, "x"] = np.nan
+    score = HDClassifier(TableFeatures(200, random_state=0)).fit(table[:200], y[:200]).score(table[200:], y[200:])
+    assert score > 0.85
+    alone = HDClassifier(TableFeatures(200, columns={"kind": "ignore"}, random_state=0)).fit(table[:200], y[:200])
+    assert alone.score(table[200:], y[200:]) < 0.65  # negative control
+    assert HDRegressor(TableFeatures(200, random_state=0)).fit(table, y.astype(float)).score(table, y) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("X", "settings", "message"),
+    [
+        (TABLE[:0], {}, "0 sample"),
+        (TABLE[[]], {}, "0 feature"),
+        (np.array([[1.0], [np.inf]]), {}, "infinity"),
+        (pd.DataFrame({"a": [1.0, np.inf], "b": ["x", "y"]}), {}, "infinity"),
+        (TABLE, {"columns": {"weight": "number"}}, "not in the table"),
+        (TABLE, {"columns": {"size": "numeric"}}, "kinds of columns"),
+        (TABLE, {"columns": {"colour": "number"}}, "could not convert string to float"),
+        (TABLE.set_axis(["a", "a", "b"], axis=1), {}, "must differ"),
+        ([1.0, 2.0], {}, "2D array"),
+    ],
+)
+def test_wrong_tables_are_refused(X: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small(**settings).fit(X)
+
+
+def test_tables_with_other_columns_are_refused() -> None:
+    encoder = small().fit(TABLE)
+    with pytest.raises(ValueError, match="feature names"):
+        encoder.transform(TABLE.rename(columns={"size": "length"}))
+    with pytest.raises(ValueError, match="feature"):
+        encoder.transform(TABLE[["size", "colour"]])
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        encoder.transform(TABLE.assign(size="large"))
