@@ -1,0 +1,160 @@
+"""``ghrr relations``: train, evaluate and question models of knowledge graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ghrr.cli.shared import ERRORS, console, escaped, fail, say
+from ghrr.files import parse_json
+
+if TYPE_CHECKING:
+    from ghrr.relations import RelationConfig
+
+relations_app = typer.Typer(help="Train, evaluate and question models of knowledge graphs.", no_args_is_help=True)
+
+Data = Annotated[Path, typer.Argument(help="Folder with train.txt, valid.txt, test.txt: head<TAB>relation<TAB>tail.")]
+Run = Annotated[Path, typer.Argument(help="Folder of a trained run, or a file of a model.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@relations_app.command("train")
+def relations_train(  # noqa: PLR0917 (typer reads options from a signature)
+    data: Data,
+    out: Annotated[Path, typer.Option(help="New folder for the run.")],
+    m: Annotated[int | None, typer.Option(help="Size of the matrices; 1 is ComplEx.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Slots. An entity has dim * m * m complex numbers.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training triples.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of the run.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Setting of RelationConfig. Repeatable."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: the GPU if there is one.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in the folder from its last checkpoint.")
+    ] = False,
+) -> None:
+    """Train a model. An interrupted run continues with --resume and gives the same result."""
+    from ghrr import relations
+
+    shortcuts = {"m": m, "dim": dim, "epochs": epochs, "seed": seed}
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"))
+    try:
+        config = _config(settings or [], {name: value for name, value in shortcuts.items() if value is not None})
+        graph = relations.load_graph(data)
+        with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+            task = bar.add_task("training", total=None, shown="", visible=False)
+            shown = {"loss": "", "valid": ""}
+
+            def show(progress: relations.RelationProgress) -> None:
+                if progress.loss is not None:
+                    shown["loss"] = f"loss {progress.loss:.3f}"
+                if progress.valid_mrr is not None:
+                    shown["valid"] = f"valid MRR {progress.valid_mrr:.3f}"
+                text = " ".join(shown.values())
+                bar.update(task, completed=progress.step, total=progress.total_steps, shown=text, visible=True)
+
+            result = relations.train(
+                graph,
+                config,
+                out,
+                device=device,
+                resume=resume,
+                on_progress=show,
+                command=shlex.join(["ghrr", *sys.argv[1:]]),
+            )
+    except KeyboardInterrupt:
+        say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
+        raise typer.Exit(130) from None
+    except ERRORS as error:
+        fail(error)
+    _show({"graph": result["name"], "split": "test", **result["test"]})
+
+
+@relations_app.command("eval")
+def relations_eval(
+    run: Run,
+    data: Data,
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Compute filtered MRR and hits at 1, 3 and 10 of a trained model."""
+    from ghrr import relations
+
+    try:
+        model = relations.load_model(run, device=device)
+        graph = relations.load_graph(data, like=model)
+        metrics = relations.evaluate(model, graph, split)
+    except ERRORS as error:
+        fail(error)
+    row = {"graph": graph.name, "split": split, "triples": len(metrics.ranks), **metrics.summary()}
+    if as_json:
+        print(json.dumps(row))
+    else:
+        _show(row)
+
+
+@relations_app.command("predict")
+def relations_predict(  # noqa: PLR0917
+    run: Run,
+    head: Annotated[str, typer.Argument(help="Name of an entity.")],
+    path: Annotated[list[str], typer.Argument(help="A relation, or several along a path. ~NAME is its reciprocal.")],
+    k: Annotated[int, typer.Option("--top", min=1, help="Number of answers.")] = 5,
+    data: Annotated[Path | None, typer.Option(help="Folder of triples whose answers are left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the tails of a head and a relation, or of a path of relations, with their probabilities."""
+    from ghrr import relations
+
+    try:
+        model = relations.load_model(run)
+        known = None if data is None else relations.load_graph(data, like=model)
+        matches = relations.predict(model, head, path, k=k, known=known)
+    except ERRORS as error:
+        fail(error)
+    rows = [
+        {"answer": match.guess, "score": match.score, "probability": match.probability, "confident": match.confident}
+        for match in matches
+    ]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table("answer", "score", "probability", box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(escaped(row["answer"]), f"{row['score']:.4f}", f"{row['probability']:.3f}")
+    console.print(table)
+
+
+def _config(given: list[str], shortcuts: dict[str, Any]) -> RelationConfig:
+    from ghrr.relations import RelationConfig
+
+    names = [field.name for field in dataclasses.fields(RelationConfig)]
+    values = dict(shortcuts)
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in names:
+            raise ValueError(
+                f"relations train: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}"
+            )
+        try:
+            values[name] = parse_json(value, "--set")
+        except ValueError:
+            values[name] = value
+    return RelationConfig(**values)
+
+
+def _show(row: dict[str, Any]) -> None:
+    table = Table(*(name.replace("_", " ") for name in row), box=box.SIMPLE_HEAD)
+    table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else escaped(cell) for cell in row.values()))
+    console.print(table)

@@ -1,0 +1,83 @@
+"""Settings of a relation model and of its training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ghrr._checks import check_choice, check_integer, check_real
+from ghrr.relations.regularizers import REGULARIZERS
+
+RELATION_FORMS = ("relaxed", "unitary", "scaled")
+OPTIMIZERS = ("adagrad", "adam")
+
+
+@dataclass(frozen=True)
+class RelationConfig:
+    """Settings of :func:`ghrr.relations.train`. All settings are checked when the config is made.
+
+    Parameters
+    ----------
+    dim, m
+        Slots of each hypervector and size of their matrices. An entity has ``dim * m**2`` complex numbers: compare
+        models of different m at equal ``dim * m**2``.
+    relation_form
+        ``"relaxed"``: any matrices. ``"unitary"``: unitary matrices, which are invertible. ``"scaled"``: unitary
+        matrices times a learned positive number per slot.
+    regularizer, regularizer_weight
+        ``"dura"`` (squared norms of h, t, h * r and t * r†) or ``"n3"`` (cubed norms of the slots of h, r and t), each
+        averaged over the batch, and the weight of it.
+    optimizer, learning_rate
+        ``"adagrad"`` or ``"adam"``.
+    batch
+        Triples per step. Each is a question for its tail, or by its reciprocal relation for its head.
+    epochs
+        Passes over the training triples and their reciprocals.
+    evaluate_every
+        Epochs between evaluations of the validation MRR. A checkpoint follows if the last one is 30 s old.
+    patience
+        Stop after this many evaluations without a better MRR.
+    init_std
+        Standard deviation of the initial numbers of entities and relaxed relations.
+    max_scores
+        Largest number of scores in memory at a time.
+    seed
+        Seed of the initial numbers and of the order of the triples.
+    compile
+        Compile the softmax of the scores with ``torch.compile``.
+
+    Examples
+    --------
+    >>> from ghrr.relations import RelationConfig
+    >>> RelationConfig(dim=111, m=3).batch
+    1000
+    """
+
+    dim: int = 111
+    m: int = 3
+    relation_form: str = "relaxed"
+    regularizer: str = "dura"
+    regularizer_weight: float = 0.1
+    optimizer: str = "adagrad"
+    learning_rate: float = 0.1
+    batch: int = 1000
+    epochs: int = 100
+    evaluate_every: int = 5
+    patience: int = 10
+    init_std: float = 1e-3
+    max_scores: int = 1 << 27
+    seed: int = 0
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        least = {"dim": 1, "m": 1, "batch": 1, "epochs": 1, "evaluate_every": 1, "patience": 1, "max_scores": 1}
+        for name, smallest in {**least, "seed": 0}.items():
+            check_integer("RelationConfig", name, getattr(self, name), least=smallest)
+        check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
+        check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
+        check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)
+        check_real("RelationConfig", "regularizer_weight", self.regularizer_weight, low=0.0, high=math.inf)
+        for name in ("learning_rate", "init_std"):
+            check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf, open_ends=True)
+        if not isinstance(self.compile, bool):
+            raise TypeError(f"RelationConfig: compile must be True or False, got {self.compile!r}")

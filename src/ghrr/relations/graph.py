@@ -1,0 +1,128 @@
+"""KnowledgeGraph: entities, relations and triples as indices, split into training, validation and test triples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_choice, describe, short_repr
+
+SPLITS = ("train", "valid", "test")
+INVERSE = "~"  # prefix of the name of a reciprocal relation
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class KnowledgeGraph:
+    """Triples (head, relation, tail) in three splits.
+
+    :func:`ghrr.relations.load_graph` reads one from files.
+
+    Parameters
+    ----------
+    name
+        Name of the graph.
+    entities, relations
+        Names. The position of a name is its index.
+    train, valid, test
+        Triples as indices of head, relation and tail.
+
+    Shapes
+    ------
+    train, valid, test: ``(n, 3)``, int64
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.relations import KnowledgeGraph
+    >>> triples = torch.tensor([[0, 0, 1], [1, 0, 2], [0, 1, 2]])
+    >>> KnowledgeGraph("family", ("Ada", "Byron", "John"), ("parent", "grandparent"), *triples.split(1))
+    <KnowledgeGraph 'family', 3 entities, 2 relations, triples in train: 1, valid: 1, test: 1>
+    """
+
+    name: str
+    entities: tuple[str, ...]
+    relations: tuple[str, ...]
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+
+    def __post_init__(self) -> None:
+        for kind in ("entities", "relations"):
+            check_names("KnowledgeGraph", kind, getattr(self, kind))
+        sizes = torch.tensor([len(self.entities), len(self.relations), len(self.entities)])
+        for split in SPLITS:
+            triples = self.split(split)
+            if not isinstance(triples, Tensor) or triples.dtype != torch.int64 or triples.shape[1:] != (3,):
+                raise TypeError(
+                    f"KnowledgeGraph: {split} must be an int64 tensor of shape (n, 3), got {describe(triples)}"
+                )
+            if ((triples < 0) | (triples >= sizes)).any():
+                raise ValueError(
+                    f"KnowledgeGraph: {split} has an index outside of {len(self.entities)} entities and "
+                    f"{len(self.relations)} relations"
+                )
+
+    def split(self, name: str) -> Tensor:
+        """Return the triples of a split: ``"train"``, ``"valid"`` or ``"test"``."""
+        check_choice("KnowledgeGraph.split", "name", name, SPLITS)
+        triples: Tensor = getattr(self, name)
+        return triples
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of names and triples."""
+        digest = hashlib.sha256(json.dumps([self.entities, self.relations]).encode())
+        for split in SPLITS:
+            digest.update(self.split(split).numpy().tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{split}: {len(self.split(split)):,}" for split in SPLITS)
+        return (
+            f"<KnowledgeGraph {self.name!r}, {len(self.entities):,} entities, {len(self.relations):,} relations, "
+            f"triples in {sizes}>"
+        )
+
+
+def check_names(operation: str, kind: str, names: Sequence[str]) -> None:
+    """Raise unless the names are different strings, none of them the reciprocal of another."""
+    if not names:
+        raise ValueError(f"{operation}: {kind} is empty, expected at least one name")
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{operation}: {kind} must be strings, got {short_repr(names)}")
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{operation}: {kind} must be different, got {short_repr(name)} {count} times")
+    known = set(names)
+    ambiguous = next((name for name in names if kind == "relations" and INVERSE + name in known), None)
+    if ambiguous is not None:
+        raise ValueError(
+            f"{operation}: relations {ambiguous!r} and {INVERSE + ambiguous!r} are both given, but {INVERSE!r} before "
+            f"a name means its reciprocal relation; rename one of them"
+        )
+
+
+def with_reciprocals(triples: Tensor, relations: int) -> Tensor:
+    r"""Append (t, r + R, h) for each triple (h, r, t): the question for the head becomes one for the tail.
+
+    Shapes
+    ------
+    triples: ``(n, 3)``; output: ``(2n, 3)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.relations.graph import with_reciprocals
+    >>> with_reciprocals(torch.tensor([[4, 1, 7]]), relations=2)
+    tensor([[4, 1, 7],
+            [7, 3, 4]])
+    """
+    heads, kinds, tails = triples.unbind(1)
+    return torch.cat([triples, torch.stack([tails, kinds + relations, heads], dim=1)])

@@ -1,0 +1,85 @@
+"""Cross-entropy over all entities, with its gradients, in a bounded amount of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Softmax = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def softmax_error(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the summed cross-entropy of the targets, and its gradient by the logits: softmax minus targets.
+
+    Shapes
+    ------
+    logits: ``(n, N)``, targets: ``(n,)``; outputs: ``()``, ``(n, N)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.relations.loss import softmax_error
+    >>> loss, error = softmax_error(torch.zeros(1, 2), torch.tensor([0]))
+    >>> error
+    tensor([[-0.5000,  0.5000]])
+    """
+    log_probability = torch.log_softmax(logits, dim=1)
+    rows = targets[:, None]
+    loss = -log_probability.gather(1, rows).sum()
+    error = log_probability.exp_()
+    return loss, error.scatter_add_(1, rows, torch.full_like(error[:, :1], -1.0))
+
+
+def cross_entropy_gradients(
+    queries: Tensor, entities: Tensor, targets: Tensor, *, max_scores: int, softmax: Softmax = softmax_error
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Return the mean cross-entropy of the targets among all entities, and its gradients.
+
+    With logits :math:`L = Q E^\top` and softmax P of each row, the gradients of the loss are
+
+    .. math:: G_Q = \frac1n (P - Y) E, \qquad G_E = \frac1n (P - Y)^\top Q ,
+
+    where Y is 1 at the targets. They are computed directly rather than by autograd: P replaces the scores, the gradient
+    of the table of entities is written once, and the score matrix exists for ``max_scores`` numbers at a time.
+
+    Parameters
+    ----------
+    queries
+        Products of heads and relations.
+    entities
+        Table of all entities.
+    targets
+        Index of the right entity for each query.
+    max_scores
+        Largest number of scores in memory at a time; at least those of one query are.
+    softmax
+        :func:`softmax_error`, or a compiled form of it.
+
+    Shapes
+    ------
+    queries: ``(n, d)``, entities: ``(N, d)``, targets: ``(n,)``; outputs: ``()``, ``(n, d)``, ``(N, d)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.relations.loss import cross_entropy_gradients
+    >>> queries, entities = torch.randn(5, 8), torch.randn(100, 8)
+    >>> loss, *_ = cross_entropy_gradients(queries, entities, torch.arange(5), max_scores=200)
+    >>> torch.allclose(loss, torch.nn.functional.cross_entropy(queries @ entities.T, torch.arange(5)))
+    True
+    """
+    count = len(queries)
+    query_gradient, entity_gradient = torch.empty_like(queries), torch.empty_like(entities)
+    losses = []
+    rows = max(1, max_scores // len(entities))
+    for start in range(0, count, rows):
+        chunk = queries[start : start + rows]
+        loss, error = softmax(chunk @ entities.T, targets[start : start + rows])
+        losses.append(loss)
+        query_gradient[start : start + rows] = (error @ entities).div_(count)
+        torch.addmm(
+            entity_gradient, error.T, chunk, beta=float(start > 0), alpha=1 / count, out=entity_gradient
+        )  # beta = 0 ignores the uninitialised memory
+    return torch.stack(losses).sum() / count, query_gradient, entity_gradient

@@ -1,0 +1,175 @@
+"""RelationModel: the table of entities, the table of relations, and their scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ghrr import ops
+from ghrr._checks import check_choice, check_integer, check_real, describe, short_repr
+from ghrr._random import labelled_generator
+from ghrr.relations.config import RELATION_FORMS
+from ghrr.relations.graph import INVERSE, check_names
+from ghrr.relations.scoring import to_hypervectors, to_rows
+from ghrr.unitary import exp_hermitian
+
+
+class RelationModel(nn.Module):
+    r"""Hypervectors of entities and relations that score triples.
+
+    .. math:: s(h, r, t) = \delta(h * r, t)
+
+    Every relation r has a reciprocal relation ``~r`` of its own: the question which heads have r to a tail is asked as
+    :math:`\delta(t * \tilde r, h)`. For m = 1 the model is ComplEx; with unitary relations it has the rotations of
+    RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers questions with it.
+
+    Parameters
+    ----------
+    entities, relations
+        Names. The position of a name is its index; relation i has the reciprocal ``i + len(relations)``.
+    dim, m
+        Size of the hypervectors.
+    relation_form
+        ``"relaxed"`` (any matrices), ``"unitary"``, or ``"scaled"`` (unitary times a positive number per slot).
+    init_std
+        Standard deviation of the initial real and imaginary parts.
+    seed
+        Seed of the initial numbers.
+
+    Attributes
+    ----------
+    temperature
+        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`; fitted at the end of training.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.relations import RelationModel
+    >>> model = RelationModel(("Ada", "Byron", "John"), ("parent",), dim=20, m=3, seed=0)
+    >>> model.scores(torch.tensor([0, 1]), torch.tensor([0, 0])).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        entities: Sequence[str],
+        relations: Sequence[str],
+        *,
+        dim: int,
+        m: int,
+        relation_form: str = "relaxed",
+        init_std: float = 1e-3,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.dim = check_integer("RelationModel", "dim", dim, least=1)
+        self.m = check_integer("RelationModel", "m", m, least=1)
+        check_choice("RelationModel", "relation_form", relation_form, RELATION_FORMS)
+        std = check_real("RelationModel", "init_std", init_std, low=0.0, high=math.inf, open_ends=True)
+        for kind, names in {"entities": entities, "relations": relations}.items():
+            check_names("RelationModel", kind, names)
+        self.entities, self.relations, self.relation_form = tuple(entities), tuple(relations), relation_form
+        self.temperature = 1.0
+        self._entity_indices = {name: index for index, name in enumerate(self.entities)}
+        self._relation_indices = {name: index for index, name in enumerate(self.relations)}
+        generator = labelled_generator(check_integer("RelationModel", "seed", seed, least=0), "relations")
+        numbers = 2 * self.dim * self.m**2
+        # exp(iH) of Gaussian H with eigenvalues of about ±pi covers the unitary matrices.
+        relation_std = std if relation_form == "relaxed" else math.pi / math.sqrt(self.m)
+        self.entity_table = nn.Parameter(std * torch.randn(len(self.entities), numbers, generator=generator))
+        self.relation_table = nn.Parameter(
+            relation_std * torch.randn(2 * len(self.relations), numbers, generator=generator)
+        )
+        if relation_form == "scaled":
+            self.log_scale = nn.Parameter(torch.zeros(2 * len(self.relations), self.dim))
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of real parameters."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def entity_index(self, name: str) -> int:
+        """Return the index of an entity."""
+        return self._index("entity", self._entity_indices, name)
+
+    def relation_index(self, name: str) -> int:
+        """Return the index of a relation; ``~name`` is the reciprocal relation of ``name``."""
+        if isinstance(name, str) and name.startswith(INVERSE) and name not in self._relation_indices:
+            return len(self.relations) + self._index("relation", self._relation_indices, name.removeprefix(INVERSE))
+        return self._index("relation", self._relation_indices, name)
+
+    def relation_name(self, index: int) -> str:
+        """Return the name of a relation or of a reciprocal relation."""
+        count = len(self.relations)
+        return self.relations[index] if index < count else INVERSE + self.relations[index - count]
+
+    def _index(self, kind: str, indices: dict[str, int], name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError(f"RelationModel: the name of a {kind} must be a string, got {describe(name)}")
+        if name not in indices:
+            raise ValueError(
+                f"RelationModel: unknown {kind} {short_repr(name)}, expected one of {len(indices):,} names such as "
+                f"{short_repr(next(iter(indices)))}"
+            )
+        return indices[name]
+
+    def entity_vectors(self, indices: Tensor) -> Tensor:
+        """Return hypervectors of entities: ``(n,)`` to ``(n, dim, m, m)``."""
+        return to_hypervectors(self.entity_table[indices], self.m)
+
+    def relation_vectors(self) -> Tensor:
+        """Return the hypervectors of all relations, then of their reciprocals: ``(2R, dim, m, m)``."""
+        vectors = to_hypervectors(self.relation_table, self.m)
+        if self.relation_form != "relaxed":
+            vectors = exp_hermitian(vectors)
+        if self.relation_form == "scaled":
+            vectors = vectors * torch.exp(self.log_scale)[..., None, None]
+        return vectors
+
+    def compose(self, heads: Tensor, *path: Tensor) -> Tensor:
+        r"""Apply a path of relations to heads, :math:`h * r_1 * r_2 * \dots`.
+
+        Parameters
+        ----------
+        heads
+            Indices of entities.
+        path
+            Indices of relations, one tensor for each step.
+
+        Shapes
+        ------
+        heads and each tensor of ``path``: ``(n,)``; output: ``(n, dim, m, m)``
+
+        Examples
+        --------
+        >>> import torch
+        >>> from ghrr.relations import RelationModel
+        >>> model = RelationModel(("Ada", "Byron", "John"), ("parent",), dim=20, m=3, seed=0)
+        >>> parent = torch.tensor([model.relation_index("parent")])
+        >>> model.compose(torch.tensor([0]), parent, parent).shape
+        torch.Size([1, 20, 3, 3])
+        """
+        relations = self.relation_vectors()
+        product = self.entity_vectors(heads)
+        for step in path:
+            product = ops.bind(product, relations[step])
+        return product
+
+    def scores(self, heads: Tensor, *path: Tensor) -> Tensor:
+        r"""Return the scores of all entities as tails, :math:`\delta(h * r_1 * r_2 * \dots, t)`: one matrix product.
+
+        Shapes
+        ------
+        heads and each tensor of ``path``: ``(n,)``; output: ``(n, entities)``
+        """
+        return to_rows(self.compose(heads, *path)) @ self.entity_table.T / (self.m * self.dim)
+
+    def extra_repr(self) -> str:
+        """Describe the size of the model."""
+        return (
+            f"{len(self.entities)} entities, {len(self.relations)} relations, dim={self.dim}, m={self.m}, "
+            f"relation_form={self.relation_form!r}"
+        )

@@ -1,0 +1,95 @@
+"""Answer questions with a relation model: ranked entities for a head and a relation, or for a path of relations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ghrr._checks import check_integer, describe
+from ghrr.memory.match import CONFIDENCE, Match
+from ghrr.relations.evaluation import check_vocabulary
+from ghrr.relations.graph import KnowledgeGraph
+from ghrr.relations.known_answers import known_answers
+from ghrr.relations.model import RelationModel
+
+
+def predict(
+    model: RelationModel,
+    head: str,
+    relation: str | Sequence[str],
+    *,
+    k: int = 10,
+    known: KnowledgeGraph | None = None,
+) -> list[Match]:
+    r"""Return the k best tails for a head and a relation or a path of relations, best first.
+
+    A path :math:`r_1, r_2, \dots` is one product, :math:`h * r_1 * r_2 * \dots`. To ask for heads, use the reciprocal
+    relation: ``predict(model, tail, "~relation")``.
+
+    The ``score`` of a match is :math:`\delta(h * r, t)`, and its ``margin`` is the distance to the next entity. The
+    ``probability`` is :math:`P(t) \propto \exp(mD\,\delta(h * r, t) / T)` over all candidates, with the temperature T
+    that was fitted on validation triples: the probability that t is the missing answer of a question, given that its
+    known answers are not candidates. It is calibrated for single relations; for longer paths it is only a ranking.
+
+    Parameters
+    ----------
+    model
+        Trained model.
+    head
+        Name of an entity.
+    relation
+        Name of a relation, or names along a path.
+    k
+        Number of matches.
+    known
+        Leave out tails that a triple of this graph links to the head by the relation. For a path nothing is left out.
+
+    Raises
+    ------
+    ValueError
+        An entity or relation is unknown, or the path is empty.
+
+    Examples
+    --------
+    >>> from ghrr.relations import RelationModel, predict
+    >>> model = RelationModel(("Ada", "Byron", "John"), ("parent",), dim=20, m=3, init_std=0.1, seed=0)
+    >>> [match.guess for match in predict(model, "Ada", ["parent", "~parent"], k=1)]
+    ['Ada']
+    """
+    if not isinstance(model, RelationModel):
+        raise TypeError(f"predict: model must be a RelationModel, got {describe(model)}")
+    check_integer("predict", "k", k, least=1)
+    path = [relation] if isinstance(relation, str) else list(relation)
+    if not path:
+        raise ValueError("predict: the path is empty, expected at least one relation")
+    device = model.entity_table.device
+    start, *steps = (
+        torch.tensor([index], device=device)
+        for index in (model.entity_index(head), *(model.relation_index(name) for name in path))
+    )
+    with torch.no_grad():
+        scores = model.scores(start, *steps)
+    if known is not None:
+        check_vocabulary("predict", model, known)
+        if len(steps) == 1:
+            scores[known_answers(known, device).find(start, steps[0])] = -torch.inf
+    probabilities = torch.softmax(scores[0].double() * (model.m * model.dim / model.temperature), dim=0)
+    candidates = int(scores[0].isfinite().sum())
+    best = scores[0].topk(min(k + 1, candidates))
+    rows = list(zip(best.indices.tolist(), best.values.tolist(), probabilities[best.indices].tolist(), strict=True))
+    following = [*rows[1:], (None, 0.0, 0.0)]
+    return [
+        Match(
+            guess=model.entities[index],
+            score=score,
+            runner_up=None if other is None else model.entities[other],
+            margin=score - next_score,
+            noise=model.temperature / (model.m * model.dim),
+            candidates=candidates,
+            probability=probability,
+            probability_unknown=0.0,
+            required_confidence=CONFIDENCE,
+        )
+        for (index, score, probability), (other, next_score, _) in zip(rows[:k], following, strict=False)
+    ]

@@ -1,0 +1,61 @@
+"""GHRR as an interaction of PyKEEN, so that its pipelines train and evaluate it. Needs the extra ``relations``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ghrr import ops
+from ghrr._checks import check_integer, describe, install_hint
+from ghrr.relations.scoring import to_hypervectors, to_rows
+
+try:
+    from pykeen.nn.modules import Interaction
+except ModuleNotFoundError as error:
+    raise ImportError(f"GHRRInteraction: PyKEEN is not installed; {install_hint('relations')}") from error
+
+
+class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are not complete
+    r"""Score :math:`mD\,\delta(h * r, t)` on real embeddings of :math:`2 D m^2` numbers.
+
+    Representations are rows of :func:`ghrr.relations.scoring.to_rows`: real and imaginary parts side by side. The
+    number of slots D follows from the dimension of the embeddings.
+
+    Parameters
+    ----------
+    m
+        Size of the matrices; m = 1 is ComplEx.
+
+    Shapes
+    ------
+    h, r, t: ``(*batch, 2 * dim * m * m)``, real, batches broadcast; output: ``(*batch)``
+
+    Examples
+    --------
+    ``pipeline(dataset="UMLS", interaction=GHRRInteraction, interaction_kwargs={"m": 3}, dimensions=2 * 28 * 9)``
+    trains a model with 28 slots.
+    """
+
+    def __init__(self, m: int) -> None:
+        super().__init__()
+        self.m = check_integer("GHRRInteraction", "m", m, least=1)
+
+    def forward(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """Return the scores of triples."""
+        for name, x in {"h": h, "r": r, "t": t}.items():
+            if x.is_complex() or x.shape[-1] == 0 or x.shape[-1] % (2 * self.m**2):
+                raise ValueError(
+                    f"GHRRInteraction: {name} must be real with a multiple of 2 * m**2 = {2 * self.m**2} numbers, got "
+                    f"{describe(x)}"
+                )
+        relation = to_hypervectors(r, self.m)
+        if h.numel() > t.numel():  # all heads: move the relation to the tail, and multiply once for each question
+            query, candidates = ops.bind(*_broadcast(to_hypervectors(t, self.m), relation), adjoint_b=True), h
+        else:
+            query, candidates = ops.bind(*_broadcast(to_hypervectors(h, self.m), relation)), t
+        return torch.einsum("...d,...d->...", to_rows(query), candidates)
+
+
+def _broadcast(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    a, b = torch.broadcast_tensors(a, b)  # type: ignore[no-untyped-call]
+    return a.contiguous(), b.contiguous()

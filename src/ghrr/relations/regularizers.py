@@ -1,0 +1,71 @@
+r"""Regularisers of the score: penalties on the hypervectors of a batch of triples, averaged over the batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ghrr import ops
+
+
+def _squared_norm(x: Tensor) -> Tensor:
+    """Return the sum of squared moduli over all slots: ``(n, dim, m, m)`` to ``(n,)``."""
+    return torch.view_as_real(x).square().flatten(1).sum(dim=1)
+
+
+def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> Tensor:
+    r"""DURA (duality-induced regulariser): heads, tails, and both after the relation was applied.
+
+    .. math:: \|h\|^2 + \|t\|^2 + \|h * r\|^2 + \|t * r^\dagger\|^2
+
+    It bounds a nuclear norm of the tensor of scores. :math:`t * r^\dagger` is the other form of the score:
+    :math:`\delta(h * r, t) = \delta(h, t * r^\dagger)`.
+
+    Parameters
+    ----------
+    heads, relations, tails
+        Hypervectors of the triples.
+    products
+        ``heads * relations``, which the score needs as well.
+
+    Shapes
+    ------
+    all: ``(n, dim, m, m)``; output: ``()``
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.relations.regularizers import dura
+    >>> h, r, t = ghrr.Space(dim=10, m=2, seed=0).vectors(["h", "r", "t"])[:, None]
+    >>> f"{dura(h, r, t, ghrr.bind(h, r)):.1f}"  # four unitary hypervectors, each of squared norm m * dim
+    '80.0'
+    """
+    backward = ops.bind(tails, relations, adjoint_b=True)
+    return sum(_squared_norm(x) for x in (heads, tails, products, backward)).mean()  # type: ignore[union-attr]
+
+
+def n3(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> Tensor:
+    r"""N3: the nuclear 3-norm of ComplEx, with the Frobenius norm of a slot in place of the modulus of a number.
+
+    .. math:: \sum_j \|h_j\|_F^3 + \|r_j\|_F^3 + \|t_j\|_F^3
+
+    For m = 1 this is the regulariser of ComplEx-N3. It does not change if slots are multiplied by unitary matrices.
+
+    Shapes
+    ------
+    all: ``(n, dim, m, m)``; output: ``()``
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.relations.regularizers import n3
+    >>> h, r, t = ghrr.Space(dim=10, m=1, seed=0).vectors(["h", "r", "t"])[:, None]
+    >>> f"{n3(h, r, t, ghrr.bind(h, r)):.1f}"  # 3 * 10 numbers of modulus 1
+    '30.0'
+    """
+    squares = [torch.view_as_real(x).square().sum(dim=(-1, -2, -3)) for x in (heads, relations, tails)]
+    # The derivative of x ** 1.5 is finite at zero, that of a norm is not.
+    return sum(square.pow(1.5).sum(dim=1) for square in squares).mean()  # type: ignore[union-attr]
+
+
+REGULARIZERS = {"dura": dura, "n3": n3}

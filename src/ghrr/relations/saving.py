@@ -1,0 +1,128 @@
+"""Files of relation models: a trained model, and the checkpoint of a training run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_device, describe
+from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
+from ghrr.relations.model import RelationModel
+
+_MODEL, _CHECKPOINT, _VERSION = "ghrr-relation-model", "ghrr-relation-checkpoint", 1
+_MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "entities": list,
+    "relations": list,
+    "dim": int,
+    "m": int,
+    "relation_form": str,
+    "temperature": float,
+}
+
+
+def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
+    """Write a model with its names to one file, atomically.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from ghrr.relations import RelationModel, load_model, save_model
+    >>> model = RelationModel(("Ada", "Byron"), ("parent",), dim=20, m=3, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model.safetensors", model)
+    ...     load_model(f"{folder}/model.safetensors").entities
+    ('Ada', 'Byron')
+    """
+    if not isinstance(model, RelationModel):
+        raise TypeError(f"save_model: model must be a RelationModel, got {describe(model)}")
+    header = {name: getattr(model, name) for name in _MODEL_FIELDS}
+    write_tensors(path, header, dict(model.state_dict()), kind=_MODEL, version=_VERSION)
+
+
+def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> RelationModel:
+    """Read a model that :func:`save_model` or :func:`ghrr.relations.train` wrote.
+
+    Parameters
+    ----------
+    path
+        File, or the folder of a training run.
+    device
+        Device for the model.
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it is not a regular file.
+    ValueError
+        The file is damaged or has another format.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from ghrr.relations import RelationModel, load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model.safetensors", RelationModel(("Ada",), ("knows",), dim=20, m=3))
+    ...     load_model(folder).m
+    3
+    """
+    target = check_device("load_model", device)
+    file = os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
+    header, tensors = read_tensors(file, kind=_MODEL, version=_VERSION, operation="load_model")
+    with prefix_errors(f"load_model({str(file)!r})"):
+        check_fields("header", header, _MODEL_FIELDS)
+        settings = {name: header[name] for name in ("dim", "m", "relation_form")}
+        table = tensors["entity_table"]
+        if table.shape != (len(header["entities"]), 2 * settings["dim"] * settings["m"] ** 2):
+            raise ValueError(f"entity_table does not fit the header, got {describe(table)}")
+        model = RelationModel(header["entities"], header["relations"], **settings)
+        restore(model, tensors)
+        model.temperature = header["temperature"]
+    return model.to(target)
+
+
+def restore(model: RelationModel, tensors: dict[str, Tensor]) -> None:
+    """Load parameters by name; raise ``ValueError`` if names or shapes differ."""
+    expected = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
+    found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
+    if found != expected:
+        raise ValueError(f"the tensors do not fit the model: got {found}, expected {expected}")
+    model.load_state_dict(tensors)
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str], info: dict[str, Any], model: RelationModel, optimizer: torch.optim.Optimizer
+) -> None:
+    """Write parameters, optimiser state and a JSON object. The old file stays until all is written."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    write_tensors(path, info, tensors, kind=_CHECKPOINT, version=_VERSION, follow_links=False)
+
+
+def load_checkpoint(
+    path: str | os.PathLike[str], fields: dict[str, type | tuple[type, ...]]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the JSON object and the tensors of a checkpoint, after checking the fields of the object."""
+    info, tensors = read_tensors(path, kind=_CHECKPOINT, version=_VERSION, operation="train")
+    return check_fields(f"train({str(path)!r})", info, fields), tensors
+
+
+def restore_checkpoint(model: RelationModel, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Load parameters and optimiser state; raise ``ValueError`` if names or shapes do not fit."""
+    groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition(".")
+        groups[part][rest] = tensor
+    restore(model, groups["model"])
+    parameters = list(model.parameters())
+    state: dict[int, dict[str, Tensor]] = {index: {} for index in range(len(parameters))}
+    for name, tensor in groups["optimizer"].items():
+        index, _, key = name.partition(".")
+        shape = tuple(parameters[int(index)].shape)
+        if tuple(tensor.shape) not in (shape, ()):
+            raise ValueError(f"the state {key} of parameter {index} is {describe(tensor)}, expected shape {shape}")
+        state[int(index)][key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

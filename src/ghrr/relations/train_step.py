@@ -1,0 +1,78 @@
+"""One step of training: loss, regulariser and their gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ghrr import ops
+from ghrr.relations.config import RelationConfig
+from ghrr.relations.loss import cross_entropy_gradients, softmax_error
+from ghrr.relations.model import RelationModel
+from ghrr.relations.regularizers import REGULARIZERS
+from ghrr.relations.scoring import to_hypervectors, to_rows
+
+Step = Callable[[Tensor], Tensor]
+
+
+def make_optimizer(model: RelationModel, config: RelationConfig) -> torch.optim.Optimizer:
+    """Return the optimiser. It updates each parameter in one pass over memory where torch can do that."""
+    kind = torch.optim.Adagrad if config.optimizer == "adagrad" else torch.optim.Adam
+    fused = _can_fuse(kind, model.entity_table.device)
+    return kind(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused)
+
+
+@functools.cache
+def _can_fuse(kind: type[torch.optim.Adagrad | torch.optim.Adam], device: torch.device) -> bool:
+    """Try a fused step; before torch 2.12, Adagrad has none on a GPU."""
+    parameter = torch.zeros(1, device=device, requires_grad=True)
+    parameter.grad = torch.zeros_like(parameter)
+    try:
+        kind([parameter], fused=True).step()
+    except RuntimeError:
+        return False
+    return True
+
+
+def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: RelationConfig) -> Step:
+    r"""Return a function that updates the model with a batch of triples and returns the mean cross-entropy.
+
+    The logits are the real inner products :math:`mD\,\delta(h * r, t)`. The rows of heads and tails are leaves of the
+    graph of autograd, and their gradients are added to the gradient of the table. Autograd would make a gradient of the
+    size of the table for each of them.
+
+    Shapes
+    ------
+    input of the step: ``(n, 3)``, output: ``()``
+    """
+    penalty_of, weight, m = REGULARIZERS[config.regularizer], config.regularizer_weight, model.m
+
+    def product_and_penalty(heads: Tensor, relation_indices: Tensor, tails: Tensor) -> tuple[Tensor, Tensor]:
+        relations = model.relation_vectors()[relation_indices]
+        head_vectors, tail_vectors = to_hypervectors(heads, m), to_hypervectors(tails, m)
+        products = ops.bind(head_vectors, relations)
+        return to_rows(products), weight * penalty_of(head_vectors, relations, tail_vectors, products)
+
+    softmax = torch.compile(softmax_error, dynamic=False) if config.compile else softmax_error
+
+    def step(triples: Tensor) -> Tensor:
+        head_indices, relation_indices, tail_indices = triples.unbind(1)
+        table = model.entity_table.detach()
+        heads, tails = (table[indices].requires_grad_() for indices in (head_indices, tail_indices))
+        optimizer.zero_grad()
+        queries, penalty = product_and_penalty(heads, relation_indices, tails)
+        loss, query_gradient, entity_gradient = cross_entropy_gradients(
+            queries.detach(), table, tail_indices, max_scores=config.max_scores, softmax=softmax
+        )
+        torch.autograd.backward([queries, penalty], [query_gradient, None])
+        for rows, indices in ((heads, head_indices), (tails, tail_indices)):
+            if rows.grad is not None:
+                entity_gradient.index_add_(0, indices, rows.grad)
+        model.entity_table.grad = entity_gradient
+        optimizer.step()
+        return loss
+
+    return step

@@ -1,0 +1,330 @@
+"""Train a relation model in a folder, from which an interrupted run can be resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_device, describe, short_repr
+from ghrr._random import labelled_generator
+from ghrr.files import check_fields, lock_folder, read_json, write_json, write_tensors
+from ghrr.relations.calibration import expected_calibration_error, fit_temperature, top_confidences
+from ghrr.relations.config import RelationConfig
+from ghrr.relations.evaluation import evaluate
+from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
+from ghrr.relations.model import RelationModel
+from ghrr.relations.saving import load_checkpoint, load_model, restore_checkpoint, save_checkpoint, save_model
+from ghrr.relations.train_step import make_optimizer, make_step
+
+MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
+_LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
+_CHECKPOINT_SECONDS = 30.0  # a large model takes seconds to write
+_CHECKPOINT_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "config": dict,
+    "graph": str,
+    "epoch": int,
+    "history": list,
+    "seconds": float,
+}
+_HISTORY_FIELDS: dict[str, type | tuple[type, ...]] = {"epoch": int, "loss": float, "valid_mrr": float}
+_RESULT_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "graph": str,
+    "config": dict,
+    "best_epoch": int,
+    "valid": dict,
+    "test": dict,
+}
+
+
+@dataclass(frozen=True)
+class RelationProgress:
+    """State of a run after a step, as given to ``on_progress`` of :func:`train`.
+
+    Attributes
+    ----------
+    step
+        Steps done.
+    total_steps
+        Steps of the whole run if it does not stop early.
+    loss
+        Cross-entropy of the batch in nats; None at steps where it is not read.
+    valid_mrr
+        MRR of the validation triples; None at steps without an evaluation.
+
+    Examples
+    --------
+    >>> from ghrr.relations import RelationProgress
+    >>> RelationProgress(step=20, total_steps=100, loss=4.5)
+    RelationProgress(step=20, total_steps=100, loss=4.5, valid_mrr=None)
+    """
+
+    step: int
+    total_steps: int
+    loss: float | None = None
+    valid_mrr: float | None = None
+
+
+def train(
+    graph: KnowledgeGraph,
+    config: RelationConfig,
+    out: str | os.PathLike[str],
+    *,
+    device: str | torch.device | None = None,
+    resume: bool = False,
+    on_progress: Callable[[RelationProgress], None] | None = None,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Train a model on the triples of a graph, keep the one with the best validation MRR, and evaluate it.
+
+    The loss is the cross-entropy of the right entity among all entities, for tails and, by reciprocal relations, for
+    heads. Training stops early if the validation MRR does not improve. The folder ``out`` receives
+    ``model.safetensors`` (the best model), ``checkpoint.safetensors`` (the state to resume from) and, at the end,
+    ``ranks.safetensors`` and ``result.json``. The order of the triples depends only on the seed and the epoch: a
+    resumed run gives the same model as an uninterrupted one, bit for bit on a CPU. Files are replaced atomically, and
+    only one process at a time can write to a folder.
+
+    Parameters
+    ----------
+    graph
+        Triples.
+    config
+        Settings of the model and of the training.
+    out
+        A new or empty folder. With ``resume``, also the folder of the same run.
+    device
+        Device to train on. Default: the first GPU if there is one, else the CPU.
+    resume
+        Continue the run in ``out`` from its last checkpoint. A finished run is not repeated: its result is returned.
+    on_progress
+        Called after each step.
+    command
+        Command that started the run, stored in the result.
+
+    Returns
+    -------
+    dict
+        The content of ``result.json``: metrics of the best model on validation and test triples, the history of the
+        validation MRR, the calibration of its probabilities, and the time.
+
+    Raises
+    ------
+    ValueError
+        ``out`` holds another run or other files, a split is empty, or the loss is not finite.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> from ghrr.relations import KnowledgeGraph, RelationConfig, train
+    >>> numbers = torch.arange(12)  # a relation: the next number, modulo 12
+    >>> triples = torch.stack([numbers, 0 * numbers, (numbers + 1) % 12], dim=1)
+    >>> splits = triples[:10], triples[10:11], triples[11:]
+    >>> graph = KnowledgeGraph("clock", tuple(map(str, range(12))), ("next",), *splits)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = train(graph, RelationConfig(dim=20, m=2, epochs=5, batch=10), folder, device="cpu")
+    >>> len(result["history"])
+    1
+    """
+    if not isinstance(graph, KnowledgeGraph):
+        raise TypeError(f"train: graph must be a KnowledgeGraph, got {describe(graph)}")
+    if not isinstance(config, RelationConfig):
+        raise TypeError(f"train: config must be a RelationConfig, got {describe(config)}")
+    for split in ("train", "valid", "test"):
+        if not len(graph.split(split)):
+            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple")
+    target = check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    folder = Path(out)
+    with _open_folder(folder, resume=resume):
+        if (folder / RESULT).exists():
+            result = check_fields(f"train: {folder / RESULT}", read_json(folder / RESULT, "train"), _RESULT_FIELDS)
+            _check_same_run(folder, result, graph, config)
+            return result
+        run = _Run(graph, config, folder, target)
+        run.train(on_progress)
+        return run.finish(command)
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path, *, resume: bool) -> Iterator[None]:
+    """Create and lock a folder; remove it at the end if it is new and empty."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"train: {folder} is a file, expected a folder")
+    new = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with lock_folder(folder, "train"):
+            own = (MODEL, CHECKPOINT, RANKS, RESULT)
+            names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"} - {".lock"}
+            if not resume and names:
+                what = "holds a run already; resume it, or" if names <= set(own) else "is not empty;"
+                raise ValueError(f"train: {folder} {what} choose another folder")
+            if not names <= set(own):
+                other = sorted(names - set(own))[0]
+                raise ValueError(
+                    f"train: {folder} holds {short_repr(other)}, which is not of a run; choose another folder"
+                )
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # a folder that is not empty
+            for path in new:
+                path.rmdir()
+
+
+def _check_same_run(folder: Path, stored: dict[str, Any], graph: KnowledgeGraph, config: RelationConfig) -> None:
+    """Raise unless the stored settings are these. The number of epochs may grow: a finished run stays as it is."""
+    if stored["graph"] != graph.fingerprint:
+        raise ValueError(f"train: {folder} holds a run on other triples; choose another folder")
+    for name, value in asdict(config).items():
+        if stored["config"].get(name) != value:
+            raise ValueError(
+                f"train: {folder} holds another run: its {name} is {short_repr(stored['config'].get(name))}, not "
+                f"{value!r}; choose another folder"
+            )
+
+
+class _Run:
+    """A run in progress: model, optimiser and history."""
+
+    def __init__(self, graph: KnowledgeGraph, config: RelationConfig, folder: Path, device: torch.device) -> None:
+        self.graph, self.config, self.folder, self.device = graph, config, folder, device
+        self.model = RelationModel(
+            graph.entities,
+            graph.relations,
+            dim=config.dim,
+            m=config.m,
+            relation_form=config.relation_form,
+            init_std=config.init_std,
+            seed=config.seed,
+        ).to(device)
+        self.optimizer = make_optimizer(self.model, config)
+        self.triples = with_reciprocals(graph.train, len(graph.relations)).to(device)
+        self.epoch, self.seconds = 0, 0.0
+        self.history: list[dict[str, float]] = []
+        self.best = self.model  # replaced at the first evaluation
+        self.saved = -math.inf  # time of the last checkpoint
+        if (folder / CHECKPOINT).exists():
+            self._restore()
+        self.step = make_step(self.model, self.optimizer, config)
+
+    def train(self, on_progress: Callable[[RelationProgress], None] | None) -> None:
+        """Do the remaining epochs."""
+        steps = -(-len(self.triples) // self.config.batch)
+        total = steps * self.config.epochs
+        report = on_progress or (lambda progress: None)
+        while self.epoch < self.config.epochs and not self._is_stuck():
+            clock = time.perf_counter()
+            with _tf32_products(self.device):
+                losses = torch.zeros((), device=self.device)
+                for index, batch in enumerate(self._batches()):
+                    loss = self.step(batch)
+                    losses += loss
+                    step = self.epoch * steps + index + 1
+                    shown = float(loss) if step % _LOG_INTERVAL == 0 else None
+                    if index < steps - 1:  # the last step is reported after the evaluation
+                        report(RelationProgress(step, total, shown))
+            mean = float(losses) / steps
+            if not math.isfinite(mean):
+                raise ValueError(f"train: the loss is {mean} in epoch {self.epoch + 1}; lower the learning rate")
+            self.seconds += time.perf_counter() - clock
+            self.epoch += 1
+            valid = None
+            if self.epoch % self.config.evaluate_every == 0 or self.epoch == self.config.epochs:
+                valid = self._evaluate_and_save(mean)
+            report(RelationProgress(self.epoch * steps, total, mean, valid))
+
+    def _batches(self) -> Iterator[Tensor]:
+        """Yield the triples of this epoch in an order that depends on the seed and the epoch alone."""
+        generator = labelled_generator(self.config.seed, "relation epoch", str(self.epoch))
+        order = torch.randperm(len(self.triples), generator=generator).to(self.device)
+        for rows in torch.split(order, self.config.batch):
+            yield self.triples[rows]
+
+    def _evaluate_and_save(self, loss: float) -> float:
+        mrr = evaluate(self.model, self.graph, "valid").mrr
+        if mrr > self._best["valid_mrr"]:
+            self.best = copy.deepcopy(self.model)
+        self.history.append({"epoch": self.epoch, "loss": loss, "valid_mrr": mrr})
+        is_last = self.epoch == self.config.epochs or self._is_stuck()
+        if is_last or time.monotonic() - self.saved >= _CHECKPOINT_SECONDS:
+            self._save()
+        return mrr
+
+    def _save(self) -> None:
+        """Write the best model, then the checkpoint. A kill in between repeats the epochs since the last checkpoint."""
+        save_model(self.folder / MODEL, self.best)
+        info = {"config": asdict(self.config), "graph": self.graph.fingerprint, "epoch": self.epoch}
+        info |= {"history": self.history, "seconds": self.seconds}
+        save_checkpoint(self.folder / CHECKPOINT, info, self.model, self.optimizer)
+        self.saved = time.monotonic()
+
+    @property
+    def _best(self) -> dict[str, float]:
+        return max(self.history, key=lambda entry: entry["valid_mrr"], default={"epoch": 0, "valid_mrr": -math.inf})
+
+    def _is_stuck(self) -> bool:
+        """Whether the last ``patience`` evaluations were not better than an earlier one."""
+        later = [entry for entry in self.history if entry["epoch"] > self._best["epoch"]]
+        return len(later) >= self.config.patience
+
+    def _restore(self) -> None:
+        info, tensors = load_checkpoint(self.folder / CHECKPOINT, _CHECKPOINT_FIELDS)
+        _check_same_run(self.folder, info, self.graph, self.config)
+        try:
+            restore_checkpoint(self.model, self.optimizer, tensors)
+            self.best = load_model(self.folder / MODEL, device=self.device)
+        except (OSError, ValueError, LookupError) as error:
+            raise ValueError(f"train: {self.folder / CHECKPOINT}: {error}") from error
+        for entry in info["history"]:
+            check_fields(f"train: {self.folder / CHECKPOINT}", entry, _HISTORY_FIELDS)
+        self.epoch, self.history, self.seconds = info["epoch"], info["history"], info["seconds"]
+
+    def finish(self, command: str | None) -> dict[str, Any]:
+        """Calibrate and evaluate the best model, and write the result."""
+        model = self.best
+        model.temperature = fit_temperature(model, self.graph)
+        save_model(self.folder / MODEL, model)
+        metrics = {split: evaluate(model, self.graph, split) for split in ("valid", "test")}
+        confidences, right = top_confidences(model, self.graph, "test")
+        result = {
+            "name": self.graph.name,
+            "graph": self.graph.fingerprint,
+            "config": asdict(self.config),
+            "params": model.parameter_count,
+            "epochs": self.epoch,
+            "best_epoch": self._best["epoch"],
+            **{split: found.summary() for split, found in metrics.items()},
+            "calibration": {
+                "temperature": model.temperature,
+                "mean_confidence": float(confidences.mean()),
+                "accuracy": float(right.double().mean()),
+                "expected_error": expected_calibration_error(confidences, right),
+            },
+            "seconds_per_epoch": self.seconds / self.epoch,
+            "history": self.history,
+            "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
+            "command": command,
+        }
+        ranks = {split: found.ranks.float() for split, found in metrics.items()}
+        write_tensors(self.folder / RANKS, {}, ranks, kind="ghrr-relation-ranks", version=1, follow_links=False)
+        write_json(self.folder / RESULT, result, follow_links=False)
+        return result
+
+
+@contextlib.contextmanager
+def _tf32_products(device: torch.device) -> Iterator[None]:
+    """Compute matrix products in TF32 on a GPU; evaluations compute them in float32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

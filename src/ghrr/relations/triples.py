@@ -1,0 +1,193 @@
+"""Read knowledge graphs: a folder with training, validation and test triples, one per line."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import describe, short_repr
+from ghrr.files import read_bytes
+from ghrr.relations.graph import SPLITS, KnowledgeGraph
+
+if TYPE_CHECKING:
+    from ghrr.relations.model import RelationModel
+
+_FILES = ("{split}.txt", "{split}.tsv", "{split}.txt.gz", "{split}.tsv.gz")
+_MAX_BYTES = 4 << 30  # of a file after decompression
+
+# SHA-256 of the text files of known graphs. The package contains the hashes, not the files.
+KNOWN_GRAPHS = {
+    "WN18RR": {
+        "train": "038612e783c215ee5f3ca9fbfca27b8d0739be1028fe4ee7c174aecf0b83d5df",
+        "valid": "453ce7202afa58094a04d2b1560ee2b02660f1c260b32ce6651c8ccedd1028ab",
+        "test": "0383bceaaa1096cf3c03ec021ed0048068e2355dbfc0239b292cefdac821cec5",
+    },
+    "FB15k-237": {
+        "train": "61099230e4439f90885ca9767739e31e8e32f54736fa1c35952b27997bc7c08a",
+        "valid": "749cbe9d923bac7b9354da5614ecfed2e0220256d442c3e04a6b303db1f273d9",
+        "test": "e2e35e8e6113de220140b6f44dc71a5207b0fc6872d575e874aefe13259b655b",
+    },
+}
+
+
+Triple = tuple[str, str, str]
+
+
+class _Vocabulary(NamedTuple):
+    entities: dict[str, int]
+    relations: dict[str, int]
+
+
+def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | RelationModel | None = None) -> KnowledgeGraph:
+    r"""Read a folder of triples.
+
+    The folder has the files ``train.txt``, ``valid.txt`` and ``test.txt`` (or ``.tsv``; ``.gz`` is decompressed). Each
+    line is ``head<TAB>relation<TAB>tail``. Entities and relations are numbered in the order of their names. If the
+    folder has the name of a known graph (WN18RR, FB15k-237), the hash of every file is checked.
+
+    Entities that occur in the validation or test triples only are allowed, because the standard graphs have some: no
+    training triple teaches anything about them.
+
+    Parameters
+    ----------
+    folder
+        Folder with the files.
+    like
+        Use the entities and relations of this graph or model, and refuse others.
+
+    Raises
+    ------
+    FileNotFoundError
+        The folder or one of its files is missing.
+    ValueError
+        A line is malformed, a split is empty, two splits share a triple, a relation has no training
+        triple, a name is not in ``like``, or a file of a known graph has another hash. The message has the file and
+        line number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from ghrr.relations import load_graph
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "train.txt").write_text("Ada\tparent\tByron\nByron\tparent\tJohn\n")
+    ...     _ = Path(folder, "valid.txt").write_text("John\tparent\tAda\n")
+    ...     _ = Path(folder, "test.txt").write_text("Byron\tparent\tAda\n")
+    ...     graph = load_graph(folder)
+    >>> graph.entities, graph.train.tolist()
+    (('Ada', 'Byron', 'John'), [[0, 0, 1], [1, 0, 2]])
+    """
+    if not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"load_graph: folder must be a path, got {describe(folder)}")
+    path = Path(folder)
+    operation = f"load_graph({str(folder)!r})"
+    if not path.is_dir():
+        raise FileNotFoundError(f"{operation}: no such folder, expected one with train.txt, valid.txt and test.txt")
+    name = path.resolve().name
+    files = {split: _find(operation, path, split) for split in SPLITS}
+    triples = {split: _read(operation, files[split], KNOWN_GRAPHS.get(name, {}).get(split)) for split in SPLITS}
+    _check_splits(operation, files, triples)
+    if like is None:
+        lines = [line for split in SPLITS for line in triples[split]]
+        entities = sorted({entity for head, _, tail in lines for entity in (head, tail)})
+        relations = sorted({relation for _, relation, _ in lines})
+    else:
+        entities, relations = list(like.entities), list(like.relations)
+    vocabulary = _Vocabulary(
+        {name: index for index, name in enumerate(entities)}, {name: index for index, name in enumerate(relations)}
+    )
+    indices = {split: _to_indices(operation, files[split], triples[split], vocabulary) for split in SPLITS}
+    return KnowledgeGraph(name, tuple(entities), tuple(relations), **indices)
+
+
+def _find(operation: str, folder: Path, split: str) -> Path:
+    names = [name.format(split=split) for name in _FILES]
+    found = [folder / name for name in names if (folder / name).exists()]
+    if not found:
+        raise FileNotFoundError(f"{operation}: the {split} triples are missing, expected one of {', '.join(names)}")
+    if len(found) > 1:
+        raise ValueError(
+            f"{operation}: expected one file of {split} triples, got {' and '.join(path.name for path in found)}; "
+            f"remove all but one"
+        )
+    return found[0]
+
+
+def _read(operation: str, path: Path, sha256: str | None) -> list[Triple]:
+    """Return the triples of a file as strings; line i + 1 of the file is element i."""
+    content = read_bytes(path, "load_graph", limit=_MAX_BYTES)
+    if path.suffix == ".gz":
+        content = _decompress(f"{operation}: {path}", content)
+    found = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and found != sha256:
+        raise ValueError(
+            f"{operation}: {path} is not the file of the known graph {path.resolve().parent.name}: got sha256 {found}, "
+            f"expected {sha256}; get the original file, or rename the folder if these are other triples"
+        )
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{operation}: {path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text.strip() else []
+    if not lines:
+        raise ValueError(f"{operation}: {path} has no triples, expected at least one line head<TAB>relation<TAB>tail")
+    return [_parse(f"{operation}: {path}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+
+def _decompress(where: str, content: bytes) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            text = file.read(_MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{where} cannot be decompressed ({error}); it is damaged or not a gzip file") from error
+    if len(text) > _MAX_BYTES:
+        raise ValueError(f"{where} has more than {_MAX_BYTES:,} bytes after decompression")
+    return text
+
+
+def _parse(where: str, line: str) -> Triple:
+    fields = line.split("\t")
+    if len(fields) != 3 or not all(field.strip() for field in fields) or "\0" in line:
+        raise ValueError(f"{where}: expected head<TAB>relation<TAB>tail, got {short_repr(line)}")
+    head, relation, tail = fields
+    return head, relation, tail
+
+
+def _check_splits(operation: str, files: dict[str, Path], triples: dict[str, list[Triple]]) -> None:
+    """Raise if two splits share a triple, or if a relation has no training triple."""
+    trained = {relation for _, relation, _ in triples["train"]}
+    first_lines: dict[Triple, tuple[str, int]] = {}
+    for split in SPLITS:
+        for number, triple in enumerate(triples[split], 1):
+            if triple[1] not in trained:
+                raise ValueError(
+                    f"{operation}: {files[split]}, line {number} has the relation {short_repr(triple[1])}, which has "
+                    f"no training triple; add some, or remove the line"
+                )
+            other, line = first_lines.setdefault(triple, (split, number))
+            if other != split:
+                raise ValueError(
+                    f"{operation}: {files[split]}, line {number} repeats a triple of {files[other]}, line {line}: "
+                    f"{' '.join(triple):.200}; remove it from one of the splits"
+                )
+
+
+def _to_indices(operation: str, path: Path, triples: list[Triple], vocabulary: _Vocabulary) -> Tensor:
+    rows = []
+    for number, (head, relation, tail) in enumerate(triples, 1):
+        try:
+            rows.append((vocabulary.entities[head], vocabulary.relations[relation], vocabulary.entities[tail]))
+        except KeyError as error:
+            raise ValueError(
+                f"{operation}: {path}, line {number} has {short_repr(error.args[0])}, which the given vocabulary of "
+                f"{len(vocabulary.entities):,} entities and {len(vocabulary.relations):,} relations does not have"
+            ) from None
+    return torch.tensor(rows, dtype=torch.int64)

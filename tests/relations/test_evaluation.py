@@ -1,0 +1,137 @@
+"""Filtered ranks against a brute-force computation, ties included."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation
+from ghrr.relations.calibration import _filtered_logits, expected_calibration_error, fit_temperature, top_confidences
+from ghrr.relations.evaluation import realistic_ranks
+from tests.relations.common import as_indices, random_graph
+
+
+def brute_force_rank(scores: list[float], target: int, others: set[int]) -> float:
+    """Return the mean rank over all orders of entities with equal scores."""
+    rivals = [score for entity, score in enumerate(scores) if entity not in others | {target}]
+    greater = sum(score > scores[target] for score in rivals)
+    equal = sum(score == scores[target] for score in rivals)
+    return 1 + greater + equal / 2
+
+
+def rounded_model(graph: KnowledgeGraph, m: int) -> RelationModel:
+    """Return a model of few small whole numbers, so that many scores are exactly equal."""
+    model = RelationModel(graph.entities, graph.relations, dim=2, m=m, init_std=0.7, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.round_()
+    return model
+
+
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_filtered_ranks_equal_brute_force(m: int, split: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "_MAX_SCORES", 30)  # two questions at a time
+    graph = random_graph(triples=90)
+    model = rounded_model(graph, m)
+    every = {tuple(row) for name in ("train", "valid", "test") for row in graph.split(name).tolist()}
+    expected, ties = [], 0
+    for head, relation, tail in graph.split(split).tolist():
+        tails, heads = (
+            model.scores(torch.tensor([entity]), torch.tensor([kind]))[0].tolist()
+            for entity, kind in ((head, relation), (tail, relation + 3))
+        )
+        known_tails = {t for h, r, t in every if (h, r) == (head, relation)}
+        known_heads = {h for h, r, t in every if (r, t) == (relation, tail)}
+        expected.append(
+            [brute_force_rank(tails, tail, known_tails - {tail}), brute_force_rank(heads, head, known_heads - {head})]
+        )
+        ties += sum(score == tails[tail] for score in tails) - 1
+    metrics = evaluate(model, graph, split)
+    assert ties > 0
+    assert metrics.ranks.tolist() == expected
+    flat = torch.tensor(expected, dtype=torch.float64).flatten()
+    assert metrics.mrr == pytest.approx(float((1 / flat).mean()))
+    assert metrics.summary()["hits_at_3"] == pytest.approx(float((flat <= 3).double().mean()))
+
+
+def test_unfiltered_ranks_would_differ() -> None:
+    graph = random_graph(triples=90)
+    model = rounded_model(graph, 2)
+    heads, relations, tails = graph.test.unbind(1)
+    unfiltered = realistic_ranks(model.scores(heads, relations).detach(), tails)
+    assert (unfiltered >= evaluate(model, graph).ranks[:, 0]).all()
+    assert (unfiltered > evaluate(model, graph).ranks[:, 0]).any()
+
+
+def test_constant_scores_have_the_mean_rank() -> None:
+    scores = torch.zeros(1, 9)
+    assert realistic_ranks(scores, torch.tensor([4])).item() == 5.0
+    scores[0, 4] = 1.0
+    assert realistic_ranks(scores, torch.tensor([4])).item() == 1.0
+    scores[0, 4] = -1.0
+    assert realistic_ranks(scores, torch.tensor([4])).item() == 9.0
+
+
+def test_scores_that_are_not_numbers_have_no_rank() -> None:
+    graph = random_graph()
+    model = RelationModel(graph.entities, graph.relations, dim=2, m=1)
+    with torch.no_grad():
+        model.entity_table[3] = torch.nan
+    with pytest.raises(ValueError, match="the scores of the model are not numbers"):
+        evaluate(model, graph)
+
+
+def test_other_vocabularies_and_empty_splits_are_refused() -> None:
+    graph = random_graph()
+    model = RelationModel(graph.entities[::-1], graph.relations, dim=2, m=1)
+    with pytest.raises(ValueError, match="the graph must have the entities of the model"):
+        evaluate(model, graph)
+    empty = KnowledgeGraph("g", graph.entities, graph.relations, graph.train, graph.valid, as_indices())
+    with pytest.raises(ValueError, match="the test split is empty"):
+        evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), empty)
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
+        RankMetrics(torch.ones(1, 2)).hits(0)
+
+
+@pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
+def test_temperature_undoes_a_wrong_scale_of_the_scores(factor: float) -> None:
+    graph = random_graph(entities=30, triples=300)
+    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
+    before = fit_temperature(model, graph)
+    with torch.no_grad():
+        model.relation_table.mul_(factor)
+    assert fit_temperature(model, graph) == pytest.approx(factor * before, rel=1e-3)
+
+
+def test_temperature_minimises_the_loss_of_the_right_entities() -> None:
+    graph = random_graph(entities=30, triples=300)
+    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
+
+    def loss(temperature: float) -> float:
+        return sum(
+            float(torch.nn.functional.cross_entropy(logits.double() / temperature, targets, reduction="sum"))
+            for logits, targets in _filtered_logits(model, graph, "valid", None)
+        )
+
+    best = fit_temperature(model, graph)
+    assert loss(best) <= min(loss(0.98 * best), loss(1.02 * best))
+
+
+def test_confidences_are_probabilities_of_the_best_entity() -> None:
+    graph = random_graph()
+    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
+    confidences, right = top_confidences(model, graph, "test")
+    assert confidences.shape == right.shape == (40,)
+    ranks = evaluate(model, graph).ranks.T.flatten()
+    assert torch.equal(right, ranks == 1)
+    model.temperature = 1e9
+    flat, _ = top_confidences(model, graph, "test")
+    assert (flat < 0.2).all()
+    assert (flat <= confidences).all()
+
+
+def test_calibration_error_is_zero_for_honest_confidences_only() -> None:
+    right = torch.tensor([True, True, True, False])
+    assert expected_calibration_error(torch.full((4,), 0.75), right) == 0.0
+    assert expected_calibration_error(torch.full((4,), 0.95), right) == pytest.approx(0.2)

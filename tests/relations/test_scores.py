@@ -1,0 +1,208 @@
+"""Scores: the formula and its gradient, ComplEx and RotatE as special cases, and the loss over all entities."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ghrr.ops import reference
+from ghrr.relations import RelationModel
+from ghrr.relations.loss import cross_entropy_gradients, softmax_error
+from ghrr.relations.regularizers import dura, n3
+from ghrr.relations.scoring import to_hypervectors, to_rows, triple_scores
+from ghrr.relations.train_step import make_step
+from ghrr.unitary import is_unitary
+from tests.relations.common import random_graph, small_config
+
+
+def random_model(m: int, dim: int = 5, relation_form: str = "relaxed") -> RelationModel:
+    graph = random_graph()
+    return RelationModel(
+        graph.entities, graph.relations, dim=dim, m=m, relation_form=relation_form, init_std=0.5, seed=1
+    )
+
+
+def vectors(*batch: int, dim: int, m: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*batch, dim, m, m, dtype=torch.complex128, generator=generator)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_model_scores_equal_the_reference(m: int) -> None:
+    model = random_model(m)
+    heads, relations = torch.tensor([0, 3, 7]), torch.tensor([0, 2, 5])
+    found = model.scores(heads, relations)
+    h, r = model.entity_vectors(heads), model.relation_vectors()[relations]
+    expected = reference.pairwise_similarity(reference.bind(h, r), model.entity_vectors(torch.arange(12)))
+    torch.testing.assert_close(found, expected)
+    wrong_order = reference.pairwise_similarity(reference.bind(r, h), model.entity_vectors(torch.arange(12)))
+    assert torch.allclose(found, wrong_order, atol=1e-5) == (m == 1)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_gradient_of_the_score_equals_that_of_the_reference(m: int) -> None:
+    inputs = [vectors(4, dim=3, m=m, seed=i).requires_grad_() for i in range(3)]
+    found = torch.autograd.grad(triple_scores(*inputs).sum(), inputs)
+    h, r, t = inputs
+    expected = torch.autograd.grad(reference.bind_similarity(h, r, t).sum(), inputs)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_m_1_is_the_score_of_complex() -> None:
+    h, r, t = (vectors(6, dim=10, m=1, seed=i) for i in range(3))
+    expected = (h * r * t.conj()).sum(dim=(1, 2, 3)).real
+    torch.testing.assert_close(10 * triple_scores(h, r, t), expected)
+
+
+def test_unitary_m_1_is_the_score_of_rotate_up_to_the_norms_of_entities() -> None:
+    h, r, t = (vectors(6, dim=10, m=1, seed=i) for i in range(3))
+    unitary = r / r.abs()
+    norms = (h.abs().square() + t.abs().square()).sum(dim=(1, 2, 3)) / 2
+    rotate = -(h * unitary - t).abs().square().sum(dim=(1, 2, 3)) / 2
+    torch.testing.assert_close(10 * triple_scores(h, unitary, t) - norms, rotate)
+    relaxed = -(h * r - t).abs().square().sum(dim=(1, 2, 3)) / 2
+    assert not torch.allclose(10 * triple_scores(h, r, t) - norms, relaxed)  # the identity needs unitary relations
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_relations_have_their_form(m: int) -> None:
+    assert is_unitary(random_model(m, relation_form="unitary").relation_vectors())
+    assert not is_unitary(random_model(m).relation_vectors())
+    scaled = random_model(m, relation_form="scaled")
+    with torch.no_grad():
+        scaled.log_scale.fill_(0.5)
+    vectors = scaled.relation_vectors()
+    assert not is_unitary(vectors)
+    assert is_unitary(vectors / torch.exp(torch.tensor(0.5)))
+
+
+def test_path_is_one_product() -> None:
+    model = random_model(3)
+    head, first, second = (torch.tensor([i]) for i in (2, 0, 4))
+    r = model.relation_vectors()
+    expected = reference.bind(reference.bind(model.entity_vectors(head), r[first]), r[second])
+    torch.testing.assert_close(model.compose(head, first, second), expected)
+    torch.testing.assert_close(model.compose(head), model.entity_vectors(head))
+
+
+def test_names_and_reciprocals_have_indices() -> None:
+    model = random_model(2)
+    assert [model.relation_index(name) for name in ("r0", "r2", "~r0", "~r2")] == [0, 2, 3, 5]
+    assert [model.relation_name(i) for i in (0, 2, 3, 5)] == ["r0", "r2", "~r0", "~r2"]
+    with pytest.raises(ValueError, match="unknown relation 'x', expected one of 3 names such as 'r0'"):
+        model.relation_index("~x")
+    with pytest.raises(ValueError, match="unknown entity 'x'"):
+        model.entity_index("x")
+    with pytest.raises(TypeError, match="must be a string"):
+        model.entity_index(3)  # type: ignore[arg-type]
+
+
+def test_rows_and_hypervectors_are_inverse() -> None:
+    x = vectors(2, 4, dim=3, m=2, seed=0)
+    assert torch.equal(to_hypervectors(to_rows(x), 2), x)
+    torch.testing.assert_close(to_rows(x.mH), to_rows(x.mH.clone()))
+
+
+@pytest.mark.parametrize("max_scores", [1, 40, 59, 60, 1000])
+def test_loss_and_gradients_equal_autograd_in_any_chunks(max_scores: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, entities = (
+        torch.randn(n, 7, dtype=torch.float64, generator=generator, requires_grad=True) for n in (6, 20)
+    )
+    targets = torch.tensor([0, 19, 3, 3, 8, 0])
+    expected = torch.nn.functional.cross_entropy(queries @ entities.T, targets)
+    gradients = torch.autograd.grad(expected, (queries, entities))
+    found = cross_entropy_gradients(queries.detach(), entities.detach(), targets, max_scores=max_scores)
+    for one, other in zip(found, (expected.detach(), *gradients), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_no_more_scores_than_allowed_exist_at_a_time() -> None:
+    sizes = []
+
+    def recorded(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        sizes.append(logits.numel())
+        return softmax_error(logits, targets)
+
+    queries, entities, targets = torch.ones(6, 2), torch.ones(20, 2), torch.zeros(6, dtype=torch.int64)
+    cross_entropy_gradients(queries, entities, targets, max_scores=59, softmax=recorded)
+    assert sizes == [40, 40, 40]
+
+
+def test_loss_of_improbable_targets_is_exact() -> None:
+    queries, entities = torch.tensor([[300.0]]), torch.tensor([[1.0], [0.0]])
+    loss, *_ = cross_entropy_gradients(queries, entities, torch.tensor([1]), max_scores=10)
+    assert loss == 300.0
+
+
+@pytest.mark.parametrize("regularizer", ["dura", "n3"])
+@pytest.mark.parametrize("relation_form", ["relaxed", "unitary", "scaled"])
+def test_step_has_the_gradients_of_the_whole_loss(regularizer: str, relation_form: str) -> None:
+    """With a step of plain gradient descent, the change of each parameter is its gradient."""
+    model = random_model(2, relation_form=relation_form).double()
+    config = small_config(m=2, regularizer=regularizer, regularizer_weight=0.1, max_scores=50)
+    triples = random_graph().train
+    h, r, t = (
+        model.entity_vectors(triples[:, 0]),
+        model.relation_vectors()[triples[:, 1]],
+        model.entity_vectors(triples[:, 2]),
+    )
+    product = reference.bind(h, r)
+    logits = to_rows(product) @ model.entity_table.T
+    penalty = {"dura": dura, "n3": n3}[regularizer](h, r, t, product)
+    whole = torch.nn.functional.cross_entropy(logits, triples[:, 2]) + 0.1 * penalty
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    gradients = dict(zip(before, torch.autograd.grad(whole, list(model.parameters())), strict=True))
+    loss = make_step(model, torch.optim.SGD(model.parameters(), lr=1.0), config)(triples)
+    torch.testing.assert_close(loss, whole.detach() - 0.1 * penalty.detach())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(before[name] - parameter, gradients[name], msg=name)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_regularizers_equal_their_formulas(m: int) -> None:
+    h, r, t = (vectors(4, dim=3, m=m, seed=i) for i in range(3))
+    squares = [x.abs().square().sum() for x in (h, t, reference.bind(h, r), reference.bind(t, r.mH))]
+    torch.testing.assert_close(dura(h, r, t, reference.bind(h, r)), sum(squares) / 4)
+    cubes = [torch.linalg.matrix_norm(x).pow(3).sum() for x in (h, r, t)]
+    torch.testing.assert_close(n3(h, r, t, reference.bind(h, r)), sum(cubes) / 4)
+
+
+def test_n3_has_a_finite_gradient_at_zero() -> None:
+    zero = torch.zeros(1, 2, 2, 2, dtype=torch.complex128, requires_grad=True)
+    (gradient,) = torch.autograd.grad(n3(zero, zero, zero, zero), zero)
+    assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dim": 0}, "dim must be a whole number of at least 1"),
+        ({"m": 2.5}, "m must be a whole number"),
+        ({"relation_form": "orthogonal"}, "relation_form must be one of 'relaxed', 'unitary', 'scaled'"),
+        ({"init_std": 0.0}, r"init_std must lie in \(0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+    ],
+)
+def test_bad_settings_of_a_model_are_named(changes: dict[str, object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"RelationModel: {message}"):
+        RelationModel(("a", "b"), ("r",), **{"dim": 2, "m": 2, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch": 0},
+        {"optimizer": "sgd"},
+        {"regularizer": "l2"},
+        {"regularizer_weight": -1.0},
+        {"learning_rate": float("nan")},
+        {"compile": "yes"},
+        {"patience": 0},
+    ],
+)
+def test_bad_settings_of_training_are_named(changes: dict[str, object]) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"RelationConfig: {next(iter(changes))} must"):
+        small_config(**changes)

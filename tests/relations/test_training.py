@@ -1,0 +1,285 @@
+"""Training: what is learned, files of a run, resuming to the bit, kills and bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ghrr.files import read_tensors
+from ghrr.relations import (
+    KnowledgeGraph,
+    RelationModel,
+    RelationProgress,
+    evaluate,
+    load_model,
+    save_model,
+    train,
+    training,
+)
+from tests.processes import start, wait_until
+from tests.relations.common import as_indices, permutation_graph, random_graph, small_config
+
+ROOT = Path(__file__).parents[2]
+SHORT: dict[str, Any] = {"dim": 6, "m": 2, "batch": 30, "epochs": 8, "evaluate_every": 2}
+
+
+class Stop(Exception):  # noqa: N818
+    """Raised to interrupt a run."""
+
+
+@pytest.fixture(autouse=True)
+def _checkpoint_at_each_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_CHECKPOINT_SECONDS", 0.0)
+
+
+def tensors(path: Path, kind: str) -> dict[str, torch.Tensor]:
+    return read_tensors(path, kind=kind, version=1, operation="test")[1]
+
+
+def assert_same_run(folder: Path, expected: Path) -> None:
+    kinds = {"model": "ghrr-relation-model", "checkpoint": "ghrr-relation-checkpoint", "ranks": "ghrr-relation-ranks"}
+    for name, kind in kinds.items():
+        one, other = (tensors(path / f"{name}.safetensors", kind) for path in (folder, expected))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one), name
+    one, other = (json.loads((path / "result.json").read_text()) for path in (folder, expected))
+    assert {**one, "seconds_per_epoch": None} == {**other, "seconds_per_epoch": None}
+
+
+def test_ordered_binding_learns_products_of_permutations_and_m_1_does_not(tmp_path: Path) -> None:
+    graph = permutation_graph()
+    ordered = train(graph, small_config(), tmp_path / "ordered")
+    commutative = train(graph, small_config(m=1, dim=144), tmp_path / "commutative")
+    assert ordered["params"] == commutative["params"]
+    assert ordered["test"]["mrr"] > 0.95
+    assert commutative["test"]["mrr"] < 0.9
+
+
+@pytest.mark.parametrize("changes", [{"relation_form": "unitary"}, {"relation_form": "scaled"}, {"regularizer": "n3"}])
+def test_other_forms_learn(tmp_path: Path, changes: dict[str, object]) -> None:
+    result = train(permutation_graph(), small_config(**changes), tmp_path / "run")
+    chance = sum(1 / rank for rank in range(1, 25)) / 24
+    assert result["test"]["mrr"] > 2 * chance
+
+
+def test_adam_learns(tmp_path: Path) -> None:
+    config = small_config(optimizer="adam", learning_rate=0.03, init_std=0.1)
+    assert train(permutation_graph(), config, tmp_path / "run")["test"]["mrr"] > 0.9
+
+
+@pytest.mark.slow
+def test_compiled_step_gives_the_same_result(tmp_path: Path) -> None:
+    results = [
+        train(permutation_graph(), small_config(epochs=5, compile=compiled), tmp_path / str(compiled))
+        for compiled in (False, True)
+    ]
+    losses = [result["history"][-1]["loss"] for result in results]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_result_describes_the_best_model(tmp_path: Path) -> None:
+    graph = permutation_graph()
+    steps: list[RelationProgress] = []
+    result = train(graph, small_config(), tmp_path / "run", on_progress=steps.append, command="ghrr relations train")
+    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    model = load_model(tmp_path / "run")
+    metrics = evaluate(model, graph)
+    assert result["test"] == metrics.summary()
+    assert torch.equal(
+        tensors(tmp_path / "run" / "ranks.safetensors", "ghrr-relation-ranks")["test"].double(), metrics.ranks
+    )
+    history = {entry["epoch"]: entry["valid_mrr"] for entry in result["history"]}
+    assert result["valid"]["mrr"] == max(history.values()) == history[result["best_epoch"]]
+    assert [progress.step for progress in steps] == list(range(1, result["epochs"] * 4 + 1))
+    assert {p.step: p.valid_mrr for p in steps if p.valid_mrr is not None} == {4 * e: mrr for e, mrr in history.items()}
+    assert (result["params"], result["command"]) == (model.parameter_count, "ghrr relations train")
+    assert model.temperature == result["calibration"]["temperature"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoint.safetensors",
+        "model.safetensors",
+        "ranks.safetensors",
+        "result.json",
+    ]
+
+
+def test_training_stops_early_and_keeps_the_best_model(tmp_path: Path) -> None:
+    graph = random_graph()  # nothing to learn
+    result = train(graph, small_config(epochs=200, evaluate_every=1, patience=3), tmp_path / "run")
+    assert result["epochs"] == result["best_epoch"] + 3 < 200
+    assert evaluate(load_model(tmp_path / "run"), graph, "valid").mrr == result["valid"]["mrr"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "adam", "learning_rate": 0.01}, {"relation_form": "scaled"}])
+def test_interrupted_run_equals_uninterrupted_run(tmp_path: Path, changes: dict[str, Any]) -> None:
+    graph, config = random_graph(), small_config(**SHORT, **changes)
+    train(graph, config, tmp_path / "whole")
+    for stop in (1, 4, 5, 9, 12):
+
+        def interrupt(progress: RelationProgress, stop: int = stop) -> None:
+            if progress.step == stop:
+                raise Stop
+
+        with contextlib.suppress(Stop):
+            train(graph, config, tmp_path / "parts", resume=True, on_progress=interrupt)
+    assert not (tmp_path / "parts" / "result.json").exists()
+    train(graph, config, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+    other = train(graph, dataclasses.replace(config, seed=1), tmp_path / "other")
+    assert other["history"] != json.loads((tmp_path / "whole" / "result.json").read_text())["history"]
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from ghrr.relations import train, training
+from tests.relations.common import random_graph, small_config
+from tests.relations.test_training import SHORT
+
+torch.set_num_threads(1)
+training._CHECKPOINT_SECONDS = 0.0
+writes, replace = int(sys.argv[2]), os.replace
+
+def replace_or_die(*arguments):
+    global writes
+    writes -= 1
+    if writes == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*arguments)
+
+os.replace = replace_or_die
+train(random_graph(), small_config(**SHORT), sys.argv[1], resume=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_runs_resume_to_the_same_files(tmp_path: Path) -> None:
+    def run(folder: Path, write: int) -> int:
+        """Train in a process of its own, which is killed before a write; 0 means never."""
+        # Earlier tests may have changed which kernels this process uses, and with them the last bits.
+        return subprocess.run([sys.executable, "-c", CHILD, str(folder), str(write)], cwd=ROOT, check=False).returncode
+
+    folder = tmp_path / "killed"
+    for write in (2, 3):  # before the first checkpoint is in place, and before the second best model is
+        assert run(folder, write) == -signal.SIGKILL
+        assert (folder / "checkpoint.safetensors").exists() == (write == 3)
+        load_model(folder)
+    assert run(folder, 0) == run(tmp_path / "whole", 0) == 0
+    assert_same_run(folder, tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+    code = (
+        "from tests.relations.common import *; from ghrr.relations import train, training; import sys\n"
+        "training._CHECKPOINT_SECONDS = 0.0\n"
+        "train(random_graph(), small_config(epochs=100_000, patience=100_000, evaluate_every=1), sys.argv[1])\n"
+    )
+    folder = tmp_path / "run"
+    with start([sys.executable, "-c", code, str(folder)], cwd=ROOT, stderr=subprocess.PIPE) as process:
+        wait_until((folder / "checkpoint.safetensors").exists, process)
+        process.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in process.communicate()[1]
+    assert {path.name for path in folder.iterdir()} == {"checkpoint.safetensors", "model.safetensors"}
+    config = small_config(epochs=100_000, patience=100_000, evaluate_every=1)
+
+    def stop(progress: RelationProgress) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        train(random_graph(), config, folder, resume=True, on_progress=stop)
+
+
+def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    result = train(graph, config, tmp_path / "run")
+    steps: list[RelationProgress] = []
+    assert train(graph, config, tmp_path / "run", resume=True, on_progress=steps.append) == result
+    assert steps == []
+
+
+def test_folders_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    train(graph, config, tmp_path / "run")
+    with pytest.raises(ValueError, match="holds a run already; resume it"):
+        train(graph, config, tmp_path / "run")
+    with pytest.raises(ValueError, match="holds another run: its dim is 6, not 7"):
+        train(graph, dataclasses.replace(config, dim=7), tmp_path / "run", resume=True)
+    with pytest.raises(ValueError, match="holds a run on other triples"):
+        train(random_graph(seed=1), config, tmp_path / "run", resume=True)
+    (tmp_path / "run" / "result.json").unlink()
+    with pytest.raises(ValueError, match="holds another run: its seed is 0, not 5"):
+        train(graph, dataclasses.replace(config, seed=5), tmp_path / "run", resume=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(ValueError, match="is not empty; choose another folder"):
+        train(graph, config, tmp_path / "other")
+    with pytest.raises(ValueError, match=r"holds 'thesis\.tex', which is not of a run"):
+        train(graph, config, tmp_path / "other", resume=True)
+    with pytest.raises(ValueError, match="is a file, expected a folder"):
+        train(graph, config, tmp_path / "other" / "thesis.tex")
+
+
+def test_empty_splits_and_diverging_training_leave_no_files(tmp_path: Path) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    for split in ("train", "valid", "test"):
+        empty = dataclasses.replace(graph, **{split: as_indices()})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=f"the {split} split of 'random' is empty"):
+            train(empty, config, tmp_path / "new" / "run")
+    with pytest.raises(ValueError, match="the loss is nan in epoch 1; lower the learning rate"):
+        train(graph, dataclasses.replace(config, learning_rate=1e30), tmp_path / "new" / "run")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(TypeError, match="graph must be a KnowledgeGraph"):
+        train(None, config, tmp_path / "new")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="config must be a RelationConfig"):
+        train(graph, {}, tmp_path / "new")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
+        train(graph, config, tmp_path / "new", device="tpu")
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "model.safetensors"])
+def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    train(graph, config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    content = bytearray((tmp_path / "run" / name).read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "run" / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name}.*does not match its checksum"):
+        train(graph, config, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("relation_form", ["relaxed", "unitary", "scaled"])
+def test_saved_model_is_loaded_to_the_bit(tmp_path: Path, relation_form: str) -> None:
+    model = RelationModel(("a", "b"), ("r",), dim=3, m=2, relation_form=relation_form, seed=4)
+    model.temperature = 0.25
+    save_model(tmp_path / "model.safetensors", model)
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in model.state_dict().items())
+    assert (loaded.entities, loaded.relations, loaded.temperature) == (("a", "b"), ("r",), 0.25)
+    assert loaded.relation_form == relation_form
+
+
+def test_loading_other_files_fails_clearly(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        load_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"not a model")
+    with pytest.raises(ValueError, match="not a readable safetensors file"):
+        load_model(tmp_path)
+    with pytest.raises(TypeError, match="model must be a RelationModel"):
+        save_model(tmp_path / "x", None)  # type: ignore[arg-type]
+
+
+def test_same_triples_in_another_order_of_names_are_another_graph() -> None:
+    graph = random_graph()
+    renamed = KnowledgeGraph("g", graph.entities[::-1], graph.relations, graph.train, graph.valid, graph.test)
+    assert renamed.fingerprint != graph.fingerprint
