@@ -39,54 +39,54 @@ def all_permutations(words: Iterable[Word]) -> list[Word]:
     return sorted({order for word in words for order in itertools.permutations(word)})
 
 
-def judge(encoded: dict[Word, str], asked: Sequence[Word], matches: Iterable[Match]) -> list[Answer]:
+def judge(encoded: dict[Word, str], queries: Sequence[Word], matches: Iterable[Match]) -> list[Answer]:
     """Compare matches with the encoded items."""
-    pairs = zip(asked, matches, strict=True)
+    pairs = zip(queries, matches, strict=True)
     return [(match.confident, match.guess == encoded.get(word), word in encoded) for word, match in pairs]
 
 
 def length(space: Space) -> int:
-    """Return the length of paths: permutations are linearly dependent, and few enough to query all of them."""
+    """Return the length of paths: long enough that permutations are linearly dependent, short enough to query all."""
     return {1: 3, 2: 3, 3: 4, 4: 4}[space.m]
 
 
 def ask_tree(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """Labels at all paths of a random tree, and at the same indices in another order."""
+    """Query labels at all paths of a random tree, and at the same indices in another order."""
 
-    def grow(place: Word, depth: int) -> list[Any]:
-        nodes[place] = rng.choice("pqr")
+    def grow(path: Word, depth: int) -> list[Any]:
+        nodes[path] = rng.choice("pqr")
         children = rng.randint(1, 2) if depth else 0
-        return [nodes[place], *(grow((*place, child), depth - 1) for child in range(children))]
+        return [nodes[path], *(grow((*path, child), depth - 1) for child in range(children))]
 
     model, nodes = Tree(space, permute=permute), dict[Word, str]()
     h = model.encode(grow((), 1 + length(space)))
-    asked = all_permutations(nodes)
-    return judge(nodes, asked, [model.label(h, place) for place in asked])
+    queries = all_permutations(nodes)
+    return judge(nodes, queries, [model.label(h, path) for path in queries])
 
 
 def ask_record(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """Values at random paths of two keys, and at the same keys in another order."""
+    """Query values at random paths of two keys, and at the same keys in another order."""
     codec, document = Record(space, permute=permute), dict[str, Any]()
     paths: dict[Word, str] = {tuple(rng.choices("ab", k=length(space))): rng.choice("pqr") for _ in range(12)}
     for path, value in paths.items():
-        at = document
-        for step in path[:-1]:
-            at = at.setdefault(step, {})
-        at[path[-1]] = value
-    asked = all_permutations(paths)
-    return judge(paths, asked, codec.query_many(codec.encode(document), asked))
+        node = document
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+        node[path[-1]] = value
+    queries = all_permutations(paths)
+    return judge(paths, queries, codec.query_many(codec.encode(document), queries))
 
 
 def ask_set(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """Tuples of two names, and their other orders."""
+    """Query tuples of two names, and their other orders."""
     model = Set(space, permute=permute)
     members = {tuple(rng.choices("ab", k=length(space))) for _ in range(10)}
-    h, asked = model.encode(sorted(members)), all_permutations(members)
-    return [(model.contains(h, word).confident, word in members, word in members) for word in asked]
+    h, queries = model.encode(sorted(members)), all_permutations(members)
+    return [(model.contains(h, word).confident, word in members, word in members) for word in queries]
 
 
 def ask_ngrams(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """N-grams of a random text of two letters, and their other orders."""
+    """Decode the n-grams of a random text of two letters, and look for their other orders."""
     model, text = NGrams(space, length(space), permute=permute), rng.choices("ab", k=9)
     grams = {tuple(text[start : start + model.n]) for start in range(len(text) - model.n + 1)}
     found = model.decode(model.encode(text))
@@ -94,15 +94,15 @@ def ask_ngrams(space: Space, rng: random.Random, permute: bool | None) -> list[A
 
 
 def ask_chain(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """The element after every prefix of a chain, and after the same elements in another order."""
+    """Query the element after every prefix of a chain, and after the same elements in another order."""
     model, chain = Chain(space, permute=permute), rng.choices("ab", k=7)
     follows: dict[Word, str] = {tuple(chain[:end]): chain[end] for end in range(2, 6)}
-    h, asked = model.encode(chain), all_permutations(follows)
-    return judge(follows, asked, [model.next(h, prefix) for prefix in asked])
+    h, queries = model.encode(chain), all_permutations(follows)
+    return judge(follows, queries, [model.next(h, prefix) for prefix in queries])
 
 
 def ask_graph(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """Edges between six nodes, and their reversals."""
+    """Decode the edges between six nodes, and look for their reversals."""
     model = Graph(space, permute=permute)
     edges = {(rng.choice("abcdef"), "to", rng.choice("abcdef")) for _ in range(10)}
     found = model.decode(model.encode(sorted(edges)))
@@ -110,24 +110,24 @@ def ask_graph(space: Space, rng: random.Random, permute: bool | None) -> list[An
 
 
 def ask_automaton(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """The next state for all pairs of four states and two symbols, of which some have no transition."""
-    model, asked = Automaton(space, permute=permute), list(itertools.product("pqrs", "ab"))
-    moves: dict[Word, str] = {pair: rng.choice("pqrs") for pair in asked if rng.random() < 0.6}
-    moves[asked[0]] = rng.choice("pqrs")
+    """Query the next state for all pairs of four states and two symbols, of which some have no transition."""
+    model, queries = Automaton(space, permute=permute), list(itertools.product("pqrs", "ab"))
+    moves: dict[Word, str] = {pair: rng.choice("pqrs") for pair in queries if rng.random() < 0.6}
+    moves[queries[0]] = rng.choice("pqrs")
     h = model.encode({(state, symbol): after for (state, symbol), after in moves.items()}, start="p")
-    return judge(moves, asked, [model.step(h, *pair) for pair in asked])
+    return judge(moves, queries, [model.step(h, *pair) for pair in queries])
 
 
 def ask_sequence(space: Space, rng: random.Random, _: bool | None) -> list[Answer]:
-    """The elements of a sequence, and three indices after its end."""
+    """Query the elements of a sequence, and three indices after its end."""
     model, items = Line(space), rng.choices("abcdefgh", k=rng.randint(5, 40))
-    there: dict[Word, str] = {(place,): item for place, item in enumerate(items)}
-    h, asked = model.encode(items), [(place,) for place in range(len(items) + 3)]
-    return judge(there, asked, [model.item(h, place) for (place,) in asked])
+    encoded: dict[Word, str] = {(index,): item for index, item in enumerate(items)}
+    h, queries = model.encode(items), [(index,) for index in range(len(items) + 3)]
+    return judge(encoded, queries, [model.item(h, index) for (index,) in queries])
 
 
 def ask_stack(space: Space, rng: random.Random, _: bool | None) -> list[Answer]:
-    """The elements of a stack, read from the top by popping."""
+    """Decode the elements of a stack from the top."""
     model, items = Stack(space), rng.choices("abcdefgh", k=rng.randint(3, 20))
     found = model.decode(model.encode(items))
     top_down = items[::-1]
@@ -136,12 +136,12 @@ def ask_stack(space: Space, rng: random.Random, _: bool | None) -> list[Answer]:
 
 
 def ask_hash_table(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
-    """The values of keys, some of which are absent."""
+    """Query the values of keys, some of which are absent."""
     model = HashTable(space, permute=permute)
     names = [f"k{number}" for number in range(20)]
     table: dict[Word, str] = {(name,): rng.choice("pqrstu") for name in rng.sample(names, k=rng.randint(3, 15))}
-    h, asked = model.encode({name: value for (name,), value in table.items()}), [(name,) for name in names]
-    return judge(table, asked, model.get_many(h, names))
+    h, queries = model.encode({name: value for (name,), value in table.items()}), [(name,) for name in names]
+    return judge(table, queries, model.get_many(h, names))
 
 
 TASKS: dict[str, Task] = {
@@ -162,19 +162,19 @@ UNSHIFTED = ("Sequence", "Stack")  # structures without the setting permute
 
 
 def answers(structure: str, m: int, count: int, permute: bool | None = None) -> list[Answer]:
-    """Return at least ``count`` answers, from spaces that are too small to large ones."""
+    """Return at least ``count`` answers, from spaces of all sizes."""
     found: list[Answer] = []
     for seed in itertools.count():
         # With fixed rotations some pairs of atoms nearly commute: an edge is then similar to its reversal.
         rotation = ("varying", "fixed")[seed % 2]
         space = Space.from_total((200, 500, 1200)[seed % 3], m, rotation=rotation, seed=seed)
-        found += TASKS[structure](space, random.Random(seed), permute)  # noqa: S311 (the same every time)
+        found += TASKS[structure](space, random.Random(seed), permute)  # noqa: S311 (a fixed seed)
         if len(found) >= count and seed >= 5:
             break
     return found
 
 
-def is_default(structure: str, m: int) -> bool:
+def default_permute(structure: str, m: int) -> bool:
     """Return the default of ``permute``."""
     return m == 1 or structure == "HashTable"
 
@@ -182,21 +182,21 @@ def is_default(structure: str, m: int) -> bool:
 def summary(found: Sequence[Answer]) -> dict[str, Any]:
     """Return counts and shares of answers."""
     confident = [answer for answer in found if answer[0]]
-    there = [answer for answer in found if answer[2]]
+    encoded = [answer for answer in found if answer[2]]
     return {
         "answers": len(found),
-        "absent": len(found) - len(there),
+        "absent": len(found) - len(encoded),
         "confident": len(confident),
         "right": sum(right for _, right, _ in confident),
-        "confident_and_absent": sum(not here for _, _, here in confident),
-        "answered": sum(sure for sure, _, _ in there) / max(1, len(there)),
+        "confident_and_absent": sum(not is_encoded for _, _, is_encoded in confident),
+        "answered": sum(is_confident for is_confident, _, _ in encoded) / max(1, len(encoded)),
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Query all structures, print and store the table; return 1 if a structure is not calibrated."""
     parser = argparse.ArgumentParser(description="Share of confident answers that are right.")
-    parser.add_argument("--answers", type=int, default=3000, help="per structure and m")
+    parser.add_argument("--answers", type=int, default=3000, help="number of answers per structure and m")
     parser.add_argument("--structures", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("structure, m, permute: confident answers, share right, share of encoded items answered confidently")
     rows = []
     for structure, m, permute in itertools.product(options.structures, M, (None, True, False)):
-        if permute == is_default(structure, m) or (permute is not None and structure in UNSHIFTED):
+        if permute == default_permute(structure, m) or (permute is not None and structure in UNSHIFTED):
             continue  # measured as "default", or there is no such setting
         row = {"structure": structure, "m": m, "permute": "default" if permute is None else permute}
         row |= summary(answers(structure, m, options.answers, permute))

@@ -9,25 +9,23 @@ by::
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from concepts import ROTATIONS, TAIL_M, TREE_DEPTH, TREE_M, TREE_TOTAL
+from figure_files import write_figures
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from measuring import RESULTS
 
 import ghrr
 from ghrr.capacity import diagonal_weight, recall_error
-from ghrr.files import atomic_write
-from ghrr.paper.style import BLACK, BLUE, GREEN, GREY, M_COLOURS, M_MARKERS, ORANGE, new_figure, style, to_svg
+from ghrr.paper.style import BLACK, BLUE, GREEN, GREY, M_COLOURS, M_MARKERS, ORANGE, new_figure, style
 from ghrr.paper.theory.trees import PERMUTED, theory
 from ghrr.structures import Record
 
@@ -209,18 +207,7 @@ FIGURES = {"order": order, "trees": trees, "noise": noise, "tails": tails, "size
 
 def main(arguments: Sequence[str] | None = None) -> list[Path]:
     """Draw all figures; returns their paths."""
-    parser = argparse.ArgumentParser(description="Figures of the concept pages from stored measurements.")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder for the figures")
-    options = parser.parse_args(list(sys.argv[1:] if arguments is None else arguments))
-    options.out.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, draw in FIGURES.items():
-        path = options.out / f"{name}.svg"
-        with atomic_write(path) as temporary:
-            temporary.write_text(to_svg(draw()) + "\n", encoding="utf-8")
-        written.append(path)
-    print("\n".join(path.name for path in written))
-    return written
+    return write_figures(FIGURES, FOLDER, "Figures of the concept pages from stored measurements.", arguments)
 
 
 if __name__ == "__main__":

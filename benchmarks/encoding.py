@@ -1,15 +1,15 @@
-"""Time of encoding numbers against the time of what it cannot avoid: one matrix product, its sines and its cosines.
+"""Time of encoding numbers, compared with the operations that every such encoder needs: a matrix product, sin and cos.
 
-A batch of 10,000 × 32 features at total_dim 4096, for m = 1, 2 and 4. First the encoding is compared with the plain
-formula; where they differ there is no time. Then the rivals take turns in one process, so that all meet the same state
-of the machine, and a ratio is that of two neighbours. Run it on a machine that does nothing else::
+Encodes a batch of 10,000 × 32 features at total_dim 4096, for m = 1, 2 and 4. First the encoding is compared with its
+formula; the benchmark stops if they differ. Then all functions are timed alternately in one process, and each ratio
+compares two successive measurements. Run it on an idle machine::
 
     python benchmarks/encoding.py
 
-- product, sin, cos: the least that any encoder of so many phases computes. Its three results are new tensors.
-- with output: that, and writing one complex tensor of total_dim numbers per row, each phase m times, in the order that
-  is quickest to write (not the one of an encoding) and without the product with the rotation.
-- torch alone: the encoding as it is where numba is not installed.
+- product, sin, cos: the minimum for any encoder with this number of phases. The three results are new tensors.
+- with output: the same, and writing one complex tensor of total_dim numbers per row, each phase m times. The numbers
+  are in the order that is fastest to write, which is not that of an encoding, and are not multiplied by rotations.
+- torch alone: the encoding without numba kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from measuring import RESULTS, command, in_turns, quartiles, store
+from measuring import RESULTS, command, quartiles, store, time_alternately
 from torch import Tensor
 
 import ghrr
@@ -31,25 +31,25 @@ TARGET = 1.3
 
 
 def plain_encoding(encoder: FractionalPower, x: Tensor) -> Tensor:
-    """The formula: Q_j diag(exp(i w_jk · x)), in double precision."""
+    """Encode by the formula Q_j diag(exp(i w_jk · x)), in double precision."""
     angles = torch.einsum("bn,jkn->bjk", x.double(), encoder.frequencies.double())
     return encoder.rotation.to(torch.complex128) @ torch.diag_embed(torch.exp(1j * angles))
 
 
 def check(encoder: FractionalPower, x: Tensor) -> float:
-    """Largest difference between the encoding of some rows and the formula; raises where it is more than rounding."""
+    """Return the largest difference between encoding and formula for some rows; stop if it exceeds rounding errors."""
     ends = torch.cat([torch.arange(len(x))[:100], torch.arange(len(x))[-100:]])
     rows = x[ends]
     difference = float((encoder(x)[ends] - plain_encoding(encoder, rows)).abs().max())
     largest_angle = float(encoder.phases(rows).abs().max())
     bound = 8 * torch.finfo(x.dtype).eps * max(1.0, largest_angle)
     if not difference <= bound:
-        raise SystemExit(f"encoding differs from the formula by {difference:.2e}, more than {bound:.2e}: no time")
+        raise SystemExit(f"the encoding differs from the formula by {difference:.2e}, expected at most {bound:.2e}")
     return difference
 
 
-def rivals(encoder: FractionalPower, x: Tensor) -> dict[str, Callable[[], object]]:
-    """What is timed, by name."""
+def timed_functions(encoder: FractionalPower, x: Tensor) -> dict[str, Callable[[], object]]:
+    """Return the functions to time, by name."""
     space = encoder.space
     weights = encoder.frequencies.flatten(0, 1).mT.contiguous()
 
@@ -77,25 +77,25 @@ def rivals(encoder: FractionalPower, x: Tensor) -> dict[str, Callable[[], object
 
 
 def run(m: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Check, then time, one m."""
+    """Check and time one m."""
     space = ghrr.Space.from_total(options.total_dim, m, seed=0)
     encoder = FractionalPower(space, options.features)
     x = torch.randn(options.rows, options.features, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         difference = check(encoder, x)
-        seconds = in_turns(rivals(encoder, x), options.repeats)
+        seconds = time_alternately(timed_functions(encoder, x), options.repeats)
     result: dict[str, Any] = {"m": m, "dim": space.dim, "phases": space.dim * m, "largest_difference": difference}
     result["seconds"] = {name: quartiles(values) for name, values in seconds.items()}
     for name in ("unavoidable", "with_output", "torch_alone"):
         pairs = zip(seconds["encoding"], seconds[name], strict=True)
-        result[f"ratio_to_{name}"] = quartiles([mine / least for mine, least in pairs])
+        result[f"ratio_to_{name}"] = quartiles([ours / other for ours, other in pairs])
     return result
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """The results for the terminal."""
+    """Format the results as a table."""
     lines = [
-        "milliseconds, median (quartiles); ratio of neighbouring runs, median (quartiles)",
+        "milliseconds, median (quartiles); ratio of successive measurements, median (quartiles)",
         f"{'m':>2}{'phases':>8}{'product, sin, cos':>20}{'with output':>20}{'torch alone':>20}{'encoding':>20}"
         f"{'ratio':>22}",
     ]
@@ -109,8 +109,10 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Check and time the encoder, print the table, write the numbers; gives the numbers."""
-    parser = argparse.ArgumentParser(description="Time of encoding against what it cannot avoid.")
+    """Run the benchmark, print the table, and store and return the results."""
+    parser = argparse.ArgumentParser(
+        description="Time of encoding numbers, compared with a matrix product, sin and cos."
+    )
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--total-dim", type=int, default=4096)

@@ -1,6 +1,6 @@
-"""Figures of the stored numbers of ``benchmarks/speed.py``: cost against m, and against batch, dim and items.
+"""Figures of the stored results of ``benchmarks/speed.py``: time against m, batch size, dim and number of items.
 
-They are drawn again, without measuring, by::
+To draw them again from the stored results::
 
     python benchmarks/figures.py
 """
@@ -31,14 +31,14 @@ Row = dict[str, Any]
 
 
 def numbers_of(row: Row) -> int:
-    """Complex numbers per operand, over which the cost is spread."""
+    """Return the number of complex numbers per operand, by which times are divided."""
     setting = row["setting"]
     count: int = setting["dim"] * setting["m"] ** 2 * setting.get("batch", 1) * setting.get("items", 1)
     return count
 
 
 def draw(axes: Axes, rows: Sequence[Row], key: str, title: str) -> None:
-    """Nanoseconds per complex number against one setting: medians, with quartiles as bars."""
+    """Plot nanoseconds per complex number against one setting: medians, with quartiles as error bars."""
     for name, (label, colour, marker) in LINES.items():
         points = [row for row in rows if name in row["seconds"]]
         if not points:
@@ -57,7 +57,7 @@ def draw(axes: Axes, rows: Sequence[Row], key: str, title: str) -> None:
 
 
 def figure(report: dict[str, Any], panels: Sequence[tuple[str, str, str]]) -> Figure | None:
-    """One panel for each group of rows that is there: (group, setting, title)."""
+    """Draw a panel for each (group, setting, title) that has results; return None if there are none."""
     groups = [
         (rows, key, title)
         for group, key, title in panels
@@ -91,7 +91,7 @@ PANELS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Path]:
-    """Draw the figures of each file of results that is there; gives their paths."""
+    """Draw the figures of all stored results, and return their paths."""
     parser = argparse.ArgumentParser(description="Figures from the stored results of benchmarks/speed.py.")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder with the results")
     options = parser.parse_args(list(sys.argv[1:] if arguments is None else arguments))
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Path]:
                 temporary.write_bytes(to_png(drawn))
             written.append(path)
     if not written:
-        parser.error(f"there is no speed.json in {options.out}; python benchmarks/speed.py makes it")
+        parser.error(f"there is no speed.json in {options.out}; create it with python benchmarks/speed.py")
     print("\n".join(path.name for path in written))
     return written
 

@@ -1,7 +1,7 @@
-"""How much orthogonal and quasi-random frequencies lower the error of a kernel at equal dimension.
+"""Error of approximated kernels with random, orthogonal and quasi-random frequencies, at equal dimension.
 
-For each kernel and number of features: the root mean square of similarity minus kernel over random pairs and seeds, as
-a share of the Monte-Carlo law 1/√(2·dim·m), which independent frequencies reach where the kernel is near zero::
+The error is the root mean square of similarity minus kernel over random pairs and seeds, for each kernel and number of
+features. It is divided by 1/√(2·dim·m), the error of independent frequencies where the kernel is near zero::
 
     python benchmarks/kernel_error.py
 """
@@ -28,7 +28,7 @@ FEATURE_COUNTS = (1, 2, 4, 8, 16)
 
 
 def relative_error(kernel: str, sampling: str, n: int, *, dim: int, m: int, seeds: int) -> float:
-    """Error over pairs at distances about one bandwidth, in units of the Monte-Carlo law."""
+    """Return the error over pairs at distances of about one bandwidth, in units of 1/√(2·dim·m)."""
     squares = []
     pairs = torch.randn(2, 200, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / math.sqrt(2 * n)
     for seed in range(seeds):
@@ -41,8 +41,8 @@ def relative_error(kernel: str, sampling: str, n: int, *, dim: int, m: int, seed
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure, print the table, write the numbers; gives the numbers."""
-    parser = argparse.ArgumentParser(description="Error of kernels by kind of frequencies.")
+    """Run the benchmark, print the table, and store and return the results."""
+    parser = argparse.ArgumentParser(description="Error of approximated kernels by sampling of the frequencies.")
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--m", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=20)
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         for n in FEATURE_COUNTS
         for kinds in [[kind for kind in SAMPLING if kind != "orthogonal" or kernel in ISOTROPIC]]
     ]
-    print("rms error of the kernel, as a share of 1/√(2·dim·m)")
+    print("root mean square error of the kernel, in units of 1/√(2·dim·m)")
     print(f"{'kernel':<12}{'features':>9}" + "".join(f"{kind:>12}" for kind in SAMPLING))
     for row in rows:
         cells = [f"{row[kind]:.3f}" if kind in row else "" for kind in SAMPLING]

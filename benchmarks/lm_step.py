@@ -1,8 +1,8 @@
-"""A training step of each kind of attention at equal parameters, as a ratio to the usual one.
+"""Time of a training step for each kind of attention, relative to vanilla attention with as many parameters.
 
-Run it with ``python benchmarks/lm_step.py``. On a GPU every step is compiled and recorded as in training. Each model
-has a process of its own, so that all are compiled at once; then they take turns, so that what slows the machine slows
-all of them.
+Run it with ``python benchmarks/lm_step.py``. On a GPU every step is compiled and recorded as a CUDA graph, as in
+training. Each model has its own process, so that all are compiled at the same time. The models are then timed
+alternately, so that changes of the machine's load affect all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def prepare(settings: dict[str, Any], args: argparse.Namespace, device: str) -> tuple[Step, int]:
-    """A step of this model, ready to run."""
+    """Return a training step of a model, and the number of its parameters."""
     common: dict[str, Any] = {
         "vocab_size": args.vocab_size,
         "embed_dim": args.embed_dim,
@@ -46,7 +46,7 @@ def prepare(settings: dict[str, Any], args: argparse.Namespace, device: str) -> 
     }
     reference = Model(ModelConfig(**common, ffn_dim=2 * args.embed_dim, attention="vanilla")).parameter_count
     config = match_parameters(ModelConfig(**{**common, **settings}), reference)
-    # Tensor cores want multiples of 8; what this changes is within 0.3 % of the parameters.
+    # Tensor cores need multiples of 8. Rounding changes the number of parameters by at most 0.3 %.
     config = dataclasses.replace(config, ffn_dim=8 * round(config.ffn_dim / 8))
     torch.manual_seed(0)
     model = Model(config).to(device)
@@ -63,7 +63,7 @@ def prepare(settings: dict[str, Any], args: argparse.Namespace, device: str) -> 
 
 
 def seconds(step: Step, inputs: torch.Tensor, targets: torch.Tensor, repeats: int) -> float:
-    """Mean time of a step."""
+    """Return the mean time of a step."""
     if inputs.is_cuda:
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -75,7 +75,7 @@ def seconds(step: Step, inputs: torch.Tensor, targets: torch.Tensor, repeats: in
 
 
 def serve(name: str, args: argparse.Namespace, device: str, pipe: Connection) -> None:
-    """Prepare a step, say how many parameters it has, then time it each time that is asked for."""
+    """Prepare a step, send its number of parameters, then time it at each request until the request is False."""
     torch.set_float32_matmul_precision("high")
     generator = torch.Generator().manual_seed(0)
     shape = (2, args.batch, args.max_len)
@@ -88,15 +88,15 @@ def serve(name: str, args: argparse.Namespace, device: str, pipe: Connection) ->
 
 
 def receive(name: str, pipe: Connection) -> Any:
-    """What a process sends."""
+    """Return the next object that the process of a model sends."""
     try:
         return pipe.recv()
     except EOFError:
-        raise SystemExit(f"{name}: its process has failed, see above") from None
+        raise SystemExit(f"{name}: its process failed; its error is shown above") from None
 
 
 def main() -> None:
-    """Measure, print, store."""
+    """Measure, print and store the times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vocab-size", type=int, default=10_000)
     parser.add_argument("--embed-dim", type=int, default=256)
@@ -105,18 +105,24 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), help="the first is the base")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        choices=MODELS,
+        default=list(MODELS),
+        help="models to time; ratios are relative to the first",
+    )
     parser.add_argument("--out", type=Path, help="folder for lm_step.json")
     args = parser.parse_args()
     if len(set(args.models)) < len(args.models):
-        parser.error("--models: name each once")
+        parser.error("--models: each model may be given only once")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     context = multiprocessing.get_context("spawn")
     pipes: dict[str, Connection] = {}
     for name in args.models:
         pipes[name], other = context.Pipe()
         context.Process(target=serve, args=(name, args, device, other), name=name, daemon=True).start()
-        other.close()  # so that reading from a process that has failed ends
+        other.close()  # so that reading raises EOFError if the process fails
     counts = {name: receive(name, pipe) for name, pipe in pipes.items()}
     times: dict[str, list[float]] = {name: [] for name in args.models}
     for _ in range(args.rounds):

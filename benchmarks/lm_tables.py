@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 _LM = _ROOT / "results" / "lm"
 _STEPS = _ROOT / "benchmarks" / "results"
 
-# Label and variant of a model in the stored runs, and how it is called in tables.
+# Label and variant of a model in the stored runs, and its name in the tables.
 _NAMES = {
     ("vanilla", ""): "vanilla, sinusoidal positions",
     ("rope", ""): "RoPE",
@@ -38,7 +38,7 @@ _NAMES = {
     ("ghrr-row", "all fixed"): "GHRR, the paper's E_j literally",
 }
 _CORPORA = {"ptb": "PTB", "wikitext-2": "WikiText-2"}
-_PAPER_GAIN = {"ptb": 3.4, "wikitext-2": 5.5}  # percent below vanilla, of the paper's best model
+_PAPER_GAIN = {"ptb": 3.4, "wikitext-2": 5.5}  # percent by which the paper's best model is below vanilla
 
 
 class Model(NamedTuple):
@@ -74,7 +74,7 @@ def _models(folder: Path = _LM) -> dict[str, dict[tuple[str, str], Model]]:
 
 
 def perplexity() -> tuple[list[str], list[list[str]]]:
-    """Test perplexity of every model: mean ± standard deviation (seeds)."""
+    """Return the test perplexity of every model: mean ± standard deviation over seeds."""
     tuned, slow = _models(), _models(_LM / "at-1e-3")
     columns = (tuned["ptb"], tuned["wikitext-2"], slow["wikitext-2"])
     rows = []
@@ -99,14 +99,14 @@ def best(corpus: str, prefix: str, *, trainable: bool = False) -> Model:
 
 
 def gain(ours: Model, base: Model) -> str:
-    """How many percent the perplexity is below another, ± the standard error of that."""
+    """Return by how many percent a perplexity is below another, with its standard error."""
     ratio = ours.test / base.test
     error = ratio * math.hypot(*(model.std / model.test / math.sqrt(model.seeds) for model in (ours, base)))
     return f"{100 * (1 - ratio):.1f} ± {100 * error:.1f} %"
 
 
 def comparison() -> tuple[list[str], list[list[str]]]:
-    """The best GHRR models, by validation, against vanilla attention and the best RoPE."""
+    """Compare the best GHRR models, by validation perplexity, with vanilla attention and the best RoPE."""
     rows = []
     for corpus, title in _CORPORA.items():
         vanilla, rope = best(corpus, "vanilla"), best(corpus, "rope")
@@ -118,7 +118,7 @@ def comparison() -> tuple[list[str], list[list[str]]]:
 
 
 def steps() -> tuple[list[str], list[list[str]]]:
-    """Time of a training step, relative to vanilla attention."""
+    """Return the time of a training step, relative to vanilla attention."""
     names = {
         "vanilla": "vanilla",
         "rope": "RoPE",
@@ -155,7 +155,7 @@ def _current_names(command: str) -> str:
     """Translate the settings in a stored command of version 0.1."""
     words = shlex.split(command)
     settings = dict(word.removeprefix("--set=").split("=", 1) for word in words if word.startswith("--set="))
-    model_settings = setting_names(old=True) - {"seed"}  # the seed in a command is the one of the training
+    model_settings = setting_names(old=True) - {"seed"}  # in a command, seed is a setting of the training
     model = {name: json.loads(value) for name, value in settings.items() if name in model_settings}
     training = {name: json.loads(value) for name, value in settings.items() if name not in model}
     renamed = {**rename_settings(model), **training}
@@ -164,7 +164,7 @@ def _current_names(command: str) -> str:
 
 
 def design_effects(number: int) -> tuple[list[str], list[list[str]]]:
-    """Effects of the changes of a fractional factorial design on perplexity, by least squares, best first."""
+    """Return the effect of each change in a fractional factorial design on perplexity, by least squares, best first."""
     design = json.loads((_LM / "designs.json").read_text(encoding="utf-8"))["designs"][number]
     runs, changes = design["runs"], design["changes"]
     columns = [[1, *((change in run["changes"]) - 0.5 for change in changes), run["seed"] - 0.5] for run in runs]

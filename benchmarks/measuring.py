@@ -1,8 +1,8 @@
-"""What the benchmarks share: rivals that take turns, quartiles, facts about the machine, a file of results.
+"""Timing, quartiles, a description of the machine, and files of results, shared by all benchmarks.
 
-A :class:`Case` is one comparison. Its result is checked before anything is timed; where the check fails there is no
-time. Rivals take turns in one process, so that all meet the same state of the machine, and a ratio is that of two
-neighbours.
+A :class:`Case` compares our implementation with others. Our result is checked first; a wrong result is not timed. The
+implementations are timed alternately in one process, so that changes of the machine's load affect all of them. Each
+ratio compares two successive measurements.
 """
 
 from __future__ import annotations
@@ -28,34 +28,35 @@ from torch import Tensor
 from ghrr.files import atomic_write
 
 RESULTS = Path(__file__).parent / "results"
-SAMPLE_SECONDS = 2e-3  # the least that a turn lasts
+SAMPLE_SECONDS = 2e-3  # minimum duration of one measurement; faster functions are called several times
 Function = Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: ours, others that do the same, and how to know that ours is right.
+    """Comparison of our implementation with others that compute the same.
 
     Attributes
     ----------
     group, setting
-        What it is called and at which sizes.
+        Name of the operation, and its sizes.
     ours, others
-        What is timed, the others by name.
+        Functions to time; the others by name.
     errors
-        From our result to errors in units of what rounding explains, by name; more than 1 is wrong.
+        Function from our result to its errors by name, relative to the expected rounding error. A result with an error
+        above 1 is wrong.
     targets
-        The least ratio, by name of the other.
-    parts
-        For another that was given a part of the work only, to be done in reasonable time: how many times the work is
-        larger.
-    most
-        The seconds that ours may take.
-    memory
-        Whether to look at the peak of extra memory as well.
-    patience
-        So many times as many turns. Large results need memory from the system, and a virtual machine that gives free
-        memory back to its host makes that slow for a second now and then.
+        Smallest acceptable ratio of their time to ours, by name of the other implementation.
+    scale_up
+        For implementations that are too slow for all of the work and are timed on a part of it: the factor by which
+        the whole work is larger, by name.
+    max_seconds
+        Longest acceptable time of our implementation.
+    measure_memory
+        Whether to measure the peak of additional memory too.
+    repeat_factor
+        Factor on the number of measurements. Large results need memory from the operating system, which can
+        occasionally take a second on a virtual machine that returns free memory to its host.
     """
 
     group: str
@@ -64,34 +65,34 @@ class Case:
     others: dict[str, Function]
     errors: Callable[[Any], Mapping[str, float]]
     targets: dict[str, float] = field(default_factory=dict)
-    parts: dict[str, float] = field(default_factory=dict)
-    most: float | None = None
-    memory: bool = False
-    patience: int = 1
+    scale_up: dict[str, float] = field(default_factory=dict)
+    max_seconds: float | None = None
+    measure_memory: bool = False
+    repeat_factor: int = 1
 
 
 def run_case(case: Case, repeats: int, device: str = "cpu") -> dict[str, Any]:
-    """Check one case, then time it: their time over ours, so more than 1 means that ours is quicker."""
+    """Check and time one case. Ratios are their time divided by ours: above 1, ours is faster."""
     row: dict[str, Any] = {"group": case.group, "setting": case.setting}
     row["errors"] = {name: float(error) for name, error in case.errors(case.ours()).items()}
     row["right"] = all(error <= 1 for error in row["errors"].values())  # false for NaN
     if not row["right"]:
         return row
-    seconds = in_turns({"ours": case.ours, **case.others}, case.patience * repeats, device=device)
-    for name, factor in case.parts.items():
+    seconds = time_alternately({"ours": case.ours, **case.others}, case.repeat_factor * repeats, device=device)
+    for name, factor in case.scale_up.items():
         seconds[name] = [factor * second for second in seconds[name]]
     row["seconds"] = {name: quartiles(values) for name, values in seconds.items()}
     row["ratios"] = {
         name: quartiles([theirs / mine for theirs, mine in zip(seconds[name], seconds["ours"], strict=True)])
         for name in case.others
     }
-    if case.memory and device == "cpu":
+    if case.measure_memory and device == "cpu":
         row["extra_megabytes"] = peak_extra_memory(case.ours)
-    return row | {"targets": case.targets, "parts": case.parts, "most_seconds": case.most}
+    return row | {"targets": case.targets, "parts": case.scale_up, "most_seconds": case.max_seconds}
 
 
 def run_cases(cases: Iterable[Case], repeats: int, device: str = "cpu") -> list[dict[str, Any]]:
-    """Check, time and print one case after the other; what a case holds is freed before the next is made."""
+    """Check, time and print each case; the tensors of a case are freed before the next case is created."""
     rows = []
     for case in cases:
         rows.append(run_case(case, repeats, device))
@@ -101,33 +102,33 @@ def run_cases(cases: Iterable[Case], repeats: int, device: str = "cpu") -> list[
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """A row of the table for the terminal."""
+    """Format a result as a line of text."""
     setting = ", ".join(f"{name} {value}" for name, value in row["setting"].items())
     head = f"{row['group']:<26}{setting:<40}"
     if not row["right"]:
         wrong = ", ".join(f"{name} {error:.1e}" for name, error in row["errors"].items() if not error <= 1)
-        return f"{head}wrong result: no time given ({wrong} times what rounding explains)"
+        return f"{head}wrong result, not timed (errors relative to the expected rounding error: {wrong})"
     most = f" (at most {duration(row['most_seconds'])})" if row["most_seconds"] is not None else ""
     cells = [f"{duration(row['seconds']['ours']['median']) + most:>9}"]
     for name, ratio in row["ratios"].items():
-        target = f", wanted {row['targets'][name]:.3g}" if name in row["targets"] else ""
-        extrapolated = f", from 1/{row['parts'][name]:.0f} of the work" if name in row["parts"] else ""
-        spread = f"({ratio['low']:.3g} to {ratio['high']:.3g}{target}{extrapolated})"
-        cells.append(f"{name} {ratio['median']:.3g} {spread}")
+        target = f", target {row['targets'][name]:.3g}" if name in row["targets"] else ""
+        extrapolated = f", measured on 1/{row['parts'][name]:.0f} of the work" if name in row["parts"] else ""
+        quartile_range = f"({ratio['low']:.3g} to {ratio['high']:.3g}{target}{extrapolated})"
+        cells.append(f"{name} {ratio['median']:.3g} {quartile_range}")
     if row.get("extra_megabytes") is not None:
         cells.append(f"extra memory {row['extra_megabytes']:.1f} MB")
     return head + "   ".join(cells)
 
 
 def duration(seconds: float) -> str:
-    """Seconds, in the unit that suits them."""
+    """Format a time in s, ms or µs."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} µs"
 
 
-def in_turns(
+def time_alternately(
     functions: Mapping[str, Function],
     repeats: int,
     *,
@@ -135,11 +136,12 @@ def in_turns(
     warm_up: bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds of a call of each, taking turns; the first round, with ``warm_up``, is not counted.
+    """Measure the time of one call of each function, in ``repeats`` rounds that call all functions in turn.
 
-    What is short is called several times in its turn, for a fifth of the time of the slowest: after a long turn of
-    another's the first call finds cores asleep and memory given back. ``clock`` measures on the CPU;
-    ``time.process_time`` gives CPU time, which other processes hardly disturb.
+    With ``warm_up`` every function is called twice before the first round, to estimate its time. Fast functions are
+    then called several times per round, for a fifth of the time of the slowest function: after a long call of another
+    function, the first call is slow because cores are idle and memory was returned to the system. ``clock`` measures
+    time on the CPU; ``time.process_time`` measures CPU time, which depends little on other processes.
     """
     sample = _on_gpu if device == "cuda" else functools.partial(_on_cpu, clock=clock)
     once = {name: _second_call(function) for name, function in functions.items()} if warm_up else {}
@@ -162,7 +164,7 @@ def _second_call(function: Function) -> float:
 def _on_cpu(
     functions: Mapping[str, Function], calls: Mapping[str, int], clock: Callable[[], float]
 ) -> dict[str, float]:
-    """One round; a result is freed before the next is made."""
+    """Time one round. Each result is freed before the next call."""
     seconds = {}
     for name, function in functions.items():
         count = calls.get(name, 1)
@@ -174,8 +176,8 @@ def _on_cpu(
 
 
 def _on_gpu(functions: Mapping[str, Function], calls: Mapping[str, int]) -> dict[str, float]:
-    """One round by the GPU's own clock. It begins with work that is not counted, so that the GPU never waits for us."""
-    marks: dict[str, tuple[torch.cuda.Event, torch.cuda.Event]] = {}
+    """Time one round with CUDA events. Untimed calls come first, so that the GPU's queue is never empty."""
+    events: dict[str, tuple[torch.cuda.Event, torch.cuda.Event]] = {}
     for function in functions.values():
         function()
     for name, function in functions.items():
@@ -183,16 +185,16 @@ def _on_gpu(functions: Mapping[str, Function], calls: Mapping[str, int]) -> dict
         first.record()
         function()
         last.record()
-        marks[name] = first, last
+        events[name] = first, last
     torch.cuda.synchronize()
-    return {name: first.elapsed_time(last) / 1e3 for name, (first, last) in marks.items()}
+    return {name: first.elapsed_time(last) / 1e3 for name, (first, last) in events.items()}
 
 
 def peak_extra_memory(function: Function) -> float | None:
-    """Megabytes of resident memory at the peak above those before; None where the system does not count them."""
+    """Return by how many megabytes a call raises the peak of resident memory; None if the system does not report it."""
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed would be used again and not be counted
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        ctypes.CDLL(None).malloc_trim(0)  # otherwise the call could reuse freed memory, which would not be counted
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before = _status("VmRSS")
         function()
         return (_status("VmHWM") - before) / 1000
@@ -201,19 +203,19 @@ def peak_extra_memory(function: Function) -> float | None:
 
 
 def _status(name: str) -> float:
-    """Kilobytes, of 1000 bytes."""
+    """Return a value of ``/proc/self/status`` in kilobytes of 1000 bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1.024 * int(text.split()[1]) for text in lines if text.startswith(f"{name}:"))
 
 
 def quartiles(values: Sequence[float]) -> dict[str, float]:
-    """Median and the quartiles about it."""
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")  # never beyond the values
+    """Return the median and both quartiles."""
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")  # stays within the range of the values
     return {"median": median, "low": low, "high": high}
 
 
 def error(got: Tensor, want: Tensor, terms: int) -> float:
-    """Largest difference in units of what rounding explains in sums of so many terms: 1 is the most that is allowed."""
+    """Return the largest difference, relative to the rounding error of sums of ``terms`` terms; above 1 it is wrong."""
     if got.shape != want.shape:
         return math.inf
     scale = max(1.0, float(want.abs().max()))
@@ -222,7 +224,7 @@ def error(got: Tensor, want: Tensor, terms: int) -> float:
 
 
 def facts(device: str = "cpu") -> dict[str, Any]:
-    """What the numbers depend on: machine, threads, versions."""
+    """Describe what measurements depend on: machine, threads and versions of packages."""
     installed = ("numba", "triton", "torch-hd", "holovec", "faiss-cpu")
     versions = {name: version for name in installed if (version := _version(name)) is not None}
     machine = {
@@ -255,12 +257,12 @@ def _processor() -> str:
 
 
 def command(script: str, arguments: Sequence[str]) -> str:
-    """The command that was given, to be stored with its results."""
+    """Return the command line of a benchmark, to store it with the results."""
     return shlex.join(["python", f"benchmarks/{script}.py", *arguments])
 
 
 def store(report: Mapping[str, Any], folder: Path, name: str) -> None:
-    """Write results to ``name``.json, complete or not at all."""
+    """Write results to ``name``.json, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / f"{name}.json") as path:
         path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

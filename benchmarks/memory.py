@@ -1,17 +1,16 @@
-"""Time and memory of cleanup against the bare matrix product and top-k, and what narrow storage costs.
+"""Time and memory of ``ItemMemory.cleanup``, compared with bare matrix products, and the cost of narrow number types.
 
-First the answers are compared; where they differ there is no time. Then the rivals take turns in one process, so that
-all meet the same state of the machine, and a ratio is that of two neighbours. Run it on a machine that does nothing
-else::
+First the answers of both are compared; the benchmark stops if they differ. Then both are timed alternately in one
+process, and each ratio compares two successive measurements. Run it on an idle machine::
 
     python benchmarks/memory.py
 
-- cleanup: ``ItemMemory.cleanup`` of 10,000 queries against 100,000 items, total_dim 900, and its peak of extra memory.
-- bare: the same products in the same chunks, written to memory that is there already, and ``topk``; nothing is checked,
-  ties fall as they fall, labels are not looked up.
-- growing: seconds per item when items are added one by one, at several sizes.
-- storage: for each type the room of an item, the error of scores, the share of right answers to bundles of so many
-  items that float32 begins to err, and the time.
+- cleanup: ``ItemMemory.cleanup`` of 10,000 queries among 100,000 items, total_dim 900, and its peak of extra memory.
+- bare: the same products in the same chunks, written to preallocated memory, and ``topk``. Inputs are not checked, the
+  order of equal scores is arbitrary, and labels are not looked up.
+- growing: time per item if items are added one by one, at several sizes.
+- storage: for each number type the bytes per item, the error of scores, the share of right answers, and the time. The
+  queries are bundles of so many items that float32 makes some errors too.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measuring import RESULTS, command, in_turns, peak_extra_memory, store
+from measuring import RESULTS, command, peak_extra_memory, store, time_alternately
 from torch import Tensor
 
 import ghrr
@@ -36,22 +35,22 @@ TARGET_RATIO, TARGET_MEGABYTES = 1.2, 500
 
 
 def bare(queries: Tensor, items: Tensor, k: int, *, rows: int = 4096, columns: int = 2048) -> tuple[Tensor, Tensor]:
-    """The k largest dot products of rows: chunked products and top-k, and nothing else."""
-    room = torch.empty(columns * rows)
-    scores, places = [], []
+    """Return the k largest dot products of each query and their indices, by chunked products and top-k only."""
+    buffer = torch.empty(columns * rows)
+    scores, indices = [], []
     for first in range(0, len(queries), columns):
         block = queries[first : first + columns]
-        best, best_at = block.new_empty(len(block), 0), torch.empty(len(block), 0, dtype=torch.int64)
+        best, best_indices = block.new_empty(len(block), 0), torch.empty(len(block), 0, dtype=torch.int64)
         for start in range(0, len(items), rows):
             chunk = items[start : start + rows]
-            out = room[: len(block) * len(chunk)].view(len(block), len(chunk))
+            out = buffer[: len(block) * len(chunk)].view(len(block), len(chunk))
             found = torch.mm(block, chunk.mT, out=out).topk(min(k, len(chunk)))
             merged = torch.cat([best, found.values], dim=1).topk(min(k, best.shape[1] + found.values.shape[1]))
             best = merged.values
-            best_at = torch.cat([best_at, found.indices + start], dim=1).gather(1, merged.indices)
+            best_indices = torch.cat([best_indices, found.indices + start], dim=1).gather(1, merged.indices)
         scores.append(best)
-        places.append(best_at)
-    return torch.cat(scores), torch.cat(places)
+        indices.append(best_indices)
+    return torch.cat(scores), torch.cat(indices)
 
 
 def as_rows(x: Tensor) -> Tensor:
@@ -59,7 +58,7 @@ def as_rows(x: Tensor) -> Tensor:
 
 
 def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[str, Any]:
-    """Check, then time, cleanup against the bare products; then look at its memory."""
+    """Compare the answers, the time and the memory of cleanup with those of the bare products."""
     generator = space.generator("items")
     items = torch.randn(options.items, *space.shape, dtype=space.dtype, generator=generator)
     queries = torch.randn(options.queries, *space.shape, dtype=space.dtype, generator=generator)
@@ -70,16 +69,16 @@ def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[st
     for k in options.k:
         extra = peak_extra_memory(lambda k=k: memory.cleanup(queries, k))  # type: ignore[misc]
         found = memory.cleanup(queries[:200], k)
-        scores, places = bare(as_rows(queries[:200]), as_rows(rows), k)
-        same = [[str(place) for place in row] for row in places.tolist()] == found.labels
-        if not same or not torch.allclose(found.scores, scores / (space.m * space.dim), atol=1e-5):
-            raise SystemExit(f"cleanup and the bare products differ for k = {k}: no time")
+        scores, indices = bare(as_rows(queries[:200]), as_rows(rows), k)
+        labels_agree = [[str(index) for index in row] for row in indices.tolist()] == found.labels
+        if not labels_agree or not torch.allclose(found.scores, scores / (space.m * space.dim), atol=1e-5):
+            raise SystemExit(f"cleanup and the bare products give different answers for k = {k}")
         functions: dict[str, Callable[[], object]] = {
             "bare": lambda k=k: bare(as_rows(queries), as_rows(rows), k),  # type: ignore[misc]
             "cleanup": lambda k=k: memory.cleanup(queries, k),  # type: ignore[misc]
         }
-        seconds = in_turns(functions, options.repeats, warm_up=False)
-        ratios = [mine / theirs for mine, theirs in zip(seconds["cleanup"], seconds["bare"], strict=True)]
+        seconds = time_alternately(functions, options.repeats, warm_up=False)
+        ratios = [ours / bare_time for ours, bare_time in zip(seconds["cleanup"], seconds["bare"], strict=True)]
         results[str(k)] = {
             "seconds": {name: statistics.median(values) for name, values in seconds.items()},
             "ratio": statistics.median(ratios),
@@ -91,7 +90,7 @@ def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[st
 
 
 def growing(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, float]]:
-    """Microseconds per item over each tenfold growth."""
+    """Return the time per item while the memory grows tenfold, for several sizes."""
     vector = space.identity()
     memory = ItemMemory(space)
     results = []
@@ -107,7 +106,7 @@ def growing(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, fl
 
 
 def storage_loss(space: ghrr.Space, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Each storage on the same items and the same noisy queries."""
+    """Compare all number types on the same items and noisy queries."""
     count = options.items // 10
     labels = [str(i) for i in range(count)]
     generator = space.generator("storage")
@@ -141,7 +140,7 @@ def storage_loss(space: ghrr.Space, options: argparse.Namespace) -> list[dict[st
 
 
 def table(report: dict[str, Any]) -> str:
-    """The results for the terminal."""
+    """Format the results as text."""
     lines = [f"{report['queries']} queries, {report['items']} items, total_dim {report['total_dim']}, float32"]
     for k, r in report["cleanup"].items():
         seconds = r["seconds"]
@@ -164,8 +163,10 @@ def table(report: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure, print the table, write the numbers; gives the numbers."""
-    parser = argparse.ArgumentParser(description="Cleanup against bare matrix products; what narrow storage costs.")
+    """Run the benchmark, print the table, and store and return the results."""
+    parser = argparse.ArgumentParser(
+        description="Time and memory of ItemMemory.cleanup, and the cost of narrow number types."
+    )
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--total-dim", type=int, default=900)
@@ -176,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
     if options.repeats < 1 or options.items < 1000 or options.queries < 10:
-        parser.error("--repeats must be at least 1, --items 1000, --queries 10")
+        parser.error("--repeats must be at least 1, --items at least 1000, --queries at least 10")
     space = ghrr.Space.from_total(options.total_dim, options.m, seed=0)
     report = {
         "command": command("memory", given),

@@ -1,14 +1,15 @@
-"""Time to add items to each backend of ItemMemory, to find them again and to search them.
+"""Time to add items to an ItemMemory, to open it and to search it, for each backend.
 
-The answers are compared with those of torch; where they differ there is no time. Milvus is the embedded form, a server
-written in Python that runs in this process; a real server is quicker. Run it on a machine that does nothing else::
+The answers of each backend are compared with those of the torch backend; the benchmark stops if they differ. Milvus is
+the embedded form, a server written in Python that runs in this process; a real server is faster. Run it on an idle
+machine::
 
     python benchmarks/memory_backends.py
 
-- add: one ``ItemMemory.add`` of all items, and ``add 1``: one more item.
-- open: a new ``ItemMemory`` on the collection that Milvus holds, which reads the labels.
-- query: ``ItemMemory.cleanup`` of 100 queries, and ``query 1``: of one; the median of several.
-- search: for Milvus its own ``search`` alone, with the same queries, in turns with ``query``.
+- add: one ``ItemMemory.add`` of all items; ``add 1``: one more item.
+- open: a new ``ItemMemory`` on the existing Milvus collection, which reads the labels.
+- query: ``ItemMemory.cleanup`` of 100 queries; ``query 1``: of one query. Medians of several measurements.
+- search: ``search`` of the Milvus client alone with the same queries, timed alternately with ``query``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measuring import RESULTS, Function, command, in_turns, store
+from measuring import RESULTS, Function, command, store, time_alternately
 
 import ghrr
 from ghrr.memory import ItemMemory
@@ -34,13 +35,14 @@ TIMEOUT = 600.0
 
 
 def seconds_of(function: Function) -> float:
+    """Return the time of one call."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
 
 
 def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Each backend with the same items and queries."""
+    """Measure all backends with the same items and queries."""
     generator = space.generator("backends")
     items = torch.randn(count + 1, *space.shape, dtype=space.dtype, generator=generator)
     queries = items[: options.queries] + torch.randn(
@@ -60,7 +62,7 @@ def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[
             found = memory.cleanup(queries, options.k).labels
             answers = answers or found
             if found != answers:
-                raise SystemExit(f"{name} gives other answers than torch: no time")
+                raise SystemExit(f"{name} gives other answers than torch")
             functions: dict[str, Function] = {
                 "query": lambda memory=memory: memory.cleanup(queries, options.k),  # type: ignore[misc]
                 "query 1": lambda memory=memory: memory.cleanup(queries[0], options.k),  # type: ignore[misc]
@@ -68,17 +70,18 @@ def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[
             if name == "milvus":
                 functions["search"] = bare_search(memory, queries, options.k)
                 row["open"] = seconds_of(lambda where=where: ItemMemory(space, backend="milvus", **where))  # type: ignore[misc]
-            row |= {what: statistics.median(s) for what, s in in_turns(functions, options.repeats).items()}
+            timed = time_alternately(functions, options.repeats)
+            row |= {what: statistics.median(seconds) for what, seconds in timed.items()}
             rows.append(row)
             print(line(row), flush=True)
             del memory, functions
-            if where:  # the server would write to the folder once more when the program ends
+            if where:  # stop the server now: it would write to the removed folder at exit
                 importlib.import_module("milvus_lite.server_manager").server_manager_instance.release_all()
     return rows
 
 
 def bare_search(memory: ItemMemory, queries: torch.Tensor, k: int) -> Function:
-    """What the client of Milvus does alone, asked for as many answers as the memory asks for."""
+    """Return a search by the Milvus client alone, with as many results as ItemMemory requests."""
     backend: Any = memory._state.backend
     data = list(torch.view_as_real(queries).reshape(len(queries), -1).numpy())
     client, name = backend._connection.client, backend._name
@@ -86,13 +89,14 @@ def bare_search(memory: ItemMemory, queries: torch.Tensor, k: int) -> Function:
 
 
 def line(row: dict[str, Any]) -> str:
+    """Format the times of one backend as a line of text."""
     cells = [f"{row[name]:.4g}" if name in row else "" for name in COLUMNS]
     return f"{row['items']:>8} {row['backend']:<8}" + "".join(f"{cell:>10}" for cell in cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure, print the table, write the numbers; gives the numbers."""
-    parser = argparse.ArgumentParser(description="Adding, finding again and searching with each backend of ItemMemory.")
+    """Run the benchmark, print the table, and store and return the results."""
+    parser = argparse.ArgumentParser(description="Time to add items and to search, for each backend of ItemMemory.")
     parser.add_argument("--items", type=int, nargs="+", default=[20_000, 200_000])
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--k", type=int, default=10)

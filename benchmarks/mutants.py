@@ -1,4 +1,4 @@
-"""Deliberate faults in the library, each with the tests that should notice it.
+"""Deliberate faults in the library, each with the tests that should detect it.
 
 A mutant replaces ``original`` by ``mutated`` in the one file of ``src`` that contains ``original``. Snippets are found
 by their text, so modules can be renamed freely. When the code of a snippet changes, add its new form to ``other_forms``
@@ -220,6 +220,7 @@ MUTANTS = [
         "turn = -1.0 if adjoint_a else 1.0",
         "turn = 1.0",
         ("tests/ops/test_parity.py",),
+        other_forms=(("sign = -1.0 if adjoint_a else 1.0", "sign = 1.0"),),
     ),
     Mutant(
         "numba similarity: without 1/m",
@@ -252,7 +253,10 @@ MUTANTS = [
         "if any(unknown):\n        return None\n    out = _empty((*batch",
         "if False:\n        return None\n    out = _empty((*batch",
         ("tests/ops/test_power.py", "tests/ops/test_polar.py"),
-        other_forms=(("return None if any(failed) else out\n\n\ndef haar(", "return out\n\n\ndef haar("),),
+        other_forms=(
+            ("    if _off_identity(m, g, tolerance):", "    if _off_identity(m, g, 1e30):"),
+            ("return None if any(failed) else out\n\n\ndef haar(", "return out\n\n\ndef haar("),
+        ),
     ),
     # Kernels for a GPU, under triton's interpreter
     Mutant(
@@ -299,12 +303,19 @@ MUTANTS = [
         "add_(turns, alpha=2 * math.pi)",
         "add_(turns, alpha=math.pi)",
         ("tests/unitary/test_sampling.py", "tests/unitary/test_sampling_backends.py"),
+        other_forms=(
+            (
+                "phases = torch.polar(torch.ones_like(u), 2 * math.pi * u)",
+                "phases = torch.polar(torch.ones_like(u), math.pi * u)",
+            ),
+        ),
     ),
     Mutant(
         "polish: wrong Newton-Schulz coefficient",
         "correction = 1.5 * eye - 0.5 * gram",
         "correction = 1.5 * eye - 0.4 * gram",
         ("tests/ops/test_power.py", "tests/ops/test_polar.py"),
+        other_forms=(("after = bind(after, 1.5 * eye - 0.5 * bind(", "after = bind(after, 1.5 * eye - 0.4 * bind("),),
     ),
     # Space and capacity
     Mutant(
@@ -337,6 +348,12 @@ MUTANTS = [
         "self.diagonality, self.phases, self.seed, self.dtype)",
         "self.diagonality, self.phases, self.dtype)",
         ("tests/test_space.py",),
+        other_forms=(
+            (
+                "self.diagonality, self.phases, self.seed, self.dtype, self.atom_version)",
+                "self.diagonality, self.phases, self.dtype, self.atom_version)",
+            ),
+        ),
     ),
     Mutant(
         "atoms: namespace ignored",
@@ -512,8 +529,8 @@ MUTANTS = [
         ),
         other_forms=(
             (
-                "y = rest if after is None else ops.bind(rest, after, adjoint_b=True)",
-                "y = rest if after is None else ops.bind(after, rest, adjoint_a=True)",
+                "y = ops.bind(rest, products_after.pop(), adjoint_b=True) if products_after else rest",
+                "y = ops.bind(products_after.pop(), rest, adjoint_a=True) if products_after else rest",
             ),
         ),
     ),
@@ -535,6 +552,7 @@ MUTANTS = [
         "unbind(x - self.names.encode([top.guess])[0], self.step",
         "unbind(x, self.step",
         ("tests/structures/test_stack.py",),
+        other_forms=(("unbind(x - self.names.encode([top.guess])[0], self._below", "unbind(x, self._below"),),
     ),
     Mutant(
         "graph: predecessors on the wrong side",
@@ -559,12 +577,14 @@ MUTANTS = [
         'unbind(x - element, element, side="left"), -1)',
         'unbind(x, element, side="left"), -1)',
         ("tests/structures/test_sequences.py",),
+        other_forms=(('unbind(rest - element, element, side="left"), -1)', 'unbind(rest, element, side="left"), -1)'),),
     ),
     Mutant(
         "tree: certain nodes not subtracted",
         "x = x - self._bound(list(certain), [match.guess for match in certain.values()])",
         "pass",
         ("tests/structures/test_tree.py",),
+        other_forms=(("lambda rest, new: rest - self._bundle(_guesses(new))", "lambda rest, new: rest"),),
     ),
     Mutant(
         "automaton: accepts only if all states are final",
@@ -577,30 +597,45 @@ MUTANTS = [
         "if there < times:",
         "if there + 1 < times:",
         ("tests/structures/test_sets_and_ngrams.py",),
+        other_forms=(("if present < times:", "if present + 1 < times:"),),
     ),
     Mutant(
         "record: certain values added instead of subtracted",
         "result.residual = result.residual - bind_items(",
         "result.residual = result.residual + bind_items(",
         ("tests/structures/test_record.py",),
+        other_forms=(("return rest - encode_items(tables,", "return rest + encode_items(tables,"),),
     ),
     Mutant(
         "record: values not shifted for m = 1",
         "return shift(total, keys.depth) if keys.depth else total",
         "return total",
         ("tests/structures/test_record.py", "tests/structures/test_record_settings.py"),
+        other_forms=(("return shift(part, depth) if depth else part", "return part"),),
     ),
     Mutant(
         "record: noise of decorrelated keys ignored",
         "noise = keys[path].noise(answer_noise(book.space, energy[row]))",
         "noise = answer_noise(book.space, energy[row])",
-        ("tests/structures/test_record_orders.py", "tests/structures/test_orders.py"),
+        (
+            "tests/structures/test_record_orders.py",
+            "tests/structures/test_orders.py",
+            "tests/structures/test_record_permuted_paths.py",
+            "tests/structures/test_permuted_paths.py",
+        ),
+        other_forms=(
+            (
+                "noise = keys[path].noise(answer_noise(tables.space, energy[row]))",
+                "noise = answer_noise(tables.space, energy[row])",
+            ),
+        ),
     ),
     Mutant(
         "record: True and 1 are the same number",
         "return isinstance(value, (int, float)) and not isinstance(value, bool)",
         "return isinstance(value, (int, float))",
         ("tests/structures/test_record_input.py", "tests/structures/test_record.py"),
+        other_forms=(("if value is None or isinstance(value, bool):", "if value is None:"),),
     ),
     # Files
     Mutant(

@@ -1,4 +1,4 @@
-"""Break the library on purpose, one line at a time, and count how many faults the tests notice.
+"""Break the library on purpose, one line at a time, and count how many faults the tests detect.
 
 Works in a copy of the checkout and never changes the checkout itself. Results are stored after each mutant; a second
 call continues where the first one stopped::
@@ -13,11 +13,14 @@ import argparse
 import compileall
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
 _GIT = (shutil.which("git") or "git",)
-_TIMEOUT = 1800  # seconds: a mutant that makes a test hang is noticed too
+_TIMEOUT = 1800  # seconds: a mutant that makes a test hang counts as detected
 
 
 def copy_checkout(source: Path, target: Path) -> None:
@@ -62,7 +65,7 @@ def run_tests(copy: Path, tests: tuple[str, ...], environment: dict[str, str]) -
 
 
 def run_mutant(mutant: Mutant, copy: Path, cache: Path) -> dict[str, Any]:
-    """Apply a mutant in the copy, run its tests and take it back."""
+    """Apply a mutant in the copy, run its tests and undo the change."""
     tests = tuple(test for test in mutant.tests if (copy / test).exists())
     forms = [(mutant.original, mutant.mutated), *mutant.other_forms]
     found = [(find(copy, original), original, mutated) for original, mutated in forms]
@@ -90,23 +93,38 @@ def run_mutant(mutant: Mutant, copy: Path, cache: Path) -> dict[str, Any]:
 def main() -> int:
     """Run all mutants that have no stored result, and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, default=ROOT, help="checkout to break a copy of")
+    parser.add_argument("--source", type=Path, default=ROOT, help="checkout to copy and to break")
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results")
     parser.add_argument("--only", default="", help="run mutants whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants to test at a time, each in its own copy")
     options = parser.parse_args()
     source = options.source.resolve()
     results: dict[str, Any] = json.loads(options.out.read_text())["mutants"] if options.out.exists() else {}
     commit = subprocess.run([*_GIT, "rev-parse", "HEAD"], cwd=source, capture_output=True, text=True, check=True).stdout  # noqa: S603
     chosen = [mutant for mutant in MUTANTS if options.only in mutant.name and mutant.name not in results]
     with tempfile.TemporaryDirectory(prefix="ghrr-mutants-") as folder:
-        copy, cache = Path(folder) / "checkout", Path(folder) / "numba"
-        copy_checkout(source, copy)
-        compileall.compile_dir(copy, quiet=1)  # read later, but never written: a mutant leaves no bytecode behind
-        for mutant in chosen:
-            results[mutant.name] = run_mutant(mutant, copy, cache)
-            print(f"{results[mutant.name]['outcome']:15} {mutant.name}: {results[mutant.name]['detail']}", flush=True)
-            options.out.write_text(json.dumps(_report(commit.strip(), results), indent=1) + "\n")
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()  # one for each mutant that is tested at a time
+        for job in range(options.jobs):
+            copy = Path(folder) / f"checkout-{job}"
+            copy_checkout(source, copy)
+            compileall.compile_dir(copy, quiet=1)  # bytecode is not written later, so no mutant leaves its own
+            copies.put(copy)
+        cache = Path(folder) / "numba"
+
+        def test_one(mutant: Mutant) -> None:
+            copy = copies.get()
+            result = run_mutant(mutant, copy, cache)
+            copies.put(copy)
+            with lock:
+                results[mutant.name] = result
+                print(f"{result['outcome']:15} {mutant.name}: {result['detail']}", flush=True)
+                options.out.write_text(json.dumps(_report(commit.strip(), results), indent=1) + "\n")
+
+        lock = threading.Lock()
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(test_one, chosen))
         if "control" not in results and not options.only:
+            copy = copies.get()
             tests = tuple(sorted({t for mutant in MUTANTS for t in mutant.tests if (copy / t).exists()}))
             outcome, detail = run_tests(copy, tests, {"NUMBA_CACHE_DIR": str(cache)})
             results["control"] = {"outcome": "passed" if outcome == "survived" else outcome, "detail": detail}

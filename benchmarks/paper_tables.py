@@ -23,7 +23,7 @@ _VERDICTS = {"reproduced": "✓", "consistent": "≈", "partly": "◐", "erratum
 Table = tuple[list[str], list[list[str]]]
 
 
-class Judged(NamedTuple):
+class StoredClaim(NamedTuple):
     """A claim with its stored verdict."""
 
     experiment: str
@@ -31,23 +31,23 @@ class Judged(NamedTuple):
     verdict: str
 
 
-def _judged() -> Iterator[Judged]:
-    """Yield all claims in the order of the paper."""
+def _stored_claims() -> Iterator[StoredClaim]:
+    """Yield all claims with their stored verdicts, in the order of the paper."""
     manifest = json.loads((_ROOT / "results" / "paper" / "manifest.json").read_text(encoding="utf-8"))
     for entry in manifest["experiments"]:
         name = entry["name"]
         for claim, stored in zip(EXPERIMENTS[name].claims, entry["claims"], strict=True):
-            yield Judged(name, claim, stored["verdict"])
+            yield StoredClaim(name, claim, stored["verdict"])
 
 
 def names() -> list[str]:
     """Return the names of the stored experiments."""
-    return list(dict.fromkeys(judged.experiment for judged in _judged()))
+    return list(dict.fromkeys(stored.experiment for stored in _stored_claims()))
 
 
 def count_verdicts(name: str | None = None) -> Counter[str]:
     """Count the claims of each verdict, of one experiment or of all."""
-    return Counter(judged.verdict for judged in _judged() if name in (None, judged.experiment))
+    return Counter(stored.verdict for stored in _stored_claims() if name in (None, stored.experiment))
 
 
 def verdicts() -> Table:
@@ -64,7 +64,7 @@ def verdicts() -> Table:
 def errata() -> dict[str, Table]:
     """List the claims that are wrong as written with their corrections, by a heading whose anchor is the experiment."""
     found: dict[str, Table] = {}
-    for name, claim, verdict in _judged():
+    for name, claim, verdict in _stored_claims():
         if verdict == "erratum":
             heading = name.replace("-", " ").capitalize()
             _, rows = found.setdefault(heading, (["where", "the paper says", "correct is"], []))
@@ -75,7 +75,7 @@ def errata() -> dict[str, Table]:
 def claims(name: str) -> Table:
     """List the claims that an experiment tests, each with its verdict and a note."""
     rows = []
-    for experiment, claim, word in _judged():
+    for experiment, claim, word in _stored_claims():
         if experiment == name:
             verdict = f"{_VERDICTS[word]} {word}"
             if word == "erratum":

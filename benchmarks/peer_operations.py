@@ -1,22 +1,22 @@
-"""Time of each operation over torch-hd's time for the same job, at equal size.
+"""CPU time of each operation, divided by the time of torch-hd for the same task at equal size.
 
-Hypervectors have ``--total-dim`` complex numbers on both sides: ``dim * m * m`` here, the dimension of an FHRR
-hypervector there. Every result is checked before it is timed; a wrong result gets no time, and the command ends with
-exit code 1. Both sides take turns in one process, on one thread, and are measured in CPU time. A ratio is our time over
-torch-hd's; the limit is 1.2. Run it on a machine that does nothing else::
+Hypervectors have ``--total-dim`` complex numbers in both libraries: ``dim * m * m`` in ghrr, the dimension of an FHRR
+hypervector in torch-hd. Every result is checked before it is timed. A wrong result is not timed, and the command ends
+with exit code 1. Both libraries are timed alternately in one process, on one thread. The ratio of our time to
+torch-hd's should be at most 1.2. Run it on an idle machine::
 
     python benchmarks/peer_operations.py
 
-Which call of torch-hd does the same job:
+The corresponding calls of torch-hd:
 
-- random, named atoms: ``torchhd.random``. It has no names; an atom is drawn as any other hypervector.
+- random, named atoms: ``torchhd.random``. torch-hd has no named hypervectors.
 - unbind: ``torchhd.bind`` with ``torchhd.inverse``.
-- similarity: ``torchhd.dot_similarity``; pairs of a batch are given an axis each.
-- power: FHRR multiplies angles. torch-hd has no function for it, so it is written as its ``normalize`` is.
-- sequence: ``torchhd.bundle_sequence``; hash table: ``torchhd.hash_table``; n-grams: ``torchhd.ngrams``. Both sides get
-  names and look up hypervectors that exist already.
-- resonator: ``torchhd.resonator``, which takes MAP alone: real numbers, half as many. It is repeated until its
-  estimates stay the same. "Equal reals" gives it twice the dimension, so that both sides hold as many real numbers.
+- similarity: ``torchhd.dot_similarity``. For pairs of a batch, each hypervector gets an additional axis.
+- power: torch-hd has no function for it. It is written with angles, like torch-hd's ``normalize``.
+- sequence: ``torchhd.bundle_sequence``; hash table: ``torchhd.hash_table``; n-grams: ``torchhd.ngrams``. Both libraries
+  get names, and look up hypervectors that were sampled before.
+- resonator: ``torchhd.resonator``, repeated until its estimates do not change. It supports only the MAP model, whose
+  hypervectors are real. "Equal reals" doubles its dimension, so that both libraries use equally many real numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 import torchhd
-from measuring import RESULTS, Case, Function, command, duration, error, facts, in_turns, quartiles, store
+from measuring import RESULTS, Case, Function, command, duration, error, facts, quartiles, store, time_alternately
 from torch import Tensor
 
 import ghrr
@@ -45,31 +45,33 @@ PEER = "torch-hd"
 
 
 def draw(space: ghrr.Space, *batch: int) -> tuple[Tensor, Tensor]:
-    """Hypervectors of ours, and of torch-hd."""
+    """Draw hypervectors of ghrr and of torch-hd."""
     generator = torch.Generator().manual_seed(0)
     theirs = torchhd.random(math.prod(batch), space.total_dim, "FHRR", generator=generator)
     return space.random(*batch, generator=generator), theirs.reshape(*batch, space.total_dim)
 
 
 def case(name: str, space: ghrr.Space, sizes: Mapping[str, int], ours: Function, theirs: Function, want: Any) -> Case:  # noqa: PLR0917
-    """A comparison; ``want`` is what ours must give, or a function from our result to its errors."""
+    """Return a comparison. ``want`` is the expected result, or a function from our result to its errors."""
     errors = want if callable(want) else lambda got: {"reference": error(got, want, space.m)}
     return Case(name, {"m": space.m, **sizes}, ours, {PEER: theirs}, errors)
 
 
 def sampling(space: ghrr.Space, batch: int) -> Iterator[Case]:
-    """Base hypervectors: random ones, and those of names."""
+    """Sample base hypervectors: random ones, and atoms of names."""
     generator = torch.Generator().manual_seed(0)
     names = [f"name {i}" for i in range(batch)]
 
     def theirs() -> Any:
         return torchhd.random(batch, space.total_dim, "FHRR", generator=generator)
 
-    def how_unitary(got: Tensor) -> dict[str, float]:
+    def unitarity_errors(got: Tensor) -> dict[str, float]:
         squares = reference.bind(got.to(EXACT), reference.adjoint(got.to(EXACT)))
         return {"unitary": error(squares.to(got.dtype), space.identity(batch).to(EXACT), space.m)}
 
-    yield case("random", space, {"batch": batch}, lambda: space.random(batch, generator=generator), theirs, how_unitary)
+    yield case(
+        "random", space, {"batch": batch}, lambda: space.random(batch, generator=generator), theirs, unitarity_errors
+    )
     wanted = torch.stack([atom_by_formula(space, name) for name in (names[0], names[-1])])
     yield case(
         "named atoms",
@@ -82,10 +84,10 @@ def sampling(space: ghrr.Space, batch: int) -> Iterator[Case]:
 
 
 def atom_by_formula(space: ghrr.Space, name: str) -> Tensor:
-    """An atom from the uniform numbers of its name: a product of matrices."""
+    """Compute an atom from the uniform numbers of its name, as a product of matrices."""
     m = space.m
-    turns = slot_uniform(labelled_keys([name], space.seed, "phases"), space.dim, m)[0]
-    phases = torch.polar(torch.ones_like(turns), 2 * torch.pi * turns)
+    u = slot_uniform(labelled_keys([name], space.seed, "phases"), space.dim, m)[0]
+    phases = torch.polar(torch.ones_like(u), 2 * torch.pi * u)
     if m == 1:
         return phases[..., None]
     u = slot_uniform(labelled_keys([name], space.seed, "rotation"), space.dim, m * m)[0]
@@ -104,7 +106,7 @@ def atom_by_formula(space: ghrr.Space, name: str) -> Tensor:
 
 
 def products(space: ghrr.Space, batch: int) -> Iterator[Case]:
-    """Binding, unbinding, similarity and bundling of pairs; for one vector, without an axis of the batch."""
+    """Bind, unbind, compare and bundle pairs. A batch of 1 has no batch axis."""
     shape = () if batch == 1 else (batch,)
     (a, b), (theirs_a, theirs_b) = draw(space, 2, *shape)
     left, right = a.to(EXACT), b.to(EXACT)
@@ -159,7 +161,7 @@ def products(space: ghrr.Space, batch: int) -> Iterator[Case]:
 
 
 def functions(space: ghrr.Space, batch: int) -> Iterator[Case]:
-    """Projection to unitary and a real power."""
+    """Project to unitary slots, and raise to a real power."""
     shape = () if batch == 1 else (batch,)
     (a, b), (theirs_a, theirs_b) = draw(space, 2, *shape)
     bundled, theirs_bundled = a + b, theirs_a + theirs_b
@@ -170,7 +172,7 @@ def functions(space: ghrr.Space, batch: int) -> Iterator[Case]:
         {"batch": batch},
         lambda: ghrr.normalize(bundled, to="unitary"),
         lambda: torchhd.normalize(theirs_bundled),
-        lambda got: {"SVD": error(got, left @ right, _conditioned(bundled))},
+        lambda got: {"SVD": error(got, left @ right, _rounding_terms(bundled))},
     )
 
     def theirs() -> Tensor:
@@ -188,21 +190,21 @@ def functions(space: ghrr.Space, batch: int) -> Iterator[Case]:
     )
 
 
-def _conditioned(x: Tensor) -> int:
-    """Terms of rounding that a polar factor may show: the largest condition number of a slot."""
+def _rounding_terms(x: Tensor) -> int:
+    """Return the number of rounding errors to allow in a polar factor, from the largest condition number of a slot."""
     return math.ceil(float(torch.linalg.cond(x.to(EXACT)).max())) * x.shape[-1]
 
 
 def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]:
-    """Structures made of names: a sequence, a hash table and n-grams."""
+    """Encode names as a sequence, a hash table and n-grams."""
     vocabulary = [f"word {i}" for i in range(100)]
-    slots = torch.linspace(0, space.dim - 1, 16).long()  # those that are checked
+    slots = torch.linspace(0, space.dim - 1, 16).long()  # slots to check
     generator = torch.Generator().manual_seed(0)
-    book = torchhd.random(len(vocabulary), space.total_dim, "FHRR", generator=generator)
-    at = {name: place for place, name in enumerate(vocabulary)}
+    codebook = torchhd.random(len(vocabulary), space.total_dim, "FHRR", generator=generator)
+    index_of = {name: index for index, name in enumerate(vocabulary)}
 
     def look_up(names: Sequence[str]) -> Any:
-        return book[torch.tensor([at[name] for name in names])]
+        return codebook[torch.tensor([index_of[name] for name in names])]
 
     def text(length: int) -> list[str]:
         return [vocabulary[i] for i in torch.randint(len(vocabulary), (length,), generator=generator).tolist()]
@@ -210,46 +212,46 @@ def collections(space: ghrr.Space, lengths: Mapping[str, int]) -> Iterator[Case]
     words = text(lengths["sequence"])
     sequence = structures.Sequence(space)
     vectors = sequence.names.encode(words)[:, slots].to(EXACT)
-    places = sequence.encoder.positions(torch.arange(len(words)))[:, slots].to(EXACT)
-    in_sequence = reference.bind_bundle(places, vectors)
+    positions = sequence.encoder.positions(torch.arange(len(words)))[:, slots].to(EXACT)
+    expected_sequence = reference.bind_bundle(positions, vectors)
     yield case(
         "sequence",
         space,
         {"length": len(words)},
         lambda: sequence.encode(words),
         lambda: torchhd.bundle_sequence(look_up(words)),
-        lambda got: {"reference": error(got[slots], in_sequence, space.m)},
+        lambda got: {"reference": error(got[slots], expected_sequence, space.m)},
     )
     entries = dict(zip(vocabulary[: lengths["table"]], text(lengths["table"]), strict=True))
     table = structures.HashTable(space)
     keys, values = table.keys.encode(entries), table.values.encode(entries.values())
     values = values.roll(1, dims=1) if table.permute else values
-    in_table = reference.bind_bundle(keys[:, slots].to(EXACT), values[:, slots].to(EXACT))
+    expected_table = reference.bind_bundle(keys[:, slots].to(EXACT), values[:, slots].to(EXACT))
     yield case(
         "hash table",
         space,
         {"entries": len(entries)},
         lambda: table.encode(entries),
         lambda: torchhd.hash_table(look_up(list(entries)), look_up(list(entries.values()))),
-        lambda got: {"reference": error(got[slots], in_table, space.m)},
+        lambda got: {"reference": error(got[slots], expected_table, space.m)},
     )
     letters = text(lengths["ngrams"])
     grams = structures.NGrams(space, 3)
     x = grams.names.encode(letters)
     x, y, z = (x.roll(j if grams.permute else 0, dims=1)[:, slots].to(EXACT) for j in range(3))
-    in_text = reference.bind_bundle(reference.bind(x[:-2], y[1:-1]), z[2:])
+    expected_grams = reference.bind_bundle(reference.bind(x[:-2], y[1:-1]), z[2:])
     yield case(
         "3-grams",
         space,
         {"length": len(letters)},
         lambda: grams.encode(letters),
         lambda: torchhd.ngrams(look_up(letters), n=3),
-        lambda got: {"reference": error(got[slots], in_text, space.m)},
+        lambda got: {"reference": error(got[slots], expected_grams, space.m)},
     )
 
 
 def resonators(space: ghrr.Space, entries: int) -> Iterator[Case]:
-    """The factors of one product of three codebooks; torch-hd's has as many numbers, or as many reals."""
+    """Find the factors of a product of three; torch-hd's vectors have equal dimension, or equally many real numbers."""
     generator = torch.Generator().manual_seed(0)
     books = list(space.random(3, entries, generator=generator))
     chosen = [entries // 2, 0, entries - 1]
@@ -266,7 +268,7 @@ def resonators(space: ghrr.Space, entries: int) -> Iterator[Case]:
 
 
 def their_resonator(size: int, entries: int, chosen: Sequence[int], generator: torch.Generator) -> Function:
-    """torch-hd's resonator for a product of hypervectors of so many reals."""
+    """Return a search with torch-hd's resonator, for hypervectors of ``size`` real numbers."""
     domains = torchhd.random(3 * entries, size, "MAP", generator=generator)
     domains = domains.reshape(3, entries, size)
     bound = torchhd.multibind(torch.stack([book[i] for book, i in zip(domains, chosen, strict=True)]))
@@ -283,77 +285,79 @@ def their_resonator(size: int, entries: int, chosen: Sequence[int], generator: t
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    """What the table consists of, made one by one."""
+    """Yield the cases of the table, each created when it is needed."""
     parts: dict[str, Callable[[ghrr.Space, int], Iterator[Case]]] = {
         "sampling": sampling,
         "products": products,
         "functions": functions,
     }
-    few = options.quick
-    lengths = {"sequence": 12, "table": 10, "ngrams": 20} if few else {"sequence": 200, "table": 100, "ngrams": 1000}
+    quick = options.quick
+    lengths = {"sequence": 12, "table": 10, "ngrams": 20} if quick else {"sequence": 200, "table": 100, "ngrams": 1000}
     for m in options.m:
         space = ghrr.Space.from_total(options.total_dim, m)
-        for batch in (1, 4 if few else 100):
+        for batch in (1, 4 if quick else 100):
             for name, part in parts.items():
                 if not options.only or name in options.only:
                     yield from part(space, batch)
         if not options.only or "structures" in options.only:
             yield from collections(space, lengths)
         if not options.only or "resonator" in options.only:
-            yield from resonators(space, 5 if few else 20)
+            yield from resonators(space, 5 if quick else 20)
 
 
 def run_case(one: Case, repeats: int) -> dict[str, Any]:
-    """Check a case, then time it in CPU time: our time over theirs."""
+    """Check a case and measure its CPU time. The ratio is our time divided by torch-hd's."""
     row: dict[str, Any] = {"operation": one.group, "setting": one.setting}
     row["errors"] = {name: float(value) for name, value in one.errors(one.ours()).items()}
     row["right"] = all(value <= 1 for value in row["errors"].values())  # false for NaN
     if not row["right"]:
         return row
-    seconds = in_turns({"ours": one.ours, **one.others}, repeats, clock=time.process_time)
+    seconds = time_alternately({"ours": one.ours, **one.others}, repeats, clock=time.process_time)
     row["seconds"] = {name: quartiles(values) for name, values in seconds.items()}
-    row["ratio"] = quartiles([mine / theirs for mine, theirs in zip(seconds["ours"], seconds[PEER], strict=True)])
+    row["ratio"] = quartiles([ours / theirs for ours, theirs in zip(seconds["ours"], seconds[PEER], strict=True)])
     return row | {"limit": LIMIT}
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """A row of the table for the terminal."""
+    """Format a result as a line of text."""
     setting = ", ".join(f"{name} {value}" for name, value in row["setting"].items())
     head = f"{row['operation']:<24}{setting:<28}"
     if not row["right"]:
         wrong = ", ".join(f"{name} {value:.1e}" for name, value in row["errors"].items() if not value <= 1)
-        return f"{head}wrong result: no time given ({wrong} times the error that rounding explains)"
+        return f"{head}wrong result, not timed (errors relative to the expected rounding error: {wrong})"
     ours, theirs = (duration(row["seconds"][name]["median"]) for name in ("ours", PEER))
     ratio = row["ratio"]
     mark = "  above the limit" if is_above(row) else ""
-    spread = f"({ratio['low']:.2f} to {ratio['high']:.2f})"
-    return f"{head}{ours:>10}{theirs:>10}{ratio['median']:>8.2f} {spread:<18}{row['limit']:>5}{mark}"
+    quartile_range = f"({ratio['low']:.2f} to {ratio['high']:.2f})"
+    return f"{head}{ours:>10}{theirs:>10}{ratio['median']:>8.2f} {quartile_range:<18}{row['limit']:>5}{mark}"
 
 
 def is_above(row: Mapping[str, Any]) -> bool:
-    """Whether a right result took longer than the limit allows."""
+    """Return whether a correct result took longer than the limit."""
     return bool(row["right"] and row["ratio"]["median"] > row["limit"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check and time, print the table, write the numbers; gives 1 if a result was wrong."""
-    parser = argparse.ArgumentParser(description="CPU time of each operation over that of torch-hd, on one thread.")
+    """Run the benchmark, print and store the table; return 1 if a result is wrong."""
+    parser = argparse.ArgumentParser(
+        description="CPU time of each operation on one thread, divided by that of torch-hd."
+    )
     parser.add_argument("--total-dim", type=int, default=10_000)
     parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--repeats", type=int, default=15)
     groups = ("sampling", "products", "functions", "structures", "resonator")
     parser.add_argument("--only", nargs="+", choices=groups, default=[], help="groups of operations; all by default")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs: the times mean nothing")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to test that it runs; ignore the times")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     parser.add_argument("--name", default="peer_operations", help="name of the file of results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
     if options.repeats < 2 or options.total_dim < 64:
-        parser.error("--repeats must be at least 2, --total-dim 64")
+        parser.error("--repeats must be at least 2, --total-dim at least 64")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        surroundings = facts()
+        environment = facts()
         print(f"{'operation':<52}{'ours':>10}{PEER:>10}{'ratio':>8} {'(quartiles)':<18}{'limit':>5}")
         rows = []
         for one in cases(options):
@@ -365,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     store(
         {
             "command": command("peer_operations", given),
-            **surroundings,
+            **environment,
             "total_dim": options.total_dim,
             "repeats": options.repeats,
             "clock": "CPU time",

@@ -1,7 +1,8 @@
-"""Projection to unitary and real powers, against torch-hd's FHRR and holovec's GHRR at equal total dimension.
+"""Cases that compare projection to unitary and real powers with torch-hd's FHRR and holovec's GHRR.
 
-torch-hd has no power of a hypervector: its tensors have that of torch, number by number. The same by angles, as one
-would write it by hand, is timed as well. A peer that is not installed is left out.
+All have the same total dimension. torch-hd has no power of a hypervector; ``pow`` of its tensors is that of torch,
+element by element. Multiplying angles, as one would write it by hand, is timed as well. A library that is not installed
+is left out.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ghrr.ops import reference
 
 
 def normalize_to_unitary(m: int, batch: int, total: int = 10_000) -> Case:
-    """The nearest unitary matrix to each slot of bundles of three."""
+    """Project bundles of three hypervectors to the nearest unitary slots."""
     space = ghrr.Space(round(total / m**2), m)
     x = space.random(3, batch, generator=torch.Generator().manual_seed(0)).sum(dim=0)
     others: dict[str, Function] = {}
     if HAS_TORCH_HD:
-        import torchhd  # noqa: PLC0415 (it may be missing)
+        import torchhd  # noqa: PLC0415 (an optional package)
 
         flat = x.flatten(-3).as_subclass(torchhd.FHRRTensor)
         others["torch-hd"] = flat.normalize
@@ -31,11 +32,11 @@ def normalize_to_unitary(m: int, batch: int, total: int = 10_000) -> Case:
         others["holovec"] = lambda: [model.normalize(one) for one in arrays]
 
     def errors_of(got: torch.Tensor) -> dict[str, float]:
-        # A nearly singular slot determines its nearest unitary matrix less well: compare where that is not so.
-        some = x[0].to(torch.complex128)
-        sizes = torch.linalg.svdvals(some)
-        fine = sizes[:, 0] < 100 * sizes[:, -2:].sum(dim=-1)
-        return {"reference": error(got[0][fine], reference.polar(some[fine]), 100 * m)}
+        # The nearest unitary matrix of a nearly singular slot is ill-conditioned: compare the other slots only.
+        first = x[0].to(torch.complex128)
+        singular_values = torch.linalg.svdvals(first)
+        regular = singular_values[:, 0] < 100 * singular_values[:, -2:].sum(dim=-1)
+        return {"reference": error(got[0][regular], reference.polar(first[regular]), 100 * m)}
 
     return Case(
         "normalize to unitary",
@@ -48,7 +49,7 @@ def normalize_to_unitary(m: int, batch: int, total: int = 10_000) -> Case:
 
 
 def real_power(m: int, batch: int, total: int = 10_000, exponent: float = 0.7) -> Case:
-    """A fractional power of random hypervectors."""
+    """Raise random hypervectors to a fractional power."""
     space = ghrr.Space(round(total / m**2), m)
     a = space.random(batch, generator=torch.Generator().manual_seed(0))
     flat = a.flatten(-3)
@@ -56,7 +57,7 @@ def real_power(m: int, batch: int, total: int = 10_000, exponent: float = 0.7) -
         "angles": lambda: torch.polar(torch.ones_like(flat.real), exponent * flat.angle()),
     }
     if HAS_TORCH_HD:
-        import torchhd  # noqa: PLC0415 (it may be missing)
+        import torchhd  # noqa: PLC0415 (an optional package)
 
         fhrr = flat.as_subclass(torchhd.FHRRTensor)
         others["torch-hd"] = lambda: fhrr.pow(exponent)
@@ -72,7 +73,7 @@ def real_power(m: int, batch: int, total: int = 10_000, exponent: float = 0.7) -
 
 
 def cases(*, quick: bool) -> Iterator[Case]:
-    """All of them; ``quick`` takes small sizes."""
+    """Yield all cases; ``quick`` selects small sizes."""
     total = 64 if quick else 10_000
     for batch in (1, 3) if quick else (1, 100):
         for m in (1, 2, 3, 4):

@@ -1,8 +1,8 @@
-"""What other libraries do as well: a single binding, cleanup and sampling, against torch-hd's FHRR and holovec's GHRR.
+"""Cases that compare a single binding, clean-up and sampling with torch-hd's FHRR and holovec's GHRR.
 
-A peer that is not installed is left out. holovec compares one query with one item at a time, so it is given one query
-and its time is scaled up; the table says so. Its default way tries something quicker first, which fails for GHRR; the
-other way, item by item, is timed as well.
+A library that is not installed is left out. holovec compares one query with one item at a time, so it gets one query,
+and its time is multiplied by the number of queries; the table says so. By default it first tries a faster search, which
+fails for GHRR; its search item by item (``fast=False``) is timed as well.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ HAS_TORCH_HD = importlib.util.find_spec("torchhd") is not None
 
 
 def holovec_model(space: ghrr.Space, backend: str) -> Any:
-    """The GHRR of holovec, at this size."""
-    from holovec import VSA  # noqa: PLC0415 (it may be missing)
+    """Return the GHRR model of holovec of this size."""
+    from holovec import VSA  # noqa: PLC0415 (an optional package)
 
     return VSA.create("GHRR", dim=space.dim, matrix_size=space.m, backend=backend)
 
 
 def single_bind(dim: int = 1000, m: int = 3) -> Case:
-    """One pair of hypervectors, checks included."""
+    """Bind one pair of hypervectors, including the validation of arguments."""
     space = ghrr.Space(dim, m)
     a, b = space.random(2, generator=torch.Generator().manual_seed(0))
     others: dict[str, Function] = {"matmul": lambda: a @ b, "FHRR": lambda: a * b}
@@ -46,12 +46,12 @@ def single_bind(dim: int = 1000, m: int = 3) -> Case:
         others,
         lambda got: {"reference": error(got, reference.bind(a.to(torch.complex128), b.to(torch.complex128)), m)},
         {"matmul": 1.0},
-        most=30e-6,
+        max_seconds=30e-6,
     )
 
 
 def cleanup(queries: int = 256, items: int = 10_000, total: int = 900, m: int = 3) -> Case:
-    """The best match of each query. Seen as one vector of total_dim numbers an item is one of torch-hd's FHRR."""
+    """Find the best match of each query. For torch-hd, items are flattened to FHRR vectors of total_dim numbers."""
     space = ghrr.Space.from_total(total, m)
     generator = torch.Generator().manual_seed(0)
     vectors = space.random(items, generator=generator)
@@ -59,12 +59,12 @@ def cleanup(queries: int = 256, items: int = 10_000, total: int = 900, m: int = 
     noisy = vectors[wanted] + space.random(5, queries, generator=generator).sum(dim=0)
     memory = ghrr.ItemMemory(space, map(str, range(items)), vectors)
     others: dict[str, Function] = {}
-    parts: dict[str, float] = {}
+    scale_up: dict[str, float] = {}
     if HAS_TORCH_HD:
-        import torchhd  # noqa: PLC0415 (it may be missing)
+        import torchhd  # noqa: PLC0415 (an optional package)
 
-        book, asked = (x.flatten(1).as_subclass(torchhd.FHRRTensor) for x in (vectors, noisy))
-        others["torch-hd"] = lambda: torchhd.dot_similarity(asked, book).max(dim=-1)
+        codebook, their_queries = (x.flatten(1).as_subclass(torchhd.FHRRTensor) for x in (vectors, noisy))
+        others["torch-hd"] = lambda: torchhd.dot_similarity(their_queries, codebook).max(dim=-1)
     if HAS_HOLOVEC:
         from holovec.retrieval import ItemStore  # noqa: PLC0415
 
@@ -72,7 +72,7 @@ def cleanup(queries: int = 256, items: int = 10_000, total: int = 900, m: int = 
         store.extend({str(i): vector for i, vector in enumerate(vectors.numpy())})
         others["holovec"] = lambda: store.query(query, k=1)
         others["holovec, item by item"] = lambda: store.query(query, k=1, fast=False)
-        parts |= {name: float(queries) for name in others if name.startswith("holovec")}
+        scale_up |= {name: float(queries) for name in others if name.startswith("holovec")}
 
     def errors_of(got: Any) -> dict[str, float]:
         scores = reference.similarity(noisy.to(torch.complex128), vectors[wanted].to(torch.complex128))
@@ -95,7 +95,7 @@ def cleanup(queries: int = 256, items: int = 10_000, total: int = 900, m: int = 
         others,
         errors_of,
         {name: least for name, least in (("torch-hd", 1.0), ("holovec", 500.0)) if name in others},
-        parts,
+        scale_up,
     )
 
 
@@ -110,14 +110,14 @@ def haar_by_qr(*batch: int, m: int, generator: torch.Generator) -> Tensor:
 
 
 def sampling(count: int = 1000, dim: int = 100, m: int = 3) -> Case:
-    """Base hypervectors, Q times phases."""
+    """Sample base hypervectors, rotations times phases."""
     space = ghrr.Space(dim, m)
     generator = torch.Generator()
 
     def by_qr() -> Tensor:
         q = haar_by_qr(count, dim, m=m, generator=generator.manual_seed(0))
-        turns = torch.rand((count, dim, m), generator=generator, dtype=torch.float64)
-        phases = torch.polar(torch.ones_like(turns), 2 * torch.pi * turns)
+        angles = 2 * torch.pi * torch.rand((count, dim, m), generator=generator, dtype=torch.float64)
+        phases = torch.polar(torch.ones_like(angles), angles)
         return (q * phases[..., None, :]).to(space.dtype)
 
     others: dict[str, Function] = {"QR": by_qr}
@@ -130,13 +130,16 @@ def sampling(count: int = 1000, dim: int = 100, m: int = 3) -> Case:
         {"m": m, "dim": dim, "hypervectors": count},
         lambda: space.random(count, generator=generator.manual_seed(0)),
         others,
-        _how_unitary,
+        _unitarity_errors,
         {"holovec": 50.0} if HAS_HOLOVEC else {},
     )
 
 
-def _how_unitary(got: Tensor) -> dict[str, float]:
-    """Return the error in units of rounding. Each side draws its own numbers; tests compare the distributions."""
+def _unitarity_errors(got: Tensor) -> dict[str, float]:
+    """Return the error of unitarity, relative to rounding.
+
+    Implementations draw different numbers, so their results cannot be compared; tests compare the distributions.
+    """
     m = got.shape[-1]
     return {"unitary": float(unitarity_error(got).max()) / (20 * m * torch.finfo(got.dtype).eps)}
 
@@ -146,7 +149,7 @@ def _draw_all(model: Any, count: int) -> list[Any]:
 
 
 def haar_matrices(slots: int, m: int) -> Case:
-    """Many Haar matrices of one size."""
+    """Sample many Haar matrices of one size."""
     generator = torch.Generator()
 
     def by_qr() -> Tensor:
@@ -157,12 +160,12 @@ def haar_matrices(slots: int, m: int) -> Case:
         {"m": m, "slots": slots},
         lambda: ghrr.unitary.haar(slots, m=m, generator=generator.manual_seed(0)),
         {"QR": by_qr},
-        _how_unitary,
+        _unitarity_errors,
     )
 
 
 def cases(*, quick: bool, numbers: int) -> Iterator[Case]:
-    """All of them; ``quick`` takes small sizes. ``numbers`` is that of the entries of all Haar matrices of one size."""
+    """Yield all cases; ``quick`` selects small sizes. ``numbers``: total entries of the Haar matrices of each m."""
     yield single_bind(**({"dim": 50} if quick else {}))
     yield cleanup(**({"queries": 5, "items": 40} if quick else {}))
     yield sampling(**({"count": 5} if quick else {}))

@@ -1,13 +1,13 @@
-"""The products that are timed: binding, its derivatives, and what is fused with it, on a CPU or a GPU.
+"""Cases for binding, its gradients and fused operations, on a CPU or a GPU.
 
-Each is compared with
+Each operation is compared with
 
-- copy: ``torch.Tensor.copy_`` that moves as many bytes as the operation must read and write, the physical limit;
-- FHRR: the elementwise product of as many complex numbers, what the same operation costs at m = 1 and equal total_dim;
-- matmul, einsum: the library calls that compute the same.
+- copy: ``torch.Tensor.copy_`` of as many bytes as the operation must read and write, the physical limit;
+- FHRR: the elementwise product of as many complex numbers, the same operation at m = 1 and equal total_dim;
+- matmul, einsum: PyTorch functions that compute the same.
 
-Each makes its result anew. Our large results lie on huge pages where the system has them, torch's do not: part of what
-is won out of cache comes from there.
+Every call allocates its result. ghrr allocates large results on huge pages if the system has them, PyTorch does not;
+this explains a part of the speed-up for results that do not fit in the cache.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ EXACT = torch.complex128
 
 
 def draw(space: ghrr.Space, *batch: int, count: int, device: str) -> tuple[Tensor, ...]:
-    """Tensors of complex Gaussian numbers: nothing about them is unitary."""
+    """Draw tensors of complex Gaussian numbers, which are not unitary."""
     generator = torch.Generator(device).manual_seed(0)
     shape = (*batch, *space.shape)
     return tuple(torch.randn(shape, dtype=space.dtype, device=device, generator=generator) for _ in range(count))
 
 
 def copy_of(numbers: int, device: str) -> Function:
-    """A copy that reads and writes so many complex numbers altogether."""
+    """Return a copy that reads and writes ``numbers`` complex numbers in total."""
     source = torch.ones(numbers // 2, dtype=torch.complex64, device=device)
     return functools.partial(torch.empty_like(source).copy_, source)
 
 
 def sizes(space: ghrr.Space, **more: int) -> dict[str, Any]:
-    """The setting of a case, for the table."""
+    """Return the setting of a case, for the table."""
     return {"m": space.m, "dim": space.dim, **more}
 
 
 def ends(x: Tensor) -> Tensor:
-    """The first and the last of a batch, in double precision."""
+    """Return the first and the last item of a batch, in double precision."""
     return x[[0, -1]].to(EXACT)
 
 
 def bind(space: ghrr.Space, batch: int, device: str, group: str, targets: Mapping[str, float]) -> Case:
-    """C = A B."""
+    """Compute C = A B."""
     a, b = draw(space, batch, count=2, device=device)
     flat_a, flat_b = a.flatten(), b.flatten()
     return Case(
@@ -69,12 +69,12 @@ def bind(space: ghrr.Space, batch: int, device: str, group: str, targets: Mappin
             "matmul": error(got, a @ b, space.m),
         },
         dict(targets),
-        patience=5 if device == "cpu" and a.numel() > 1 << 22 else 1,
+        repeat_factor=5 if device == "cpu" and a.numel() > 1 << 22 else 1,
     )
 
 
 def gradients(space: ghrr.Space, batch: int, device: str, targets: Mapping[str, float]) -> Iterator[Case]:
-    """G_A = G B† and G_B = A† G: each by itself, then both as autograd asks for them."""
+    """Compute G_A = G B† and G_B = A† G: each alone, then both by autograd."""
     a, b, g = draw(space, batch, count=3, device=device)
     flat_a, flat_b, flat_g = a.flatten(), b.flatten(), g.flatten()
     limits = {"copy": copy_of(3 * a.numel(), device)}
@@ -121,7 +121,7 @@ def gradients(space: ghrr.Space, batch: int, device: str, targets: Mapping[str, 
 
 
 def bind_bundle(space: ghrr.Space, items: int, device: str, group: str, targets: Mapping[str, float]) -> Case:
-    """The sum of the products of keys and values. The copy reads them and writes as much: twice what is needed."""
+    """Sum the products of keys and values. The copy moves twice as many bytes as needed, as it writes all it reads."""
     keys, values = draw(space, items, count=2, device=device)
     flat_keys, flat_values = keys.flatten(1), values.flatten(1)
     slots = torch.linspace(0, space.dim - 1, 16, device=device).long()
@@ -129,7 +129,7 @@ def bind_bundle(space: ghrr.Space, items: int, device: str, group: str, targets:
     def errors_of(got: Tensor) -> dict[str, float]:
         want = reference.bind_bundle(keys[:, slots].to(EXACT), values[:, slots].to(EXACT))
         return {
-            "reference": error(got[slots], want, space.m),  # errors grow like the sum itself
+            "reference": error(got[slots], want, space.m),  # rounding errors grow in proportion to the sum
             "matmul": error(got, (keys @ values).sum(dim=0), space.m),
         }
 
@@ -144,12 +144,12 @@ def bind_bundle(space: ghrr.Space, items: int, device: str, group: str, targets:
         },
         errors_of,
         dict(targets),
-        memory=True,
+        measure_memory=True,
     )
 
 
 def multibind(space: ghrr.Space, batch: int, items: int, device: str) -> Case:
-    """The ordered product of many."""
+    """Multiply many hypervectors in order."""
     generator = torch.Generator(device).manual_seed(0)
     x = space.random(batch, items, generator=generator)
     flat = x.flatten(2)
@@ -174,7 +174,7 @@ def multibind(space: ghrr.Space, batch: int, items: int, device: str) -> Case:
 
 
 def unbind_similarity(space: ghrr.Space, batch: int, device: str) -> Case:
-    """How similar what is bound to a key is to a value: δ(K† X, V)."""
+    """Compute the similarity of an unbound hypervector with a value, δ(K† X, V)."""
     x, key, value = draw(space, batch, count=3, device=device)
     flat = [part.flatten(1) for part in (x, key, value)]
 
@@ -204,7 +204,7 @@ def unbind_similarity(space: ghrr.Space, batch: int, device: str) -> Case:
 
 
 def power(space: ghrr.Space, batch: int, exponent: int, device: str) -> Case:
-    """A whole power: binding with itself."""
+    """Raise to an integer power by repeated binding."""
     x = space.random(batch, generator=torch.Generator(device).manual_seed(0))
     flat = x.reshape(-1, 1, 1)
     many = reference.multibind(ends(x)[:, None].expand(-1, exponent, -1, -1, -1))
@@ -216,7 +216,7 @@ def power(space: ghrr.Space, batch: int, exponent: int, device: str) -> Case:
             "copy": copy_of(2 * x.numel(), device),
             "FHRR": lambda: torch_implementation.whole_power(
                 flat, exponent
-            ),  # flat**exponent takes a logarithm: far slower
+            ),  # flat**exponent computes a logarithm, which is far slower
             "matmul": lambda: torch.linalg.matrix_power(x, exponent),
         },
         lambda got: {
@@ -227,7 +227,7 @@ def power(space: ghrr.Space, batch: int, exponent: int, device: str) -> Case:
 
 
 def on_cpu(total: int, large: int, ms: Sequence[int]) -> Iterator[Case]:
-    """The cases of the table for two cores; ``large`` is a batch that does not fit into any cache."""
+    """Yield the cases for a CPU; ``large`` is a batch size that does not fit into any cache."""
     for m in ms:
         space = ghrr.Space.from_total(total, m)
         yield bind(space, 16, "cpu", "bind, in cache", {"matmul": 3.0} if m in (2, 3, 4) else {})
@@ -245,7 +245,7 @@ def on_cpu(total: int, large: int, ms: Sequence[int]) -> Iterator[Case]:
 
 
 def on_gpu(total: int, batch: int, ms: Sequence[int]) -> Iterator[Case]:
-    """The cases of the table for a GPU."""
+    """Yield the cases for a GPU."""
     for m in ms:
         space = ghrr.Space.from_total(total, m)
         targets = {"copy": 0.8 if m <= 4 else 0.6} | ({"matmul": 30.0} if m in (2, 3) else {})
@@ -262,7 +262,7 @@ def on_gpu(total: int, batch: int, ms: Sequence[int]) -> Iterator[Case]:
 def curves(
     total: int, batches: Sequence[int], dims: Sequence[int], items: Sequence[int], device: str
 ) -> Iterator[Case]:
-    """What the figures show beside m: cost against batch, dim and number of items, at m = 3."""
+    """Yield the cases of the figures that vary batch size, dim and number of items, at m = 3."""
     for batch in batches:
         yield bind(ghrr.Space.from_total(total, 3), batch, device, "bind by batch", {})
     for dim in dims:

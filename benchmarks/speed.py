@@ -1,15 +1,15 @@
-"""Speed of binding and of what is built on it: one table, each number a ratio measured in one run.
+"""Speed of binding and of the operations built on it, compared with physical limits, PyTorch and other libraries.
 
-Every case is checked before it is timed, against the formulas of ``ghrr.ops.reference`` and against the rival; where
-the result is wrong there is no time, and the command ends with exit code 1. Run it on a machine that does nothing
-else::
+Every result is compared with the formulas of ``ghrr.ops.reference`` and with the other implementation before it is
+timed. A wrong result is not timed, and the command ends with exit code 1. Run it on an idle machine::
 
     python benchmarks/speed.py
     python benchmarks/speed.py --device cuda
 
-The table shows our time, and for each other its time over ours, median (quartiles): more than 1 means that ours is
-quicker, and for a limit (copy, FHRR) it is the share of the limit that is reached. ``benchmarks/products.py`` and
-``benchmarks/peers.py`` say what is compared. ``benchmarks/figures.py`` draws the figures from the stored numbers.
+The table shows our time and, for each other implementation, its time divided by ours, as median (quartiles). Above 1,
+ours is faster. For the limits (copy, FHRR) the ratio is the share of the limiting speed that ours reaches.
+``benchmarks/products.py`` and ``benchmarks/peers.py`` define the cases. ``benchmarks/figures.py`` draws figures of the
+stored results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ghrr import ops
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    """What the table consists of, made one by one."""
+    """Yield the cases of the table, each created when it is needed."""
     total, batch = options.total_dim, options.batch
     if options.device == "cuda":
         yield from products.on_gpu(total, batch, options.m)
@@ -44,27 +44,27 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 
 def missed(row: dict[str, Any]) -> list[str]:
-    """What a row wanted and did not reach, in words."""
+    """Describe the targets that a result does not reach."""
     found = [
-        f"{name} {row['ratios'][name]['median']:.3g}, wanted {least:.3g}"
+        f"{name} {row['ratios'][name]['median']:.3g}, target {least:.3g}"
         for name, least in row["targets"].items()
         if row["ratios"][name]["median"] < least
     ]
     most = row["most_seconds"]
     if most is not None and row["seconds"]["ours"]["median"] > most:
-        found.append(f"{row['seconds']['ours']['median']:.3g} s, wanted at most {most:.3g} s")
+        found.append(f"{row['seconds']['ours']['median']:.3g} s, target at most {most:.3g} s")
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check and time, print the table, write the numbers; gives 1 if a result was wrong."""
-    parser = argparse.ArgumentParser(description="Speed against physical limits, library calls and other libraries.")
+    """Run the benchmark, print and store the table; return 1 if a result is wrong."""
+    parser = argparse.ArgumentParser(description="Speed compared with physical limits, PyTorch and other libraries.")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--total-dim", type=int, help="9000 on a CPU, 9216 on a GPU")
-    parser.add_argument("--batch", type=int, help="of the large cases: 1024 on a CPU, 4096 on a GPU")
+    parser.add_argument("--total-dim", type=int, help="total dimension; default: 9000 on a CPU, 9216 on a GPU")
+    parser.add_argument("--batch", type=int, help="size of large batches; default: 1024 on a CPU, 4096 on a GPU")
     parser.add_argument("--m", type=int, nargs="+", default=list(range(1, 9)))
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs: the times mean nothing")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to test that it runs; ignore the times")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
@@ -72,11 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.total_dim = options.total_dim or (9216 if on_gpu else 9000)
     options.batch = options.batch or (4096 if on_gpu else 1024)
     if options.repeats < 2 or options.batch < 2 or options.total_dim < 64:
-        parser.error("--repeats and --batch must be at least 2, --total-dim 64")
+        parser.error("--repeats and --batch must be at least 2, --total-dim at least 64")
     if on_gpu and not torch.cuda.is_available():
         parser.error("--device cuda: there is no GPU here")
-    surroundings = facts(options.device)  # before we are the load ourselves
-    print("case, our time, then each other's time over ours: median (quartiles)")
+    environment = facts(options.device)  # first, because the benchmark itself raises the load
+    print("case, our time, and the time of each other implementation divided by ours: median (quartiles)")
     rows = run_cases(cases(options), options.repeats, options.device)
     starts = startup.measure(options.device, 2 if options.quick else 3)
     print("\n".join(startup.line(row) for row in starts))
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "command": command("speed", given),
             "device": options.device,
             "backend": ops.in_use()[options.device],
-            **surroundings,
+            **environment,
             "total_dim": options.total_dim,
             "repeats": options.repeats,
             "rows": rows,
@@ -95,10 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "speed_gpu" if on_gpu else "speed",
     )
     wrong = sum(not row["right"] for row in rows)
-    short = list(itertools.chain.from_iterable(_named(row) for row in rows if row["right"]))
-    short += [f"  {startup.line(row)}" for row in starts if row["seconds"] > row["most_seconds"]]
-    print(f"\n{len(rows)} cases by {ops.in_use()[options.device]}: {wrong} wrong, {len(short)} short of what is wanted")
-    print("\n".join(short))
+    missed_targets = list(itertools.chain.from_iterable(_named(row) for row in rows if row["right"]))
+    missed_targets += [f"  {startup.line(row)}" for row in starts if row["seconds"] > row["most_seconds"]]
+    print(f"\n{len(rows)} cases by {ops.in_use()[options.device]}: {wrong} wrong, {len(missed_targets)} targets missed")
+    print("\n".join(missed_targets))
     return 1 if wrong else 0
 
 

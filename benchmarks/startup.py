@@ -1,8 +1,8 @@
-"""Seconds before anything is computed: importing the library, and the first call of each kernel.
+"""Time to import the library, and of the first call of each kernel.
 
-Every number comes from processes of its own. Kernels are compiled for a folder that is empty, then taken from it.
-``benchmarks/speed.py`` measures this too; ``python benchmarks/startup.py`` measures it alone, and puts it in the place
-of what the stored table has.
+Each measurement runs in a new process: with an empty folder for compiled kernels, then with the same folder, which has
+them. ``benchmarks/speed.py`` includes these measurements; ``python benchmarks/startup.py`` repeats only them and
+replaces them in the stored table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_CALLS = """
 import sys, time
 import torch, ghrr
 device = sys.argv[1]
-batch = 64 if device == "cuda" else 8  # smaller tensors on a GPU are left to torch
+batch = 64 if device == "cuda" else 8  # for smaller tensors on a GPU, torch is used
 with ghrr.backend("torch"):
     x = ghrr.Space(1000, 3).random(batch, generator=torch.Generator(device))
 calls = {
@@ -55,7 +55,7 @@ TARGETS = {"import beyond torch": 0.3, "first call": 10.0, "first call, from the
 
 
 def run(code: str, *arguments: str, environment: Mapping[str, str] | None = None) -> list[str]:
-    """The lines that a fresh process prints."""
+    """Run code in a new process, and return the lines that it prints."""
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(  # noqa: S603 (our own code)
         command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **(environment or {})}
@@ -64,7 +64,7 @@ def run(code: str, *arguments: str, environment: Mapping[str, str] | None = None
 
 
 def measure(device: str, repeats: int) -> list[dict[str, Any]]:
-    """Seconds of each, with the most that is wanted."""
+    """Return the time of the import and of each first call, with the longest acceptable time."""
     seconds = [float(run(IMPORT)[0]) for _ in range(max(2, repeats))]
     rows = [{"what": "import beyond torch", "seconds": quartiles(seconds)["median"]}]
     with tempfile.TemporaryDirectory() as folder:
@@ -77,13 +77,13 @@ def measure(device: str, repeats: int) -> list[dict[str, Any]]:
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """A row of the table for the terminal."""
+    """Format a measurement as a line of text."""
     return f"{row['what']:<28}{row.get('operation', ''):<20}{row['seconds']:>8.3f} s (at most {row['most_seconds']} s)"
 
 
 def main() -> None:
-    """Measure, print, and change the stored table."""
-    parser = argparse.ArgumentParser(description="Seconds of the import and of first calls.")
+    """Measure, print, and replace the measurements in the stored table."""
+    parser = argparse.ArgumentParser(description="Time to import the library, and of the first call of each kernel.")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the table")
     options = parser.parse_args()
@@ -97,8 +97,8 @@ def main() -> None:
     rows = measure(options.device, 3)
     print("\n".join(line(row) for row in rows))
     given = ["--device", options.device]
-    own = {"startup": rows, "startup_command": command("startup", given), "startup_on": facts(options.device)}
-    store({**table, **own}, options.out, name)
+    measured = {"startup": rows, "startup_command": command("startup", given), "startup_on": facts(options.device)}
+    store({**table, **measured}, options.out, name)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 10,000 nested records of 20 values each, at total_dim 900, for m = 1, 2 and 3 and fields with 100 or 1000 different
 values. One Record does both and has seen all paths and values before, so that no atoms are sampled during the
-measurement. First the results of both are compared; the benchmark stops if they differ. Then both are timed in turn,
-and each ratio is that of two neighbouring measurements. The batch is short, so it is encoded several times in a row.
+measurement. First the results of both are compared; the benchmark stops if they differ. Then both are timed
+alternately, and each ratio compares two successive measurements. The batch is fast, so it is encoded several times in a
+row.
 The first of these calls allocates 72 MB, which can dominate its time on a virtual machine: it is reported separately.
 Run it on an idle machine::
 
@@ -29,7 +30,7 @@ import ghrr
 from ghrr.structures import Record
 
 TARGET = 20
-IN_A_TURN = 9
+BATCH_CALLS = 9  # successive calls per measurement of the batch
 
 
 def make_records(count: int, values: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -51,10 +52,10 @@ def make_records(count: int, values: int, seed: int = 0) -> list[dict[str, Any]]
 
 def check(codec: Record, records: Sequence[Any]) -> float:
     """Return the largest difference between a batch and single records; stop if it exceeds rounding errors."""
-    some = records[:: max(1, len(records) // 50)]
-    together, alone = codec.encode_many(some), torch.stack([codec.encode(record) for record in some])
-    difference = float((together - alone).abs().max())
-    bound = 20 * 20 * torch.finfo(together.dtype).eps
+    sample = records[:: max(1, len(records) // 50)]
+    batched, single = codec.encode_many(sample), torch.stack([codec.encode(record) for record in sample])
+    difference = float((batched - single).abs().max())
+    bound = 20 * 20 * torch.finfo(batched.dtype).eps
     if not difference <= bound:
         raise SystemExit(f"a batch differs from single records by {difference:.2e}, expected at most {bound:.2e}")
     return difference
@@ -71,19 +72,19 @@ def run(m: int, values: int, options: argparse.Namespace) -> dict[str, Any]:
         return [codec.encode(record) for record in records]
 
     difference = check(codec, records)
-    alone, first, together = [], [], []
+    single, first_batch, batched = [], [], []
     for _ in range(options.repeats):
-        alone.append(seconds_of(one_by_one))
-        first.append(seconds_of(lambda: codec.encode_many(records)))
-        together.append(statistics.median(seconds_of(lambda: codec.encode_many(records)) for _ in range(IN_A_TURN)))
+        single.append(seconds_of(one_by_one))
+        first_batch.append(seconds_of(lambda: codec.encode_many(records)))
+        batched.append(statistics.median(seconds_of(lambda: codec.encode_many(records)) for _ in range(BATCH_CALLS)))
     return {
         "m": m,
         "values_per_field": values,
         "largest_difference": difference,
-        "one_by_one_seconds": quartiles(alone),
-        "batched_seconds": quartiles(together),
-        "ratio": quartiles([slow / fast for slow, fast in zip(alone, together, strict=True)]),
-        "ratio_of_first": quartiles([slow / fast for slow, fast in zip(alone, first, strict=True)]),
+        "one_by_one_seconds": quartiles(single),
+        "batched_seconds": quartiles(batched),
+        "ratio": quartiles([slow / fast for slow, fast in zip(single, batched, strict=True)]),
+        "ratio_of_first": quartiles([slow / fast for slow, fast in zip(single, first_batch, strict=True)]),
     }
 
 
@@ -97,7 +98,7 @@ def seconds_of(function: Callable[[], object]) -> float:
 def table(results: list[dict[str, Any]]) -> str:
     """Return the results as text."""
     lines = [
-        "seconds for all records, median (quartiles); ratio of neighbouring runs, median (quartiles)",
+        "seconds for all records, median (quartiles); ratio of successive measurements, median (quartiles)",
         f"{'m':>2}{'values':>8}{'one by one':>24}{'batched':>24}{'ratio':>24}{'ratio, first call':>24}",
     ]
     for result in results:

@@ -8,7 +8,7 @@ README.md and the Markdown files under docs/ mark tables, and single numbers ins
 
     <!-- value: paper-claims -->77<!-- end of value --> claims
 
-This command replaces what is between the markers; a test checks that all documents are current::
+This command replaces the text between the markers; a test checks that all documents are current::
 
     python benchmarks/tables.py
 """
@@ -23,9 +23,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import chain_tables
 import concept_tables
+import learning_tables
 import lm_tables
 import paper_tables
+import relations_tables
+from calibration import default_permute
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -44,8 +48,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def formatted(make: Callable[[], tuple[Sequence[str], Sequence[Sequence[str]]]]) -> str:
+    """Format the table that a function returns as head and rows; a sentence if it has no rows."""
+    head, rows = make()
+    return table(head, rows) if rows else "Nothing of this was measured."
+
+
 def calibration() -> str:
-    """Confident answers of every structure: how many, and how many of them are right."""
+    """Return the number of confident answers of every structure, and how many of them are right."""
     rows = [row for row in stored("calibration")["rows"] if row["permute"] == "default"]
     names = list(dict.fromkeys(row["structure"] for row in rows))
     cells = {(row["structure"], row["m"]): f"{row['right']:,} of {row['confident']:,}" for row in rows}
@@ -56,13 +66,15 @@ def calibration() -> str:
 
 
 def calibration_permute() -> str:
-    """Share of what is there that is answered with confidence, without and with shifts."""
+    """Return the share of encoded items that are answered confidently, without and with shifts."""
     rows = stored("calibration")["rows"]
     names = [name for name in dict.fromkeys(row["structure"] for row in rows) if name not in ("Sequence", "Stack")]
     shares = {
-        (row["structure"], row["m"], (row["m"] == 1) if row["permute"] == "default" else row["permute"]): (
-            f"{row['answered']:.0%}"
-        )
+        (
+            row["structure"],
+            row["m"],
+            default_permute(row["structure"], row["m"]) if row["permute"] == "default" else row["permute"],
+        ): f"{row['answered']:.0%}"
         for row in rows
     }
     return table(
@@ -75,7 +87,7 @@ def calibration_permute() -> str:
 
 
 def peer_operations() -> str:
-    """Our time over torch-hd's for every operation, in 0.1 and now."""
+    """Return our time divided by torch-hd's for every operation, in version 0.1 and now."""
     cells: dict[tuple[str, int], list[str]] = {}
     for name in ("peer_operations_before", "peer_operations"):
         for row in stored(name)["rows"]:
@@ -91,7 +103,7 @@ def peer_operations() -> str:
 
 
 def memory_backends() -> str:
-    """Seconds to add and to search items, with the exact search, faiss and Milvus."""
+    """Return the time to add and to search items, for each backend."""
     rows = stored("memory_backends")["seconds"]
     return table(
         ["items", "backend", "add all", "100 queries", "1 query"],
@@ -117,7 +129,7 @@ def paper_experiment(name: str) -> str:
 
 
 def speed_bind() -> str:
-    """Return how many times faster ``bind`` is than its rivals, for m = 1 to 8."""
+    """Return how many times faster ``bind`` is than other implementations, for m = 1 to 8."""
     measured = {
         "H200, against a copy of the same size": ("speed_gpu", "bind", "copy"),
         "H200, against `torch.matmul`": ("speed_gpu", "bind", "matmul"),
@@ -143,13 +155,13 @@ def speed_cpu() -> str:
 def _operations(file: str, groups: Sequence[str]) -> str:
     rows = []
     for group in (*groups, "multibind", "unbind_similarity", "power"):
-        copy, matmul = (_ratios(file, group, rival)[:4] for rival in ("copy", "matmul"))
+        copy, matmul = (_ratios(file, group, other)[:4] for other in ("copy", "matmul"))
         rows.append([group, *(f"{_ratio(a)} / {_ratio(b)}" for a, b in zip(copy, matmul, strict=True))])
     return table(["operation", *(f"m = {m}" for m in range(1, 5))], rows)
 
 
-def _ratios(file: str, group: str, rival: str) -> list[float]:
-    return [row["ratios"][rival]["median"] for row in stored(file)["rows"] if row["group"] == group]
+def _ratios(file: str, group: str, other: str) -> list[float]:
+    return [row["ratios"][other]["median"] for row in stored(file)["rows"] if row["group"] == group]
 
 
 def _ratio(value: float) -> str:
@@ -167,7 +179,7 @@ def speed_start() -> str:
 
 
 def gpu_host_time() -> str:
-    """Microseconds of host time per call on a GPU, in 0.1 and now."""
+    """Return the host time per call on a GPU, in version 0.1 and now."""
     before, now = (stored(name)["host_us"] for name in ("gpu_overhead_before", "gpu_overhead"))
     names = [name.removeprefix("m=3 ") for name in now if name.startswith("m=3 ")]
     names = [name for name in names if name not in ("empty_like", "ghrr.ops.bind")]
@@ -199,10 +211,25 @@ TABLES: dict[str, Callable[[], str]] = {
     "lm-commands": lm_tables.commands,
     "lm-design-1": lambda: table(*lm_tables.design_effects(0)),
     "lm-design-2": lambda: table(*lm_tables.design_effects(1)),
+    "relations-metrics": lambda: table(*relations_tables.metrics()),
+    "relations-settings": lambda: table(*relations_tables.settings()),
+    "relations-tuning": lambda: table(*relations_tables.tuning()),
+    "relations-times": lambda: table(*relations_tables.times()),
+    **{f"learning-{name}": functools.partial(formatted, make) for name, make in learning_tables.TABLES.items()},
+    **{f"learning-{name}": make for name, make in learning_tables.TEXTS.items()},
     "concept-capacity": lambda: table(*concept_tables.capacity()),
     "concept-rotations": lambda: table(*concept_tables.rotations()),
     "concept-suggest": lambda: table(*concept_tables.suggested()),
     "concept-cost": lambda: table(*concept_tables.cost()),
+    "chains-2-3": lambda: table(*chain_tables.accuracy("train-2-3", "path")),
+    "chains-2-4": lambda: table(*chain_tables.accuracy("train-2-3-4", "path")),
+    "chains-errors-2-3": lambda: table(*chain_tables.errors("train-2-3")),
+    "chains-errors-2-4": lambda: table(*chain_tables.errors("train-2-3-4")),
+    "chains-generated": lambda: table(*chain_tables.generated()),
+    "chains-held-out": lambda: table(*chain_tables.held_out()),
+    "chains-calibration": lambda: table(*chain_tables.calibration()),
+    "chains-complex": lambda: table(*chain_tables.complex_slots()),
+    "chains-seconds": lambda: table(*chain_tables.seconds()),
     **{f"paper-{name}": functools.partial(paper_experiment, name) for name in paper_tables.names()},
 }
 
@@ -220,6 +247,7 @@ def _confident_answers(key: str) -> str:
 
 
 VALUES: dict[str, Callable[[], str]] = {
+    **learning_tables.VALUES,
     "calibration-confident": lambda: _confident_answers("confident"),
     "calibration-right": lambda: _confident_answers("right"),
     "paper-claims": lambda: str(paper_tables.count_verdicts().total()),
@@ -229,19 +257,23 @@ VALUES: dict[str, Callable[[], str]] = {
     "speed-gpu-copy": lambda: _range(_ratios("speed_gpu", "bind", "copy")),
     "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
     "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),
+    "chains-2-3": lambda: chain_tables.value("train-2-3", "chart", 8),
+    "chains-2-3-m1": lambda: chain_tables.value("train-2-3", "chart", 1),
+    "chains-product": lambda: chain_tables.value("train-2-3-4", "product", 8),
+    "chains-100": lambda: chain_tables.value("train-2-3-4", "chart", 8, "generated", [100]),
     "lm-ptb-gain": lambda: _lm_gain("ptb"),
     "lm-wikitext-2-gain": lambda: _lm_gain("wikitext-2"),
 }
 
 
 def render(text: str) -> str:
-    """Return a document with all its tables and values made anew."""
+    """Return a document with all its tables and values replaced."""
     text = _BLOCK.sub(lambda match: f"{match[1]}\n{TABLES[match['name']]()}\n\n{match[3]}", text)
     return _VALUE.sub(lambda match: f"{match[1]}{VALUES[match['name']]()}{match[3]}", text)
 
 
 def documents() -> list[Path]:
-    """All Markdown files that may hold tables."""
+    """Return all Markdown files that can contain tables."""
     docs = ROOT / "docs"
     written = [path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] not in ("_build", "generated")]
     return sorted([ROOT / "README.md", *written])

@@ -1,0 +1,229 @@
+"""Relation models on WN18RR and FB15k-237: time of an epoch for each m, and training runs with several seeds.
+
+``time`` compares an epoch of m = 1 with larger m at equal parameters; all take turns on one machine. ``train`` does the
+runs that are not finished yet, until the time limit, and stores metrics and ranks, not weights. Repeat the command to
+continue: interrupted runs resume from their checkpoints::
+
+    python benchmarks/relations_kg.py time --data DATA --graph WN18RR --m 1 3 5
+    python benchmarks/relations_kg.py train --data DATA --graph WN18RR --m 1 3 5 --seeds 0 1 2 --limit 3600
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import RESULTS, command, duration, facts, quartiles, store, time_alternately
+from torch import Tensor
+
+from ghrr import ops
+from ghrr.files import write_tensors
+from ghrr.relations import (
+    KnowledgeGraph,
+    RelationConfig,
+    RelationModel,
+    RelationProgress,
+    evaluate,
+    load_graph,
+    load_model,
+    train,
+)
+from ghrr.relations.graph import with_reciprocals
+from ghrr.relations.train_step import make_optimizer, make_step
+
+STEPS = 10  # of training in a turn
+REGULARIZER_WEIGHT = {"WN18RR": 0.1, "FB15k-237": 0.05}
+
+
+def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationConfig:
+    """Return the settings of a run with about ``args.total`` complex numbers per entity."""
+    weight = REGULARIZER_WEIGHT.get(args.graph, 0.01) if args.weight is None else args.weight
+    return RelationConfig(
+        dim=args.total // m**2,
+        m=m,
+        regularizer_weight=weight,
+        batch=args.batch,
+        epochs=args.epochs,
+        evaluate_every=args.evaluate_every,
+        seed=seed,
+        compile=args.compile,
+    )
+
+
+def training_steps(graph: KnowledgeGraph, config: RelationConfig, device: str) -> Callable[[], Tensor]:
+    """Return a function that does ``STEPS`` steps of training."""
+    model = RelationModel(graph.entities, graph.relations, dim=config.dim, m=config.m, seed=config.seed).to(device)
+    step = make_step(model, make_optimizer(model, config), config)
+    triples = with_reciprocals(graph.train, len(graph.relations)).to(device)
+    order = torch.randperm(len(triples), generator=torch.Generator().manual_seed(0)).to(device)
+    batches = [triples[rows] for rows in torch.split(order, config.batch)[:STEPS]]
+
+    def run() -> Tensor:
+        return torch.stack([step(batch) for batch in batches])
+
+    return run
+
+
+def products(m: int, total: int, batch: int, device: str) -> dict[str, Callable[[], Any]]:
+    """Return ways to multiply heads and relations of a batch and to compute both gradients."""
+    shape = (batch, total // m**2, m, m)
+    a, b, gradient = (torch.randn(shape, dtype=torch.complex64, device=device) for _ in range(3))
+    a.requires_grad_()
+    b.requires_grad_()
+
+    def timed(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(product(a, b), (a, b), gradient)
+
+    return {
+        "ops.bind": timed(ops.bind),
+        "torch.matmul": timed(torch.matmul),
+        "torch.einsum": timed(lambda x, y: torch.einsum("bdij,bdjk->bdik", x, y)),
+    }
+
+
+def measure_time(args: argparse.Namespace, graph: KnowledgeGraph) -> dict[str, Any]:
+    """Time epochs and products, print them, and return the report."""
+    torch.set_float32_matmul_precision("high" if args.device == "cuda" else "highest")
+    per_epoch = -(-2 * len(graph.train) // args.batch)
+    functions = {f"m = {m}": training_steps(graph, configuration(args, m), args.device) for m in args.m}
+    seconds = time_alternately(functions, args.repeats, device=args.device)
+    rows = []
+    for m in args.m:
+        name, first = f"m = {m}", f"m = {args.m[0]}"
+        epoch = quartiles([value * per_epoch / STEPS for value in seconds[name]])
+        ratio = quartiles([value / other for value, other in zip(seconds[name], seconds[first], strict=True)])
+        rows.append({"m": m, "dim": args.total // m**2, "seconds_per_epoch": epoch, "ratio_to_first": ratio})
+        print(
+            f"{graph.name} {name}, dim {args.total // m**2}: {epoch['median']:.3g} s per epoch, {ratio['median']:.3f} "
+            f"({ratio['low']:.3f} to {ratio['high']:.3f}) times {first}",
+            flush=True,
+        )
+    del functions
+    parts = []
+    for m in args.m:
+        times = time_alternately(products(m, args.total, args.batch, args.device), args.repeats, device=args.device)
+        medians = {name: quartiles(values)["median"] for name, values in times.items()}
+        parts.append({"m": m, "seconds": medians})
+        shown = ", ".join(f"{name} {duration(value)}" for name, value in medians.items())
+        print(f"product of a batch and its gradients, m = {m}: {shown}", flush=True)
+    return {"graph": graph.name, "steps_per_epoch": per_epoch, "rows": rows, "products": parts}
+
+
+class TimeUpError(Exception):
+    """The time limit is reached."""
+
+
+def run_all(args: argparse.Namespace, graph: KnowledgeGraph, asked: str) -> None:
+    """Do the runs that are not finished, one after the other, until the time limit."""
+    deadline = time.monotonic() + args.limit
+    for seed in args.seeds:
+        for m in args.m:
+            name = f"{graph.name}-m{m}-seed{seed}" + (f"-{args.label}" if args.label else "")
+            stored = args.out / f"{name}.json"
+            if stored.exists() and json.loads(stored.read_text())["finished"]:
+                print(f"{name} is finished", flush=True)
+                continue
+            config = configuration(args, m, seed)
+            result = run_one(args, graph, config, folder=args.work / name, deadline=deadline, asked=asked)
+            if result is None:
+                print(f"{name}: out of time before the first checkpoint", flush=True)
+                return
+            ranks = result.pop("ranks")
+            args.out.mkdir(parents=True, exist_ok=True)
+            write_tensors(args.out / f"{name}.safetensors", {}, ranks, kind="ghrr-relation-ranks", version=1)
+            store(result, args.out, name)
+            test = {key: round(value, 4) for key, value in result["test"].items()}
+            print(f"{name}: epoch {result['best_epoch']}, finished {result['finished']}, test {test}", flush=True)
+            if not result["finished"]:
+                return
+            if not args.keep:
+                shutil.rmtree(args.work / name)
+
+
+def run_one(
+    args: argparse.Namespace,
+    graph: KnowledgeGraph,
+    config: RelationConfig,
+    *,
+    folder: Path,
+    deadline: float,
+    asked: str,
+) -> dict[str, Any] | None:
+    """Train until the end or the deadline, and return metrics and ranks of the best model so far."""
+    shown = 0.0
+
+    def watch(progress: RelationProgress) -> None:
+        nonlocal shown
+        if progress.valid_mrr is not None and time.monotonic() - shown > 5:
+            shown = time.monotonic()
+            share = f"{progress.step} of {progress.total_steps} steps"
+            print(f"  m = {config.m}, {share}, loss {progress.loss:.3f}, valid {progress.valid_mrr:.4f}", flush=True)
+        if time.monotonic() > deadline:
+            raise TimeUpError
+
+    finished = True
+    try:
+        result = train(graph, config, folder, device=args.device, resume=True, on_progress=watch, command=asked)
+    except TimeUpError:
+        if not (folder / "model.safetensors").exists():
+            return None
+        finished, result = False, {"name": graph.name, "config": dataclasses.asdict(config), "best_epoch": None}
+    model = load_model(folder, device=args.device)
+    metrics = {split: evaluate(model, graph, split) for split in ("valid", "test")}
+    return {
+        **result,
+        **{split: found.summary() for split, found in metrics.items()},
+        **facts(args.device),
+        "finished": finished,
+        "ranks": {split: found.ranks.float() for split, found in metrics.items()},
+    }
+
+
+def _without_folders(arguments: Sequence[str]) -> list[str]:
+    """Replace the folders of this machine by their names in the documentation."""
+    names = {"--data": "DATA", "--work": "WORK", "--out": "OUT"}
+    return [names.get(option, word) for option, word in zip(["", *arguments], arguments, strict=False)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["time", "train"])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the graphs")
+    parser.add_argument("--graph", default="WN18RR", help="name of a folder of triples in DATA")
+    parser.add_argument("--m", type=int, nargs="+", default=[1, 3, 5])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--total", type=int, default=1000, help="complex numbers per entity; dim is TOTAL // m**2")
+    parser.add_argument("--weight", type=float, help="of the regulariser; default: 0.1 for WN18RR, 0.05 for FB15k-237")
+    parser.add_argument("--batch", type=int, default=1000)
+    parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--evaluate-every", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for all runs together")
+    parser.add_argument("--label", default="", help="added to the names of the results, for other settings")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="keep the folder of a finished run, with its weights")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--work", type=Path, default=Path("runs/relations"), help="folder for checkpoints")
+    parser.add_argument("--out", type=Path, help="folder for results")
+    args = parser.parse_args(arguments)
+    asked = command("relations_kg", _without_folders(sys.argv[1:] if arguments is None else arguments))
+    graph = load_graph(args.data / args.graph)
+    if args.action == "time":
+        report = measure_time(args, graph)
+        store({"command": asked, **facts(args.device), **report}, args.out or RESULTS, f"relations_time_{args.graph}")
+    else:
+        args.out = args.out or Path(__file__).parents[1] / "results" / "relations"
+        run_all(args, graph, asked)
+
+
+if __name__ == "__main__":
+    main()
