@@ -1,10 +1,10 @@
 """
-See what attention looks at when order decides
-==============================================
+Attention weights in a task that depends on order
+=================================================
 
-Two sentences have the same words in another order, and end differently. A model of one :class:`ghrr.nn.Attention`
-layer learns to tell which ending follows. The layer returns its weights like ``torch.nn.MultiheadAttention``, when it
-is called with query, key and value, so you can see on which words the last word depends.
+Two sentences consist of the same words in different orders, and end differently. A model with one
+:class:`ghrr.nn.Attention` layer learns to predict the ending. If the layer is called with query, key and value, it
+returns its weights as ``torch.nn.MultiheadAttention`` does. They show on which words the last word depends.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ for _ in range(60):
 assert scores.argmax(dim=1).tolist() == [0, 1]
 
 # %%
-# The weights, averaged over the heads. Read the last row: it is the one that decides.
+# The weights, averaged over the heads. The last row is that of the word from which the ending is predicted.
 
 with torch.no_grad():
     x = embedding(tokens)

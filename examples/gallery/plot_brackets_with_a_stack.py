@@ -2,9 +2,9 @@
 Check brackets with a stack in one vector
 =========================================
 
-A stack is a sequence to which you add and from which you take at one end. Here the whole stack is one hypervector:
-push binds and adds, pop reads the top, cleans it up and removes it. Because each element is cleaned up when it is
-read, a long program of pushes and pops does not wear the vector out.
+A stack is a sequence whose elements are added and removed at one end. Here the whole stack is one hypervector: push
+binds and adds, pop reads the top, cleans it up and removes it. Because each element is cleaned up when it is read,
+noise does not accumulate over many pushes and pops.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 How large a space do I need?
 ============================
 
-More data in one vector means more noise in each answer. How much is known from theory, so you can choose the size
-before you store anything. ``Space.suggest`` returns the smallest space for key-value pairs, ``capacity`` answers the
-opposite question, and every structure has a ``suggest`` of its own.
+More data in one vector means more noise in each answer. Theory predicts this noise, so you can choose the size before
+you store anything. ``Space.suggest`` returns the smallest space for a number of key-value pairs, ``capacity`` returns
+the number of pairs that a space holds, and every structure has its own ``suggest``.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ space = ghrr.Space.suggest(items=40, m=3, candidates=1000, error=0.01, seed=0)
 print(space, "with", space.total_dim, "numbers; it holds", space.capacity(candidates=1000), "pairs")
 
 # %%
-# Check the promise: store pairs, read them, and count the wrong answers.
+# Check the prediction: store pairs, read them, and count the wrong answers.
 
 values = space.vectors([f"value {i}" for i in range(1000)])
 loads, wrong, theory = [10, 20, 40, 80, 160], [], []

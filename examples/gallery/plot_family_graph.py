@@ -22,7 +22,7 @@ edges = [
     ("Annabella", "mother of", "Judith jr."),
 ]
 
-# The smallest space for a graph of this size, with some room to spare.
+# The smallest space for up to 20 edges and 50 nodes.
 family = Graph(Graph.suggest(edges=20, nodes=50, m=3, seed=0))
 h = family.encode(edges)
 print(family.space, "holds", len(edges), "edges")

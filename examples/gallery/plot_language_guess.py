@@ -2,15 +2,16 @@
 Guess the language of a sentence from its letters
 =================================================
 
-A text is the bundle of its letter trigrams, and a trigram is an ordered product: ``the`` is not ``het``. The similarity
-of two texts counts their common trigrams, so the bundle of some text in a language is a profile of that language. The
-guess is the most similar profile.
+A text is the bundle of its letter trigrams, and a trigram is an ordered product: ``the`` is not ``het``.
+:class:`ghrr.learn.HDClassifier` learns one hypervector per language from such bundles. Unbinding the trigrams from
+these hypervectors shows which of them speak for a language.
 """
 
-import torch
+import matplotlib.pyplot as plt
 
-import ghrr
+from ghrr.learn import HDClassifier, TextFeatures, explain
 
+plt.style.use("seaborn-v0_8-colorblind")
 texts = {
     "English": "the house is on the hill and the children are playing with their friends in the garden when the sun "
     "is shining through the trees what would you like to drink this evening there is nothing better than a good book",
@@ -21,32 +22,37 @@ texts = {
     "Dutch": "het huis staat op de heuvel en de kinderen spelen met hun vrienden in de tuin wanneer de zon door de "
     "bomen schijnt wat wil je vanavond drinken er is niets beter dan een goed boek en een kopje thee",
 }
-
-space = ghrr.Space(dim=1000, m=3, seed=0)
-letters = ghrr.encoding.Codebook(space, unseen="add")
-trigrams = ghrr.encoding.NGramEncoder(3)
-
-
-def encode(text):
-    return ghrr.normalize(trigrams(letters(list(f" {text} "))))
-
-
-profiles = torch.stack([encode(text) for text in texts.values()])
+# Samples are pieces of seven words.
+words = {language: text.split() for language, text in texts.items()}
+pieces = [(f" {' '.join(w[i : i + 7])} ", language) for language, w in words.items() for i in range(len(w) - 6)]
+model = HDClassifier(TextFeatures(dim=500, m=3, n=3, random_state=0)).fit(*zip(*pieces, strict=True))
 
 # %%
 # New sentences, which are not in the texts above.
 
 sentences = {
-    "where are the other children going": "English",
-    "die anderen kinder gehen nach hause und essen": "German",
-    "los otros niños van a la escuela": "Spanish",
-    "de andere kinderen gaan naar het huis van hun vriend": "Dutch",
+    " where are the other children going ": "English",
+    " die anderen kinder gehen nach hause und essen ": "German",
+    " los otros niños van a la escuela ": "Spanish",
+    " de andere kinderen gaan naar het huis van hun vriend ": "Dutch",
 }
-for sentence, language in sentences.items():
-    scores = ghrr.pairwise_similarity(encode(sentence), profiles)
-    guess = list(texts)[int(scores.argmax())]
-    print(f"{guess:8} {' '.join(f'{score:.2f}' for score in scores.tolist())}  {sentence}")
-    assert guess == language
+for sentence, chances in zip(sentences, model.predict_proba(list(sentences)), strict=True):
+    print(f"{model.classes_[chances.argmax()]:8} {chances.max():4.0%} {sentence}")
+assert model.predict(list(sentences)).tolist() == list(sentences.values())
 
 # %%
-# For your own data: use more text per class; words, sounds or program tokens work as well as letters.
+# The trigrams that contribute most to the score of each language, over all training texts.
+
+table = explain(model, [piece for piece, _ in pieces], top=8)
+figure, axes = plt.subplots(1, 4, figsize=(9, 2.8), layout="constrained")
+for axis, (language, part) in zip(axes, table.groupby("class"), strict=True):
+    axis.barh([repr(gram) for gram in part["feature"]], part["contribution"])
+    axis.set(xlabel="contribution to the score", title=language)
+    axis.locator_params(axis="x", nbins=3)
+    axis.invert_yaxis()
+axes[0].set_ylabel("trigram")
+plt.show()
+assert "the" in set(table.loc[table["class"] == "English", "feature"])
+
+# %%
+# For your own data: use more text per class; words (``analyzer="word"``) work as well as letters.

@@ -32,7 +32,7 @@ vectors = encoder({"kind": list(kinds), "price": [[price] for price in prices], 
 memory = ghrr.ItemMemory(space, products, vectors)
 
 # %%
-# Something for the head, cheap, in February: the month is near January, also around the turn of the year.
+# A query for a cheap hat in February. Months are on a circle: February is near January, and near December too.
 
 wanted = encoder({"kind": "hats", "price": [15.0], "month": 2})
 labels, scores = memory.cleanup(wanted, k=5)
@@ -50,4 +50,4 @@ print(f"price of the parka: {price.value.item():.0f} ± {price.std.item():.0f}")
 assert abs(price.value.item() - 180) < 30
 
 # %%
-# For your own data: one encoder per column, with a name of its own, and weights that say how much each column counts.
+# For your own data: one encoder per column, each with a different name, and weights for the importance of columns.

@@ -2,9 +2,9 @@
 A parse tree in one vector
 ==========================
 
-A node of a tree is bound to the path from the root: first child, then second child, and so on. The same words in
-another arrangement are other products, so two readings of one sentence are two different vectors. Both can be read
-node by node, or decoded as a whole.
+The label of a node is bound to its path from the root, for example: second child, then first child. The same words at
+other paths give other products, so two parses of one sentence are two different vectors. Both can be read node by node,
+or decoded as a whole.
 """
 
 import ghrr
@@ -19,7 +19,7 @@ first, second = trees.encode(by_telescope), trees.encode(has_telescope)
 print(trees.space)
 
 # %%
-# Ask for single nodes. A path is a list of child numbers from the root.
+# Read single nodes. A path is a list of child indices from the root.
 
 for name, h in (("by telescope", first), ("has telescope", second)):
     print(f"{name:14} node [1, 2] is {trees.label(h, [1, 2])}")
@@ -28,7 +28,7 @@ assert trees.label(first, [1, 2]).label == "PP"
 assert trees.label(second, [1, 2]).unknown
 
 # %%
-# Decode the whole tree, and compare: the similarity counts the nodes that are the same at the same place.
+# Decode the whole tree, and compare both trees: the similarity counts the nodes with equal labels and paths.
 
 print(trees.decode(first).value)
 print(trees.decode(second).value)

@@ -1,10 +1,10 @@
 """
-Take a product apart with a resonator
-=====================================
+Find the factors of a product with a resonator
+==============================================
 
-A scene is the product ``colour * shape * place``. Given only the product, which factors is it made of? Trying all
-combinations is slow: three lists of 50 have 125,000. :func:`ghrr.resonator` guesses all factors at once and improves
-the guesses in turn, and it says when the product is not there.
+A scene is the product ``colour * shape * place``. Which factors does a given product have? Trying all combinations is
+slow: three lists of 50 have 125,000. :func:`ghrr.resonator` starts with an estimate of every factor, improves one
+estimate after the other, and reports if it found no product.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ books = [space.vectors([f"{kind} {i}" for i in range(50)]) for kind in ("colour"
 truth = torch.randint(50, (20, 3), generator=torch.Generator().manual_seed(0))
 scenes = ghrr.multibind(torch.stack([book[truth[:, k]] for k, book in enumerate(books)], dim=1))
 factors = ghrr.resonator(scenes, books)
-print(f"{int(factors.found.sum())} of 20 products taken apart, in {factors.iterations.float().mean():.1f} iterations")
+print(f"{int(factors.found.sum())} of 20 products factorised, in {factors.iterations.float().mean():.1f} iterations")
 assert torch.equal(factors.indices[factors.found], truth[factors.found])
 assert factors.found.float().mean() > 0.9
 

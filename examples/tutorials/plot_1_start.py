@@ -84,8 +84,8 @@ for m in (1, 2, 3):
     print(f"m = {m}: similarity of home * work and work * home is {(a * b).similarity(b * a):.2f}")
 
 # %%
-# What remains is about 1/m² on average. It is small enough to tell the two orders apart, and the library corrects for
-# it when it reads nested data.
+# The remaining similarity is about 1/m² on average. It is small enough to distinguish the two orders, and the library
+# corrects for it when it reads nested data.
 
 # %%
 # A nested record
@@ -113,7 +113,7 @@ assert city.confident
 
 # %%
 # The same keys in the other order are another path. Nothing was stored there, and the answer says so. A field that the
-# document does not have is unknown as well: the record does not invent an answer.
+# document does not have is unknown as well.
 
 print(record.query(h, ["city", "born"]))
 print(record.query(h, "email"))

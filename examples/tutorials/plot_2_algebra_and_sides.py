@@ -68,7 +68,7 @@ assert torch.isclose(ghrr.similarity(ghrr.bind(d, a), ghrr.bind(d, a + b)), ghrr
 
 # %%
 # What does matter is the order. For independent rotations the similarity of ``a * b`` and ``b * a`` is :math:`1/m^2` on
-# average: from m = 2 on the two orders are different things. FHRR, m = 1, cannot tell them apart.
+# average: for m ≥ 2 the two orders are different hypervectors. FHRR, m = 1, cannot distinguish them.
 
 sizes = [1, 2, 3, 4, 5, 6]
 measured = []
@@ -104,7 +104,7 @@ assert ghrr.similarity(ghrr.unbind(x, key, side="left"), value) > 0.999
 assert ghrr.similarity(ghrr.unbind(x, key, side="right"), value) < 0.25
 
 # %%
-# The value on the right can be removed too; then the key is left. Both readings come from one product.
+# The value on the right can be removed too; then the key remains. One product can be read in both directions.
 
 print(f"unbind the value: similarity with the key {ghrr.similarity(ghrr.unbind(x, value, side='right'), key):+.3f}")
 
@@ -176,9 +176,9 @@ assert contrast(ghrr.normalize(total, to="unitary")) < contrast(total)
 # %%
 # Shift
 # -----
-# ``shift`` moves all slots by one place, and the last slot to the front. A shifted atom is unrelated to the atom, and
-# shifting back restores it. This is the classical way to represent order where binding cannot: for m = 1, shift the
-# second factor before binding. For m > 1 it also removes the remaining :math:`1/m^2`.
+# ``shift`` moves every slot to the next position, and the last slot to the front. A shifted atom is unrelated to the
+# atom, and shifting back restores it. This is the classical way to represent order where binding commutes: for m = 1,
+# shift the second factor before binding. For m > 1 it also removes the remaining :math:`1/m^2`.
 
 flat = ghrr.Space(dim=9000, m=1, seed=0)
 u, v = flat.vectors(["u", "v"])

@@ -87,7 +87,7 @@ print(f"probability that it is right {match.probability:.6f}, that nothing is th
 
 # %%
 # A path that does not exist has a score of about 0, and ``label`` is None. In a space that is far too small nothing can
-# be distinguished. Then the record answers, but it does not claim to know.
+# be distinguished. Then the record gives an answer, but the answer is not confident.
 
 tiny = Record(ghrr.Space(dim=1, m=3, seed=0))
 for place, answer in (
@@ -213,7 +213,8 @@ memory = ghrr.ItemMemory(space, catalogue, vectors)
 print(memory)
 
 # %%
-# The example has an author, a year and one subject. The year is a guess, five years off; a scale forgives that.
+# The example has an author, a year and one subject. The year is wrong by five years, but near years are
+# similar on a scale.
 
 target = catalogue["book 1234"]
 example = {"author": target["author"], "year": target["year"] + 5, "subjects": target["subjects"][:1]}

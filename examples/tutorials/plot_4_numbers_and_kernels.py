@@ -6,7 +6,7 @@ Names are either equal or not. Numbers are different: 20.1 °C is almost 20.0 °
 numbers should give near numbers similar hypervectors, and *you* should decide what near means.
 
 This tutorial encodes temperatures, shapes the similarity with a kernel, reads a number back from a noisy bundle, and
-stores a whole curve in two hypervectors. The last part lets the meaning of "near" change from place to place.
+stores a whole curve in two hypervectors. In the last part, what counts as near depends on the number itself.
 """
 
 import matplotlib.pyplot as plt
@@ -102,8 +102,8 @@ for name, key, truth in (("inside", inside, 21.5), ("outside", outside, -3.0), (
 # .. math:: \hat y(x) = \frac{\sum_i y_i K(x, x_i)}{\sum_i K(x, x_i)} .
 #
 # A similarity with a bundle is a sum of similarities. So both sums are similarities with one hypervector each: the
-# bundle of all :math:`y_i \phi(x_i)`, and the bundle of all :math:`\phi(x_i)`. The data can be thrown away. New
-# measurements are added, and old ones subtracted, at any time.
+# bundle of all :math:`y_i \phi(x_i)`, and the bundle of all :math:`\phi(x_i)`. The data are not needed any more. New
+# measurements can be added, and old ones subtracted, at any time.
 
 day = torch.Generator().manual_seed(0)
 hours = 24 * torch.rand(300, 1, generator=day)
@@ -137,12 +137,12 @@ assert (predicted - truth).square().mean().sqrt() < 1.2
 # Rotations that adapt
 # --------------------
 # One bandwidth for all x is not always right. The signal below is slow on the left and fast on the right: a bandwidth
-# that follows the fast part is too nervous for the slow one.
+# that is small enough for the fast part fits the noise in the slow part.
 #
 # GHRR has more than phases: it has the rotation Q, and for m > 1 the rotation can depend on the input.
-# :class:`ghrr.encoding.AdaptiveEncoder` learns a small network that turns Q with x. Where Q turns quickly, similarity
-# falls quickly. We fit both encoders at the same total dimension with the same method, kernel ridge regression. It is
-# judged by the leave-one-out error, which has a closed form: predict each point from all others.
+# :class:`ghrr.encoding.AdaptiveEncoder` learns a small network that makes Q depend on x. Where Q changes quickly,
+# similarity falls quickly. We fit both encoders at the same total dimension with the same method, kernel ridge
+# regression. The criterion is the leave-one-out error, which has a closed form: predict each point from all others.
 
 wave = torch.Generator().manual_seed(0)
 

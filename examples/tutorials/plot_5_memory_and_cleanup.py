@@ -25,7 +25,7 @@ space = ghrr.Space(dim=200, m=3, seed=0)
 # Clean-up
 # --------
 # A memory holds labels and hypervectors. Without vectors it takes the atoms of the labels. We fill it with 5000 words
-# and ask with a noisy version of one of them: the word, bundled with nine unrelated hypervectors.
+# and query it with a noisy version of one of them: the word, bundled with nine unrelated hypervectors.
 
 words = [f"word {i}" for i in range(5000)]
 memory = ghrr.ItemMemory(space, words)
@@ -91,7 +91,7 @@ axes[0].plot(loads, wrong_scores, "s--", label="best wrong word")
 axes[0].set(ylabel="similarity with the query", title="The best wrong score rises", ylim=(0, 1.3))
 axes[1].plot(loads, right, "o-", label="right")
 axes[1].plot(loads, confident, "^:", label="confident")
-axes[1].set(ylabel="share of queries", title="Confidence falls before errors come", ylim=(0, 1.05))
+axes[1].set(ylabel="share of queries", title="Confidence falls before errors occur", ylim=(0, 1.05))
 for axis in axes:
     axis.set(xscale="log", xlabel="unrelated vectors in the query")
     axis.set_xticks(loads, [str(load) for load in loads])

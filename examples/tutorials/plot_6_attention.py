@@ -6,8 +6,8 @@ Attention asks, for every token, which other tokens matter. In GHRR this is two 
 :math:`\sigma(Q * K^\dagger) * V`, and positions are bound to the tokens like keys to values.
 :class:`ghrr.nn.Attention` is this operation as a PyTorch layer.
 
-We train a model of one layer on a task in which order is everything, look at what it attends to, prove that it cannot
-see the future, and put the layer into an ordinary transformer.
+We train a model of one layer on a task that depends on order, look at what it attends to, check that it does not use
+later tokens, and put the layer into an ordinary transformer.
 """
 
 import matplotlib.pyplot as plt
@@ -100,7 +100,7 @@ assert sum(models[1][1][-20:]) / 20 < 0.7
 # What it attends to
 # ------------------
 # Called with query, key and value, the layer also returns the weights, as ``nn.MultiheadAttention`` does. Look at the
-# last row: the letter that asks.
+# last row, that of the queried letter.
 
 model = models[2][0].eval()
 tokens, answers = make_batch(1, torch.Generator().manual_seed(2))
@@ -116,7 +116,7 @@ for head, axis in enumerate(axes):
     axis.set_yticks(range(len(shown)), shown)
     axis.set(xlabel="attended token", ylabel="token", title=f"Head {head + 1}")
 figure.colorbar(image, ax=axes, label="attention weight")
-figure.suptitle(f"Attention weights; the last letter, {shown[-1]}, asks for its digit, {digits[answers[0]]}")
+figure.suptitle(f"Attention weights; the last letter is {shown[-1]}, the right answer {digits[answers[0]]}")
 plt.show()
 
 # %%
@@ -134,10 +134,10 @@ print(f"weight on the right digit {on_answer:.2f}, if spread evenly {1 / tokens.
 assert on_answer > 3 / tokens.shape[1]
 
 # %%
-# It cannot see the future
-# ------------------------
-# ``is_causal=True`` promises that the output at token t does not depend on later tokens. A promise like this is easy to
-# break by accident, so check it: the gradient of an output with respect to later inputs must be exactly zero.
+# It does not use later tokens
+# ----------------------------
+# With ``is_causal=True`` the output at token t must not depend on later tokens. Such a property is easily broken by
+# accident, so check it: the gradient of an output with respect to later inputs must be exactly zero.
 
 layer = ghrr.nn.Attention(embed_dim=32, num_heads=2, max_len=16, window=2, is_causal=True)
 x = torch.randn(1, 10, 32, requires_grad=True)
@@ -151,7 +151,7 @@ assert (size[5:] == 0).all()
 
 # %%
 # One mode of the paper binds dense position matrices, which mix all tokens before any mask is applied. It cannot be
-# causal, and says so.
+# causal, and raises an error.
 
 try:
     ghrr.nn.Attention(embed_dim=32, num_heads=2, max_len=16, mode="dense", is_causal=True)
@@ -173,7 +173,7 @@ padding[:, 8:] = True
 encoder.eval()
 with torch.no_grad():
     out = encoder(x, src_key_padding_mask=padding)
-    x[:, 8:] = 0  # what is padded does not matter
+    x[:, 8:] = 0  # the content of the padding does not matter
     same = encoder(x, src_key_padding_mask=padding)
 print(out.shape)
 
@@ -188,3 +188,5 @@ assert torch.allclose(out[:, :8], same[:, :8], atol=1e-5)
 #
 # For language models see ``ghrr lm train --help`` and :mod:`ghrr.lm`. For the modes of the layer see
 # :class:`ghrr.nn.AttentionConfig`.
+#
+# Next: :doc:`plot_7_learning`.
