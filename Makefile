@@ -1,12 +1,12 @@
-# make check      lint, types, imports and a fast subset of the tests: two minutes
-# make test       everything: ten minutes
-# make docs       the documentation site, in docs/_build/html/index.html: runs all examples
-# make reproduce  the results of the paper, in report/index.html
-# make bench      speed
-# make fuzz       long campaigns: damaged files, killed writers, threads
-# make mutants    break the library line by line, and count the faults that the tests notice
+# make check      check lint, types and imports, and run a fast subset of the tests (two minutes)
+# make test       run all checks and tests (ten minutes)
+# make docs       build the documentation in docs/_build/html/index.html; runs all examples
+# make reproduce  reproduce the results of the paper in report/index.html
+# make bench      measure speed
+# make fuzz       run long tests with random faults: damaged files, killed writers, threads
+# make mutants    break the library on purpose, one line at a time, and count the faults that the tests detect
 #
-# Each target installs what it needs into .venv, once.
+# The first run of a target installs what it needs into .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,14 +38,14 @@ imports: $(VENV)/.with-dev
 fast: $(VENV)/.with-dev
 	$(BIN)/pytest --fast --quiet --numprocesses 2 --dist worksteal
 
-# Kernels for a GPU run in triton's interpreter on the CPU, where there is no GPU.
+# On a machine without a GPU, GPU kernels run in triton's interpreter.
 tests: $(VENV)/.with-triton
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=
 
 coverage:
 	$(BIN)/coverage report --fail-under 95
 
-# Warnings are errors. Internal links are checked here; `make linkcheck` follows the others, which needs the internet.
+# Warnings are errors. This checks internal links; `make linkcheck` checks external links and needs the internet.
 SPHINX = $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs 2
 
 docs: $(VENV)/.with-dev
@@ -53,7 +53,7 @@ docs: $(VENV)/.with-dev
 	$(SPHINX) --doctree-dir docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/check_site.py docs/_build/html
 
-# Without running the examples.
+# Builds the documentation without running the examples.
 docs-quick: $(VENV)/.with-dev
 	rm -rf docs/_build/quick docs/generated
 	$(SPHINX) --define plot_gallery=0 --doctree-dir docs/_build/quick-doctrees docs docs/_build/quick
@@ -87,7 +87,7 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# torch first: named with its version, it is taken as pinned and nothing pulls in another build of it.
+# torch first, with its pinned version, so that no dependency installs another build of it.
 $(VENV)/.with-paper: pyproject.toml constraints.txt $(VENV)/.created
 	@echo "Installing ghrr into $(VENV), once; this takes a minute or two."
 	@$(PIP) "$$(grep '^torch==' constraints.txt)"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -53,3 +58,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = list(kept.values())
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
+
+
+@pytest.fixture
+def benchmark_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Import scripts of benchmarks as they import one another, and forget them afterwards."""
+    folder = Path(__file__).parents[1] / "benchmarks"
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(folder)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "").parent == folder:
+            del sys.modules[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import subprocess
@@ -11,24 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import ghrr
+from tests.relations.common import permutation_graph, write_graph
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-
-
-@pytest.fixture
-def benchmark_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
-    """Import scripts as they import one another, and forget them afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(FOLDER)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "").parent == FOLDER:
-            del sys.modules[name]
 
 
 @pytest.fixture
@@ -143,7 +133,7 @@ def test_lm_step_names_the_model_that_failed() -> None:
     command = [*LM_STEP, *sizes, "--models", "vanilla"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "vanilla: its process has failed" in done.stderr
+    assert "vanilla: its process failed" in done.stderr
     assert "multiple of" in done.stderr
 
 
@@ -153,7 +143,7 @@ def test_lm_step_refuses_a_model_named_twice(
     monkeypatch.setattr(sys, "argv", ["lm_step.py", "--models", "rope", "rope"])
     with pytest.raises(SystemExit):
         benchmark_modules("lm_step").main()
-    assert "name each once" in capsys.readouterr().err
+    assert "each model may be given only once" in capsys.readouterr().err
 
 
 def swapped(a: Tensor, b: Tensor) -> Tensor:
@@ -194,7 +184,7 @@ def test_speed_benchmark_reports_no_time_for_a_wrong_kernel(
     monkeypatch.setattr(ghrr, "bind", kernel)
     assert speed.main([*QUICK, "--out", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
-    assert shown.count("wrong result: no time given") == 1
+    assert shown.count("wrong result, not timed") == 1
     wrong, fine = json.loads((tmp_path / "speed.json").read_text())["rows"]
     assert not wrong["right"]
     assert "seconds" not in wrong
@@ -229,21 +219,21 @@ def test_time_of_partial_work_is_scaled_and_marked(
 ) -> None:
     measuring = benchmark_modules("measuring")
     taken = {"ours": [1.0, 1.0, 1.0], "theirs": [2.0, 2.0, 3.0]}
-    monkeypatch.setattr(measuring, "in_turns", lambda *_, **__: taken)
+    monkeypatch.setattr(measuring, "time_alternately", lambda *_, **__: taken)
     case = measuring.Case(
         "case", {"m": 2}, lambda: None, {"theirs": lambda: None}, lambda _: {}, {"theirs": 50.0}, {"theirs": 10.0}
     )
     row = measuring.run_case(case, 3)
     assert row["ratios"]["theirs"]["median"] == 20.0
     assert "theirs 20" in measuring.line(row)
-    assert "wanted 50, from 1/10 of the work" in measuring.line(row)
-    assert benchmark_modules("speed").missed(row) == ["theirs 20, wanted 50"]
+    assert "target 50, measured on 1/10 of the work" in measuring.line(row)
+    assert benchmark_modules("speed").missed(row) == ["theirs 20, target 50"]
 
 
-def test_competitors_are_timed_in_turns(benchmark_modules: Callable[[str], ModuleType]) -> None:
+def test_functions_are_timed_alternately(benchmark_modules: Callable[[str], ModuleType]) -> None:
     calls: list[str] = []
-    in_turns = benchmark_modules("measuring").in_turns
-    seconds = in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 3, warm_up=False)
+    time_alternately = benchmark_modules("measuring").time_alternately
+    seconds = time_alternately({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 3, warm_up=False)
     assert calls == ["a", "b"] * 3
     assert [len(values) for values in seconds.values()] == [3, 3]
 
@@ -262,3 +252,55 @@ def test_speed_benchmark_rejects_bad_options(
     with pytest.raises(SystemExit):
         benchmark_modules("figures").main(["--out", str(tmp_path)])
     assert "there is no speed.json in" in capsys.readouterr().err
+
+
+def test_learning_speed_stores_a_row_per_size_and_draws_a_figure(
+    run_benchmark: Callable[..., str], tmp_path: Path
+) -> None:
+    pytest.importorskip("sklearn")
+    generator = np.random.default_rng(0)
+    for part, count in (("train", 1200), ("t10k", 300)):
+        labels = generator.integers(0, 3, count).astype(np.uint8)
+        images = generator.integers(0, 50, (count, 28, 28)).astype(np.uint8)
+        for label in range(3):
+            images[labels == label, 8 * label : 8 * label + 8, 10:18] += 150
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(bytes(16) + images.tobytes())
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(bytes(8) + labels.tobytes())
+    sizes = ("--dim", "32", "--sizes", "300", "900", "1200")
+    run_benchmark("learning_speed", str(tmp_path), *sizes, "--out", str(tmp_path))
+    report = json.loads((tmp_path / "learning_speed_cpu.json").read_text())
+    assert [row["samples"] for row in report["rows"]] == 2 * [300, 900, 1200]
+    assert report["rows"][-1]["accuracy"] > 0.9
+    assert str(tmp_path) not in json.dumps(report["command"].split(" --out")[0])
+    assert (tmp_path / "learning_speed_cpu.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_relation_benchmark_times_epochs_and_resumes_runs(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+    write_graph(tmp_path / "permutations", permutation_graph())
+    common = ("--data", str(tmp_path), "--graph", "permutations", "--total", "36", "--batch", "50", "--device", "cpu")
+    folders = ("--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
+    shown = run_benchmark("relations_kg", "time", *common, *folders, "--m", "1", "3", "--repeats", "2")
+    report = json.loads((tmp_path / "out" / "relations_time_permutations.json").read_text())
+    assert [row["dim"] for row in report["rows"]] == [36, 4]
+    assert all(row["ratio_to_first"]["median"] > 0 for row in report["rows"])
+    assert report["command"].startswith("python benchmarks/relations_kg.py time --data DATA")
+    assert "torch.matmul" in shown
+    runs = ("train", *common, *folders, "--m", "3", "--seeds", "0", "1", "--epochs", "10")
+    assert "out of time before the first checkpoint" in run_benchmark("relations_kg", *runs, "--limit", "0")
+    assert run_benchmark("relations_kg", *runs).count("finished True") == 2
+    stored = json.loads((tmp_path / "out" / "permutations-m3-seed1.json").read_text())
+    assert (stored["config"]["seed"], stored["finished"], len(stored["history"])) == (1, True, 2)
+    assert (tmp_path / "out" / "permutations-m3-seed1.safetensors").exists()
+    assert list((tmp_path / "work").iterdir()) == []  # no weights are kept
+    assert run_benchmark("relations_kg", *runs).count("is finished") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_relation_benchmark_compares_with_pykeen(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+    pytest.importorskip("pykeen")
+    sizes = ("--total", "36", "--m", "3", "--repeats", "2", "--batch", "2000", "--epochs", "1")
+    assert "PyKEEN ComplEx" in run_benchmark("relations_peers", *sizes, "--out", str(tmp_path))
+    rows = json.loads((tmp_path / "relations_peers.json").read_text())["rows"]
+    assert [row["model"] for row in rows] == ["m = 3", "PyKEEN ComplEx"]

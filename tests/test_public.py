@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ghrr
-from ghrr import encoding, lm, memory, nn, ops, paper, structures, testing, unitary
+from ghrr import encoding, lm, memory, nn, ops, paper, relations, structures, testing, unitary
 from ghrr.ops.dispatch import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
@@ -89,7 +89,7 @@ def test_public_names_are_frozen() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-PACKAGES = (ghrr, encoding, lm, memory, nn, ops, paper, structures, testing, unitary)
+PACKAGES = (ghrr, encoding, lm, memory, nn, ops, paper, relations, structures, testing, unitary)
 
 
 def public_names() -> Iterator[tuple[ModuleType, str, Any]]:
@@ -134,7 +134,7 @@ def test_no_public_name_shadows_a_module() -> None:
     assert shadowing == []
 
 
-@pytest.mark.parametrize("name", ["learn", "lm", "paper"])
+@pytest.mark.parametrize("name", ["learn", "lm", "paper", "relations"])
 def test_large_packages_are_attributes_that_import_on_first_use(name: str) -> None:
     code = (
         f"import sys, ghrr; assert 'ghrr.{name}' not in sys.modules; assert '{name}' in dir(ghrr); "

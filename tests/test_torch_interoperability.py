@@ -49,6 +49,7 @@ def test_hypervectors_in_state_dict_are_restored() -> None:
     assert torch.equal(copy.deepcopy(target).items, X)
 
 
+@pytest.mark.slow
 def test_dataloader_workers_load_hypervectors() -> None:
     loader = DataLoader(TensorDataset(X), batch_size=2, num_workers=2, multiprocessing_context="spawn")
     assert torch.equal(torch.cat([batch for (batch,) in loader]), X)
@@ -67,6 +68,7 @@ class Atoms(torch.utils.data.Dataset[Tensor]):
         return self.space.vectors([str(index)])[0]
 
 
+@pytest.mark.slow
 def test_spaces_travel_to_dataloader_workers() -> None:
     space = Space(12, 2, rotation="shared")
     loader = DataLoader(Atoms(space), batch_size=2, num_workers=2, multiprocessing_context="spawn")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ghrr import learn as learn
     from ghrr import lm as lm
     from ghrr import paper as paper
+    from ghrr import relations as relations
 
 __version__ = "0.2.0"
 
@@ -74,7 +75,7 @@ __all__ = [
 ]
 
 # Imported on first use: they need optional packages and take long to import. Not in __all__ for the same reason.
-_LAZY = ("learn", "lm", "paper")
+_LAZY = ("learn", "lm", "paper", "relations")
 
 
 def __getattr__(name: str) -> ModuleType:

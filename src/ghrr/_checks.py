@@ -121,7 +121,7 @@ def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
 def are_alike(a: Any, b: Any) -> bool:
     """Return whether two tensors are hypervectors of one shape, dtype and device: a quick test of the common case.
 
-    Others may fit as well: :func:`check_hypervectors` decides.
+    If it returns False, the tensors may still fit together: use :func:`check_hypervectors`.
     """
     if type(a) is not Tensor or type(b) is not Tensor:
         return False
@@ -214,10 +214,12 @@ def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
     longest = max(len(shape) for shape in shapes.values())
     for axis in range(1, longest + 1):
         sizes = [shape[-axis] for shape in shapes.values() if len(shape) >= axis]
-        wide = [size for size in sizes if size != 1]
-        if any(size != wide[0] for size in wide[1:]):
+        not_one = [size for size in sizes if size != 1]
+        if any(size != not_one[0] for size in not_one[1:]):
             listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-            raise ValueError(f"{operation}: the batch shapes do not broadcast: {listed}")
+            raise ValueError(
+                f"{operation}: the batch shapes do not broadcast: {listed}; on each axis they must be equal or 1"
+            )
 
 
 def check_batch(operation: str, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -238,6 +240,17 @@ def check_choice(operation: str, name: str, value: object, choices: tuple[str, .
     """Raise unless ``value`` is one of the strings in ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {short_repr(value)}")
+
+
+def check_names(operation: str, names: Iterable[str]) -> list[str]:
+    """Return ``names`` as a list; raise for a single string and for anything but non-empty strings."""
+    if isinstance(names, str | Tensor | TensorInSpace) or not isinstance(names, Iterable):
+        raise TypeError(f"{operation}: give a list of names, as in ['a', 'b']; got {describe(names)}")
+    names = list(names)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{operation}: a name must be a string that is not empty, got {describe(name)}")
+    return names
 
 
 def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int | None = None) -> int:
@@ -283,7 +296,7 @@ def check_generator(operation: str, generator: torch.Generator) -> torch.Generat
 
 
 def check_device(operation: str, device: str | torch.device) -> torch.device:
-    """Return the device of tensors that are created on ``device``: "cuda" becomes "cuda:0"; raise if there are none."""
+    """Return the device of a tensor created on ``device``: "cuda" becomes "cuda:0". Raise if it cannot be used."""
     try:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, TypeError, ImportError) as error:
@@ -292,7 +305,7 @@ def check_device(operation: str, device: str | torch.device) -> torch.device:
             f"{operation}: device {short_repr(device)} cannot be used ({reason:.200}); try 'cpu'"
         ) from error
     if found.type == "meta":
-        raise ValueError(f"{operation}: device 'meta' holds no numbers; try 'cpu'")
+        raise ValueError(f"{operation}: device 'meta' stores no numbers; try 'cpu'")
     return found
 
 

@@ -24,7 +24,7 @@ def labelled_keys(names: Sequence[str], seed: int, *labels: str) -> Keys:
     """Return the key of a Philox stream for each name, which is the last label: ``(len(names), 2)``."""
     start = json.dumps(["ghrr-1", seed, *labels])[:-1] + ", "
     digests = [hashlib.sha256(f"{start}{encode_basestring_ascii(name)}]".encode()).digest()[:16] for name in names]
-    # A copy is writable. For read-only arrays numba would compile its loops once more.
+    # A copy is writable. For read-only arrays numba would compile its loops again.
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64).reshape(-1, 2)
 
 

@@ -136,8 +136,8 @@ class Hypervector(TensorInSpace):
             return self._scaled(other)
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bind(self.tensor, self._check_other(other, "*").tensor)
-        return self._new(made, f"{self._inside(_PRODUCT)} * {other._inside(_PRODUCT)}", _PRODUCT)
+        result = algebra.bind(self.tensor, self._check_other(other, "*").tensor)
+        return self._new(result, f"{self._inside(_PRODUCT)} * {other._inside(_PRODUCT)}", _PRODUCT)
 
     def __rmul__(self, other: float) -> Hypervector:
         if isinstance(other, (int, float)):
@@ -147,8 +147,8 @@ class Hypervector(TensorInSpace):
     def __add__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bundle([self.tensor, self._check_other(other, "+").tensor])
-        return self._new(made, f"{self._inside(_SUM)} + {other._inside(_SUM)}", _SUM)
+        result = algebra.bundle([self.tensor, self._check_other(other, "+").tensor])
+        return self._new(result, f"{self._inside(_SUM)} + {other._inside(_SUM)}", _SUM)
 
     def __radd__(self, other: object) -> Hypervector:
         # sum() starts from 0, the empty bundle
@@ -157,8 +157,8 @@ class Hypervector(TensorInSpace):
     def __sub__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        made = algebra.bundle([self.tensor, -self._check_other(other, "-").tensor])
-        return self._new(made, f"{self._inside(_SUM)} - {other._inside(_PRODUCT)}", _SUM)
+        result = algebra.bundle([self.tensor, -self._check_other(other, "-").tensor])
+        return self._new(result, f"{self._inside(_SUM)} - {other._inside(_PRODUCT)}", _SUM)
 
     def __truediv__(self, divisor: float) -> Hypervector:
         if not isinstance(divisor, (int, float)):
@@ -174,8 +174,8 @@ class Hypervector(TensorInSpace):
     def __pow__(self, exponent: float) -> Hypervector:
         if not isinstance(exponent, (int, float)):
             return NotImplemented
-        made = algebra.power(self.tensor, exponent)
-        return self._new(made, f"{self._inside(_NAME)} ** {exponent}", _POWER)
+        result = algebra.power(self.tensor, exponent)
+        return self._new(result, f"{self._inside(_NAME)} ** {exponent}", _POWER)
 
     def similarity(self, other: Hypervector) -> Tensor:
         """Similarity with another hypervector, a real tensor of the broadcast batch shape: :func:`ghrr.similarity`."""
@@ -183,10 +183,10 @@ class Hypervector(TensorInSpace):
 
     def unbind(self, key: Hypervector, *, side: str, exact: bool = False) -> Hypervector:
         """Remove ``key`` from the given side: :func:`ghrr.unbind`."""
-        made = algebra.unbind(self.tensor, self._check_other(key, "unbind").tensor, side=side, exact=exact)
+        result = algebra.unbind(self.tensor, self._check_other(key, "unbind").tensor, side=side, exact=exact)
         inverse = f"{key._inside(_NAME)} ** -1" if exact else f"~{key._inside(_SIGN)}"
         bound = self._inside(_PRODUCT)
-        return self._new(made, f"{inverse} * {bound}" if side == "left" else f"{bound} * {inverse}", _PRODUCT)
+        return self._new(result, f"{inverse} * {bound}" if side == "left" else f"{bound} * {inverse}", _PRODUCT)
 
     def shift(self, steps: int = 1) -> Hypervector:
         """Shift the slots cyclically: :func:`ghrr.shift`."""
@@ -194,8 +194,8 @@ class Hypervector(TensorInSpace):
 
     def normalize(self, *, to: str = "norm") -> Hypervector:
         """Scale to unit norm or project to unitary: :func:`ghrr.normalize`."""
-        made = algebra.normalize(self.tensor, to=to)
-        return self._new(made, f"normalize({self.expression}, to={to!r})", _NAME)
+        result = algebra.normalize(self.tensor, to=to)
+        return self._new(result, f"normalize({self.expression}, to={to!r})", _NAME)
 
     def __repr__(self) -> str:
         batch = f"batch={tuple(self.batch_shape)}, " if self.batch_shape else ""

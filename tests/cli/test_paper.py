@@ -47,6 +47,7 @@ def test_run_reports_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert "cannot write to /proc/ghrr" in invoke("paper", "run", "perplexity", "--out", "/proc/ghrr").output
 
 
+@pytest.mark.slow
 def test_run_and_plot_as_commands(tmp_path: Path) -> None:
     out = tmp_path / "report"
     done = run_command("paper", "run", "fixed-vs-varying", "--seed", "3", "-j", "1", "--out", str(out))
@@ -103,6 +104,7 @@ def stop_after_three_trials(out: Path, how: signal.Signals, *options: str) -> su
         return subprocess.CompletedProcess(command, process.returncode, output.read(), errors.read())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_interrupted_run_keeps_finished_trials(tmp_path: Path, jobs: str) -> None:
     out = tmp_path / "report[bold]"
@@ -116,6 +118,7 @@ def test_interrupted_run_keeps_finished_trials(tmp_path: Path, jobs: str) -> Non
     assert stored.endswith(b"\n")
 
 
+@pytest.mark.slow
 def test_killed_run_resumes_with_the_same_numbers(tmp_path: Path) -> None:
     killed = stop_after_three_trials(tmp_path / "killed", signal.SIGKILL, "-j", "1")
     journal = tmp_path / "killed" / "trials" / "quick-seed-0" / "quasi-orthogonality.jsonl"

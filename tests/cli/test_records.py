@@ -216,7 +216,7 @@ def test_existing_file_is_kept_without_force(ada: Path) -> None:
     ("name", "text", "message"),
     [
         ("x.json", '{"a": 1, "a": 2}', "the key 'a' more than once"),
-        ("x.json", '{"a": NaN}', "NaN is not a number of JSON"),
+        ("x.json", '{"a": NaN}', "NaN is not a JSON number"),
         ("x.json", "{", "not valid JSON"),
         ("x.jsonl", '{"a": 1}\n{"a"\n', "x.jsonl, line 2: parse_json: not valid JSON"),
         ("x.jsonl", '{"a": 1}\n', "line 1: needs a string or an integer with the key 'id' as label"),

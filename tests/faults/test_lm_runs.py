@@ -150,7 +150,7 @@ def test_second_process_cannot_write_to_run_folder(tmp_path: Path) -> None:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "1\n"
-            with pytest.raises(BlockingIOError, match=f"process {process.pid} on .* is at work in"):
+            with pytest.raises(BlockingIOError, match=f"process {process.pid} on .* is using"):
                 resume(folder)
             assert (folder / "run.json").exists()
         finally:

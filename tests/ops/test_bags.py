@@ -82,10 +82,10 @@ BAD: dict[str, tuple[list[int], list[int], list[int], str]] = {
     "a key before the first": ([0, -1], [0, 1], [0, 2], "key_indices must be from 0 to 3, got -1 to 0"),
     "a value before the first": ([0, 1], [-2, -1], [0, 2], "value_indices must be from 0 to 5, got -2 to -1"),
     "fewer values than keys": ([0, 1], [0], [0, 2], "key_indices and value_indices must have one length, got 2 and 1"),
-    "a late start": ([0, 1], [0, 1], [1, 2], r"offsets must rise from 0 to 2, got \[1 2\]"),
-    "an early end": ([0, 1], [0, 1], [0, 1], r"offsets must rise from 0 to 2, got \[0 1\]"),
-    "an end too far": ([0, 1], [0, 1], [0, 3], r"offsets must rise from 0 to 2, got \[0 3\]"),
-    "a start after the next": ([0, 1], [0, 1], [0, 5, 2], r"offsets must rise from 0 to 2, got \[0 5 2\]"),
+    "a late start": ([0, 1], [0, 1], [1, 2], r"offsets must ascend from 0 to 2, got \[1 2\]"),
+    "an early end": ([0, 1], [0, 1], [0, 1], r"offsets must ascend from 0 to 2, got \[0 1\]"),
+    "an end too far": ([0, 1], [0, 1], [0, 3], r"offsets must ascend from 0 to 2, got \[0 3\]"),
+    "a start after the next": ([0, 1], [0, 1], [0, 5, 2], r"offsets must ascend from 0 to 2, got \[0 5 2\]"),
 }
 
 

@@ -250,6 +250,7 @@ print(multiply.multiply_loop(32, 3, False, False, False).cache_hits, sum(rotate.
 """
 
 
+@pytest.mark.slow
 def test_second_process_loads_loops_from_disk(tmp_path: Path) -> None:
     """They must not close over anything that differs from one process to the next."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

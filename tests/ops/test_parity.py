@@ -202,6 +202,7 @@ def test_real_power_differentiates_where_eigenvalues_meet(m: int) -> None:
     torch.testing.assert_close(grad, torch.full_like(grad, exponent.sum().item()))
 
 
+@pytest.mark.slow
 def test_real_power_passes_gradcheck() -> None:
     a = (unitary(2, 3, m=3) + 0.05 * gaussian(2, 3, 3, 3, seed=4)).requires_grad_()
     exponent = torch.tensor([0.7, -1.3], dtype=torch.float64, requires_grad=True)

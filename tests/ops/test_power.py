@@ -47,6 +47,7 @@ def test_powers_of_unitary_slots_are_those_of_the_nearest_unitary_matrix(
         torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, dtype, exponent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [0.3, 1.5, 40.5, 1e3 + 0.5, 1e5 + 0.5, 1e7 + 0.5])
 @pytest.mark.parametrize("m", [1, 3])
 def test_single_precision_slots_at_the_edge_of_unitary_have_exact_powers(m: int, exponent: float) -> None:

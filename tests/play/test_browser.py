@@ -81,6 +81,7 @@ PRINTED = {
     "kernels": r"(root mean square error of [\d.]+)",
     "capacity": r"(measured [\d.]+, theory [\d.]+)",
     "trees": r"(\d+ of \d+ leaves are right)",
+    "learn": r"(class \d, probability [\d.]+%)",
     "attention": r"([\w ,.!?]+)\n$",
 }
 
@@ -146,6 +147,53 @@ def test_names_of_a_document_are_not_run_as_code(visit: Visit) -> None:
     wait_for_change(page, "records", before)
     expect(page.locator("#records-picture")).to_contain_text(f"{key} reads as")
     assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_drawing_a_seven_shows_a_seven_and_the_address_restores_it(device: str, visit: Visit) -> None:
+    page = visit("tab=learn", device)
+    before = description(page, "learn")
+    page.get_by_role("button", name="clear", exact=True).click()
+    expect(page.get_by_role("alert").filter(has_text="the drawing is empty")).to_be_visible()
+    canvas = page.locator("#sketch-drawing canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    (x, y), *others = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in SEVEN]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for x, y in others:
+        page.mouse.move(x, y, steps=10)
+    page.mouse.up()
+    drawn = wait_for_change(page, "learn", before)
+    assert "Your drawing: class 7" in page.locator("#learn-picture").inner_text()
+    restored = visit(page.url.partition("?")[2])
+    expect(figure_of(restored, "learn")).to_have_attribute("aria-label", drawn)
+    assert pixels_of(restored) == pixels_of(page)
+
+
+def test_example_digits_are_chosen_by_keyboard(visit: Visit) -> None:
+    page = visit("tab=learn")
+    before = description(page, "learn")
+    page.get_by_role("button", name="8", exact=True).focus()
+    page.keyboard.press("Enter")
+    before = wait_for_change(page, "learn", before)
+    assert "Your drawing: class 8" in page.locator("#learn-picture").inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    wait_for_change(page, "learn", before)
+    assert "Your drawing: class 9" in page.locator("#learn-picture").inner_text()
+
+
+SEVEN = [(0.3, 0.2), (0.7, 0.2), (0.45, 0.8)]  # in units of the canvas
+
+
+def pixels_of(page: Page) -> list[int]:
+    """Return which pixels of the canvas have ink, and check that some have it."""
+    script = "(c) => [...c.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 == 3)"
+    alphas: list[int] = page.locator("#sketch-drawing canvas").evaluate(script)
+    assert 0 < sum(alpha > 0 for alpha in alphas) < 32 * 32
+    return alphas
 
 
 def test_two_users_do_not_share_values_or_models(visit: Visit) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ghrr.play.app import make_tabs
-from ghrr.play.tab import Choice, Slider, Text
+from ghrr.play.tab import Choice, Drawing, Slider, Text
 
 pytestmark = pytest.mark.slow
 TABS = {tab.name: tab for tab in make_tabs()}
@@ -71,6 +71,23 @@ NOT_DOCUMENTS: list[Any] = [
     json.dumps({"n": 10**4000}),
 ]
 NOT_SENTENCES: list[Any] = ["", " \n\t ", "the " * 15, "the " * 6000, None, 3, ["the"], {"a": "b"}]
+NOT_DRAWINGS: list[Any] = [
+    "",
+    "0" * 256,
+    "f" * 255,
+    "f" * 257,
+    "F" * 256,
+    "g" * 256,
+    "f" * 256 + "\n",
+    "٣" * 256,
+    MARKUP,
+    "f" * 50_000,
+    "\x00" * 256,
+    None,
+    17,
+    ["f" * 256],
+    {"path": "/etc/passwd"},
+]
 # Unusual, but valid: they are drawn, and nothing in them is HTML or a formula.
 DOCUMENTS: list[Any] = [
     {MARKUP: MARKUP},
@@ -90,6 +107,7 @@ UNUSUAL: list[tuple[str, str, Any]] = [
         ("attention", "text", text)
         for text in (MARKUP, "$\\frac{$ $x^$", "<eos> <unk> ⏎", "日本 👩‍🚀 \u202e", "a\x00b")
     ),
+    *(("learn", "drawing", drawing) for drawing in ("f" * 256, "8" + "0" * 255, "0" * 255 + "1", "f" * 8 + "0" * 248)),
     *(("order", "m", value) for value in ("3", 3.0, "3e0")),
 ]
 
@@ -103,6 +121,7 @@ def invalid_inputs() -> list[tuple[str, str, Any]]:
         cases += [(tab.name, choices[n % len(choices)].name, value) for n, value in enumerate(NOT_CHOICES) if choices]
     cases += [("records", "document", document) for document in NOT_DOCUMENTS]
     cases += [("records", "path", path) for path in NOT_CHOICES if not isinstance(path, str)]
+    cases += [("learn", "drawing", drawing) for drawing in NOT_DRAWINGS]
     return cases + [("attention", "text", text) for text in NOT_SENTENCES]
 
 
@@ -139,7 +158,7 @@ def test_hostile_inputs_get_a_message_and_the_server_stays_up(address: str) -> N
     assert 'role="img"' in draw(address, "order")
 
 
-@pytest.mark.parametrize("name", ["records", "attention", "order"])
+@pytest.mark.parametrize("name", ["records", "attention", "learn", "order"])
 def test_unusual_valid_inputs_are_drawn_and_escaped(name: str, address: str) -> None:
     for tab, setting, value in UNUSUAL:
         if tab == name:
@@ -167,4 +186,4 @@ def test_malformed_requests_are_refused_and_the_server_stays_up(address: str) ->
 
 def test_each_kind_of_control_is_covered() -> None:
     kinds = {type(control) for tab in TABS.values() for control in tab.controls}
-    assert kinds == {Slider, Choice, Text}
+    assert kinds == {Slider, Choice, Text, Drawing}

@@ -7,13 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import ghrr
 from ghrr import lm
 from ghrr.capacity import diagonal_weight
 from ghrr.play.app import make_tabs, show
 from ghrr.play.attention import load_models, make_tab
+from ghrr.play.digits import draw_sample, fill_height, read_drawing, split_digits, trained_classifier
 from ghrr.play.records import leaves, rotate_values
 from ghrr.play.tab import Slider, Tab
 from tests.helpers import assert_mean, generator
@@ -80,6 +83,46 @@ def test_rotated_documents_have_the_same_form_and_all_values() -> None:
     assert paths == (("a",), ("b", "c"), ("b", "d", 0), ("b", "d", 1, "e"))
     assert rotate_values(document, list(values), by=0) == document
     assert rotate_values(document, list(values), by=1) == {"a": [], "b": {"c": 2, "d": [{}, {"e": 1}]}}
+
+
+def test_drawn_sample_has_the_pixel_counts_of_the_data() -> None:
+    _, held_out, _, _ = split_digits()
+    for pixels in held_out[:20]:
+        assert (counts(bitmap(draw_sample(pixels))) == pixels).all()
+
+
+def test_drawings_of_any_place_and_size_are_recognised() -> None:
+    _, held_out, _, truth = split_digits()
+    model, right, count = trained_classifier(300, "ridge")
+    assert right / count > 0.99
+    small = [np.pad(bitmap(draw_sample(pixels))[::2, ::2], ((3, 13), (14, 2))) for pixels in held_out]
+    assert model.score([read_drawing(text(bits)) for bits in small], truth) > 0.97
+    assert model.score([counts(bits) for bits in small], truth) < 0.5  # negative control: not centred and scaled
+
+
+def test_wide_and_narrow_drawings_fill_the_height() -> None:
+    for rows, columns in ((slice(15, 16), slice(0, 32)), (slice(0, 32), slice(31, 32)), (slice(4, 5), slice(9, 10))):
+        bits = np.zeros((32, 32), dtype=np.uint8)
+        bits[rows, columns] = 1
+        image = fill_height(torch.from_numpy(bits).double())
+        assert (image.sum(dim=1) > 0).all()
+        assert image.max() <= 1
+        used = image.any(dim=0).nonzero().flatten()
+        assert abs(used[0] + used[-1] - 31) <= 1  # centred, within half a pixel since a width can be odd
+
+
+def bitmap(drawing: str) -> np.ndarray[Any, Any]:
+    return np.unpackbits(np.frombuffer(bytes.fromhex(drawing), dtype=np.uint8)).reshape(32, 32)
+
+
+def text(bits: np.ndarray[Any, Any]) -> str:
+    return np.packbits(bits).tobytes().hex()
+
+
+def counts(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the number of pixels in each block of 4 × 4."""
+    found: np.ndarray[Any, Any] = bits.reshape(8, 4, 8, 4).sum(axis=(1, 3)).reshape(64)
+    return found
 
 
 @pytest.mark.slow

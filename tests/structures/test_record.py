@@ -238,6 +238,7 @@ def test_decode_reports_unexplained_values() -> None:
     assert nothing.unexplained == pytest.approx(9, rel=0.1)
 
 
+@pytest.mark.slow
 def test_decode_tries_new_combinations_of_known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = Record(SPACE), Record(SPACE)
     reader.encode_many([{"a": {"b": "x"}}, {"c": "y"}, {"d": [1, 2]}])
@@ -289,6 +290,7 @@ def test_decode_finds_more_with_peeling() -> None:
     assert sum(confident) >= 0.98 * len(confident)
 
 
+@pytest.mark.slow
 def test_confident_leaves_are_right_near_capacity() -> None:
     """Calibration for several sizes and m, with nested records; half of the queried paths are missing."""
     right = sure = total = 0
@@ -337,6 +339,7 @@ def test_every_kind_of_space_is_calibrated(settings: dict[str, Any]) -> None:
     assert sum(match.unknown for match, value in answers if value is None) >= 0.98 * count * 60
 
 
+@pytest.mark.slow
 def test_decode_finds_few_of_many_known_paths() -> None:
     """Decoding tries 1000 paths of which 10 are taken: hardly any other is believed, and none of the 10 is missed."""
     space = Space.from_total(400, 2, seed=3)

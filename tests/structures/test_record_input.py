@@ -178,7 +178,7 @@ def test_parse_json_is_strict() -> None:
     with pytest.raises(ValueError, match="the key 'a' more than once"):
         parse_json('[{"a": 1, "b": {"a": 2}, "a": 3}]')
     for word in ("NaN", "Infinity", "-Infinity"):
-        with pytest.raises(ValueError, match=f"{word} is not a number of JSON"):
+        with pytest.raises(ValueError, match=f"{word} is not a JSON number"):
             parse_json(f"[{word}]")
     with pytest.raises(ValueError, match=r"not valid JSON \(Expecting"):
         parse_json('{"a": ')

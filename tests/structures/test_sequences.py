@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 import re
-import statistics
 from pathlib import Path
 
 import pytest
@@ -323,20 +322,18 @@ def test_many_chains_at_once() -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_a_long_chain_is_read_near_capacity(m: int) -> None:
-    """Ninety parts with noise: the worst of them must not decide. For some seeds a chain breaks off early."""
-    shares, worst = [], []
-    for seed in range(5):
+    """One low score among those of ninety prefixes must not decide, for any seed."""
+    for seed in range(6):
         space = Space.from_total(1800, m, seed=seed)
         model, rng = Chain(space), random.Random(m)
         chain = rng.choices([f"n{name}" for name in range(30)], k=90)
         h = model.encode(chain)
-        matches = [model.next(h, chain[:place]) for place in range(1, 90)]
-        assert all(match.guess == chain[1 + place] for place, match in enumerate(matches) if match.confident)
-        shares.append(sum(match.confident for match in matches) / len(matches))
-        worst.append(min(float(ghrr.similarity(h, model.prefix(chain[: place + 1]))) for place in range(90)))
-    assert statistics.median(shares) > 0.85
-    assert max(worst) < 0.75  # negative control: judged as the answer itself this part would leave it open
-    assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
+        matches = [model.next(h, chain[:end]) for end in range(1, 90)]
+        assert all(match.guess == chain[1 + index] for index, match in enumerate(matches) if match.confident)
+        assert sum(match.confident for match in matches) > 0.85 * len(matches)
+        worst = min(float(ghrr.similarity(h, model.prefix(chain[:end]))) for end in range(1, 91))
+        assert worst < 0.75  # negative control: judged as the answer itself this part would leave it open
+        assert not model.next(h, [*chain[:40], *reversed(chain[40:80])]).confident
 
 
 @pytest.mark.parametrize(("m", "permute"), [(1, True), (1, False), (2, True), (2, False), (3, False)])

@@ -85,6 +85,7 @@ HIDE = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda x: 
 SAMPLE = "import sys, torch, ghrr; x = ghrr.Space(1000, 3).random({count}, generator=torch.Generator()); "
 
 
+@pytest.mark.slow
 def test_numba_is_imported_only_for_many_numbers() -> None:
     few = SAMPLE.replace("1000", "50").format(count=1) + "print('numba' in sys.modules)"
     many = SAMPLE.format(count=1) + "print('numba' in sys.modules)"

@@ -111,19 +111,19 @@ def _check_invertible(operation: str, a: Tensor) -> None:
     singular = torch.linalg.det(a) == 0
     if is_true(singular.any()):
         slot = tuple(singular.nonzero()[0].tolist())
-        raise ValueError(f"{operation}: slot {slot} of a is singular; only integer powers from 0 on exist for it")
+        raise ValueError(f"{operation}: slot {slot} of a is singular; only integer powers of at least 0 exist for it")
 
 
 def _check_diagonalisable(operation: str, a: Tensor) -> None:
-    """Raise unless all slots are diagonalisable. Those that commute with their adjoint are; others are tried."""
+    """Raise unless all slots are diagonalisable. Eigenvectors are computed only if a slot is not a normal matrix."""
     tolerance = 1e3 * a.shape[-1] * torch.finfo(a.dtype).eps * a.detach().abs().amax() ** 2 if a.numel() else 0.0
     if not is_true(((a @ a.mH - a.mH @ a).abs() > tolerance).any()):
         return
     vectors = torch.linalg.eig(a.detach()).eigenvectors
     largest, smallest = (torch.linalg.svdvals(vectors)[..., k] for k in (0, -1))
-    poor = smallest < largest * torch.finfo(a.dtype).eps ** 0.75
-    if is_true(poor.any()):
-        slot = tuple(poor.nonzero()[0].tolist())
+    is_defective = smallest < largest * torch.finfo(a.dtype).eps ** 0.75
+    if is_true(is_defective.any()):
+        slot = tuple(is_defective.nonzero()[0].tolist())
         raise ValueError(
             f"{operation}: slot {slot} of a is not diagonalisable (its eigenvectors coincide) and has no real power; "
             f"use an integer exponent, or normalize to unitary first"

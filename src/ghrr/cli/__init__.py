@@ -16,10 +16,13 @@ import typer
 from rich.table import Table
 
 import ghrr
+from ghrr.cli.chains import chains_app
+from ghrr.cli.learning import learn, predict
 from ghrr.cli.lm import lm_app
 from ghrr.cli.paper import paper_app
 from ghrr.cli.play import play
 from ghrr.cli.records import decode, encode, query
+from ghrr.cli.relations import relations_app
 from ghrr.cli.shared import EXTRAS, console, escaped
 
 app = typer.Typer(
@@ -28,9 +31,11 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+app.add_typer(chains_app, name="chains")
 app.add_typer(paper_app, name="paper")
 app.add_typer(lm_app, name="lm")
-for command in (encode, query, decode, play):
+app.add_typer(relations_app, name="relations")
+for command in (encode, query, decode, learn, predict, play):
     app.command()(command)
 BIBTEX = """\
 @article{yeung2024ghrr,

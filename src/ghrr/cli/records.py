@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import ghrr
-from ghrr.cli.shared import ERRORS, console, escaped, fail, say, warn
+from ghrr.cli.shared import ERRORS, check_output, console, escaped, fail, say, warn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,10 +61,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
     """Encode a JSON document, or every line of a JSON Lines file, as one hypervector of fixed size."""
     from ghrr.structures import Record
 
-    if out.exists() and not force:
-        fail(f"{out} already exists; choose another file, or overwrite it with --force")
-    if not out.parent.is_dir():
-        fail(f"the folder {out.parent} of {out.name} does not exist; create it first")
+    check_output(out, force=force)
     try:
         scale = _parse_scale(numbers)
         load = _survey(source, on_scale=scale is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -22,7 +23,9 @@ EXTRAS = {
     "lm": ("tokenizers", "accelerate", "tensorboard"),
     "hf": ("transformers",),
     "index": ("faiss", "pymilvus"),
-    "play": ("gradio", "matplotlib", "pandas", "jinja2", "joblib"),
+    "relations": ("pykeen",),
+    "learn": ("sklearn", "pandas", "pyarrow"),
+    "play": ("gradio", "sklearn", "pyarrow", "matplotlib", "pandas", "jinja2", "joblib"),
 }
 
 # Raised by the library for invalid input, and by torch for failing devices and lack of memory.
@@ -81,6 +84,14 @@ def warn(message: object) -> None:
     """Print a warning to standard error."""
     text = Text.assemble(("Warning:", "bold yellow"), " ", escaped(message, lines=True))
     Console(stderr=True).print(text, soft_wrap=True)
+
+
+def check_output(out: Path, *, force: bool) -> None:
+    """Exit with an error if a file exists and is not to be overwritten, or if its folder does not exist."""
+    if out.exists() and not force:
+        fail(f"{out} already exists; choose another file, or overwrite it with --force")
+    if not out.parent.is_dir():
+        fail(f"the folder {out.parent} of {out.name} does not exist; create it first")
 
 
 def need(extra: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, check_device, describe, is_true
+from ghrr._checks import check_choice, check_device, check_names, describe, is_true
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space, check_space
@@ -100,7 +100,7 @@ class Codebook(Encoder):
 
     def add(self, names: Iterable[str]) -> None:
         """Add names; the codebook keeps the index of those it has already."""
-        self._add(self._table, _check_names(names))
+        self._add(self._table, check_names("Codebook", names))
 
     def _add(self, table: NamedTable, names: list[str]) -> list[int]:
         return table.indices(names, lambda new: self.space.vectors(new, namespace=self.namespace))
@@ -111,7 +111,7 @@ class Codebook(Encoder):
 
     def _find(self, table: NamedTable, names: Any) -> Tensor:
         flat, shape = _flatten(names)
-        rows = self._add(table, _check_names(flat)) if self.unseen == "add" else table.find(flat)
+        rows = self._add(table, check_names("Codebook", flat)) if self.unseen == "add" else table.find(flat)
         if -1 in rows:
             if self.unseen == "error":
                 name = flat[rows.index(-1)]
@@ -149,23 +149,12 @@ class Codebook(Encoder):
     def set_extra_state(self, state: list[str]) -> None:
         """Replace the names by those of a saved codebook."""
         table = NamedTable(self.space, device=self._table.device)
-        self._add(table, _check_names(state))
+        self._add(table, check_names("Codebook", state))
         self._table = table
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Encoder:
         self._table.to(fn(self._table.rows.real.new_empty(0)).device)
         return super()._apply(fn, *arguments, **settings)
-
-
-def _check_names(names: Iterable[str]) -> list[str]:
-    """Return names as a list; raise unless all are strings that are not empty."""
-    if isinstance(names, str):
-        raise TypeError(f"Codebook: give a list of names, as in [{names!r}]")
-    names = list(names)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"Codebook: a name must be a string that is not empty, got {describe(name)}")
-    return names
 
 
 def _flatten(names: Any, depth: int = 0) -> tuple[list[str], tuple[int, ...]]:

@@ -90,9 +90,9 @@ def decode_peak(
     score, _, curvature = _local(pairs, frequencies, x)
     # Noise of energy v has variance v / (2m) in each real term, which the gradient sums with weights w / (mD).
     noise = (energy - score.square()).clamp(min=0) / (2 * m * len(frequencies))
-    spread = frequencies.mT @ frequencies / len(frequencies)
+    frequency_moments = frequencies.mT @ frequencies / len(frequencies)
     inverse = torch.linalg.pinv(curvature)
-    covariance = noise[:, None, None] * (inverse @ spread @ inverse)
+    covariance = noise[:, None, None] * (inverse @ frequency_moments @ inverse)
     std = torch.diagonal(covariance, dim1=-2, dim2=-1).clamp(min=0).sqrt()
     is_peak = torch.linalg.eigvalsh(curvature)[:, :1] > 0
     inside = (x > low) & (x < high)
@@ -149,24 +149,24 @@ def _local(pairs: Tensor, frequencies: Tensor, x: Tensor) -> tuple[Tensor, Tenso
 
 
 def _zoom(pairs: Tensor, frequencies: Tensor, x: Tensor, spacing: Tensor, *, box: tuple[Tensor, Tensor]) -> Tensor:
-    """Refine a grid along each axis in turn, for peaks that are too sharp for Newton's method."""
+    """Refine the grid along one axis after the other, for peaks that are too sharp for Newton's method."""
     offsets = torch.linspace(-1, 1, 17, dtype=x.dtype, device=x.device)
     for power in range(8):
         for axis in range(x.shape[-1]):
-            around = x.expand(17, *x.shape).clone()
-            around[..., axis] += spacing[axis] * offsets[:, None] / 4**power
-            around = torch.clamp(around, *box)
-            best = _score(pairs, frequencies, around).argmax(dim=0)
-            x = around[best, torch.arange(len(x), device=x.device)]
+            candidates = x.expand(17, *x.shape).clone()
+            candidates[..., axis] += spacing[axis] * offsets[:, None] / 4**power
+            candidates = torch.clamp(candidates, *box)
+            best = _score(pairs, frequencies, candidates).argmax(dim=0)
+            x = candidates[best, torch.arange(len(x), device=x.device)]
     return x
 
 
 def _climb(pairs: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
-    """Take the best of several Newton steps, or steps along the gradient where s is not concave, if one goes up."""
+    """Take the best of several Newton steps (gradient steps where s is not concave), or no step if none goes up."""
     score, gradient, curvature = _local(pairs, frequencies, x)
     values, vectors = torch.linalg.eigh(curvature)
-    floor = values.abs().amax(dim=-1, keepdim=True).clamp(min=1e-12) * 1e-3
-    step = (vectors / torch.maximum(values.abs(), floor)[:, None, :]) @ (vectors.mT @ gradient[..., None])
+    smallest = values.abs().amax(dim=-1, keepdim=True).clamp(min=1e-12) * 1e-3
+    step = (vectors / torch.maximum(values.abs(), smallest)[:, None, :]) @ (vectors.mT @ gradient[..., None])
     best = x
     for scale in (1, 1 / 2, 1 / 4, 1 / 16):  # far from the peak a full step would jump over it
         candidate = x + scale * step[..., 0]

@@ -113,7 +113,10 @@ class FractionalPower(Encoder):
         self.register_buffer("bandwidth", _as_bandwidths(operation, bandwidth, space.m, self.n_features))
         self.register_buffer("frequencies", self._draw(sampling).to(real))
         if not torch.isfinite(self.frequencies).all():
-            raise ValueError(f"{operation}: bandwidth {float(self.bandwidth.min())} is too small for {real}")
+            raise ValueError(
+                f"{operation}: bandwidth {float(self.bandwidth.min())} is too small for {real}; use a larger "
+                f"bandwidth, or rescale the input"
+            )
         if rotation is None:
             rotation = space.rotations([name], namespace="encoder")[0].clone()
         else:

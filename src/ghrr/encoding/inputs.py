@@ -28,7 +28,7 @@ def as_scalars(operation: str, x: Any, *, like: Tensor) -> Tensor:
     if is_true(~torch.isfinite(numbers).all()):
         index = tuple((~torch.isfinite(numbers)).nonzero()[0].tolist())
         where = f"input {index}" if index else "input"
-        raise ValueError(f"{operation}: {where} is not finite: {numbers[index].item()}")
+        raise ValueError(f"{operation}: {where} is not finite: {numbers[index].item()}; remove NaN and infinity")
     return numbers
 
 
@@ -62,4 +62,7 @@ def check_features(operation: str, x: Tensor) -> None:
         x = x if x.ndim else x[None]
         *item, feature = (~torch.isfinite(x)).nonzero()[0].tolist()
         where = f" of input {tuple(item)}" if item else ""
-        raise ValueError(f"{operation}: feature {feature}{where} is not finite: {x[(*item, feature)].item()}")
+        raise ValueError(
+            f"{operation}: feature {feature}{where} is not finite: {x[(*item, feature)].item()}; remove NaN and "
+            f"infinity"
+        )

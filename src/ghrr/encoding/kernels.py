@@ -161,7 +161,7 @@ def draw_frequencies(
     if sampling == "qmc":
         if width > torch.quasirandom.SobolEngine.MAXDIM:
             most = torch.quasirandom.SobolEngine.MAXDIM - spectrum.extra
-            raise ValueError(f'sampling="qmc" supports at most {most} features, got {n}; use sampling="random"')
+            raise ValueError(f'FractionalPower: sampling="qmc" supports at most {most} features, got {n}; use "random"')
         scramble = labelled_generator(seed, "scramble", label).initial_seed()
         engine = torch.quasirandom.SobolEngine(width, scramble=True, seed=scramble)  # type: ignore[no-untyped-call]
         points = engine.draw(count, dtype=torch.float64)
@@ -172,7 +172,9 @@ def draw_frequencies(
         return frequencies
     if not spectrum.isotropic:
         fitting = ", ".join(name for name, other in SPECTRA.items() if other.isotropic)
-        raise ValueError(f'sampling="orthogonal" needs an isotropic kernel ({fitting}), got {spectrum.name!r}')
+        raise ValueError(
+            f'FractionalPower: sampling="orthogonal" needs an isotropic kernel ({fitting}), got {spectrum.name!r}'
+        )
     blocks = -(-count // n)
     directions = labelled_uniform(blocks * n * n, seed, "directions", label).clamp(min=2.0**-40)
     directions = orthonormalize(torch.special.ndtri(directions.reshape(blocks, n, n))).reshape(blocks * n, n)[:count]
@@ -182,12 +184,14 @@ def draw_frequencies(
 
 def _sampled(sampler: Sampler, count: int, n: int, sampling: str, generator: torch.Generator) -> Tensor:
     if sampling != "random":
-        raise ValueError(f'a sampling function needs sampling="random", got {sampling!r}; or use a Spectrum')
+        raise ValueError(
+            f'FractionalPower: a sampling function needs sampling="random", got {sampling!r}; or use a Spectrum'
+        )
     frequencies = sampler(count, n, generator)
     fits = isinstance(frequencies, Tensor) and frequencies.shape == (count, n) and not frequencies.is_complex()
     if not fits or not frequencies.isfinite().all():
         raise ValueError(
-            f"the sampling function must return finite real frequencies of shape ({count}, {n}), got "
+            f"FractionalPower: the sampling function must return finite real frequencies of shape ({count}, {n}), got "
             f"{frequencies!r:.100}"
         )
     return frequencies.double()

@@ -99,7 +99,9 @@ class Multimodal(Encoder):
         for name, a in self.weights.items():
             encoder = self.encoders[name]
             if not callable(getattr(encoder, "kernel", None)):
-                raise ValueError(f"Multimodal.kernel: the encoder of {name!r} has no kernel")
+                raise ValueError(
+                    f"Multimodal.kernel: the encoder of {name!r} has no kernel; measure similarities instead"
+                )
             total = total + a * encoder.kernel(x[name], y[name])  # type: ignore[operator]
         return torch.as_tensor(total)
 

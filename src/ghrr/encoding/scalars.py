@@ -55,7 +55,8 @@ class _Scale(Encoder):
 class Level(_Scale):
     r"""Encode numbers on a scale: the similarity is :math:`1 - |x - y| / (high - low)`, from 1 down to 0.
 
-    Two random hypervectors stand for the ends. In between, a share of the slots comes from each. The encoding is
+    Two random hypervectors represent the ends of the scale. In between, some slots come from one and some from the
+    other, in proportion. The encoding is
     piecewise constant in x, so its gradient is zero.
 
     Parameters

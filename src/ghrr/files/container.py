@@ -346,7 +346,7 @@ def _parse_header(text: str, kind: str, version: int) -> dict[str, Any]:
 
 
 def _check_entry(name: str, entry: Any, start: int) -> int:
-    """Check that a tensor begins at ``start`` and is as long as its shape says; return its end."""
+    """Check that a tensor begins at ``start`` and has the length that its shape implies; return its end."""
     check_fields(name, entry, _ENTRY)
     for value in (*entry["shape"], *entry["data_offsets"]):
         check_count(name, value)
@@ -357,7 +357,7 @@ def _check_entry(name: str, entry: Any, start: int) -> int:
 
 
 def _identity(handle: int) -> tuple[int, int, int, int]:
-    """Return values that change when another file is opened under the handle, or someone writes to the file."""
+    """Return values that change when the handle is reused for another file, or the file is written to."""
     status = os.fstat(handle)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

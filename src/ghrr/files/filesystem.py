@@ -107,8 +107,8 @@ def atomic_write(path: PathLike, *, follow_links: bool = True) -> Iterator[Path]
     """Write to a temporary file that replaces ``path`` in one step when the ``with`` block succeeds.
 
     If the block fails, for example by a keyboard interrupt, the temporary file is removed and the old file stays
-    unchanged. The temporary file is in a separate folder that only this user can read, so nobody can read the new
-    content before it has the permissions of the old file. The folder is next to ``path`` and its name contains the
+    unchanged. The temporary file is in a separate folder that only this user can access, so no other user can read the
+    new content before it has the permissions of the old file. The folder is next to ``path`` and its name contains the
     process id: the next process that writes there removes the temporary folders of killed processes.
 
     Parameters
@@ -259,7 +259,7 @@ def lock_folder(folder: Path, operation: str) -> Iterator[None]:
             holder = os.pread(handle, 100, 0).decode(errors="replace").strip() or "of unknown id"
             os.close(handle)
             raise BlockingIOError(
-                f"{operation}: process {holder} is at work in {str(folder)!r}; wait until it ends, or stop it"
+                f"{operation}: process {holder} is using {str(folder)!r}; wait until it ends, or stop it"
             ) from None
         except BaseException:
             os.close(handle)

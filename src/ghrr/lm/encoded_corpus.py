@@ -52,7 +52,7 @@ class EncodedCorpus:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all token ids; tells texts of the same name apart."""
+        """SHA-256 of all token ids, which distinguishes texts of the same name."""
         digest = hashlib.sha256()
         for ids in (self.train, self.valid, self.test):
             digest.update(ids.numpy().data)

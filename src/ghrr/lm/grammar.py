@@ -235,13 +235,13 @@ def _entropy_and_length() -> tuple[float, float]:
     tables = _tables()
     index = {symbol: i for i, symbol in enumerate(tables)}
     inside = np.zeros((len(tables), len(tables)))
-    own = np.zeros((len(tables), 2))
+    of_choice = np.zeros((len(tables), 2))
     for symbol, table in tables.items():
         for word, rest, p in table.expansions:
-            own[index[symbol]] += [-p * math.log(p), p * bool(word)]
+            of_choice[index[symbol]] += [-p * math.log(p), p * bool(word)]
             for other in rest:
                 inside[index[symbol], index[other]] += p
-    entropy, length = np.linalg.solve(np.eye(len(tables)) - inside, own)[index[START]]
+    entropy, length = np.linalg.solve(np.eye(len(tables)) - inside, of_choice)[index[START]]
     return float(entropy), float(length) + 1
 
 

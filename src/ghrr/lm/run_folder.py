@@ -1,4 +1,4 @@
-"""The folder of a training run: file names, checks, and a lock that keeps other processes out."""
+"""The folder of a training run: file names, checks, and a lock against other processes."""
 
 from __future__ import annotations
 

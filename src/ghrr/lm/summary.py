@@ -128,7 +128,9 @@ def stored_runs(path: Path) -> list[dict[str, Any]]:
 def check_summary(path: Path) -> None:
     """Raise ``ValueError`` if results cannot be added to a file, or if their table would overwrite another file."""
     if path.suffix.lower() in ("", ".md") or path.is_dir():
-        raise ValueError(f"compare: summary must be a file that ends in .json, got {path}; the table goes beside it")
+        raise ValueError(
+            f"compare: summary must be a file that ends in .json, got {path}; the table is written next to it"
+        )
     stored_runs(path)
     table, header = path.with_suffix(".md"), f"| {' | '.join(_COLUMNS)} |"
     if table.exists() and not read_bytes(table, "compare").startswith(header.encode()):

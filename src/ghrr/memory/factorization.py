@@ -169,13 +169,14 @@ def resonator(
     odds = math.log(confidence / (1 - confidence))
     variance = noise**2 * ops.similarity(x, x)
     products = math.prod(len(book) for book in books)
-    rivals = correlated_permutations(len(books)) if shape[-1] > 1 else []  # for m = 1 all permutations are one product
+    # For m = 1 all permutations are the same product.
+    permutations = correlated_permutations(len(books)) if shape[-1] > 1 else []
     search = _Search(
         x=x,
         books=[book.detach() for book in books],
         threshold=0.5 + variance * (odds + math.log(products)),
-        rivals=rivals,
-        lead=variance * (odds + math.log(len(rivals) + 1)),
+        permutations=permutations,
+        required_lead=variance * (odds + math.log(len(permutations) + 1)),
         project=_PROJECTIONS[projection],
         jitter=jitter,
         generator=generator,
@@ -250,14 +251,14 @@ class _Search:
         x: Tensor,
         books: list[Tensor],
         threshold: Tensor,
-        rivals: list[tuple[int, ...]],
-        lead: Tensor,
+        permutations: list[tuple[int, ...]],
+        required_lead: Tensor,
         project: Callable[[Tensor], Tensor] | None,
         jitter: float,
         generator: torch.Generator,
     ) -> None:
         self.x, self.books, self.threshold = x, books, threshold
-        self.rivals, self.lead = rivals, lead
+        self.permutations, self.required_lead = permutations, required_lead
         self.project, self.jitter, self.generator = project, jitter, generator
         self.rows = [torch.view_as_real(book.resolve_conj()).flatten(start_dim=1) for book in books]
         self.sums = [row.sum(dim=0) for row in self.rows]
@@ -303,7 +304,7 @@ class _Search:
         indices of the most similar entries, and the similarities of the last factor, whose estimate is replaced only
         for products that were not found.
         """
-        products_after: list[Tensor] = []  # for each factor but the last the product of all later estimates, reversed
+        products_after: list[Tensor] = []  # products of all estimates after a factor, for the last factor first
         for estimate in reversed(estimates):
             products_after.append(ops.bind(estimate, products_after[-1]) if products_after else estimate)
         rest = x  # the input without the earlier factors
@@ -335,21 +336,25 @@ class _Search:
         self.iterations[active] += 1
         self.score[active] = torch.maximum(self.score[active], score)
         found = score >= self.threshold[active]
-        if self.rivals and found.any():
+        if self.permutations and found.any():
             above = slice(None) if found.all() else found.nonzero()[:, 0]  # a slice copies nothing
-            factors, lead = [factor[above] for factor in factors], self.lead[active[above]]
-            found[above] = self._leads(x[above], lead, factors, product[above], score[above])
+            factors, required_lead = [factor[above] for factor in factors], self.required_lead[active[above]]
+            found[above] = self._is_best_order(x[above], required_lead, factors, product[above], score[above])
         self.indices[active[found]] = chosen[found]
         return found
 
-    def _leads(self, x: Tensor, lead: Tensor, factors: list[Tensor], product: Tensor, score: Tensor) -> Tensor:
+    def _is_best_order(
+        self, x: Tensor, required_lead: Tensor, factors: list[Tensor], product: Tensor, score: Tensor
+    ) -> Tensor:
         """Return whether no permutation of the factors explains the input as well as the product itself."""
-        overlaps = torch.stack([ops.similarity(self._permuted(factors, order), product) for order in self.rivals])
-        ahead = (score - overlaps - 0.5 >= lead) | (overlaps > IDENTICAL)
-        if not ahead.all():
-            for i in (~ahead).any(dim=1).nonzero()[:, 0].tolist():
-                ahead[i] |= score - ops.similarity(self._permuted(factors, self.rivals[i]), x) >= lead
-        return ahead.all(dim=0)
+        permuted = (self._permuted(factors, order) for order in self.permutations)
+        similarities = torch.stack([ops.similarity(other, product) for other in permuted])
+        is_better = (score - similarities - 0.5 >= required_lead) | (similarities > IDENTICAL)
+        if not is_better.all():
+            for i in (~is_better).any(dim=1).nonzero()[:, 0].tolist():
+                other = self._permuted(factors, self.permutations[i])
+                is_better[i] |= score - ops.similarity(other, x) >= required_lead
+        return is_better.all(dim=0)
 
     @staticmethod
     def _permuted(factors: list[Tensor], order: tuple[int, ...]) -> Tensor:

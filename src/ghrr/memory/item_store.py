@@ -49,11 +49,11 @@ class ItemStore:
         timeout: float | None = None,
     ) -> None:
         self.space = check_space("ItemMemory", space)
-        made = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
-        existing = made.existing()
-        next_id = max(max(existing.values(), default=-1) + 1, made.first_id)
+        initial_backend = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
+        existing = initial_backend.existing()
+        next_id = max(max(existing.values(), default=-1) + 1, initial_backend.first_id)
         self._lock = Lock()  # held while a new state is built
-        self._state = State(LabelTable(existing, existing.values()), made, next_id)
+        self._state = State(LabelTable(existing, existing.values()), initial_backend, next_id)
         self._last_attempt = CommitPoint()  # the last commit that was begun
         self.about: dict[str, Any] | None = None
         if labels is not None:
@@ -163,7 +163,7 @@ class ItemStore:
             self._state = after
         except BaseException:
             if backend is before.backend and len(backend) > len(before.labels):
-                with suppress(ConnectionError, RuntimeError):  # the first error says more
+                with suppress(ConnectionError, RuntimeError):  # the first error is more informative
                     backend.remove(ids)
             raise
 
@@ -345,7 +345,7 @@ class ItemStore:
                 rows = stored if is_same_storage else pack(unpack(stored, torch.float32), memory.storage)
                 memory._add(names, rows, ids + offset)
         except BaseException:
-            with suppress(ConnectionError, RuntimeError):  # the first error says more
+            with suppress(ConnectionError, RuntimeError):  # the first error is more informative
                 memory.remove(memory.labels)  # Milvus must not keep half of a file
             raise
         memory._read_from(path, Manifest() if offset else manifest, segments)

@@ -25,7 +25,7 @@ def _floor_power_of_two(limit: int) -> int:
 def search_chunks(
     queries: Tensor, row_chunks: Iterable[tuple[Tensor, Tensor | None, Stored]], k: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the k largest dot products of each query, in falling order, and the ids of their rows.
+    """Return the k largest dot products of each query, in descending order, and the ids of their rows.
 
     Of equal products the row with the lowest id comes first.
 
@@ -96,7 +96,8 @@ def _sort_by_score_then_id(scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor,
 def break_ties(search: Search, queries: Tensor, k: int, count: int, *, width: int = 0) -> tuple[Tensor, Tensor]:
     """Return the k best rows like :func:`search_chunks`, from a search that orders equal scores arbitrarily.
 
-    It requests one more result than needed. Where that one equals the last, it requests four times as many, and so on.
+    It requests one result more than needed. If that one has the same score as the last, it requests four times as many,
+    and so on.
 
     Parameters
     ----------

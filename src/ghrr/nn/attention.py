@@ -156,7 +156,7 @@ class Attention(nn.Module):
         """
         returns_weights = key is not None or value is not None
         if (key is None) != (value is None):
-            raise ValueError("Attention: give query alone, or query, key and value")
+            raise ValueError("Attention: give query alone, or query, key and value; got only one of key and value")
         inputs = query, query if key is None else key, query if value is None else value
         options: dict[str, Any] = {
             "attn_mask": attn_mask,
@@ -234,9 +234,9 @@ class Attention(nn.Module):
         """Pad the sequences, attend, and remove the padding."""
         if not all(isinstance(x, Tensor) and x.is_nested for x in inputs):
             raise TypeError("Attention: query, key and value must all be nested tensors, or none of them")
-        same = inputs[1] is inputs[0] and inputs[2] is inputs[0]
-        sequences = [pad(x) for x in (inputs[:1] if same else inputs)]
-        q, k, v = sequences * 3 if same else sequences
+        is_self_attention = inputs[1] is inputs[0] and inputs[2] is inputs[0]
+        sequences = [pad(x) for x in (inputs[:1] if is_self_attention else inputs)]
+        q, k, v = sequences * 3 if is_self_attention else sequences
         self._check(q.padded, k.padded, v.padded, batch_first=True)
         check_nested_lengths(q.lengths, k.lengths, v.lengths, causal=causal)
         padding = None

@@ -155,7 +155,7 @@ class AttentionConfig:
         object.__setattr__(self, field, value)
 
     def _check_combinations(self) -> None:
-        """Raise for settings that do not go together."""
+        """Raise for settings that cannot be combined."""
         name, mode = type(self).__name__, self.mode
         if self.is_causal and mode == "dense":
             raise ValueError(

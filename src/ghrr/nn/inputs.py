@@ -12,7 +12,7 @@ from ghrr.nn.cache import AttentionCache
 def check_inputs(
     query: Tensor, key: Tensor, value: Tensor, *, embed_dim: int, dtype: torch.dtype, batch_first: bool
 ) -> None:
-    """Raise unless query, key and value are real tensors of shapes that go together."""
+    """Raise unless query, key and value are real tensors of compatible shapes."""
     given = f"got query {describe(query)}, key {describe(key)}, value {describe(value)}"
     for x in (query, key, value):
         if not isinstance(x, Tensor) or not x.is_floating_point():
@@ -64,7 +64,7 @@ def check_cache(cache: AttentionCache, tokens: list[Tensor], padding: Tensor | N
 
 
 def check_nested_lengths(queries: list[int], keys: list[int], values: list[int], *, causal: bool) -> None:
-    """Raise unless the sequences of nested query, key and value have lengths that go together."""
+    """Raise unless the sequences of nested query, key and value have compatible lengths."""
     given = f"got lengths {queries} of query, {keys} of key and {values} of value"
     if keys != values:
         raise ValueError(f"Attention: nested key and value must have the same lengths; {given}")

@@ -71,9 +71,11 @@ class Phases(FullPrecision):
         super().__init__()
         if slots < 1 or inputs % slots or count % slots:
             raise ValueError(f"Phases: inputs and count must be multiples of slots={slots}, got {inputs} and {count}")
-        self.slots, own = slots, inputs // slots
-        drawn = draw_frequencies(SPECTRA["rbf"], count, own, sampling="orthogonal", seed=seed, label="attention")
-        frequencies = (drawn * phase_std / own**0.5).to(dtype)
+        self.slots, slot_inputs = slots, inputs // slots
+        drawn = draw_frequencies(
+            SPECTRA["rbf"], count, slot_inputs, sampling="orthogonal", seed=seed, label="attention"
+        )
+        frequencies = (drawn * phase_std / slot_inputs**0.5).to(dtype)
         if trainable:
             self.frequencies = nn.Parameter(frequencies)
             self.offsets = nn.Parameter(torch.zeros(count, dtype=dtype))

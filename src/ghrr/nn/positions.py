@@ -91,8 +91,10 @@ class PositionRotation(FullPrecision):
         sets = torch.cat((angles.cos(), angles.sin()), dim=-1)
         if sets.shape[:2] == (1, 1):
             return sets[0]
-        own = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
-        return torch.cat([x.repeat_interleave(h // len(x), dim=0) for x, h in zip(own, self.heads, strict=True)])
+        sets_of_parts = [sets[part if len(sets) > 1 else 0] for part in range(len(self.heads))]
+        return torch.cat(
+            [x.repeat_interleave(h // len(x), dim=0) for x, h in zip(sets_of_parts, self.heads, strict=True)]
+        )
 
 
 def _recompute(rotation: PositionRotation, _: object) -> None:

@@ -77,8 +77,8 @@ def torch_implementation(  # noqa: PLR0917
     n, exact = rows.shape[1], torch.promote_types(rows.dtype, torch.float32)
     x = y = rows.to(exact)
     for lag, tap in enumerate(() if taps is None else taps.to(exact).unbind(), start=1):
-        reached = max(n - lag, 0)
-        y = y + multiply(torch.nn.functional.pad(x[:, :reached], (0, 0, 0, 0, n - reached, 0)), tap)
+        count = max(n - lag, 0)
+        y = y + multiply(torch.nn.functional.pad(x[:, :count], (0, 0, 0, 0, n - count, 0)), tap)
     q, k, v = torch.split(y, [heads, kv_heads, kv_heads], dim=2)
     if normalize:
         q, k = normalize_rows(q), normalize_rows(k)

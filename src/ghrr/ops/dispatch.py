@@ -4,7 +4,7 @@ An :class:`Operation` has a PyTorch implementation, usually one in :mod:`ghrr.op
 a GPU. Each :class:`Kernel` states which arguments it supports and when it pays off. A call goes
 
 - to PyTorch, or to the reference if it is selected, where no kernel supports the arguments or none pays off;
-- straight to the kernel for plain tensors;
+- directly to the kernel for plain tensors;
 - to a custom operator, ``torch.ops.ghrr.<name>``, where the result is differentiated, vectorised or compiled. The
   operator calls the same kernels and has a gradient and a rule for ``torch.vmap``;
 - to PyTorch where an operator is not enough, such as for forward-mode derivatives.
@@ -146,7 +146,8 @@ class Operation:
         except Exception as error:  # a compiler can raise anything
             if is_out_of_memory(error):
                 raise
-            result = self.torch(*arguments)  # if PyTorch fails too, the arguments are wrong and not the kernel
+            # If PyTorch raises too, the arguments are invalid, and the backend stays in use.
+            result = self.torch(*arguments)
             backends.report_failure(kernel.backend, error)
             return result
         return self.torch(*arguments) if result is None else result
@@ -175,8 +176,8 @@ class Operation:
         kernel = _choose(self.kernels, arguments)
         result = self._run_without_kernel(arguments) if kernel is None else self._run(kernel, arguments)
         if isinstance(result, Tensor):
-            return _own(result, arguments)
-        return tuple(_own(x, arguments) for x in result)
+            return _without_shared_memory(result, arguments)
+        return tuple(_without_shared_memory(x, arguments) for x in result)
 
 
 def _choose(kernels: tuple[Kernel, ...], arguments: tuple[Any, ...]) -> Kernel | None:
@@ -190,11 +191,11 @@ def _choose(kernels: tuple[Kernel, ...], arguments: tuple[Any, ...]) -> Kernel |
     return None
 
 
-def _own(result: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+def _without_shared_memory(result: Tensor, arguments: tuple[Any, ...]) -> Tensor:
     """Return a contiguous result that shares no memory with the arguments."""
-    given = {x.untyped_storage().data_ptr() for x in arguments if isinstance(x, Tensor)}
+    storages = {x.untyped_storage().data_ptr() for x in arguments if isinstance(x, Tensor)}
     result = result.contiguous()
-    return result.clone() if result.untyped_storage().data_ptr() in given else result
+    return result.clone() if result.untyped_storage().data_ptr() in storages else result
 
 
 def is_out_of_memory(error: Exception) -> bool:

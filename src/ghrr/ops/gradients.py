@@ -47,7 +47,7 @@ def bind_similarity_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...
 
 
 def _factor_gradients(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of A and B from that of their product, in which either may stand as its adjoint."""
+    """Return the gradients of A and B from that of their product, in which either factor may be its adjoint."""
     adjoint_a, adjoint_b = ctx.adjoint_a, ctx.adjoint_b
     grad_a = grad_b = None
     if ctx.needs_input_grad[0]:
@@ -62,8 +62,8 @@ def _factor_gradients(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> tuple[Ten
 def product_like(x: Tensor, left: Tensor, right: Tensor, adjoint_left: bool, adjoint_right: bool) -> Tensor:
     """Return the product of two factors in the shape of ``x``: summed over the axes along which x was broadcast."""
     shape = broadcast_shape(left, right)
-    left, right, own = (_with_ndim(y, len(shape)) for y in (left, right, x))
-    summed = [axis for axis, size in enumerate(shape) if own.shape[axis] != size and size != 1]
+    left, right, target = (_with_ndim(y, len(shape)) for y in (left, right, x))
+    summed = [axis for axis, size in enumerate(shape) if target.shape[axis] != size and size != 1]
     are_adjacent = len(summed) == 1 or all(
         left.shape[axis] == right.shape[axis] and axis == summed[0] + i for i, axis in enumerate(summed)
     )
@@ -75,7 +75,7 @@ def product_like(x: Tensor, left: Tensor, right: Tensor, adjoint_left: bool, adj
     else:
         product = OPERATIONS["bind"](left, right, adjoint_left, adjoint_right)
         product = product.sum(summed, keepdim=True) if summed else product
-    return product.expand(own.shape).reshape(x.shape)  # along an axis that only x has, all gradients are equal
+    return product.expand(target.shape).reshape(x.shape)  # gradients are equal along axes that only x has
 
 
 def broadcast_shape(*tensors: Tensor) -> torch.Size:

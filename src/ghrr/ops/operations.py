@@ -27,11 +27,11 @@ from ghrr.ops.tensor_state import is_plain, needs_no_derivative
 
 # Both backends have kernels for m up to this.
 LARGEST_M = 8
-# Fewer numbers take PyTorch less time than the call of a kernel. Measured by benchmarks/gpu_overhead.py on an H200.
+# With fewer numbers, PyTorch is faster than the call of a kernel. Measured by benchmarks/gpu_overhead.py on an H200.
 _LEAST_NUMBERS_CPU = 1 << 10
 _LEAST_NUMBERS_GPU = 1 << 15
 _LEAST_FLAT_NUMBERS_GPU = 1 << 10
-# Fewer phases take PyTorch less time than importing numba.
+# With fewer phases, PyTorch takes less time than importing numba.
 _LEAST_PHASES = 1 << 18
 _OLDEST_GPU = (7, 0)
 _COMPLEX = (torch.complex64, torch.complex128)
@@ -257,6 +257,11 @@ def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     >>> ops.power(a, 2)[0, 0, 0, 0]
     tensor(-4.+0.j)
     """
+    if isinstance(exponent, int) and abs(exponent) > torch_power.FEW:
+        # Both work in double precision. For unitary slots the kernel of real powers is several times as fast.
+        fast = unitary_power(a, torch.tensor(float(exponent), dtype=torch.float64, device=a.device))
+        if fast is not None:
+            return fast
     result: Tensor = _power(a, exponent)
     return result
 

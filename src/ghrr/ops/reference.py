@@ -62,7 +62,7 @@ def bind_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices: 
     r""":math:`\sum_n K^{(k_n)} * V^{(v_n)}` for n from ``offsets[r]`` to ``offsets[r + 1]``, for each row r.
 
     From keys ``(p, dim, m, m)``, values ``(q, dim, m, m)``, indices into both ``(n,)`` and offsets ``(rows + 1,)`` that
-    rise from 0 to n, to ``(rows, dim, m, m)``.
+    ascend from 0 to n, to ``(rows, dim, m, m)``.
     """
     total = keys.new_zeros((len(offsets) - 1, *keys.shape[1:]))
     for row in range(len(total)):

@@ -55,13 +55,13 @@ def broadcast_strides(
     """
     strides = [_expand(sizes, shape[:-2], strides[:-2]) for shape, strides in operands]
     merged: list[list[int]] = []
-    for size, *along in zip(sizes, *strides, strict=True):
-        if merged and all(outer == size * inner for outer, inner in zip(merged[-1][1:], along, strict=True)):
-            merged[-1] = [merged[-1][0] * size, *along]
+    for size, *strides_of_axis in zip(sizes, *strides, strict=True):
+        if merged and all(outer == size * inner for outer, inner in zip(merged[-1][1:], strides_of_axis, strict=True)):
+            merged[-1] = [merged[-1][0] * size, *strides_of_axis]
         elif merged and merged[-1][0] == 1:
-            merged[-1] = [size, *along]
+            merged[-1] = [size, *strides_of_axis]
         elif size != 1 or not merged:
-            merged.append([size, *along])
+            merged.append([size, *strides_of_axis])
     table = np.array(merged, dtype=np.int64).T.copy()
     table[1:] *= itemsize
     return table

@@ -20,7 +20,7 @@ _is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Return whether tensors are numbers in memory that nobody differentiates, vectorises or traces."""
+    """Return whether tensors are numbers in memory that PyTorch does not differentiate, vectorise or trace."""
     if not needs_no_derivative(*tensors) or _count_dispatch_modes() or _tracing_state() is not None:
         return False
     for x in tensors:  # noqa: SIM110 (faster than all())

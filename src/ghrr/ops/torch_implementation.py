@@ -132,7 +132,7 @@ def check_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices:
             raise IndexError(f"bind_bags: {name} must be from 0 to {size - 1}, got {array.min()} to {array.max()}")
     array = offsets.numpy(force=True)
     if array[0] != 0 or array[-1] != len(key_indices) or (array[1:] < array[:-1]).any():
-        raise IndexError(f"bind_bags: offsets must rise from 0 to {len(key_indices)}, got {array}")
+        raise IndexError(f"bind_bags: offsets must ascend from 0 to {len(key_indices)}, got {array}")
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ghrr.ops.torch_polar import is_unitary, polish
 
 # Up to this exponent, powers are computed in the precision of the input: its error grows at most by this factor.
-_FEW = 8
+FEW = 8
 # Up to this exponent, one polishing step makes a power unitary to rounding.
 _MANY = 10**4
 
@@ -27,7 +27,7 @@ def power(a: Tensor, exponent: int | Tensor, product: Callable[[Tensor, int], Te
     if not isinstance(exponent, int):
         return _real_power(a, exponent.to(torch.float64))
     count = abs(exponent)
-    if count <= _FEW:
+    if count <= FEW:
         return product(inverse(a) if exponent < 0 else a, count)
     unitary = is_unitary(a)
     base = polish(a.to(torch.complex128), unitary, steps=2)

@@ -1,7 +1,7 @@
 """The page: one tab per idea, with its controls, its picture and its code.
 
-Functions have no state. Whatever belongs to one user (the values of controls, a trained model) is in the browser, in
-the address, or in ``gradio.State``.
+Functions have no state. The data of a user (the values of controls, a trained model) are in the browser, in the
+address, or in ``gradio.State``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 import gradio as gr
 
-from ghrr.play import attention, capacity, kernels, order, records, trees
+from ghrr.play import attention, capacity, kernels, learn, order, records, trees
 from ghrr.play.pictures import message
-from ghrr.play.tab import Choice, Control, Slider, Tab, Values, View
+from ghrr.play.sketch_pad import sketch_pad
+from ghrr.play.tab import Choice, Control, Drawing, Slider, Tab, Values, View
 
 # Raised by the library for input that is not valid, and by torch for sizes that do not fit.
 _ERRORS = (ValueError, TypeError, OverflowError, MemoryError, RuntimeError)
@@ -39,7 +40,7 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
 
 def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
     """Return all tabs, in order. The last one shows the models of ``runs``, or trains its own."""
-    return (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, attention.make_tab(runs))
+    return (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, learn.TAB, attention.make_tab(runs))
 
 
 def make_page(tabs: Sequence[Tab]) -> gr.Blocks:
@@ -169,14 +170,16 @@ def _component(control: Control) -> Any:
         options = list(control.options) or [control.default]
         kind = gr.Radio if len(options) <= 4 else gr.Dropdown
         return kind(options, value=control.default, label=control.label)
+    if isinstance(control, Drawing):
+        return sketch_pad(control)
     return gr.Textbox(control.default, label=control.label, lines=control.lines, max_lines=max(8, control.lines))
 
 
 def _address(tab: Tab, *, selecting: bool = False) -> str:
     """Return a function in JavaScript that writes the values to the address, and returns them.
 
-    It writes nothing before the values of the address that was opened are restored: gradio selects the first tab when
-    it builds the page. With ``selecting`` there is a value in front, which tells the server whether that was done.
+    It writes nothing until the values of the opened address are restored, because gradio selects the first tab while it
+    builds the page. With ``selecting``, the first argument reports to the server whether they were restored.
     """
     names = json.dumps([control.name for control in tab.controls])
     return f"""(...given) => {{

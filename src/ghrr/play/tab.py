@@ -7,6 +7,7 @@ before :attr:`Tab.draw` sees it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,7 +84,29 @@ class Text:
         return value
 
 
-Control = Slider | Choice | Text
+@dataclass(frozen=True)
+class Drawing:
+    """A black and white drawing of 32 × 32 pixels, as 256 hexadecimal digits; ``examples`` are drawings by name."""
+
+    name: str
+    label: str
+    default: str
+    examples: Mapping[str, str]
+
+    def check(self, value: Any) -> str:
+        """Return the drawing; raise for anything else."""
+        if not isinstance(value, str) or not _BITMAP.fullmatch(value):
+            raise ValueError(
+                f"play: {self.label} must be {BITMAP_DIGITS} hexadecimal digits, a bitmap of 32 × 32 pixels, "
+                f"got {describe(value)}"
+            )
+        return value
+
+
+BITMAP_DIGITS = 32 * 32 // 4
+_BITMAP = re.compile(f"[0-9a-f]{{{BITMAP_DIGITS}}}")
+
+Control = Slider | Choice | Text | Drawing
 
 
 @dataclass(frozen=True)

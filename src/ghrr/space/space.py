@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from ghrr._checks import (
     check_generator,
     check_hypervectors,
     check_integer,
+    check_names,
     check_real,
     describe,
 )
@@ -88,17 +89,17 @@ class Space:
     rounding: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "dim", check_integer("Space", "dim", self.dim, least=1))
-        put(self, "m", check_integer("Space", "m", self.m, least=1))
-        put(self, "seed", check_integer("Space", "seed", self.seed, least=0))
+        set_field = object.__setattr__
+        set_field(self, "dim", check_integer("Space", "dim", self.dim, least=1))
+        set_field(self, "m", check_integer("Space", "m", self.m, least=1))
+        set_field(self, "seed", check_integer("Space", "seed", self.seed, least=0))
         check_complex_dtype("Space", self.dtype)
-        put(self, "atom_version", check_integer("Space", "atom_version", self.atom_version))
+        set_field(self, "atom_version", check_integer("Space", "atom_version", self.atom_version))
         if self.atom_version not in _ATOM_VERSIONS:
             raise ValueError(
-                f"Space: atom_version must be 1 or 2, got {self.atom_version}; later ones need a later ghrr"
+                f"Space: atom_version must be 1 or 2, got {self.atom_version}; for later versions install a later ghrr"
             )
-        put(self, "rotation", _check_rotation(self.rotation, self.dim, self.m))
+        set_field(self, "rotation", _check_rotation(self.rotation, self.dim, self.m))
         if isinstance(self.rotation, Tensor) and self.rotation.dtype == torch.complex64 != self.dtype:
             raise ValueError(
                 f"Space: a rotation in complex64 is not unitary to the precision of {self.dtype}; pass a complex128 "
@@ -107,11 +108,11 @@ class Space:
         if self.diagonality is not None:
             if isinstance(self.rotation, Tensor):
                 raise ValueError("Space: a rotation tensor has its own diagonality; pass only one of the two")
-            put(self, "diagonality", check_diagonality("Space", self.diagonality, self.m))
+            set_field(self, "diagonality", check_diagonality("Space", self.diagonality, self.m))
         if isinstance(self.phases, str):
             check_choice("Space", "phases (or a whole number of roots of unity)", self.phases, ("uniform",))
         else:
-            put(self, "phases", check_integer("Space", "phases", self.phases, least=2))
+            set_field(self, "phases", check_integer("Space", "phases", self.phases, least=2))
 
     @classmethod
     def from_total(cls, total_dim: int, m: int, **settings: Any) -> Space:
@@ -222,7 +223,7 @@ class Space:
         >>> ghrr.Space(dim=100, m=2, seed=0).vectors(["a", "b", "c"]).shape
         torch.Size([3, 100, 2, 2])
         """
-        vectors = sampling.named_vectors(self, _check_names(names, namespace), namespace)
+        vectors = sampling.named_vectors(self, _check_atoms(names, namespace), namespace)
         return _to_device("Space.vectors", vectors, device)
 
     def rotations(self, names: Sequence[str], *, namespace: str = "", device: Device = None) -> Tensor:
@@ -242,7 +243,7 @@ class Space:
         >>> ghrr.unitary.diagonality(phases).min() > 0.999
         tensor(True)
         """
-        rotations = sampling.named_rotations(self, _check_names(names, namespace), namespace)
+        rotations = sampling.named_rotations(self, _check_atoms(names, namespace), namespace)
         return _to_device("Space.rotations", rotations, device)
 
     def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
@@ -433,15 +434,10 @@ def _check_task(operation: str, candidates: int, error: float) -> tuple[int, flo
     return candidates, check_real(operation, "error", error, low=0.0, high=1 - 1 / candidates, open_ends=True)
 
 
-def _check_names(names: Sequence[str], namespace: str) -> list[str]:
-    if isinstance(names, str | Tensor | Hypervector) or not isinstance(names, Iterable):
-        raise TypeError(f"Space: give a list of names, as in ['a', 'b']; got {describe(names)}")
+def _check_atoms(names: Sequence[str], namespace: str) -> list[str]:
+    names = check_names("Space", names)
     if not isinstance(namespace, str):
         raise TypeError(f"Space: namespace must be a string, got {describe(namespace)}")
-    names = list(names)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"Space: the name of an atom must be a string that is not empty, got {describe(name)}")
     return names
 
 

@@ -249,8 +249,10 @@ class Structure:
                 raise ValueError(f"vocabularies {sorted(state['vocabulary'])}, expected {sorted(tables)}")
             for kind, table in tables.items():
                 prefix = f"{_GIVEN}{kind}."
-                own = {name.removeprefix(prefix): x for name, x in (given or {}).items() if name.startswith(prefix)}
-                table.restore(state["vocabulary"][kind], own)
+                given_here = {
+                    name.removeprefix(prefix): x for name, x in (given or {}).items() if name.startswith(prefix)
+                }
+                table.restore(state["vocabulary"][kind], given_here)
             structure._restore(state["seen"])
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise ValueError(f"{operation}: not the state of a {cls.__name__} of this version ({error})") from error

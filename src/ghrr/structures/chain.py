@@ -15,7 +15,6 @@ are the same product, and :meth:`Chain.next` is never confident if another order
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import replace
@@ -36,6 +35,7 @@ from ghrr.structures.planning import answer_rate, suggest_space
 from ghrr.structures.vocabulary import Name
 
 _SHORT = 8  # length up to which prefixes are stored
+_FIRST_TERMS = 16  # terms of a sum that are computed one by one
 _SEVERAL = 1.5  # sum of the scores of first elements from which on there are several chains
 
 
@@ -172,7 +172,8 @@ class Chain(Structure):
         elif self._has_several_chains(x):
             most = 0.5
         scores = torch.stack([similarity(x, product) for product in self._all_prefixes(names)]).double()
-        present = 1 / (1 + _odds_against(scores, answer_noise(self.space, energy)))
+        against = _odds_against(scores, answer_noise(self.space, energy), _permutation_similarity(self.space))
+        present = 1 / (1 + against)
         missing = 1 - present + present * match.probability_unknown
         return replace(match, probability=min(most, present * match.probability), probability_unknown=missing)
 
@@ -218,21 +219,47 @@ class Chain(Structure):
         return list(found.values())
 
 
+def _permutation_similarity(space: Space) -> float:
+    r"""Return the largest similarity of products of the same factors in another order.
+
+    For Haar matrices it is that of :math:`a^k * b` and :math:`b * a^k` with :math:`k \ge m`:
+    :math:`E|\mathrm{tr}\, A^k|^2/m^2 = \min(k, m)/m^2`. Otherwise two factors can nearly commute.
+    """
+    haar_in_every_slot = isinstance(space.rotation, str) and space.rotation == "varying" and space.diagonality is None
+    return 1 / space.m if haar_in_every_slot else 1.0
+
+
 def _prefix_rate(space: Space, length: int) -> float:
     """Return the share of the prefixes of a chain that are recognised without shifts.
 
-    A prefix is rejected if one of its k prefixes makes the mean of :func:`_odds_against` too large.
+    A prefix of k elements is rejected if one of the k terms of :func:`_odds_against` exceeds k (1 - c) / c for the
+    confidence c. The logarithm of each term is Gaussian.
     """
-    prefixes = torch.arange(1, max(2, length)).double()
-    threshold = 1 / 2 + answer_noise(space, length).square() * torch.log(CONFIDENCE / (1 - CONFIDENCE) / prefixes)
-    sigma = max(1e-150, math.sqrt(length - 1) * space.crosstalk_std)
-    return float((torch.special.ndtr((1 - threshold) / sigma) ** prefixes).mean())
+    prefixes = torch.arange(1, max(2, length)).double()[:, None]
+    later = torch.arange(_FIRST_TERMS)
+    variance = answer_noise(space, length).square()
+    distance = (1 - _permutation_similarity(space)) ** 2
+    means = -(1 + later * distance) / (2 * variance)
+    deviations = torch.sqrt((length - 1) * space.crosstalk_std**2 * (1 + later * distance)) / variance
+    logs = torch.special.log_ndtr(
+        (torch.log(prefixes * (1 - CONFIDENCE) / CONFIDENCE) - means) / deviations.clamp(min=1e-150)
+    )
+    rest = logs[:, -1] * (prefixes[:, 0] - _FIRST_TERMS).clamp(min=0)
+    return float(torch.exp((logs * (later < prefixes)).sum(dim=1) + rest).mean())
 
 
-def _odds_against(scores: Tensor, sigma: Tensor) -> float:
+def _odds_against(scores: Tensor, sigma: Tensor, permutation_similarity: float) -> float:
     r"""Return the odds that a prefix is absent, from the scores of its own prefixes.
 
-    They are the mean of :math:`e^{-(s - 1/2)/\sigma^2}`. Each term is the ratio of two Gaussians, about 0
-    and about 1. Any one of the prefixes can be the absent one.
+    If the chain first differs from the prefix at element j, the prefix of length j is independent of the chain. Longer
+    ones can be permutations of a product in the chain, with a similarity of at most :math:`\rho`. The odds are the mean
+    over j of the likelihood ratios
+
+    .. math:: e^{-(s_j - 1/2)/\sigma^2} \prod_{i > j} e^{-(1 - \rho) \max(0,\, s_i - (1 + \rho)/2)/\sigma^2} .
+
+    So one low score does not decide if those of longer prefixes are high.
     """
-    return float(torch.exp(-(scores - 1 / 2) / sigma.square()).mean())
+    rho, variance = permutation_similarity, sigma.square()
+    evidence = (1 - rho) * (scores - (1 + rho) / 2).clamp(min=0) / variance
+    after = evidence.flip(0).cumsum(0).flip(0) - evidence
+    return float(torch.exp(torch.logsumexp(-(scores - 1 / 2) / variance - after, dim=0)) / len(scores))

@@ -188,8 +188,8 @@ class HashTable(Structure):
         self.keys.check_not_empty()
 
         def read(rest: Tensor, found: Mapping[str, Match]) -> dict[str, Match]:
-            waiting = [key for key in self.keys.names if key not in found]
-            matches = zip(waiting, self.get_many(rest, waiting), strict=True)
+            remaining = [key for key in self.keys.names if key not in found]
+            matches = zip(remaining, self.get_many(rest, remaining), strict=True)
             return {key: match for key, match in matches if match.confident}
 
         def remove(rest: Tensor, new: Mapping[str, Match]) -> Tensor:

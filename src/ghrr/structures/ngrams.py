@@ -140,8 +140,8 @@ class NGrams(Structure):
     def decode(self, h: Tensor | Hypervector) -> dict[Gram, Match]:
         """Return all confident n-grams of known names, with the match of their last name, whose score is the count.
 
-        Every prefix of known names is tried. Confident n-grams are subtracted, and the rest is read again with less
-        noise, until less than half an n-gram is left.
+        Every n-gram of known names is tried, so the prior odds of each are one to their number. Confident n-grams are
+        subtracted, and the rest is read again with less noise, until less than half an n-gram is left.
         """
         x = self._constant("NGrams.decode", h)
         if not x.any():
@@ -161,7 +161,8 @@ class NGrams(Structure):
             if found and similarity(rest, rest) < 0.5:
                 return {}
             for chunk in chunks(count, self.space):
-                for prefix, matches in zip(prefixes[chunk], self._after(rest, prefixes[chunk]), strict=True):
+                answers = self._after(rest, prefixes[chunk], odds=count)
+                for prefix, matches in zip(prefixes[chunk], answers, strict=True):
                     increments.update({(*prefix, match.guess): match for match in matches if match.confident})
             # A count that was read too low in the noise of an earlier round is corrected.
             earlier = {gram: round(found[gram].score) if gram in found else 0 for gram in increments}
@@ -180,11 +181,12 @@ class NGrams(Structure):
         found, _ = peel(x, read, remove)
         return found
 
-    def _after(self, x: Tensor, prefixes: Sequence[Gram]) -> list[list[Match]]:
-        """Return the names that follow each prefix."""
+    def _after(self, x: Tensor, prefixes: Sequence[Gram], odds: float = 1.0) -> list[list[Match]]:
+        """Return the names that follow each prefix; ``odds`` are the prior odds that none does."""
         answers = self._shift(unbind(x, self._products(prefixes), side="left"), 1 - self.n)
-        found = self.names.members(answers, energy=similarity(x, x), confidence=self.confidence)
-        return self._grams.rejudge_members(x, found, lambda n, name: (*prefixes[n], name), odds=len(self.names))
+        found = self.names.members(answers, energy=similarity(x, x), confidence=self.confidence, odds=odds)
+        odds = odds * len(self.names)
+        return self._grams.rejudge_members(x, found, lambda n, name: (*prefixes[n], name), odds=odds)
 
     def _products(self, grams: Sequence[Gram], first: int = 0) -> Tensor:
         """Return the products of names from position ``first`` of an n-gram on: ``(len(grams), dim, m, m)``."""

@@ -44,8 +44,8 @@ class _Group:
 
     def extended(self, paths: Sequence[Path], vectors: Tensor) -> _Group:
         """Return the group with more paths; known similarities are not computed again."""
-        cross, own = gram_matrix(self.vectors, vectors), gram_matrix(vectors, vectors)
-        gram = torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.mT, own], dim=1)])
+        cross, new_gram = gram_matrix(self.vectors, vectors), gram_matrix(vectors, vectors)
+        gram = torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.mT, new_gram], dim=1)])
         row_of = self.row_of | {path: len(self.row_of) + n for n, path in enumerate(paths)}
         sample_gram = None
         if self.sample_gram is not None and self.sample is not None:
@@ -215,24 +215,24 @@ class PermutedPaths:
         odds
             Prior odds that the matches were made with (:func:`ghrr.memory.match.judge`).
         """
-        judged = list(matches)
+        results = list(matches)
         permuted = [n for n, path in enumerate(paths) if self._seen.get(_factor_key(path), {}).keys() - {path}]
         affected = sorted({*permuted, *self._ambiguous(paths)})
         if affected:
-            noise = torch.tensor([judged[n].noise for n in affected], dtype=torch.float64, device=x.device)
+            noise = torch.tensor([results[n].noise for n in affected], dtype=torch.float64, device=x.device)
             best, deviations, _ = self.counts(x, [paths[n] for n in affected], noise)
-            second = best.new_tensor([judged[n].score - judged[n].margin for n in affected])
+            second = best.new_tensor([results[n].score - results[n].margin for n in affected])
             again = make_matches(
-                [[judged[n].guess, judged[n].runner_up] for n in affected],
+                [[results[n].guess, results[n].runner_up] for n in affected],
                 torch.stack([best, torch.minimum(best, second)], dim=1),
-                candidates=judged[affected[0]].candidates,
+                candidates=results[affected[0]].candidates,
                 noise=deviations,
-                confidence=judged[affected[0]].required_confidence,
+                confidence=results[affected[0]].required_confidence,
                 odds=odds,
             )
             for n, match in zip(affected, again, strict=True):
-                judged[n] = match
-        return judged
+                results[n] = match
+        return results
 
     def rejudge_members(
         self, x: Tensor, found: Sequence[Sequence[Match]], path: Callable[[int, Any], Path], *, odds: float
@@ -242,8 +242,8 @@ class PermutedPaths:
         ``path(n, name)`` is the path that a name completes in answer n.
         """
         paths = [path(row, match.guess) for row, matches in enumerate(found) for match in matches]
-        judged = iter(self.rejudge(x, paths, [match for matches in found for match in matches], odds=odds))
-        rows = [[next(judged) for _ in matches] for matches in found]
+        results = iter(self.rejudge(x, paths, [match for matches in found for match in matches], odds=odds))
+        rows = [[next(results) for _ in matches] for matches in found]
         return [sorted((match for match in row if not match.unknown), key=lambda match: -match.score) for row in rows]
 
     def _ambiguous(self, paths: Sequence[Path]) -> list[int]:
@@ -263,23 +263,23 @@ class PermutedPaths:
         by_factors: dict[FactorKey, list[int]] = {}
         for n, path in enumerate(paths):
             by_factors.setdefault(_factor_key(path), []).append(n)
-        gone = set(removed)
+        absent = set(removed)
         for factors, indices in by_factors.items():
             seen = self._seen.get(factors, {})
             if not (seen or all_present) or len(seen.keys() | {paths[n] for n in indices}) < 2:
                 continue
             group = self._group(factors)
-            if not gone.isdisjoint(group.row_of):
-                group = group.without(gone)
+            if not absent.isdisjoint(group.row_of):
+                group = group.without(absent)
             if all_present:
                 new = dict.fromkeys(paths[n] for n in indices if paths[n] not in group.row_of)
                 group = self._extended(group, list(new)[: max(0, self._most - len(group.row_of))])
             known = [n for n in indices if paths[n] in group.row_of]
             for together in [known, *([n] for n in indices if paths[n] not in group.row_of)]:
-                own = self._extended(group, [paths[n] for n in together if paths[n] not in group.row_of])
-                if together and len(own.row_of) > 1:
-                    rows = [own.row_of[paths[n]] for n in together]
-                    yield _Query(own, own.decorrelated(self.space.noise_std), together, rows)
+                extended = self._extended(group, [paths[n] for n in together if paths[n] not in group.row_of])
+                if together and len(extended.row_of) > 1:
+                    rows = [extended.row_of[paths[n]] for n in together]
+                    yield _Query(extended, extended.decorrelated(self.space.noise_std), together, rows)
 
     def _group(self, factors: FactorKey) -> _Group:
         """Return the group of seen paths with these factors, from a cache of the groups that were used last."""

@@ -73,8 +73,8 @@ class Reading:
         return float(similarity(self.residual, self.residual))
 
     def __repr__(self) -> str:
-        sure = sum(match.confident for match in self.matches.values())
-        return f"Reading({self.value!r}, confident={sure}/{len(self.matches)}, unexplained={self.unexplained:.1f})"
+        confident = sum(match.confident for match in self.matches.values())
+        return f"Reading({self.value!r}, confident={confident}/{len(self.matches)}, unexplained={self.unexplained:.1f})"
 
 
 def nest(values: Mapping[Path, Any]) -> Any:

@@ -149,7 +149,7 @@ class Sequence(Structure):
         answer = unbind(x, vector, side="right")
         count = max(1, self._length_bound(x))
         keys = (self._keys(range(count)[chunk]) for chunk in chunks(count, self.space))
-        scores = torch.cat([pairwise_similarity(answer, some) for some in keys], dim=1)
+        scores = torch.cat([pairwise_similarity(answer, chunk_keys) for chunk_keys in keys], dim=1)
         top = scores.topk(min(2, count))
         noise = answer_noise(self.space, similarity(x, x))
         return make_matches(
@@ -187,11 +187,11 @@ class Sequence(Structure):
         length = self._length_bound(x)
 
         def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
-            waiting = [index for index in range(length) if index not in found]
+            remaining = [index for index in range(length) if index not in found]
             if found and similarity(rest, rest) < 0.5:  # nothing is left
                 return {}
-            matches.update(zip(waiting, self._read(rest, waiting), strict=True))
-            return {index: matches[index] for index in waiting if matches[index].confident}
+            matches.update(zip(remaining, self._read(rest, remaining), strict=True))
+            return {index: matches[index] for index in remaining if matches[index].confident}
 
         def remove(rest: Tensor, new: Mapping[int, Match]) -> Tensor:
             for chunk in chunks(len(new), self.space):

@@ -1,8 +1,8 @@
 r"""Stack: push, pop and peek on one hypervector, :math:`h' = x + R * h`.
 
-The top is not bound; each push binds what is below to R once more. Popping subtracts the top and unbinds R from the
-left. With n elements the top scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. R and the elements are independent, so no
-factor needs to be shifted, for any m.
+The top is not bound; each push binds the whole stack below it to R once more. Popping subtracts the top and unbinds R
+from the left. With n elements the top scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. R and the elements are
+independent, so no factor needs to be shifted, for any m.
 """
 
 from __future__ import annotations

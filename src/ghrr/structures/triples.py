@@ -69,20 +69,24 @@ class Triples:
         [match] = self.ends.match(answer, energy=similarity(x, x), confidence=self.confidence)
         return self.permuted.rejudge(x, [(*start, match.guess)], [match], odds=1.0)[0]
 
-    def targets(self, x: Tensor, starts: Sequence[Start]) -> list[list[Match]]:
-        """Return all targets of each source and label, best first."""
+    def targets(self, x: Tensor, starts: Sequence[Start], odds: float = 1.0) -> list[list[Match]]:
+        """Return all targets of each source and label, best first; ``odds`` are the prior odds that there is none."""
         self.ends.check_not_empty()
         energy, found = similarity(x, x), list[list[Match]]()
         for answers in self.answers(x, starts):
-            found += self.ends.members(answers, energy=energy, confidence=self.confidence)
-        return self.permuted.rejudge_members(x, found, lambda n, name: (*starts[n], name), odds=len(self.ends))
+            found += self.ends.members(answers, energy=energy, confidence=self.confidence, odds=odds)
+        odds = odds * len(self.ends)
+        return self.permuted.rejudge_members(x, found, lambda n, name: (*starts[n], name), odds=odds)
 
     def confident_from(self, x: Tensor, sources: Sequence[str]) -> dict[Triple, Match]:
-        """Return all confident triples with these sources, with the match of the target."""
+        """Return all confident triples with these sources, with the match of the target.
+
+        All of them are tried, so the prior odds of each triple are one to their number.
+        """
         starts = list(itertools.product(sources, self.labels.names))
         return {
             (*start, match.guess): match
-            for start, matches in zip(starts, self.targets(x, starts), strict=True)
+            for start, matches in zip(starts, self.targets(x, starts, odds=len(starts)), strict=True)
             for match in matches
             if match.confident
         }

@@ -121,8 +121,8 @@ class Vocabulary:
         vectors = self.space.vectors(atoms, namespace=self.namespace).to(self.device)
         if len(atoms) == len(names):
             return vectors
-        made = dict(zip(atoms, vectors, strict=True)) | given
-        return torch.stack([made[name] for name in names])
+        vector_of = dict(zip(atoms, vectors, strict=True)) | given
+        return torch.stack([vector_of[name] for name in names])
 
     # Given hypervectors
 
@@ -245,17 +245,25 @@ class Vocabulary:
         return make_matches(labels, scores, candidates=len(table), noise=noise, confidence=confidence)
 
     def members(
-        self, answers: Tensor, *, energy: Tensor | None = None, confidence: float = CONFIDENCE, bound: bool = True
+        self,
+        answers: Tensor,
+        *,
+        energy: Tensor | None = None,
+        confidence: float = CONFIDENCE,
+        bound: bool = True,
+        odds: float = 1.0,
     ) -> list[list[Match]]:
         """Return all names that are probably in each answer, best first.
 
-        Each name is judged separately, with prior odds of one to the size of the vocabulary.
+        Each name is judged separately, with prior odds of one to the size of the vocabulary, times ``odds``: the prior
+        odds that an answer has no name. A caller that tries many answers gives their number.
         """
         self.check_not_empty()
         table, names = self.vectors(), self.names
         energy = similarity(answers, answers) if energy is None else energy.expand(len(answers))
         noise = answer_noise(self.space, energy, bound=bound)
-        threshold = 0.5 + noise.square() * math.log(len(table))  # at this score the odds are even
+        odds = odds * len(table)
+        threshold = 0.5 + noise.square() * math.log(odds)  # at this score the odds are even
         step = max(1, _CHUNK_SCORES // len(table))
         found: list[list[Match]] = [[] for _ in range(len(answers))]
         for start in range(0, len(answers), step):
@@ -268,7 +276,7 @@ class Vocabulary:
                 candidates=1,
                 noise=noise[start + rows],
                 confidence=confidence,
-                odds=float(len(table)),
+                odds=odds,
             )
             for row, match in zip(rows.tolist(), matches, strict=True):
                 found[start + row].append(match)

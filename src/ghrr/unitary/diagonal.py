@@ -191,9 +191,9 @@ def _descend_once(
         optimizer.param_groups[0]["lr"] = 0.05 * 0.5 ** (step // 250)  # a constant rate would not converge
         q = exp_hermitian(x)
         error = diagonality(q) - value
-        now = ~converged & (error.detach().abs() <= tolerance)
-        found[now] = q.detach()[now]
-        converged |= now
+        newly_converged = ~converged & (error.detach().abs() <= tolerance)
+        found[newly_converged] = q.detach()[newly_converged]
+        converged |= newly_converged
         if converged.all():
             break
         optimizer.zero_grad()

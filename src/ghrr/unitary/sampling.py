@@ -15,7 +15,7 @@ from ghrr.ops.threads import run_in_threads
 
 # Entries made at a time: on a CPU 1 MiB, to stay in the cache; on a GPU enough to fill it.
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
-_LEAST_NUMBERS = 1 << 10  # fewer numbers of a row take PyTorch less time than the call of a kernel
+_LEAST_NUMBERS = 1 << 10  # for fewer numbers per row, PyTorch is faster than the call of a kernel
 _STORED_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 
 
@@ -115,7 +115,7 @@ def _kernel_pays_off(rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, in
 def _base_slots_by_torch(
     rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], roots: int, dtype: torch.dtype
 ) -> Tensor:
-    """Make some rows at a time, so that the uniform numbers of all rows are never stored."""
+    """Make the slots of a few rows at a time, so that the uniform numbers of all rows are never stored."""
     rows, slots, m = shape
     out = torch.empty((rows, slots, m, m), dtype=dtype, device="cpu")
     step = max(1, _STORED_NUMBERS // max(1, m * m * slots))
@@ -145,9 +145,9 @@ def to_roots(turns: Tensor, roots: int) -> Tensor:
 
 
 def add_phases(u: Tensor, turns: Tensor) -> Tensor:
-    r"""Return the numbers of :math:`Q\,\mathrm{diag}(e^{2\pi i t})`, where u are the numbers of Q.
+    r"""Return the uniform numbers of :math:`Q\,\mathrm{diag}(e^{2\pi i t})` from those of Q and the phases t, in turns.
 
-    The last m numbers of :func:`haar_from_uniform` are the phases of the columns already.
+    The last m numbers of Q in :func:`haar_from_uniform` are phases of its columns, to which t is added.
 
     Shapes
     ------
@@ -195,12 +195,12 @@ def haar_from_uniform(u: Tensor, *, dtype: torch.dtype = torch.complex128) -> Te
     step = max(1, _CHUNK_NUMBERS[u.is_cuda] // (m * m))
     chunks = [slice(start, start + step) for start in range(0, len(numbers), step)]
 
-    def fill(some: slice) -> None:
-        for chunk in chunks[some]:
+    def fill(selected: slice) -> None:
+        for chunk in chunks[selected]:
             out[chunk] = _haar_along_slots(numbers[chunk].mT.contiguous()).movedim(-1, 0)
 
-    # Threads get whole chunks. PyTorch would divide each operation, and wait for its threads most of the time, since
-    # the operations are short.
+    # Each thread processes whole chunks. If PyTorch divided each of these short operations between threads, it would
+    # spend most of the time waiting for them.
     if u.is_cuda:
         fill(slice(None))
     else:

@@ -98,7 +98,8 @@ class MilvusBackend:
                 f"of {space}, got another space; use another collection name"
             )
         if self._name not in names:
-            self._create()
+            text, vector = ("label", _MAX_LABEL_BYTES), ("row", self.width)
+            self._connection.create_collection(self._name, text=text, vector=vector)
         if self._journal.name not in names:
             self._journal.create()
         for name in (self._name, self._journal.name):
@@ -109,23 +110,6 @@ class MilvusBackend:
             record = Record(count=len(found), next_id=max(found, default=-1) + 1)
             self._journal.write(operation, record)
         return record
-
-    def _create(self) -> None:
-        kinds, client = self._connection.milvus.DataType, self._connection.client
-        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("id", kinds.INT64, is_primary=True)
-        schema.add_field("label", kinds.VARCHAR, max_length=_MAX_LABEL_BYTES)
-        schema.add_field("row", kinds.FLOAT_VECTOR, dim=self.width)
-        index = client.prepare_index_params()
-        index.add_index("row", index_type="FLAT", metric_type="IP")
-        self._connection.request(
-            "ItemMemory",
-            "create_collection",
-            self._name,
-            schema=schema,
-            index_params=index,
-            consistency_level="Strong",  # searches find items immediately after an add
-        )
 
     def __len__(self) -> int:
         return self._record.count

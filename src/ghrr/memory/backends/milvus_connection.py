@@ -50,9 +50,9 @@ class Connection:
         self.address = hide_credentials(uri, uri)
         self.client: Any = self._connect(min(self.timeout, CONNECT_SECONDS))
 
-    def _connect(self, wait: float) -> Any:
+    def _connect(self, timeout: float) -> Any:
         try:
-            return self._call("ItemMemory", wait, lambda: self.milvus.MilvusClient(self._uri, timeout=wait))
+            return self._call("ItemMemory", timeout, lambda: self.milvus.MilvusClient(self._uri, timeout=timeout))
         except ValueError:
             pass  # its message may contain a part of the password
         raise ValueError(
@@ -64,27 +64,48 @@ class Connection:
         """Call a method of the client; errors name ``operation``."""
         return self.attempt(operation, lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
 
+    def create_collection(self, name: str, *, text: tuple[str, int], vector: tuple[str, int]) -> None:
+        """Create a collection with an integer id, a text and a vector, which is searched exactly by inner product.
+
+        ``text`` is the name of its field and the maximum number of bytes, ``vector`` the name and the dimension.
+        """
+        kinds = self.milvus.DataType
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", kinds.INT64, is_primary=True)
+        schema.add_field(text[0], kinds.VARCHAR, max_length=text[1])
+        schema.add_field(vector[0], kinds.FLOAT_VECTOR, dim=vector[1])
+        index = self.client.prepare_index_params()
+        index.add_index(vector[0], index_type="FLAT", metric_type="IP")
+        self.request(
+            "ItemMemory",
+            "create_collection",
+            name,
+            schema=schema,
+            index_params=index,
+            consistency_level="Strong",  # searches find items immediately after an add
+        )
+
     def attempt(self, operation: str, request: Callable[[], Any]) -> Any:
         """Call ``request``, which sets its own timeout."""
         return self._call(operation, self.timeout, request)
 
-    def _call(self, operation: str, wait: float, request: Callable[[], Any]) -> Any:
+    def _call(self, operation: str, timeout: float, request: Callable[[], Any]) -> Any:
         try:
             return request()
         except (self.milvus.MilvusException, self._grpc.RpcError) as error:
-            message = self._explain(operation, wait, error)
+            message = self._explain(operation, timeout, error)
         # Raised outside the except block, so that the original error, which may contain a password, is not chained.
         raise ConnectionError(message)
 
-    def _explain(self, operation: str, wait: float, error: Any) -> str:
+    def _explain(self, operation: str, timeout: float, error: Any) -> str:
         if isinstance(error, self.milvus.MilvusException):
             code, details = error.code, error.message
         else:
             code, details = error.code(), error.details()
-        late = self._grpc.StatusCode.DEADLINE_EXCEEDED
-        if code == late or late.name in str(details):
+        timed_out = self._grpc.StatusCode.DEADLINE_EXCEEDED
+        if code == timed_out or timed_out.name in str(details):
             return (
-                f"{operation}: the Milvus server at {self.address!r} did not respond within {wait:g} s; increase "
+                f"{operation}: the Milvus server at {self.address!r} did not respond within {timeout:g} s; increase "
                 f"timeout=, or check that the server is running and not overloaded"
             )
         return (

@@ -9,8 +9,8 @@ in a small collection of its own, and every change of the items takes effect wit
   the rest.
 
 Ids are never reused. A request that timed out may still reach the server later; its rows stay unfinished. ``version``
-grows with every change, so one read by primary key (2 ms) tells whether another program changed the items. The number
-of rows cannot tell this: an add and a remove leave it unchanged, counting with a filter reads every row, and
+grows with every change, so one read by primary key (2 ms) shows whether another program changed the items. The number
+of rows does not show this: an add and a remove leave it unchanged, counting with a filter reads every row, and
 ``get_collection_stats`` of a server ignores deletions and rows that are not flushed yet.
 
 Milvus cannot compare a record with its previous value when writing it, so only one program may write at a time. A
@@ -105,21 +105,7 @@ class Journal:
 
     def create(self) -> None:
         """Create the collection of the journal, without a record. Milvus requires a vector field; it is unused."""
-        kinds, client = self._connection.milvus.DataType, self._connection.client
-        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("id", kinds.INT64, is_primary=True)
-        schema.add_field("text", kinds.VARCHAR, max_length=65_535)
-        schema.add_field("unused", kinds.FLOAT_VECTOR, dim=2)
-        index = client.prepare_index_params()
-        index.add_index("unused", index_type="FLAT", metric_type="IP")
-        self._connection.request(
-            "ItemMemory",
-            "create_collection",
-            self.name,
-            schema=schema,
-            index_params=index,
-            consistency_level="Strong",
-        )
+        self._connection.create_collection(self.name, text=("text", 65_535), vector=("unused", 2))
 
     def read(self, operation: str) -> Record | None:
         """Return the current record, or None if there is none."""
@@ -150,21 +136,23 @@ class Journal:
         pieces = [rest[i : i + _RANGES_PER_ROW] for i in range(0, len(rest), _RANGES_PER_ROW)]
         keys = [1 + secrets.randbits(61) for _ in pieces]  # new keys, since the old record may still need its pieces
         if pieces:
-            self._put(operation, "insert", {key: json.dumps(piece) for key, piece in zip(keys, pieces, strict=True)})
+            self._write_rows(
+                operation, "insert", {key: json.dumps(piece) for key, piece in zip(keys, pieces, strict=True)}
+            )
         head = asdict(record) | {"removed": inline, "more_removed": keys}
-        self._put(operation, "upsert", {_HEAD: json.dumps(head)})
+        self._write_rows(operation, "upsert", {_HEAD: json.dumps(head)})
 
-    def _put(self, operation: str, method: str, texts: dict[int, str]) -> None:
+    def _write_rows(self, operation: str, method: str, texts: dict[int, str]) -> None:
         rows = [{"id": key, "text": text, "unused": [0.0, 0.0]} for key, text in texts.items()]
         self._connection.request(operation, method, self.name, rows)
 
 
 def _checked(fields: dict[str, Any]) -> Record:
-    """Return the stored record; raise ValueError for impossible values."""
+    """Return the stored record; raise ValueError for values that cannot occur."""
     lists = {name: tuple((first, end) for first, end in fields[name]) for name in ("unfinished", "removed")}
     record = Record(**fields | lists)
     numbers = [record.version, record.count, record.next_id]
     numbers += [number for ranges in lists.values() for pair in ranges for number in pair]
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers) or record.count > record.next_id:
-        raise ValueError("its numbers are impossible")
+        raise ValueError("its counts and ids contradict each other or are out of range")
     return record

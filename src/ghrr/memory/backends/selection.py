@@ -31,11 +31,11 @@ def make_backend(
     if storage is not None and not isinstance(storage, str):
         raise TypeError(f"ItemMemory: storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
     width = 2 * space.total_dim
-    made: Backend
+    result: Backend
     if not isinstance(backend, str):
-        made = backend
-        if getattr(made, "width", None) != width:
-            raise ValueError(f"ItemMemory: backend must have width {width} for {space}, got {describe(made)}")
+        result = backend
+        if getattr(result, "width", None) != width:
+            raise ValueError(f"ItemMemory: backend must have width {width} for {space}, got {describe(result)}")
     else:
         check_choice("ItemMemory", "backend (or an object)", backend, ("torch", "faiss", "milvus"))
         if backend == "torch":
@@ -43,9 +43,9 @@ def make_backend(
             check_choice("ItemMemory", "storage", given, tuple(DTYPES))
             return TorchBackend(width, storage=given, device=device)
         if backend == "faiss":
-            made = FaissBackend(width)
+            result = FaissBackend(width)
         else:
-            made = MilvusBackend(uri or "", space, timeout=TIMEOUT if timeout is None else timeout)
-    if storage not in (None, made.storage):
-        check_choice("ItemMemory", f"storage with {type(made).__name__}", storage, (made.storage,))
-    return made
+            result = MilvusBackend(uri or "", space, timeout=TIMEOUT if timeout is None else timeout)
+    if storage not in (None, result.storage):
+        check_choice("ItemMemory", f"storage with {type(result).__name__}", storage, (result.storage,))
+    return result

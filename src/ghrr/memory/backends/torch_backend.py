@@ -183,11 +183,11 @@ class TorchBackend:
 def _locate(ranges: Sequence[RowRange], ids: Tensor) -> Iterator[tuple[int, Tensor]]:
     """Yield the number of each range that holds some of these ids, and their indices in it."""
     for number, rows in enumerate(ranges):
-        own = rows.ids
-        if len(own) == 0:
+        range_ids = rows.ids
+        if len(range_ids) == 0:
             continue
-        wanted = ids.to(own.device)
-        indices = torch.searchsorted(own, wanted).clamp(max=len(own) - 1)
-        found = own[indices] == wanted
+        wanted = ids.to(range_ids.device)
+        indices = torch.searchsorted(range_ids, wanted).clamp(max=len(range_ids) - 1)
+        found = range_ids[indices] == wanted
         if found.any():
             yield number, indices[found]

@@ -7,6 +7,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ghrr.nn.cache import AttentionCache
+from ghrr.nn.complex_rows import normalize_rows
 from ghrr.nn.phases import Phases
 
 PARTS = 3  # query, key, value
@@ -51,6 +52,18 @@ class Form(Protocol):
 
     def join_heads(self, out: Tensor) -> Tensor:
         """Flatten the output of attention, ``(batch, heads, n, 2 m)``, to the input of the output projection."""
+
+
+def for_each_part(tensors: list[Tensor]) -> list[Tensor]:
+    """Return one tensor each for query, key and value: for self-attention, the single given one three times."""
+    return tensors * PARTS if len(tensors) == 1 else tensors
+
+
+def scale_rows(q: Tensor, k: Tensor, log_scale: Tensor, *, normalize: bool) -> tuple[Tensor, Tensor]:
+    """Scale the rows of Q and K to one length with ``normalize``, then those of Q by the scale of their head."""
+    if normalize:
+        q, k = normalize_rows(q), normalize_rows(k)
+    return q * log_scale[..., 0].exp().to(q.dtype), k
 
 
 def sharing_shape(sharing: str, heads: int, parts: int = PARTS) -> tuple[int, int]:

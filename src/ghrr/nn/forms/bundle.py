@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from ghrr._random import labelled_generator
 from ghrr.nn.cache import AttentionCache
-from ghrr.nn.complex_rows import from_complex, normalize_rows, to_complex
+from ghrr.nn.complex_rows import from_complex, to_complex
 from ghrr.nn.config import AttentionConfig
-from ghrr.nn.forms.base import PARTS, QKV, join_interleaved, sharing_shape, split_heads
+from ghrr.nn.forms.base import PARTS, QKV, for_each_part, join_interleaved, scale_rows, sharing_shape, split_heads
 from ghrr.nn.phases import Phases
 from ghrr.nn.precision import FullPrecision
 from ghrr.nn.weights import Weights
@@ -50,17 +50,15 @@ class BundleForm(FullPrecision):
         cache: AttentionCache | None,
     ) -> QKV:
         start = 0 if cache is None else cache.length
-        own = [phases(x) for x in tokens]
-        own = [x if pad is None else x * ~pad[..., None] for x, pad in zip(own, padding, strict=True)]
+        token_phases = [phases(x) for x in tokens]
+        token_phases = [x if pad is None else x * ~pad[..., None] for x, pad in zip(token_phases, padding, strict=True)]
         if cache is not None:
-            own = own if cache.recent is None else [torch.cat((cache.recent, own[0]), dim=1)]
-            cache.recent = own[0]
-        own = [split_heads(x, self.heads) for x in own]
+            token_phases = token_phases if cache.recent is None else [torch.cat((cache.recent, token_phases[0]), dim=1)]
+            cache.recent = token_phases[0]
+        token_phases = [split_heads(x, self.heads) for x in token_phases]
         w = self.weights()[:, :, 0]
-        q, k, v = (self._rows(x, w[i], i, start) for i, x in enumerate(own * PARTS if len(own) == 1 else own))
-        if self.normalize:
-            q, k = normalize_rows(q), normalize_rows(k)
-        return q * log_scale[..., 0].exp().to(q.dtype), k, v
+        q, k, v = (self._rows(x, w[i], i, start) for i, x in enumerate(for_each_part(token_phases)))
+        return *scale_rows(q, k, log_scale, normalize=self.normalize), v
 
     def _rows(self, phases: Tensor, w: Tensor, part: int, start: int) -> Tensor:
         """Return the rows of query, key or value from ``start`` on; ``phases`` are those of all tokens."""

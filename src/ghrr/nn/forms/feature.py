@@ -21,8 +21,8 @@ class FeatureForm(nn.Module):
 
     A head bundles its bindings with the slots s of :math:`\lambda`, with all of them or with its own, and with a
     trained b. The constant :math:`\mu` is the mean of the phases. It only shifts b, but without it W would have to
-    learn against a mean that says nothing about the token. If Q and K share their R, scores depend on the distance of
-    tokens: rotary positions are the special case in which :math:`\lambda` is replaced by its linear part.
+    compensate for a mean that carries no information about the token. If Q and K share their R, scores depend on the
+    distance of tokens: rotary positions are the special case in which :math:`\lambda` is replaced by its linear part.
 
     With a ``window`` of T each row bundles the last T tokens,
     :math:`P_j \sum_{\tau < T} A_\tau (b + W (\lambda(x_{j-\tau}) - \mu))`, with :math:`A_0 = 1` and trained diagonal
@@ -42,7 +42,7 @@ class FeatureForm(nn.Module):
         self.mean = math.exp(-(config.phase_std**2) / 2)
         rows, slots = sum(self.heads), config.num_slots if config.mix_slots else 1
         self.weights = Weights(config.weights, (rows,), slots, m, gain=min(4.0, 1 / config.phase_std), dtype=dtype)
-        if config.qk_gain != 1:  # never with unitary weights, which are no parameters
+        if config.qk_gain != 1:  # unitary weights, which are not parameters themselves, always have qk_gain = 1
             with torch.no_grad():
                 self.weights.matrix[: self.rows_of(PARTS - 1).start] *= config.qk_gain
         self.bias = nn.Parameter(torch.zeros(rows, 2 * m, dtype=dtype))
@@ -94,9 +94,9 @@ class FeatureForm(nn.Module):
         if self.mix_slots:
             mixed: Tensor = nn.functional.linear(phases, w.flatten(0, 1), bias.flatten())
             return mixed.unflatten(-1, bias.shape)  # type: ignore[no-untyped-call, no-any-return]
-        own = phases.unflatten(-1, (2, -1, self.m)).transpose(-2, -3).flatten(-2)  # type: ignore[no-untyped-call]
-        parts = len(bias) // own.shape[-2]
-        out: Tensor = torch.einsum("bnhf,phrf->bnphr", own, w.unflatten(0, (parts, -1))).flatten(2, 3)  # type: ignore[no-untyped-call]
+        slot_phases = phases.unflatten(-1, (2, -1, self.m)).transpose(-2, -3).flatten(-2)  # type: ignore[no-untyped-call]
+        parts = len(bias) // slot_phases.shape[-2]
+        out: Tensor = torch.einsum("bnhf,phrf->bnphr", slot_phases, w.unflatten(0, (parts, -1))).flatten(2, 3)  # type: ignore[no-untyped-call]
         return out + bias
 
     def _position_together(
@@ -104,7 +104,7 @@ class FeatureForm(nn.Module):
     ) -> QKV:
         """Apply window, scale and positions to the rows of query, key and value of the same tokens."""
         before = 0
-        if cache is not None and self.taps is not None:  # put the earlier rows that the window reaches in front
+        if cache is not None and self.taps is not None:  # prepend the earlier rows in the window
             before = len(self.taps)
             recent = cache.recent
             if recent is None:
@@ -121,14 +121,16 @@ class FeatureForm(nn.Module):
     def _position_separately(self, rows: list[Tensor], rotations: Tensor, log_scale: Tensor) -> QKV:
         """Apply window, scale and positions where query, key and value come from different tokens."""
         out = []
-        for part, own in enumerate(rows):  # each as if it were queries, since kernels take all three together
-            n, count = own.shape[1:3]
+        for part, part_rows in enumerate(rows):  # one at a time, as queries: the operator takes three of equal length
+            n, count = part_rows.shape[1:3]
             selected = self.rows_of(part)
-            own_rotations = rotations[selected, :n] if part < self.rotated_parts else _identity(rotations[:count, :n])
+            part_rotations = rotations[selected, :n] if part < self.rotated_parts else _identity(rotations[:count, :n])
             taps = None if self.taps is None else self.taps[:, selected]
             scale = log_scale if part == 0 else log_scale.new_zeros(count)
             normalize = self.normalize and part < PARTS - 1
-            out.append(torch_implementation(own, taps, own_rotations, scale, count, 0, normalize)[0].transpose(1, 2))
+            out.append(
+                torch_implementation(part_rows, taps, part_rotations, scale, count, 0, normalize)[0].transpose(1, 2)
+            )
         return out[0], out[1], out[2]
 
     def join_heads(self, out: Tensor) -> Tensor:

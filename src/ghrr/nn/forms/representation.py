@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ghrr.nn.cache import AttentionCache
 from ghrr.nn.complex_rows import from_pairs, multiply
 from ghrr.nn.config import AttentionConfig
-from ghrr.nn.forms.base import PARTS, QKV, join_interleaved, split_heads
+from ghrr.nn.forms.base import PARTS, QKV, for_each_part, join_interleaved, split_heads
 from ghrr.nn.phases import Phases
 from ghrr.nn.weights import Weights
 
@@ -36,10 +36,10 @@ class RepresentationForm(nn.Module):
         log_scale: Tensor,
         cache: AttentionCache | None,
     ) -> QKV:
-        """Return Q, K and V, each ``(batch, heads, n, m, 2 m)``: one row more than other forms have."""
-        own = [split_heads(phases(x), self.heads)[..., None, :] for x in tokens]
-        w = from_pairs(self.weights()[:, :, 0]).to(own[0].dtype)[:, :, None]
-        q, k, v = (multiply(w[i], x) for i, x in enumerate(own * PARTS if len(own) == 1 else own))
+        """Return Q, K and V, each ``(batch, heads, n, m, 2 m)``: one axis more than in other forms."""
+        token_phases = [split_heads(phases(x), self.heads)[..., None, :] for x in tokens]
+        w = from_pairs(self.weights()[:, :, 0]).to(token_phases[0].dtype)[:, :, None]
+        q, k, v = (multiply(w[i], x) for i, x in enumerate(for_each_part(token_phases)))
         return q * log_scale.exp().to(q.dtype), k, v
 
     def join_heads(self, out: Tensor) -> Tensor:

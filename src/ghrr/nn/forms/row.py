@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.nn.cache import AttentionCache
-from ghrr.nn.complex_rows import from_complex, from_pairs, multiply, normalize_rows
+from ghrr.nn.complex_rows import from_complex, from_pairs, multiply
 from ghrr.nn.config import AttentionConfig
-from ghrr.nn.forms.base import PARTS, QKV, join_interleaved, sharing_shape, split_heads
+from ghrr.nn.forms.base import PARTS, QKV, for_each_part, join_interleaved, scale_rows, sharing_shape, split_heads
 from ghrr.nn.phases import Phases
 from ghrr.nn.precision import FullPrecision
 from ghrr.nn.weights import Weights
@@ -44,12 +44,10 @@ class RowForm(FullPrecision):
         cache: AttentionCache | None,
     ) -> QKV:
         start = 0 if cache is None else cache.length
-        own = [split_heads(phases(x), self.heads) for x in tokens]
+        token_phases = [split_heads(phases(x), self.heads) for x in tokens]
         w = self.weights()[:, :, 0]
-        q, k, v = (self._rows(x, w[i], i, start) for i, x in enumerate(own * PARTS if len(own) == 1 else own))
-        if self.normalize:
-            q, k = normalize_rows(q), normalize_rows(k)
-        return q * log_scale[..., 0].exp().to(q.dtype), k, v
+        q, k, v = (self._rows(x, w[i], i, start) for i, x in enumerate(for_each_part(token_phases)))
+        return *scale_rows(q, k, log_scale, normalize=self.normalize), v
 
     def _rows(self, phases: Tensor, w: Tensor, part: int, start: int) -> Tensor:
         """Return the rows of query, key or value, ``(batch, heads, n, 2 m)``."""

@@ -37,8 +37,8 @@ def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool
     valid while the loop exists; the cache keeps it.
     """
     slot = 2 * m * m * bits // 8
-    many = max(1, _VECTOR_BITS // 8 // slot) if m <= 2 else 0  # slots at a time; 0: one row of a slot at a time
-    few = min(1, many)
+    many = max(1, _VECTOR_BITS // 8 // slot) if m <= 2 else 0  # slots per vector; 0: a vector is one row of a slot
+    single = min(1, many)
 
     @numba.cfunc(types.void(*[types.int64] * 7), cache=True, error_model="numpy")
     def loop(out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917 # pragma: no cover
@@ -49,7 +49,9 @@ def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool
                 multiply_slots(out + at, a + at, b + at, bits, m, many, adjoint_a, adjoint_b, add)
                 j += many
         while j < count:
-            multiply_slots(out + j * step_out, a + j * step_a, b + j * step_b, bits, m, few, adjoint_a, adjoint_b, add)
+            multiply_slots(
+                out + j * step_out, a + j * step_a, b + j * step_b, bits, m, single, adjoint_a, adjoint_b, add
+            )
             j += 1
 
     return loop
@@ -90,8 +92,8 @@ def _multiply_rows(code, factors, m, adjoint):
         straight = crossed = None
         for n in range(m):
             at = 2 * (n * m + k if adjoint_a else k * m + n)
-            straight = code.plus(straight, code.times(code.spread(code.load(a, at, 1), 2 * m), rows[n]))
-            crossed = code.plus(crossed, code.times(code.spread(code.load(a, at + 1, 1), 2 * m), swapped[n]))
+            straight = code.plus(straight, code.times(code.broadcast(code.load(a, at, 1), 2 * m), rows[n]))
+            crossed = code.plus(crossed, code.times(code.broadcast(code.load(a, at + 1, 1), 2 * m), swapped[n]))
         yield code.with_signs(straight, crossed, adjoint)
 
 
@@ -135,12 +137,14 @@ class _Code:
         self.builder.store(vector, self._pointer(address, index, vector.type), align=self.bytes)
 
     def pick(self, vector, lanes, other=None):
+        """Return a vector of the given lanes; those after the last lane of ``vector`` come from ``other``."""
         mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
         return self.builder.shuffle_vector(vector, other or ir.Constant(vector.type, ir.Undefined), mask)
 
-    def spread(self, number, width):
-        nothing = ir.Constant(ir.VectorType(self.real, width), ir.Undefined)
-        return self.pick(self.builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0)), [0] * width)
+    def broadcast(self, number, width):
+        """Return a vector of equal numbers."""
+        undefined = ir.Constant(ir.VectorType(self.real, width), ir.Undefined)
+        return self.pick(self.builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0)), [0] * width)
 
     def join(self, vectors):
         """Concatenate vectors."""

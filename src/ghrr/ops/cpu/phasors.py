@@ -34,7 +34,10 @@ def _compiled(function):
 
 @_compiled
 def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cover
-    """Compute cosines and sines of angles up to ``LARGEST_ANGLE``, by polynomials fitted to [-π/4, π/4]."""
+    """Compute cosines and sines of angles in radians up to ``LARGEST_ANGLE``, by polynomials fitted to [-π/4, π/4].
+
+    :func:`ghrr.ops.cpu.sampling.cos_sin` takes turns in double precision, which need no reduction in parts.
+    """
     for i in range(angles.shape[0]):
         quarter = np.int32(np.rint(angles[i] * _TWO_OVER_PI))
         k = _real(quarter)
@@ -70,8 +73,8 @@ def _rotate_slot_row(context, m, out, i, q, iq, cos, sin, j):  # noqa: PLR0917
         def times(numbers, angles):
             matrix = builder.load(pointer(numbers, i, width), align=4)
             phases = builder.load(pointer(angles, j, m), align=4)
-            spread = builder.shuffle_vector(phases, ir.Constant(phases.type, ir.Undefined), twice)
-            return builder.fmul(matrix, spread, flags=("contract",))
+            repeated = builder.shuffle_vector(phases, ir.Constant(phases.type, ir.Undefined), twice)
+            return builder.fmul(matrix, repeated, flags=("contract",))
 
         total = builder.fadd(times(q, cos), times(iq, sin), flags=("contract",))
         builder.store(total, pointer(out, i, width), align=4)

@@ -31,7 +31,7 @@ Flags = NDArray[np.bool_]
 
 _SMALLEST, _LARGEST = 1e-290, 1e290  # range of sums of absolute values by which slots can be divided
 _EPS = 2.0**-52
-# Rounding errors grow as singular values shrink. Slots with larger errors than this are left to LAPACK.
+# Rounding errors grow as singular values shrink. LAPACK computes slots with larger errors than this.
 _MOST_LOST_SINGLE, _MOST_LOST_DOUBLE = 1e-8, 1e-13
 
 
@@ -263,6 +263,9 @@ def _mark(first: int, count: int, size: Lanes, lost: Lanes, left: Flags, most: f
         left[first + i] = not known
         unknown += not known
     return unknown
+
+
+# There is one loop for each m, because closed forms and buffers differ and the compiler must know m.
 
 
 @compiled

@@ -40,9 +40,9 @@ _TAN = math.tan(math.pi / 8)
 _SWEEPS = 20  # limit; a sweep rotates all planes, and quadratic convergence needs about five
 # Squares of differences that count as zero: those of rounding errors in double precision, of a few in single precision,
 # where the sixth power must not underflow.
-_NOTHING_SINGLE, _NOTHING_DOUBLE = 1e-12, 1e-31
+_ZERO_SQUARE_SINGLE, _ZERO_SQUARE_DOUBLE = 1e-12, 1e-31
 # For results in single precision, the square of an error of 1/60 of rounding.
-_NOTHING_ROUNDED = 1e-18
+_ZERO_SQUARE_ROUNDED = 1e-18
 # Single precision: largest entry of |X^H X - 1| that needs no polishing.
 _CLEAN = 4 * 2.0**-23
 # Single precision, in turns: smallest distance of an eigenvalue from -1, and smallest distance, times m, between two
@@ -51,7 +51,7 @@ _NEAR_CUT, _GAP_AT_CUT = 1e-6, 0.1
 
 
 @inlined
-def _turns(x: Lanes, y: Lanes, turns: Lanes) -> None:  # pragma: no cover
+def _angles_in_turns(x: Lanes, y: Lanes, turns: Lanes) -> None:  # pragma: no cover
     """Compute the angles of (x, y) in turns: that of the nearest of 16 directions, plus a series for the rest."""
     real = x.dtype.type
     zero, quarter, half = real(0.0), real(0.25), real(0.5)
@@ -74,7 +74,7 @@ def _turns(x: Lanes, y: Lanes, turns: Lanes) -> None:  # pragma: no cover
 
 
 @inlined
-def _plane(x: Lanes, p: int, q: int, rotation: Lanes, nothing: float) -> None:  # pragma: no cover
+def _find_rotation(x: Lanes, p: int, q: int, rotation: Lanes, zero_square: float) -> None:  # pragma: no cover
     r"""Find the rotation, c and the two parts of s, that best diagonalises the block of rows and columns p and q.
 
     With :math:`h = (x_{pp} - x_{qq},\, x_{pq} + x_{qp},\, i (x_{qp} - x_{pq}))` it takes the real vector v that
@@ -98,7 +98,7 @@ def _plane(x: Lanes, p: int, q: int, rotation: Lanes, nothing: float) -> None:  
         length = math.sqrt(first * first + second * second + third * third)
         # The rotation by half of the angle between v and the first axis or its opposite.
         longer = length + abs(first)
-        found = squares + imag_squares > real(nothing)
+        found = squares + imag_squares > real(zero_square)
         inverse = one / math.sqrt(two * length * longer) if found else zero
         rotation[0, i] = longer * inverse if found else one
         inverse = -inverse if first < zero else inverse
@@ -163,7 +163,7 @@ def _off_identity(m: int, g: Lanes, limit: float) -> int:  # pragma: no cover
 
 
 @inlined
-def _diagonalize(m: int, x: Lanes, v: Lanes, rotation: Lanes, nothing: float) -> bool:  # pragma: no cover
+def _diagonalize(m: int, x: Lanes, v: Lanes, rotation: Lanes, zero_square: float) -> bool:  # pragma: no cover
     """Rotate X to the diagonal V^H X V. Returns whether that succeeded."""
     for j in range(m):
         for k in range(m):
@@ -172,11 +172,11 @@ def _diagonalize(m: int, x: Lanes, v: Lanes, rotation: Lanes, nothing: float) ->
                 v[j, k, 0, i], v[j, k, 1, i] = one, x.dtype.type(0)
     for _ in range(_SWEEPS):
         # Pairs of entries that count as zero in their planes add up to at most this.
-        if _off_diagonal(m, x, 0.25 * m * m * nothing) == 0:
+        if _off_diagonal(m, x, 0.25 * m * m * zero_square) == 0:
             return True
         for p in range(m - 1):
             for q in range(p + 1, m):
-                _plane(x, p, q, rotation, nothing)
+                _find_rotation(x, p, q, rotation, zero_square)
                 _rotate_columns(m, x, p, q, rotation)
                 _rotate_rows(m, x, p, q, rotation)
                 _rotate_columns(m, v, p, q, rotation)
@@ -198,7 +198,10 @@ def _is_near_cut(m: int, turns: Lanes) -> bool:  # pragma: no cover
 
 @inlined
 def _cos_sin(cos: Lanes, sin: Lanes) -> None:  # pragma: no cover
-    """Compute cosines and sines of angles up to half a turn; ``cos`` holds the angles, in turns."""
+    """Compute cosines and sines of angles up to half a turn; ``cos`` holds the angles, in turns.
+
+    Not :func:`ghrr.ops.cpu.sampling.cos_sin`: this function is inlined, and computes in the precision of its buffer.
+    """
     real = cos.dtype.type
     terms = _TERMS_SINGLE if cos.itemsize == 4 else 9
     for i in range(cos.shape[0]):
@@ -245,7 +248,7 @@ def _combine(  # noqa: PLR0917
 
 
 @inlined
-def _polish_if_needed(m: int, x: Lanes, g: Lanes, v: Lanes, tolerance: float, nothing: float) -> bool:  # noqa: PLR0917  # pragma: no cover
+def _polish_if_needed(m: int, x: Lanes, g: Lanes, v: Lanes, tolerance: float, zero_square: float) -> bool:  # noqa: PLR0917  # pragma: no cover
     """Replace X by the nearest unitary matrix. Returns False if it is not unitary within the tolerance."""
     gram(m, x, g)
     if x.itemsize == 4:
@@ -256,7 +259,7 @@ def _polish_if_needed(m: int, x: Lanes, g: Lanes, v: Lanes, tolerance: float, no
         return True
     if _off_identity(m, g, tolerance):
         return False
-    once = _off_identity(m, g, math.sqrt(math.sqrt(nothing) / m)) == 0  # each step squares the error
+    once = _off_identity(m, g, math.sqrt(math.sqrt(zero_square) / m)) == 0  # each step squares the error
     for _ in range(1 if once else 2):
         polish(m, x, g, v)
     return True
@@ -296,18 +299,20 @@ def power_kernel(m: int, bits: int) -> Callable[..., None]:
             row, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
             count = min(SLOTS, dim - first)
             if x.itemsize == 4:
-                nothing = _NOTHING_SINGLE
+                zero_square = _ZERO_SQUARE_SINGLE
             else:
                 largest = 1.0
                 for n in range(offsets[row], offsets[row + 1]):
                     largest = max(largest, abs(exponents[n]))
-                rounded = _NOTHING_ROUNDED / (largest * largest) if out.itemsize == 4 else 0.0
-                nothing = max(rounded, 4 * m * m * _NOTHING_DOUBLE)
+                rounded = _ZERO_SQUARE_ROUNDED / (largest * largest) if out.itemsize == 4 else 0.0
+                zero_square = max(rounded, 4 * m * m * _ZERO_SQUARE_DOUBLE)
             load(m, row * dim + first, count, source, x)
-            if not _polish_if_needed(m, x, g, v, tolerance, nothing) or not _diagonalize(m, x, v, rotation, nothing):
+            if not _polish_if_needed(m, x, g, v, tolerance, zero_square) or not _diagonalize(
+                m, x, v, rotation, zero_square
+            ):
                 continue
             for k in range(m):
-                _turns(x[k, k, 0], x[k, k, 1], turns[k])
+                _angles_in_turns(x[k, k, 0], x[k, k, 1], turns[k])
             if m > 1 and x.itemsize == 4 and _is_near_cut(m, turns):
                 continue
             for n in range(offsets[row], offsets[row + 1]):

@@ -174,7 +174,7 @@ def _run(  # noqa: PLR0917
 def run_loop_in_threads(work: Callable[[slice], Any], rows: int, keep: tuple[object, ...] = ()) -> None:
     """Divide rows between threads; the loops release the interpreter's lock.
 
-    Loops know only the addresses of their operands, so ``keep`` holds these objects while a thread may be at work.
+    Loops know only the addresses of their operands, so ``keep`` keeps these objects alive while a thread may use them.
     numba's own threads are not used: they end the process if two threads enter them, or after a fork.
     """
 

@@ -73,9 +73,9 @@ def phases_forward(
         f = tl.load(frequencies + column[None, :] * INPUTS + depth[:, None])
         angle = tl.dot(a, f, angle, input_precision=PRECISION)
     c, s = _cosine_and_sine(angle)
-    place = out + token[:, None] * (2 * SLOTS * PHASES) + column[None, :]
-    tl.store(place, (c - mean).to(out.dtype.element_ty), mask=inside)
-    tl.store(place + SLOTS * PHASES, s.to(out.dtype.element_ty), mask=inside)
+    pointer = out + token[:, None] * (2 * SLOTS * PHASES) + column[None, :]
+    tl.store(pointer, (c - mean).to(out.dtype.element_ty), mask=inside)
+    tl.store(pointer + SLOTS * PHASES, s.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -99,20 +99,20 @@ def phases_backward(
     per_block: tl.constexpr = SLOTS * INPUTS // COLUMNS
     column = tl.program_id(0) % per_block * COLUMNS + tl.arange(0, COLUMNS)
     first_phase = tl.program_id(0) % per_block * COLUMNS // INPUTS * PHASES
-    own = column % INPUTS
+    input_of_slot = column % INPUTS
     token = (tl.program_id(0) // per_block).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = (token < tokens)[:, None]
     total = tl.zeros((BLOCK, COLUMNS), dtype=tl.float32)
     for j in range(0, PHASES, DEPTH):
         phase = first_phase + j + tl.arange(0, DEPTH)
-        place = out + token[:, None] * (2 * SLOTS * PHASES) + phase[None, :]
-        c = tl.load(place, mask=inside, other=0.0).to(tl.float32) + mean
-        s = tl.load(place + SLOTS * PHASES, mask=inside, other=0.0).to(tl.float32)
-        place = grad + token[:, None] * grad_step + phase[None, :]
-        by_cosine = tl.load(place, mask=inside, other=0.0).to(tl.float32)
-        by_sine = tl.load(place + SLOTS * PHASES, mask=inside, other=0.0).to(tl.float32)
+        pointer = out + token[:, None] * (2 * SLOTS * PHASES) + phase[None, :]
+        c = tl.load(pointer, mask=inside, other=0.0).to(tl.float32) + mean
+        s = tl.load(pointer + SLOTS * PHASES, mask=inside, other=0.0).to(tl.float32)
+        pointer = grad + token[:, None] * grad_step + phase[None, :]
+        by_cosine = tl.load(pointer, mask=inside, other=0.0).to(tl.float32)
+        by_sine = tl.load(pointer + SLOTS * PHASES, mask=inside, other=0.0).to(tl.float32)
         by_angle = by_sine * c - by_cosine * s
-        f = tl.load(frequencies + phase[:, None] * INPUTS + own[None, :])
+        f = tl.load(frequencies + phase[:, None] * INPUTS + input_of_slot[None, :])
         # Numbers of 16 bits are exact in the TF32 format of tensor cores.
         by_angle = by_angle.to(out.dtype.element_ty).to(tl.float32)
         f = f.to(out.dtype.element_ty).to(tl.float32)

@@ -179,11 +179,11 @@ class _Axes(NamedTuple):
 def _axes(shape: tuple[int, ...], items: tuple[int, ...], largest_offset: int, *operands: _Layout) -> _Axes:
     sizes, *steps = broadcast_strides(tuple(shape[:-2]), 1, *operands).tolist()
     slot = shape[-1] * shape[-2]
-    reach = [sum((size - 1) * step for size, step in zip(sizes, along, strict=True)) for along in steps]
-    wide = max(torch.Size(shape).numel(), *reach) + slot > largest_offset
+    largest_offsets = [sum((size - 1) * step for size, step in zip(sizes, strides, strict=True)) for strides in steps]
+    wide = max(torch.Size(shape).numel(), *largest_offsets) + slot > largest_offset
     # The compiler treats a stride of 1 as a constant: it then knows that slots are contiguous, and their alignment.
-    unit = slot if all(step % slot == 0 for along in (*steps, items) for step in along) else 1
-    in_units = [tuple(step // unit for step in along) for along in (*steps, items)]
+    unit = slot if all(step % slot == 0 for strides in (*steps, items) for step in strides) else 1
+    in_units = [tuple(step // unit for step in strides) for strides in (*steps, items)]
     return _Axes(tuple(sizes), tuple(in_units[:-1]), in_units[-1], unit, wide)
 
 

@@ -187,24 +187,24 @@ def _bundled_gradient(
         rotated = re * c + im * s
         im = im * c - re * s
         re = rotated
-    along = tl.zeros_like(tokens).to(tl.float32)
+    grad_scale = tl.zeros_like(tokens).to(tl.float32)
     if NORMALIZE or SCALED:
         y = xs[0]
         for lag in tl.static_range(1, T):
             y = _plus_product(y, _tap(taps, lag, M), xs[lag])
         y_re, y_im = y
-        along = tl.sum(re * y_re + im * y_im, axis=1) * scale
+        grad_scale = tl.sum(re * y_re + im * y_im, axis=1) * scale
         if NORMALIZE:
             inverse = _inverse_length(y_re, y_im, M)
-            along *= inverse
-            ahead = (scale * inverse)[:, None]
-            back = (along * inverse * inverse * (0.5 / M))[:, None]
-            re = re * ahead - y_re * back
-            im = im * ahead - y_im * back
+            grad_scale *= inverse
+            factor = (scale * inverse)[:, None]
+            correction = (grad_scale * inverse * inverse * (0.5 / M))[:, None]
+            re = re * factor - y_re * correction
+            im = im * factor - y_im * correction
         else:
             re *= scale
             im *= scale
-    return (re, im), along
+    return (re, im), grad_scale
 
 
 @triton.jit
@@ -239,9 +239,9 @@ def _backward_row(
         tokens = starts + step
         xs = (_load(x, tokens, n, M),)
         xs += before
-        p, along = _bundled_gradient(g, xs, taps, rotations, scale, tokens, n, M, T, NORMALIZE, SCALED, ROTATED)
+        p, grad_scale = _bundled_gradient(g, xs, taps, rotations, scale, tokens, n, M, T, NORMALIZE, SCALED, ROTATED)
         if step < LENGTH:  # later tokens belong to the next chunk
-            total += along
+            total += grad_scale
             counted = ()
             for lag in tl.static_range(1, T):
                 counted += (_plus_product(sums[lag - 1], _conjugate(xs[lag]), p),)
@@ -357,16 +357,26 @@ def backward(
     tokens = tokens_of_a_line(rows)
     chunks = min(tokens // length, triton.next_power_of_2(-(-n // length)))
     sizes = {"CHUNKS": chunks, "LENGTH": length, "num_warps": warps}
-    own = (grad_rows, lines, *grads)
+    kernel_tensors = (grad_rows, lines, *grads)
     _launch(
-        rotate_rows_backward, own, rows, taps, rotations, log_scale, heads, kv_heads, normalize, -(-n // tokens), sizes
+        rotate_rows_backward,
+        kernel_tensors,
+        rows,
+        taps,
+        rotations,
+        log_scale,
+        heads,
+        kv_heads,
+        normalize,
+        -(-n // tokens),
+        sizes,
     )
     return grad_rows, lines
 
 
 def _launch(
     kernel: triton.JITFunction,
-    own: tuple[Tensor | tuple[int, ...], ...],
+    kernel_tensors: tuple[Tensor | tuple[int, ...], ...],
     rows: Tensor,
     taps: Tensor | None,
     rotations: Tensor,
@@ -383,7 +393,7 @@ def _launch(
         return
     with torch.cuda.device_of(rows):
         kernel[(batch * blocks * count,)](
-            *own,
+            *kernel_tensors,
             *_with_steps(rows),
             log_scale if taps is None else taps.contiguous(),  # not read without taps
             *_with_steps(rotations),

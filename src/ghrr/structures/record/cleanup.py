@@ -35,7 +35,7 @@ class Candidates:
     Parameters
     ----------
     indices
-        Rows of the vocabulary, rising; None for all.
+        Rows of the vocabulary in ascending order; None for all.
     scale
         Scale whose numbers are candidates too.
     """
@@ -68,23 +68,23 @@ def best_matches(
     values: ValueTable,
     answers: Tensor,
     candidates: Sequence[Candidates],
-    which: Sequence[int],
+    path_of: Sequence[int],
     *,
     noise: Tensor,
     confidence: float,
     odds: float,
 ) -> list[Found]:
-    """Return the best match of each answer ``(n, dim, m, m)``, where answer a has ``candidates[which[a]]``.
+    """Return the best match of each answer ``(n, dim, m, m)``, where answer a has ``candidates[path_of[a]]``.
 
-    ``which`` must rise. ``noise`` is the standard deviation of the scores, ``(n,)``.
+    ``path_of`` must be sorted. ``noise`` is the standard deviation of the scores, ``(n,)``.
     """
     if not len(values.vocabulary) and any(one.scale is None for one in candidates):
         values.vocabulary.check_not_empty()
-    scores, rows = _best_names(values.vocabulary, answers, candidates, which)
+    scores, rows = _best_names(values.vocabulary, answers, candidates, path_of)
     numbers = torch.zeros(len(answers), 2, dtype=torch.float64)  # decoded number, standard error
-    # Which two are best of (the decoded number, the best name, the second name), as 0, 1 and 2.
+    # The two best of the decoded number (0), the best name (1) and the second-best name (2).
     order = torch.tensor([[1, 2]]).expand(len(answers), 2).clone()
-    for scale, members in _grouped_by(lambda n: candidates[which[n]].scale, len(answers)):
+    for scale, members in _grouped_by(lambda n: candidates[path_of[n]].scale, len(answers)):
         if scale is not None:
             decoded = values.encoder(scale).decode(answers[members], low=scale.low, high=scale.high)
             numbers[members] = torch.stack([decoded.value[:, 0], decoded.std[:, 0]], dim=1).cpu()
@@ -93,7 +93,7 @@ def best_matches(
     names, listed = values.vocabulary.names, (rows.tolist(), order.tolist(), numbers.tolist())
 
     def item(answer: int, rank: int) -> Item | None:
-        scale = candidates[which[answer]].scale
+        scale = candidates[path_of[answer]].scale
         if rank == 0 and scale is not None:
             return scale, listed[2][answer][0]
         row = listed[0][answer][rank - 1]
@@ -102,7 +102,7 @@ def best_matches(
     items = [[item(answer, rank) for rank in pair] for answer, pair in enumerate(listed[1])]
     errors = [None if isinstance(best[0], str | None) else listed[2][n][1] for n, best in enumerate(items)]
     found: dict[int, Found] = {}
-    for count, members in _grouped_by(lambda n: candidates[which[n]].count(values.vocabulary), len(items)):
+    for count, members in _grouped_by(lambda n: candidates[path_of[n]].count(values.vocabulary), len(items)):
         matches = make_matches(
             [list(map(_label, items[n])) for n in members],
             scores[members][:, : min(2, count)],
@@ -121,30 +121,30 @@ def _label(item: Item | None) -> Any:
 
 
 def _best_names(
-    vocabulary: Vocabulary, answers: Tensor, candidates: Sequence[Candidates], which: Sequence[int]
+    vocabulary: Vocabulary, answers: Tensor, candidates: Sequence[Candidates], path_of: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     """Return scores and rows of the two best names of each answer, ``(n, 2)`` on the CPU; -inf and -1 if fewer."""
     scores = torch.full((len(answers), 2), -torch.inf, dtype=answers.real.dtype)
     rows = torch.full((len(answers), 2), -1)
-    for block in _blocks(candidates, which):
+    for block in _blocks(candidates, path_of):
         union, masks = _union([candidates[path].indices for path, _ in block])
-        members = [n for _, some in block for n in some]
-        mask = None if masks is None else np.repeat(masks, [len(some) for _, some in block], axis=0)
+        members = [n for _, path_answers in block for n in path_answers]
+        mask = None if masks is None else np.repeat(masks, [len(path_answers) for _, path_answers in block], axis=0)
         scores[members], rows[members] = _two_best(vocabulary, answers[members], union, mask)
     return scores, rows
 
 
-def _blocks(candidates: Sequence[Candidates], which: Sequence[int]) -> Iterator[list[tuple[int, Sequence[int]]]]:
+def _blocks(candidates: Sequence[Candidates], path_of: Sequence[int]) -> Iterator[list[tuple[int, Sequence[int]]]]:
     """Yield paths that are compared together, with their answers.
 
     Paths with few candidates and few answers are pooled, because one large product is faster than many small ones.
     """
     pool: list[tuple[int, Sequence[int]]] = []
-    unrestricted: list[tuple[int, Sequence[int]]] = []  # paths at which all values are candidates
+    unrestricted: list[tuple[int, Sequence[int]]] = []  # paths where all values are candidates
     size = 0
-    starts = [n for n in range(len(which)) if n == 0 or which[n] != which[n - 1]]
-    for start, stop in zip(starts, [*starts[1:], len(which)], strict=True):
-        path, indices = which[start], candidates[which[start]].indices
+    starts = [n for n in range(len(path_of)) if n == 0 or path_of[n] != path_of[n - 1]]
+    for start, stop in zip(starts, [*starts[1:], len(path_of)], strict=True):
+        path, indices = path_of[start], candidates[path_of[start]].indices
         if indices is None:
             unrestricted.append((path, range(start, stop)))
         elif stop - start >= _FEW_ANSWERS or len(indices) > _POOLED // 4:
@@ -225,10 +225,10 @@ def set_members(
     vocabulary = values.vocabulary
     names = vocabulary.names
     scored: list[tuple[float, Item, float | None]] = []
-    likely = 0.5 - 20 * float(noise) ** 2  # far below the scores of members; the best one is kept in any case
+    lowest = 0.5 - 20 * float(noise) ** 2  # far below the scores of members; the best candidate is always kept
     for columns, vectors in _candidate_chunks(vocabulary, candidates.indices, 1):
         scores = pairwise_similarity(answer, vectors).cpu()
-        for n in (scores >= min(likely, float(scores.max()))).nonzero()[:, 0].tolist():
+        for n in (scores >= min(lowest, float(scores.max()))).nonzero()[:, 0].tolist():
             column = columns.start + n
             row = column if candidates.indices is None else int(candidates.indices[column])
             scored.append((float(scores[n]), names[row], None))

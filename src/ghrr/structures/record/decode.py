@@ -57,22 +57,22 @@ def read_paths(
     ``removed`` are paths whose values were subtracted from x before.
     """
     doubtful: dict[Path, Match] = {}
-    # Paths of the same keys are neighbours, so that they are decorrelated in one chunk.
-    waiting = sorted(paths, key=lambda path: sorted(map(str, path)))
+    # Paths with the same keys are adjacent, so that they are decorrelated in the same chunk.
+    remaining = sorted(paths, key=lambda path: sorted(map(str, path)))
 
     def read(rest: Tensor, found: Mapping[tuple[Path, Rank], Found]) -> dict[tuple[Path, Rank], Found]:
-        nonlocal waiting
-        gone = {*removed, *(path for path, _ in found if not is_set(path))}
+        nonlocal remaining
+        absent = {*removed, *(path for path, _ in found if not is_set(path))}
         new: dict[tuple[Path, Rank], Found] = {}
-        for chunk in chunks(len(waiting), tables.space):
+        for chunk in chunks(len(remaining), tables.space):
             for path, one in _read_once(
-                tables, rest, waiting[chunk], removed=gone, doubtful=doubtful, confidence=confidence, odds=odds
+                tables, rest, remaining[chunk], removed=absent, doubtful=doubtful, confidence=confidence, odds=odds
             ):
                 rank = sum(other == path for other, _ in (*found, *new)) if is_set(path) else 0
                 new[path, rank] = one
         accepted = {path for path, _ in new}
         # A path is done when it has its value, a set when a round finds no further member.
-        waiting = [path for path in waiting if (path in accepted) == is_set(path)]
+        remaining = [path for path in remaining if (path in accepted) == is_set(path)]
         return new
 
     def remove(rest: Tensor, new: Mapping[tuple[Path, Rank], Found]) -> Tensor:

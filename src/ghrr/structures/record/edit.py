@@ -52,15 +52,14 @@ def _values_at(
 ) -> tuple[Tensor, list[Path]]:
     """Return the part of a record at these paths, ``(dim, m, m)``, and the paths that have a value.
 
-    Raises unless it is certain that no value was overlooked. Each of many paths can look empty although some are not,
-    so the probabilities of all of them are added.
+    Raises unless it is certain that no value was overlooked: the sum of the probabilities that a path without a
+    confident value has one must be small.
     """
     x = x.detach()
-    asked = sorted(paths, key=str)
-    found = read_paths(tables, x, asked, confidence=confidence, odds=empty_odds(len(paths), x))
-    doubts = {path: 1 - match.probability_unknown for path, match in found.doubtful.items()}
-    if sum(doubts.values()) > 1 - confidence:
-        path = max(doubts, key=lambda path: doubts[path])
+    found = read_paths(tables, x, sorted(paths, key=str), confidence=confidence, odds=empty_odds(len(paths), x))
+    chance_of_value = {path: 1 - match.probability_unknown for path, match in found.doubtful.items()}
+    if sum(chance_of_value.values()) > 1 - confidence:
+        path = max(chance_of_value, key=lambda path: chance_of_value[path])
         hint = "use a larger space" if operation == "Record.merge" else "give it as old=, or use a larger space"
         raise ValueError(
             f"{operation}: the value at {show_path(path)} cannot be read with certainty, got {found.doubtful[path]}; "

@@ -52,10 +52,10 @@ def _sum_leaves(tables: RecordTables, leaves: Leaves, items: Sequence[Item]) -> 
             for start in range(0, len(depths), together):
                 group = depths[start : start + together]
                 bags = np.searchsorted(group, shifts) * count + rows if len(group) > 1 else rows
-                is_here = (key_indices >= 0) & (value_rows[values] >= 0)
+                is_in_tables = (key_indices >= 0) & (value_rows[values] >= 0)
                 if len(group) < len(depths):
-                    is_here &= shifts == group[0]
-                chosen = np.flatnonzero(is_here)[np.argsort(bags[is_here], kind="stable")]
+                    is_in_tables &= shifts == group[0]
+                chosen = np.flatnonzero(is_in_tables)[np.argsort(bags[is_in_tables], kind="stable")]
                 offsets = np.concatenate([[0], np.cumsum(np.bincount(bags[chosen], minlength=count * len(group)))])
                 arrays = key_indices[chosen], value_rows[values[chosen]], offsets
                 sums = ops.bind_bags(

@@ -79,9 +79,9 @@ class Leaves:
 
     def arrays(self) -> tuple[Integers, Integers, Integers]:
         """Return rows, nodes and value numbers of all leaves."""
-        nothing = np.empty(0, dtype=np.int64)
-        rows = np.concatenate([nothing, *(rows for _, rows, _ in self.columns)])
-        values = np.concatenate([nothing, *(numbers for _, _, numbers in self.columns)])
+        empty = np.empty(0, dtype=np.int64)
+        rows = np.concatenate([empty, *(rows for _, rows, _ in self.columns)])
+        values = np.concatenate([empty, *(numbers for _, _, numbers in self.columns)])
         return rows, self.per_leaf(lambda node: node), values
 
     def per_leaf(self, function: Callable[[int], int]) -> Integers:
@@ -188,7 +188,7 @@ def _raise_for_depth(document: Any, path: Path) -> NoReturn:
 
 
 def distinct(numbers: Integers, count: int) -> Integers:
-    """Return which of the numbers below ``count`` occur, in rising order."""
+    """Return which of the numbers below ``count`` occur, in ascending order."""
     if len(numbers) == 1:
         return numbers
     if len(numbers) < count // 16:

@@ -32,10 +32,12 @@ def query_values(
     for chunk in chunks(count * len(paths), tables.space):
         pair = torch.arange(chunk.start, chunk.stop)
         path, row = pair // max(1, count), pair % max(1, count)
-        which = path.tolist()
-        answers = tables.paths.unbind(records[row], keys.vectors[path], [paths[n] for n in which])
+        path_of = path.tolist()
+        answers = tables.paths.unbind(records[row], keys.vectors[path], [paths[n] for n in path_of])
         noise = keys[path].noise(answer_noise(tables.space, energy[row]))
-        found += best_matches(tables.values, answers, candidates, which, noise=noise, confidence=confidence, odds=odds)
+        found += best_matches(
+            tables.values, answers, candidates, path_of, noise=noise, confidence=confidence, odds=odds
+        )
     return [found[n * count : (n + 1) * count] for n in range(len(paths))]
 
 

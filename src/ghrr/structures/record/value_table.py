@@ -78,8 +78,8 @@ class ValueTable:
         """Return the hypervectors of items, ``(len(items), dim, m, m)``; new names are added."""
         vectors = torch.empty((len(items), *self.space.shape), dtype=self.space.dtype, device=self.device)
         for row_of, table in self.tables(items):
-            here = row_of >= 0
-            vectors[here] = table[row_of[here]]
+            is_in_table = row_of >= 0
+            vectors[is_in_table] = table[row_of[is_in_table]]
         return vectors
 
     def tables(self, items: Sequence[Item]) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
