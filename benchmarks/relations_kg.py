@@ -50,6 +50,8 @@ def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationCo
         dim=args.total // m**2,
         m=m,
         regularizer_weight=weight,
+        product_weight=args.product_weight,
+        relation_weight=args.relation_weight,
         batch=args.batch,
         epochs=args.epochs,
         evaluate_every=args.evaluate_every,
@@ -203,6 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--total", type=int, default=1000, help="complex numbers per entity; dim is TOTAL // m**2")
     parser.add_argument("--weight", type=float, help="of the regulariser; default: 0.1 for WN18RR, 0.05 for FB15k-237")
+    parser.add_argument("--product-weight", type=float, default=1.0, help="of h * r and t * r† in the regulariser")
+    parser.add_argument("--relation-weight", type=float, default=0.0, help="of the cross-entropy of the relation")
     parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--evaluate-every", type=int, default=5)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ghrr.relations import KnowledgeGraph, RelationConfig
+from ghrr.relations import KnowledgeGraph, RelationConfig, RelationModel
 
 SPLITS = ("train", "valid", "test")
 
@@ -69,3 +69,10 @@ def small_config(**changes: object) -> RelationConfig:
 
 def as_indices(*rows: tuple[int, int, int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.int64).reshape(-1, 3)
+
+
+def random_model(m: int, dim: int = 5, relation_form: str = "relaxed") -> RelationModel:
+    graph = random_graph()
+    return RelationModel(
+        graph.entities, graph.relations, dim=dim, m=m, relation_form=relation_form, init_std=0.5, seed=1
+    )

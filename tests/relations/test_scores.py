@@ -13,14 +13,7 @@ from ghrr.relations.regularizers import dura, n3
 from ghrr.relations.scoring import to_hypervectors, to_rows, triple_scores
 from ghrr.relations.train_step import make_step
 from ghrr.unitary import is_unitary
-from tests.relations.common import random_graph, small_config
-
-
-def random_model(m: int, dim: int = 5, relation_form: str = "relaxed") -> RelationModel:
-    graph = random_graph()
-    return RelationModel(
-        graph.entities, graph.relations, dim=dim, m=m, relation_form=relation_form, init_std=0.5, seed=1
-    )
+from tests.relations.common import random_graph, random_model, small_config
 
 
 def vectors(*batch: int, dim: int, m: int, seed: int) -> Tensor:
@@ -161,11 +154,34 @@ def test_step_has_the_gradients_of_the_whole_loss(regularizer: str, relation_for
         torch.testing.assert_close(before[name] - parameter, gradients[name], msg=name)
 
 
+@pytest.mark.parametrize("m", [1, 2])
+def test_step_adds_the_weighted_loss_of_relations_and_products(m: int) -> None:
+    model = random_model(m).double()
+    config = small_config(m=m, regularizer_weight=0.1, product_weight=3.0, relation_weight=0.5)
+    triples = random_graph().train
+    relations = model.relation_vectors()
+    h, r, t = model.entity_vectors(triples[:, 0]), relations[triples[:, 1]], model.entity_vectors(triples[:, 2])
+    product = reference.bind(h, r)
+    by_relation = torch.stack([triple_scores(h, relation, t) * m * model.dim for relation in relations], dim=1)
+    whole = (
+        torch.nn.functional.cross_entropy(to_rows(product) @ model.entity_table.T, triples[:, 2])
+        + 0.1 * dura(h, r, t, product, product_weight=3.0)
+        + 0.5 * torch.nn.functional.cross_entropy(by_relation, triples[:, 1])
+    )
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    gradients = dict(zip(before, torch.autograd.grad(whole, list(model.parameters())), strict=True))
+    make_step(model, torch.optim.SGD(model.parameters(), lr=1.0), config)(triples)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(before[name] - parameter, gradients[name], msg=name)
+
+
 @pytest.mark.parametrize("m", [1, 3])
 def test_regularizers_equal_their_formulas(m: int) -> None:
     h, r, t = (vectors(4, dim=3, m=m, seed=i) for i in range(3))
     squares = [x.abs().square().sum() for x in (h, t, reference.bind(h, r), reference.bind(t, r.mH))]
     torch.testing.assert_close(dura(h, r, t, reference.bind(h, r)), sum(squares) / 4)
+    weighted = squares[0] + squares[1] + 3 * (squares[2] + squares[3])
+    torch.testing.assert_close(dura(h, r, t, reference.bind(h, r), product_weight=3.0), weighted / 4)
     cubes = [torch.linalg.matrix_norm(x).pow(3).sum() for x in (h, r, t)]
     torch.testing.assert_close(n3(h, r, t, reference.bind(h, r)), sum(cubes) / 4)
 
@@ -198,6 +214,8 @@ def test_bad_settings_of_a_model_are_named(changes: dict[str, object], message: 
         {"optimizer": "sgd"},
         {"regularizer": "l2"},
         {"regularizer_weight": -1.0},
+        {"product_weight": 2.0, "regularizer": "n3"},
+        {"relation_weight": -1.0},
         {"learning_rate": float("nan")},
         {"compile": "yes"},
         {"patience": 0},

@@ -27,6 +27,10 @@ class RelationConfig:
     regularizer, regularizer_weight
         ``"dura"`` (squared norms of h, t, h * r and t * r†) or ``"n3"`` (cubed norms of the slots of h, r and t), each
         averaged over the batch, and the weight of it.
+    product_weight
+        Weight of h * r and t * r† relative to h and t, for ``"dura"`` only.
+    relation_weight
+        Weight of a second loss: the cross-entropy of the relation among all relations, given head and tail.
     optimizer, learning_rate
         ``"adagrad"`` or ``"adam"``.
     batch
@@ -58,6 +62,8 @@ class RelationConfig:
     relation_form: str = "relaxed"
     regularizer: str = "dura"
     regularizer_weight: float = 0.1
+    product_weight: float = 1.0
+    relation_weight: float = 0.0
     optimizer: str = "adagrad"
     learning_rate: float = 0.1
     batch: int = 1000
@@ -76,7 +82,13 @@ class RelationConfig:
         check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
         check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
         check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)
-        check_real("RelationConfig", "regularizer_weight", self.regularizer_weight, low=0.0, high=math.inf)
+        for name in ("regularizer_weight", "product_weight", "relation_weight"):
+            check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf)
+        if self.product_weight != 1.0 and self.regularizer != "dura":
+            raise ValueError(
+                f"RelationConfig: product_weight must be 1 for regularizer={self.regularizer!r}, got "
+                f"{self.product_weight}; it is a setting of regularizer='dura'"
+            )
         for name in ("learning_rate", "init_std"):
             check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf, open_ends=True)
         if not isinstance(self.compile, bool):

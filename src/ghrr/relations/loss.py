@@ -1,4 +1,4 @@
-"""Cross-entropy over all entities, with its gradients, in a bounded amount of memory."""
+"""Cross-entropy over all entities, with its gradients, in a bounded amount of memory; cross-entropy of relations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ghrr import ops
+from ghrr.relations.scoring import to_rows
 
 Softmax = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -83,3 +87,37 @@ def cross_entropy_gradients(
             entity_gradient, error.T, chunk, beta=float(start > 0), alpha=1 / count, out=entity_gradient
         )  # beta = 0 ignores the uninitialised memory
     return torch.stack(losses).sum() / count, query_gradient, entity_gradient
+
+
+def relation_cross_entropy(heads: Tensor, relations: Tensor, tails: Tensor, targets: Tensor) -> Tensor:
+    r"""Return the mean cross-entropy of the right relation among all relations, given head and tail.
+
+    The logits are the same inner products as those of the entities, with the relation as the unknown:
+
+    .. math:: \langle h * r, t \rangle = \langle r, h^\dagger * t \rangle
+
+    Parameters
+    ----------
+    heads, tails
+        Hypervectors of the triples.
+    relations
+        Hypervectors of all relations.
+    targets
+        Index of the right relation of each triple.
+
+    Shapes
+    ------
+    heads, tails: ``(n, dim, m, m)``, relations: ``(R, dim, m, m)``, targets: ``(n,)``; output: ``()``
+
+    Examples
+    --------
+    >>> import ghrr, torch
+    >>> from ghrr.relations.loss import relation_cross_entropy
+    >>> space = ghrr.Space(dim=50, m=2, seed=0)
+    >>> heads, relations = space.vectors(["a", "b"]), space.vectors(["r", "s", "t"])
+    >>> tails = ghrr.bind(heads, relations[:2])
+    >>> bool(relation_cross_entropy(heads, relations, tails, torch.tensor([0, 1])) < 1e-3)
+    True
+    """
+    unknown = ops.bind(heads, tails, adjoint_a=True)
+    return cross_entropy(to_rows(unknown) @ to_rows(relations).T, targets)

@@ -13,10 +13,10 @@ def _squared_norm(x: Tensor) -> Tensor:
     return torch.view_as_real(x).square().flatten(1).sum(dim=1)
 
 
-def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> Tensor:
+def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor, *, product_weight: float = 1.0) -> Tensor:
     r"""DURA (duality-induced regulariser): heads, tails, and both after the relation was applied.
 
-    .. math:: \|h\|^2 + \|t\|^2 + \|h * r\|^2 + \|t * r^\dagger\|^2
+    .. math:: \|h\|^2 + \|t\|^2 + w (\|h * r\|^2 + \|t * r^\dagger\|^2)
 
     It bounds a nuclear norm of the tensor of scores. :math:`t * r^\dagger` is the other form of the score:
     :math:`\delta(h * r, t) = \delta(h, t * r^\dagger)`.
@@ -27,6 +27,8 @@ def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> T
         Hypervectors of the triples.
     products
         ``heads * relations``, which the score needs as well.
+    product_weight
+        The weight w of the products.
 
     Shapes
     ------
@@ -41,7 +43,8 @@ def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> T
     '80.0'
     """
     backward = ops.bind(tails, relations, adjoint_b=True)
-    return sum(_squared_norm(x) for x in (heads, tails, products, backward)).mean()  # type: ignore[union-attr]
+    norms = _squared_norm(heads) + _squared_norm(tails)
+    return (norms + product_weight * (_squared_norm(products) + _squared_norm(backward))).mean()
 
 
 def n3(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ghrr import ops
 from ghrr.relations.config import RelationConfig
-from ghrr.relations.loss import cross_entropy_gradients, softmax_error
+from ghrr.relations.loss import cross_entropy_gradients, relation_cross_entropy, softmax_error
 from ghrr.relations.model import RelationModel
-from ghrr.relations.regularizers import REGULARIZERS
+from ghrr.relations.regularizers import REGULARIZERS, dura
 from ghrr.relations.scoring import to_hypervectors, to_rows
 
 Step = Callable[[Tensor], Tensor]
@@ -48,13 +48,20 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
     ------
     input of the step: ``(n, 3)``, output: ``()``
     """
-    penalty_of, weight, m = REGULARIZERS[config.regularizer], config.regularizer_weight, model.m
+    m, penalty_of = model.m, REGULARIZERS[config.regularizer]
+    if penalty_of is dura:
+        penalty_of = functools.partial(dura, product_weight=config.product_weight)
 
     def product_and_penalty(heads: Tensor, relation_indices: Tensor, tails: Tensor) -> tuple[Tensor, Tensor]:
-        relations = model.relation_vectors()[relation_indices]
+        all_relations = model.relation_vectors()
+        relations = all_relations[relation_indices]
         head_vectors, tail_vectors = to_hypervectors(heads, m), to_hypervectors(tails, m)
         products = ops.bind(head_vectors, relations)
-        return to_rows(products), weight * penalty_of(head_vectors, relations, tail_vectors, products)
+        penalty = config.regularizer_weight * penalty_of(head_vectors, relations, tail_vectors, products)
+        if config.relation_weight:
+            loss = relation_cross_entropy(head_vectors, all_relations, tail_vectors, relation_indices)
+            penalty = penalty + config.relation_weight * loss
+        return to_rows(products), penalty
 
     softmax = torch.compile(softmax_error, dynamic=False) if config.compile else softmax_error
 
