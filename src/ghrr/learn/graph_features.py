@@ -216,6 +216,8 @@ def _read_graph(graph: Any, number: int) -> Graph:
             f"GraphFeatures: graph {number} must be (labels, edges) or (labels, edges, edge_labels), got "
             f"{type(graph).__name__}"
         )
+    if isinstance(graph[0], (int, np.integer)) and graph[0] < 0:
+        raise ValueError(f"GraphFeatures: graph {number} has {graph[0]} nodes, expected 0 or more")
     count = int(graph[0]) if isinstance(graph[0], (int, np.integer)) else len(graph[0])
     edges = np.asarray(graph[1])
     edges = edges.reshape(0, 2).astype(np.int64) if not edges.size else edges
@@ -236,6 +238,8 @@ def _read_graph(graph: Any, number: int) -> Graph:
             f"GraphFeatures: graph {number} needs one label per node and per edge; got shapes {labels.shape} for "
             f"{count} nodes and {edge_labels.shape} for {len(edges)} edges"
         )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"GraphFeatures: graph {number} has NaN or infinity as a node label, expected labels")
     return Graph(labels.astype(np.str_), edges.astype(np.int64), edge_labels.astype(np.str_))
 
 
