@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import learning_figure
 import learning_report
 import learning_schedule as schedule
 import sklearn
@@ -51,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--total-dim", type=int, default=2048, help="complex numbers per class vector (2048)")
     run.add_argument("--tune-samples", type=int, default=10_000, help="most samples of a search (10000)")
     run.add_argument("--limit", type=float, default=300.0, help="seconds that a task may take (300)")
-    run.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many seconds")
+    run.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many minutes")
     run.add_argument("--jobs", type=int, default=1, help="processes on the CPU, one thread each (1)")
     run.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     run.add_argument("--gpu-jobs", type=int, default=3, help="processes that share the GPU (3)")
@@ -80,7 +79,7 @@ def measure(options: argparse.Namespace) -> int:
     part, parts = (int(number) for number in options.shard.split("/"))
     about = {"part": "about", "command": options.command, **facts(options.device)}
     store(about | {"options": _plain(options)}, options.out, f"about-{part}-of-{parts}")
-    left = schedule.run(pairs, journal, workers, seconds=options.seconds, shard=(part, parts))
+    left = schedule.run(pairs, journal, workers, seconds=60 * options.minutes, shard=(part, parts))
     print(f"{len(journal.entries):,} tasks in the journal, {left:,} that can run now are left", flush=True)
     return 0
 
@@ -104,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{sum(path.stat().st_size for path in paths) / 2**20:.1f} MiB in {len(paths)} files")
         return 0
     if options.part == "collect":
+        import learning_figure  # noqa: PLC0415 (measuring needs no Matplotlib)
+
         report = {"command": COLLECT, "versions": _versions(), **learning_report.collect(options.journals)}
         store(report, options.out, "learning")
         learning_report.store_journal(learning_report.merge(options.journals), options.out / f"{JOURNAL}.jsonl.gz")

@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from learning_data import SOURCES, load
+from learning_data import SOURCES, Dataset, load
 from learning_methods import METHODS, Method, configurations
 from learning_tasks import Setting, Task, measure
 
 SLOW = 3  # configurations over the time limit after which the rest of a search is left out
 _START_SECONDS = 120.0  # imports and the first loading of data are not counted in the time limit
-_LARGE = (2000, 1000)  # samples, or graphs, from which a method that can use the GPU waits for it
+_LARGE = (2000, 1000)  # samples, or graphs, from which our methods wait for the GPU
 _MANY_NUMBERS = 100_000  # the same for the numbers of all samples
-_LONG = ("RBF-SVC", "gradient boosting", "RBFSampler + ridge")  # on images these take longest, so they start first
+_HUGE = 10_000_000  # numbers of all samples from which every method that can use the GPU waits for it
+_TARGETS = ("letter", "languages", "digits")  # data sets with a target that needs the larger dimension
 
 
 class Journal:
@@ -71,6 +72,7 @@ class Search:
     configs: list[dict[str, Any]]
     seeds: int
     large: bool
+    size: int
 
     def next_tasks(self, journal: Journal) -> list[Task]:
         """Return the tasks that can run now and are not in the journal."""
@@ -122,18 +124,40 @@ def searches(data: Sequence[str], methods: Sequence[str], folder: Path, *, budge
             configs = configurations(searched, loaded.kind, name, tries)
             once = method.deterministic and len(loaded.splits) == 1
             count = 1 if once else len(loaded.splits) if len(loaded.splits) > 1 else seeds
-            size = len(loaded.labels), getattr(loaded.samples, "size", 0)
-            large = size[0] >= _LARGE[loaded.kind == "graph"] or size[1] >= _MANY_NUMBERS
-            made.append(Search(name, method, configs, count, large))
-    return sorted(made, key=_priority)
+            size = _count_numbers(loaded)
+            large = len(loaded.labels) >= _LARGE[loaded.kind == "graph"] or size >= _MANY_NUMBERS
+            made.append(Search(name, method, configs, count, large, size))
+    return sorted(made, key=lambda search: (_priority(search), search.size))
+
+
+def _count_numbers(data: Dataset) -> int:
+    """Return the numbers, characters or nodes of all samples."""
+    if data.kind == "graph":
+        return sum(len(graph.labels) for graph in data.samples)
+    return sum(map(len, data.samples)) if data.kind == "text" else data.samples.size
 
 
 def _priority(search: Search) -> int:
-    """Return the rank of a pair: long baselines of images, ours, torch-hd, other baselines, the rest."""
-    if search.data in ("mnist", "fashion") and search.method.name in _LONG:
-        return 0
-    families = ["ghrr", "baseline", "torch-hd", "ghrr large", "order", "torch-hd documented"]
-    return 1 + families.index(search.method.family)
+    """Return the rank of a pair: targets and ``HD ridge`` first, pairs that take long and say little last.
+
+    Small data sets come first within a rank, so that a run that is stopped has many complete pairs.
+    """
+    family, kind = search.method.family, SOURCES[search.data][0]
+    if family == "ghrr large":
+        return 0 if search.data in _TARGETS else 8
+    if search.method.name == "HD ridge":
+        return 1
+    if family == "ghrr":
+        return 9
+    if kind == "image" and search.size >= _HUGE:
+        return 7
+    ranks = {
+        "baseline": 2,
+        "torch-hd": 5 if kind == "series" else 3,
+        "order": 4 if search.size < _HUGE else 8,
+        "torch-hd documented": 6,
+    }
+    return ranks[family]
 
 
 @dataclass
@@ -227,18 +251,27 @@ def run(
 def _choose(
     pairs: Sequence[Search], waiting: dict[tuple[str, str], list[Task]], worker: Worker, workers: Sequence[Worker]
 ) -> list[Task]:
-    """Return the first tasks for a worker. Large ones that can use a GPU wait for it; it takes the others last."""
+    """Return the first tasks for a worker.
+
+    Without a GPU, the first of all. Otherwise a worker on a GPU takes large tasks that can use it, and others last; a
+    worker on a CPU leaves those out that would take long there.
+    """
     has_gpu = any(other.setting.device == "cuda" for other in workers)
     on_gpu = worker.setting.device == "cuda"
     others: list[Task] = []
     for pair in pairs:
         tasks = waiting[pair.data, pair.method.name]
-        waits = has_gpu and pair.method.on_gpu and pair.large
-        if tasks and waits == on_gpu:
+        waits = has_gpu and _needs_gpu(pair)
+        if tasks and (waits or (pair.method.on_gpu and pair.large) if on_gpu else not waits):
             return tasks
-        if tasks and not waits and not others:
-            others = tasks
-    return others
+        others = others or tasks
+    return others if on_gpu else []
+
+
+def _needs_gpu(pair: Search) -> bool:
+    """Return whether a fit would take long on one core: our methods on large sets, all on huge ones, and IntRVFL."""
+    fast = pair.method.family.startswith("torch-hd") and pair.method.name != "IntRVFL"
+    return pair.method.on_gpu and (pair.size >= _HUGE if fast else pair.large or pair.method.name == "IntRVFL")
 
 
 def _collect(busy: Sequence[Worker]) -> list[dict[str, Any]]:

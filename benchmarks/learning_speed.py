@@ -8,7 +8,7 @@ Needs the four uncompressed files of MNIST (``train-images-idx3-ubyte``, …), f
     python benchmarks/learning_speed.py FOLDER --device cuda
 
 Sizes are measured in ascending order in one process, so the peak of memory at a size includes all smaller ones.
-``--draw`` draws the stored results again, without measuring.
+``--draw`` fits the lines to the stored results and draws them again, without measuring.
 """
 
 from __future__ import annotations
@@ -67,9 +67,13 @@ def measure(model: HDClassifier, train: Data, test: Data) -> dict[str, float]:
     }
 
 
-def straight_line(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return slope and intercept of fit time against samples, and the share of its variance that they explain."""
-    x, y = (np.array([row[key] for row in rows], dtype=float) for key in ("samples", "fit_seconds"))
+def straight_line(rows: Sequence[dict[str, Any]], n_features: int) -> dict[str, float]:
+    """Return slope and intercept of fit time against samples, and the share of its variance that they explain.
+
+    Only for more samples than features: with fewer, a fit solves a system with one equation per sample.
+    """
+    many = [row for row in rows if row["samples"] > n_features] or rows
+    x, y = (np.array([row[key] for row in many], dtype=float) for key in ("samples", "fit_seconds"))
     slope, intercept = np.polyfit(x, y, 1)
     residual = y - slope * x - intercept
     explained = 1 - residual.var() / y.var() if y.var() else 1.0
@@ -85,9 +89,10 @@ def figure(report: dict[str, Any]) -> Figure:
         if not rows:
             continue
         x = np.array([row["samples"] for row in rows])
+        beyond = x[x > 2 * report["setting"]["total_dim"]]
         line = report["lines"][name]
         times.plot(x / 1000, [row["fit_seconds"] for row in rows], "o", color=colour, label=name)
-        times.plot(x / 1000, line["seconds_per_sample"] * x + line["seconds"], color=colour, linewidth=1)
+        times.plot(beyond / 1000, line["seconds_per_sample"] * beyond + line["seconds"], color=colour, linewidth=1)
         accuracies.plot(x, [100 * row["accuracy"] for row in rows], "o-", color=colour, linewidth=1, label=name)
     times.set(
         xlabel="training samples (thousands)", ylabel="fit (seconds)", title="time, with straight lines", ylim=(0, None)
@@ -119,6 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     name = f"learning_speed_{options.device}"
     if options.draw:
         report: dict[str, Any] = json.loads((options.out / f"{name}.json").read_text(encoding="utf-8"))
+        for encoder in report["lines"]:
+            rows = [row for row in report["rows"] if row["encoder"] == encoder]
+            report["lines"][encoder] = straight_line(rows, 2 * report["setting"]["total_dim"])
+        store(report, options.out, name)
         draw(report, options.out, name)
         return report
     (images, labels), test = (load_mnist(options.data, part) for part in ("train", "t10k"))
@@ -144,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             )
             rows.append(row)
         report["rows"] += rows
-        report["lines"][encoder] = straight_line(rows)
+        report["lines"][encoder] = straight_line(rows, 2 * options.dim)
     store(report, options.out, name)
     draw(report, options.out, name)
     return report

@@ -315,6 +315,16 @@ def speed() -> Table:
     return ["device", "encoder", "samples", "fit", "predict 10,000", "peak memory of the host", "accuracy"], rows
 
 
+def linearity() -> str:
+    """Return how well straight lines describe fit time against samples, for every device and encoder."""
+    parts = []
+    for device in ("cpu", "cuda"):
+        measured = json.loads((RESULTS / f"learning_speed_{device}.json").read_text(encoding="utf-8"))
+        name = "GPU" if device == "cuda" else "CPU"
+        parts += [f"{line['explained']:.3f} ({encoder}, {name})" for encoder, line in measured["lines"].items()]
+    return ", ".join(parts)
+
+
 # -------------------------------------------------------------------------------------------------------------- missing
 
 
@@ -402,4 +412,5 @@ VALUES: dict[str, Callable[[], str]] = {
     "learning-rank-others": _compared_with,
     "learning-rank-sets": lambda: str(len(report()["ranks"][headline(report())]["sets"])),
     "learning-complete": completeness,
+    "learning-linear": linearity,
 }

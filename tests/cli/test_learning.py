@@ -223,7 +223,7 @@ def test_regression_predicts_one_column(data: Path) -> None:
             b"age,sick\n1,a\n2,a\n3,a\n4,b\n",
             "the class b has 1 row, expected at least 3, one per fold; remove the class",
         ),
-        (b"age,sick\ninf,a\n2,a\n3,a\n4,b\n5,b\n6,b\n", "infinity"),
+        (b"age,sick\ninf,a\n2,a\n3,a\n4,b\n5,b\n6,b\n", "'age' has an infinite value in row 1"),
         (b"age,sick\n1,2020-01-01\n2,2021-01-01\n", "different values of kind date, expected classes or numbers"),
         (b"age,sick\n1,0.5\n2,0.6\n3,0.7\n", "3 rows are too few for 3 folds, expected at least 6; use fewer folds"),
     ],
@@ -286,6 +286,8 @@ def test_missing_and_wrong_columns_are_named(model: Path) -> None:
     assert "the table lacks the columns 'city', 'note'" in fails("predict", str(model), str(new))
     messy_table().assign(age="old").to_csv(new, index=False)
     assert "the column 'age' must have values of the kind number, got 'old'" in fails("predict", str(model), str(new))
+    messy_table().assign(age=np.inf).to_csv(new, index=False)
+    assert "predict: the column 'age' has an infinite value in row 1" in fails("predict", str(model), str(new))
     messy_table().assign(day="monday").to_csv(new, index=False)
     assert "the column 'day' must have values of the kind date, got 'monday'" in fails("predict", str(model), str(new))
 

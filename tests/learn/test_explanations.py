@@ -12,10 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ghrr.learn import (
+    GraphFeatures,
     HDClassifier,
     HDRegressor,
     ImageFeatures,
     KernelFeatures,
+    SeriesFeatures,
     TableFeatures,
     TextFeatures,
     explain,
@@ -108,6 +110,92 @@ def test_planted_patch_is_found() -> None:
     assert best["feature"] == "row 4 column 1"
     assert best["contribution"] > 0
     assert model.encoder_.grid_ == (6, 6)
+
+
+def score_difference(model: HDClassifier, sample: Any) -> float:
+    """Return the score of the predicted class less the mean of all, without the constants."""
+    scores = np.atleast_2d(model.encoder_.transform(sample).astype(np.float64) @ model.class_vectors_.numpy().T)[0]
+    chosen = int(np.flatnonzero(model.classes_ == model.predict(sample)[0])[0])
+    return float(scores[chosen] - scores.mean())
+
+
+def planted_graphs(count: int = 60) -> tuple[list[Any], Any]:
+    """Make graphs of random labels; an edge leads from N to O in class 1 and from O to N in class 0."""
+    labels = np.arange(count) % 2
+    graphs = []
+    for label in labels:
+        nodes = [*RANDOM.choice(list("CHS"), 8), "N", "O"]
+        edges = [*RANDOM.integers(8, size=(10, 2)).tolist(), [8, 9] if label else [9, 8]]
+        graphs.append((nodes, edges))
+    return graphs, labels
+
+
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("directed", [True, False])
+def test_contributions_of_edges_and_neighbourhoods_add_up_to_the_score(m: int, directed: bool) -> None:
+    graphs, labels = planted_graphs()
+    encoder = GraphFeatures(100, m=m, radius=2, directed=directed, random_state=0)
+    model = HDClassifier(encoder).fit(graphs, labels)
+    table = explain(model, graphs[:1])
+    assert table["contribution"].sum() == pytest.approx(score_difference(model, graphs[:1]), abs=1e-5)
+
+
+def test_planted_direction_of_an_edge_is_found_and_needs_directions() -> None:
+    graphs, labels = planted_graphs()
+    model = HDClassifier(GraphFeatures(500, m=2, radius=0, directed=True, random_state=0)).fit(graphs, labels)
+    first = explain(model, graphs, top=1)
+    assert first["feature"].tolist() == ["O -> N", "N -> O"]
+    assert (first["contribution"] > 0).all()
+    same = HDClassifier(GraphFeatures(500, m=2, radius=0, random_state=0)).fit(graphs, labels)
+    table = explain(same, graphs)
+    assert "N - O" in set(table["feature"])  # both directions are one part
+    assert table[table["feature"] == "N - O"]["magnitude"].max() < 0.1 * first["magnitude"].max()
+
+
+def test_neighbourhoods_are_named_by_the_labels_at_each_distance() -> None:
+    path = (["C", "C", "O"], [[0, 1], [1, 2]], ["", "double"])
+    model = HDClassifier(GraphFeatures(100, radius=1, random_state=0)).fit([path, (["N"], [])] * 3, [0, 1] * 3)
+    found = set(explain(model, [path])["feature"])
+    assert found == {"C - C", "C -[double]- O", "C", "O", "C | C", "C | C O", "O | C"}
+
+
+def planted_series(count: int = 60, length: int = 40) -> tuple[Any, Any]:
+    """Make series of noise; those of class 1 have a wave at the steps 20 to 29."""
+    labels = np.arange(count) % 2
+    series = RANDOM.normal(scale=0.1, size=(count, length))
+    series[labels == 1, 20:30] += np.sin(np.arange(10) * np.pi / 2)
+    return series, labels
+
+
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("positions", ["neighbours", "powers"])
+def test_contributions_of_steps_add_up_to_the_score(m: int, positions: str) -> None:
+    series, labels = planted_series()
+    model = HDClassifier(SeriesFeatures(60, m=m, positions=positions, random_state=0)).fit(series, labels)
+    sample, reference = series[1:2], series[10:30]
+    table = explain(model, sample, reference=reference)
+    chosen = int(np.flatnonzero(model.classes_ == model.predict(sample)[0])[0])
+    vector = (model.class_vectors_[chosen] - model.class_vectors_.mean(dim=0)).numpy().astype(np.float64)
+    own, usual = (model.encoder_.transform(rows).astype(np.float64) @ vector for rows in (sample, reference))
+    assert table["contribution"].sum() == pytest.approx(own[0] - usual.mean(), abs=1e-5)
+
+
+def test_steps_of_a_planted_wave_are_found() -> None:
+    series, labels = planted_series()
+    model = HDClassifier(SeriesFeatures(300, window=3, random_state=0)).fit(series, labels)
+    assert model.encoder_.dilations_[-1] == 16  # windows around the steps 0 to 3 do not reach the wave
+    steps = explain(model, series).query("`class` == 1").set_index("index")["contribution"].sort_index()
+    assert set(steps.nlargest(5).index) <= set(range(20, 30))
+    assert steps[:4].abs().max() < 0.1 * steps.max()
+
+
+def test_short_series_do_not_count_behind_their_end() -> None:
+    series, labels = planted_series()
+    ragged = [one[: 35 if number % 3 else 40] for number, one in enumerate(series)]
+    model = HDClassifier(SeriesFeatures(60, random_state=0)).fit(ragged, labels)
+    table = explain(model, ragged[:2], reference=ragged)
+    assert np.isfinite(table["contribution"]).all()
+    assert sorted(table[table["class"] == 1]["index"]) == list(range(35))
 
 
 def test_regressor_and_pipeline_name_the_columns_of_a_table() -> None:

@@ -119,6 +119,8 @@ def test_rings_and_paths_are_classified() -> None:
         ([(["C", "C"], [[0, -1]])], "between nodes"),
         ([(["C", "C"], [[0.0, np.nan]])], "whole numbers"),
         ([(["C", "C"], [0, 1, 1])], "whole numbers"),
+        ([(-1, [])], "graph 0 has -1 nodes, expected 0 or more"),
+        ([([1.0, np.nan], [[0, 1]])], "graph 0 has NaN or infinity as a node label"),
         ([(["C", "C"], [[0, 1]], ["-", "="])], "one label per node and per edge"),
     ],
 )

@@ -263,7 +263,10 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, {self.classes_!r}")
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(f"partial_fit: y has labels {unknown} that are not in classes, {self.classes_}")
+            raise ValueError(
+                f"partial_fit: y has labels {unknown} that are not in classes, {self.classes_}; pass all classes to "
+                f"the first call"
+            )
         labels = np.searchsorted(self.classes_, y)
         weights = checked_weights(sample_weight, X, y) * _class_weights(self.class_weight, y)
         samples = self._fit_encoder(X, labels, weights) if first else self._check_samples(X)

@@ -1,4 +1,4 @@
-"""Explanations: which features, n-grams or patches speak for a class."""
+"""Explanations: which features, n-grams, patches, steps, edges or neighbourhoods speak for a class."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
       average over ``reference``: the hypervector of the value is unbound, and the mean of those of ``reference`` is
       bound instead.
     - :class:`TableFeatures`: likewise for each column.
+    - :class:`SeriesFeatures`: the term of the windows around each step, less the mean of this term over ``reference``.
+    - :class:`GraphFeatures`: the weight of an edge or a neighbourhood in the graph, times the similarity of its
+      hypervector with :math:`c_k - \bar c`. The sum is the score. A neighbourhood is shown by the labels at distance
+      0, 1, …, such as ``"C | C O"``; different ones can have the same name, and ``index`` distinguishes them.
     - ``"passthrough"``: the same for a linear model, :math:`(z_f - \bar z_f)(c_k - \bar c)_f`.
 
     The table has the mean contribution over all samples that are predicted as class k. Give one sample to explain one
@@ -51,8 +55,8 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
     X
         Samples to explain.
     reference
-        Samples to compare with; ``TextFeatures`` needs none. X by default; give the training data if X is a single
-        sample. A few hundred are enough.
+        Samples to compare with; ``TextFeatures`` and ``GraphFeatures`` need none. X by default; give the training data
+        if X is a single sample. A few hundred are enough.
     top
         Return this many features per class, those of the largest magnitude. All by default.
 
@@ -162,7 +166,8 @@ def plot_explanation(
         contributions of both signs cancel.
     grid
         Height and width, to draw maps instead of bars: the size of images for pixels, ``encoder_.grid_`` for the
-        patches of :class:`ImageFeatures`. The table must have all features.
+        patches of :class:`ImageFeatures`, ``(1, length)`` for the steps of :class:`SeriesFeatures`. The table must have
+        all features.
 
     Returns
     -------
@@ -188,7 +193,7 @@ def plot_explanation(
     groups = list(table.groupby(kind, sort=False))
     columns = min(_COLUMNS, len(groups))
     rows = -(-len(groups) // columns)
-    height = 2.4 if grid is not None else 0.9 + 0.22 * max(len(part) for _, part in groups)
+    height = (1.9 if grid[0] == 1 else 2.4) if grid is not None else 0.9 + 0.22 * max(len(part) for _, part in groups)
     figure = NewFigure(figsize=(3.2 * columns, height * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     label = f"{value} ({'score of the class' if kind == 'class' else 'units of the target'})"
@@ -204,7 +209,7 @@ def plot_explanation(
     for axes in panels[len(groups) :]:
         axes.remove()
     if drawn is not None:
-        figure.colorbar(drawn, ax=list(panels[: len(groups)]), label=label, shrink=0.8)
+        figure.colorbar(drawn, ax=list(panels[: len(groups)]), label=label.replace(" (", "\n("))
     return figure
 
 
@@ -232,6 +237,10 @@ def _draw_map(axes: Any, part: pd.DataFrame, value: str, grid: tuple[int, int], 
         )
     colours = LinearSegmentedColormap.from_list("for and against", [_AGAINST, "#FFFFFF", _FOR])
     pixels = part.sort_values("index")[value].to_numpy().reshape(grid)
-    axes.set_xlabel("column", fontsize=9)
-    axes.set_ylabel("row", fontsize=9)
-    return axes.imshow(pixels, cmap=colours, vmin=-limit, vmax=limit)
+    is_strip = grid[0] == 1
+    axes.set_xlabel("step" if is_strip else "column", fontsize=9)
+    if is_strip:
+        axes.set_yticks([])
+    else:
+        axes.set_ylabel("row", fontsize=9)
+    return axes.imshow(pixels, cmap=colours, vmin=-limit, vmax=limit, aspect="auto" if is_strip else "equal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -12,8 +13,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from ghrr.learn.base import FeatureEncoder, row_slices, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, row_slices, seed_of
 from ghrr.learn.graph_colours import ColouredGraphs, Graph, colour_graphs, mix
+from ghrr.learn.graph_names import name_edges, name_neighbourhoods
 from ghrr.learn.ngram_counts import NGramCounts, count_pairs
 from ghrr.learn.products import add_products, bind_in_order
 from ghrr.space import Space
@@ -131,12 +133,47 @@ class GraphFeatures(FeatureEncoder):
     def encode(self, samples: list[Graph]) -> Tensor:
         """Return the features of checked graphs, ``(n, 2 * dim * m**2)``."""
         out = torch.zeros(len(samples), self.n_features_out_, device=self.device or "cpu")
-        edges, *neighbourhoods = self._count(colour_graphs(samples, directed=self.directed))
-        add_products(edges, self._weights(edges), self._bind_edges, out)
-        for counted in neighbourhoods:
-            add_products(counted, self._weights(counted), lambda grams: self._atoms(grams[:, 0]), out)
+        for place, counted in enumerate(self._count(colour_graphs(samples, directed=self.directed))):
+            add_products(counted, self._weights(counted), self._bind_neighbourhoods if place else self._bind_edges, out)
         lengths = torch.linalg.vector_norm(out, dim=1, keepdim=True)
         return out.mul_(self.scale_ * lengths.clamp(min=1e-6).rsqrt())
+
+    def effects(self, samples: list[Graph], vector: Tensor, reference: Any) -> Effects:
+        r"""Return what each edge and each neighbourhood contributes.
+
+        It is the weight in a graph times the similarity of the hypervector with v. Weights are divided by the square
+        root of the length, as in the features, so the contributions in a graph add up to the inner product
+        :math:`\langle z, v \rangle`. An undirected edge and its reversal are one part.
+        """
+        # The length of a row is scale * sqrt(length of the bundle).
+        factors = self.scale_**2 / torch.linalg.vector_norm(self.encode(samples), dim=1).clamp(min=1e-6)
+        nodes = colour_graphs(samples, directed=self.directed)
+        edges, *neighbourhoods = self._count(nodes)
+        names = name_edges(samples, nodes, edges.grams)
+        parts = self._contributions(edges, self._bind_edges, factors, vector)
+        distinct, rows = np.unique(np.array(names, dtype=np.str_), return_inverse=True)
+        shown, means = distinct.tolist(), [torch.as_tensor(np.bincount(rows, parts, len(distinct)))]
+        colours = nodes.colours
+        for radius, counted in enumerate(neighbourhoods):
+            colours = nodes.refine(colours) if radius else colours
+            known = name_neighbourhoods(samples, nodes, colours, radius)
+            shown += [known[colour] for colour in counted.grams[:, 0].tolist()]
+            means.append(torch.as_tensor(self._contributions(counted, self._bind_neighbourhoods, factors, vector)))
+        mean = torch.cat(means)
+        return Effects(shown, mean, mean.abs())  # weights are never negative
+
+    def _contributions(
+        self, counted: NGramCounts, vectors_of: Callable[[NDArray[Any]], Tensor], factors: Tensor, vector: Tensor
+    ) -> NDArray[Any]:
+        """Return the mean contribution of each product over all graphs."""
+        own = self._weights(counted) * factors.numpy(force=True)[counted.texts]
+        shares = np.bincount(counted.indices, own, minlength=len(counted.grams)) / len(factors)
+        similar = np.zeros(len(counted.grams))
+        for rows in row_slices(len(counted.grams), self.n_features_out_):
+            products = torch.view_as_real(vectors_of(counted.grams[rows])).flatten(start_dim=1)
+            similar[rows] = (products @ vector.to(products)).numpy(force=True)
+        contributions: NDArray[Any] = shares * similar
+        return contributions
 
     def _count(self, nodes: ColouredGraphs) -> list[NGramCounts]:
         """Count the edges of each graph, as triples of colours, and the neighbourhoods of each radius."""
@@ -158,6 +195,9 @@ class GraphFeatures(FeatureEncoder):
         distinct, index = np.unique(triples, return_inverse=True)
         return bind_in_order(self._atoms(distinct), index.reshape(triples.shape))
 
+    def _bind_neighbourhoods(self, grams: NDArray[Any]) -> Tensor:
+        return self._atoms(grams[:, 0])
+
     def _atoms(self, colours: NDArray[Any]) -> Tensor:
         return self.space_.vectors([f"{c:x}" for c in colours.tolist()], namespace="colour", device=self.device)
 
@@ -176,6 +216,8 @@ def _read_graph(graph: Any, number: int) -> Graph:
             f"GraphFeatures: graph {number} must be (labels, edges) or (labels, edges, edge_labels), got "
             f"{type(graph).__name__}"
         )
+    if isinstance(graph[0], (int, np.integer)) and graph[0] < 0:
+        raise ValueError(f"GraphFeatures: graph {number} has {graph[0]} nodes, expected 0 or more")
     count = int(graph[0]) if isinstance(graph[0], (int, np.integer)) else len(graph[0])
     edges = np.asarray(graph[1])
     edges = edges.reshape(0, 2).astype(np.int64) if not edges.size else edges
@@ -196,6 +238,8 @@ def _read_graph(graph: Any, number: int) -> Graph:
             f"GraphFeatures: graph {number} needs one label per node and per edge; got shapes {labels.shape} for "
             f"{count} nodes and {edge_labels.shape} for {len(edges)} edges"
         )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"GraphFeatures: graph {number} has NaN or infinity as a node label, expected labels")
     return Graph(labels.astype(np.str_), edges.astype(np.int64), edge_labels.astype(np.str_))
 
 

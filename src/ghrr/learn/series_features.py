@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.learn.base import FeatureEncoder, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, check_reference, seed_of
 from ghrr.space import Space
 
 Series = NDArray[Any] | list[NDArray[Any]]
@@ -182,14 +182,52 @@ class SeriesFeatures(FeatureEncoder):
 
     def encode(self, samples: Series) -> Tensor:
         """Return the features of checked series, ``(n, 2 * dim * m**2)``."""
-        lengths = torch.tensor([one.shape[1] for one in samples])
         out = torch.zeros(len(samples), *self.space_.shape, dtype=self.space_.dtype, device=self.frequencies_.device)
-        step = max(1, _CHUNK_NUMBERS[out.is_cuda] // (int(lengths.max()) * out[0].numel()))
+        for chunk, values, lengths in self._chunks(samples):
+            self._encode_into(values, lengths, out[chunk])
+        return torch.nn.functional.normalize(torch.view_as_real(out).flatten(start_dim=1), dim=1)
+
+    def _chunks(self, samples: Series) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield some series at a time: their rows, channels ``(n, 2 * channels, length)`` and lengths ``(n,)``."""
+        device = self.frequencies_.device
+        lengths = torch.tensor([one.shape[1] for one in samples])
+        step = max(1, _CHUNK_NUMBERS[device.type == "cuda"] // (int(lengths.max()) * self.space_.total_dim))
         for start in range(0, len(samples), step):
             chunk = slice(start, start + step)
-            values = _pad(samples[chunk])
-            self._encode_into(self._channels(values).to(out.device), lengths[chunk].to(out.device), out[chunk])
-        return torch.nn.functional.normalize(torch.view_as_real(out).flatten(start_dim=1), dim=1)
+            yield chunk, self._channels(_pad(samples[chunk])).to(device), lengths[chunk].to(device)
+
+    def effects(self, samples: Series, vector: Tensor, reference: Any) -> Effects:
+        r"""Return what the windows around each step contribute, compared with those around this step in ``reference``.
+
+        The inner product is a sum over steps t of :math:`a_t \langle w_t, v \rangle`, where :math:`w_t` has the windows
+        of all time scales around t, divided by the length of the bundle. The contribution of a step is its term less
+        the mean of this term over ``reference``. A series that is shorter does not count at later steps.
+        """
+        check_reference(reference)
+        usual = torch.nan_to_num(self._terms(reference, vector).nanmean(dim=0))
+        terms = self._terms(samples, vector)
+        beyond = max(0, terms.shape[1] - len(usual))
+        parts = terms - torch.nn.functional.pad(usual, (0, beyond))[: terms.shape[1]]
+        names = [f"step {step}" for step in range(parts.shape[1])]
+        return Effects(names, parts.nanmean(dim=0), parts.abs().nanmean(dim=0))
+
+    def _terms(self, samples: Series, vector: Tensor) -> Tensor:
+        """Return the terms of the inner product with a vector, ``(n, steps)``; NaN behind the end of a series."""
+        longest = max(one.shape[1] for one in samples)
+        goal = torch.view_as_complex(vector.to(self.frequencies_).reshape(*self.space_.shape, 2))
+        out = torch.full((len(samples), longest), torch.nan, device=goal.device)
+        bundles = goal.new_zeros(len(samples), *self.space_.shape)
+        for chunk, values, lengths in self._chunks(samples):
+            steps = values.shape[2]
+            self._encode_into(values, lengths, bundles[chunk])
+            terms = torch.zeros(len(values), steps, device=goal.device)
+            for slots, windows, weights, angles in self._scales(values, lengths):
+                products = self._products(windows, weights, angles, slots)
+                terms += (products * goal[slots].conj()).real.sum(dim=(2, 3, 4))
+            inside = torch.arange(steps, device=goal.device) < lengths[:, None]
+            out[chunk, :steps] = torch.where(inside, terms, torch.nan)
+        sizes: Tensor = torch.linalg.vector_norm(bundles, dim=(1, 2, 3)).clamp(min=1e-12)
+        return out.div_(sizes[:, None])
 
     def _channels(self, values: Tensor) -> Tensor:
         """Return standardised values and differences, ``(n, 2 * channels, length)``."""
@@ -201,15 +239,19 @@ class SeriesFeatures(FeatureEncoder):
 
     def _encode_into(self, values: Tensor, lengths: Tensor, out: Tensor) -> None:
         """Write the bundled windows of series ``(n, 2 * channels, length)`` to ``(n, dim, m, m)``."""
+        for slots, windows, weights, angles in self._scales(values, lengths):
+            bundle = self._bundle_diagonal if self.space_.m == 1 else self._bundle_products
+            out[:, slots] = bundle(windows, weights, angles, slots)
+
+    def _scales(self, values: Tensor, lengths: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        """Yield for each time scale: its slots, windows, their weights, and the angles of their positions."""
         steps = torch.arange(values.shape[2], device=values.device)
         inside = steps < lengths[:, None]
         shares = steps / lengths[:, None] if self.positions == "powers" else torch.zeros_like(inside, dtype=torch.float)
-        for number, dilation in enumerate(self.dilations_[: out.shape[1]]):
+        for number, dilation in enumerate(self.dilations_[: self.space_.dim]):
             slots = slice(number, None, len(self.dilations_))
             windows, weights = self._windows(values, lengths, dilation)
-            angles = shares[..., None] * self.position_frequencies_[slots]
-            bundle = self._bundle_diagonal if self.space_.m == 1 else self._bundle_products
-            out[:, slots] = bundle(windows, weights * inside, angles, slots)
+            yield slots, windows, weights * inside, shares[..., None] * self.position_frequencies_[slots]
 
     def _windows(self, values: Tensor, lengths: Tensor, dilation: int) -> tuple[Tensor, Tensor]:
         """Return windows ``(n, length, places, 2 * channels)`` around each step, and their weights ``(n, length)``."""
@@ -234,13 +276,19 @@ class SeriesFeatures(FeatureEncoder):
 
     def _bundle_products(self, windows: Tensor, weights: Tensor, angles: Tensor, slots: slice) -> Tensor:
         """Return the weighted sum of windows whose values are bound in order."""
+        return self._products(windows, weights, angles, slots).sum(dim=1)
+
+    def _products(self, windows: Tensor, weights: Tensor, angles: Tensor, slots: slice) -> Tensor:
+        """Return the weighted products of all windows, ``(n, length, slots, m, m)``."""
         rotations = self._rotations[slots]
-        products = torch.polar(weights[..., None].expand_as(angles), angles)[..., None, None] * rotations
+        factors = self.frequencies_.expand(windows.shape[2], -1, -1, -1)  # one for all places, or one for each
+        start = rotations if self.space_.m > 1 else torch.ones_like(rotations)
+        products = torch.polar(weights[..., None].expand_as(angles), angles)[..., None, None] * start
         for place in range(windows.shape[2]):
-            turns = torch.einsum("ntc,djc->ntdj", windows[:, :, place], self.frequencies_[0, slots])
-            products = products @ rotations if place else products
+            turns = torch.einsum("ntc,djc->ntdj", windows[:, :, place], factors[place, slots])
+            products = products @ rotations if place and self.space_.m > 1 else products
             products = products * torch.polar(torch.ones_like(turns), turns)[..., None, :]
-        return products.sum(dim=1)
+        return products
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

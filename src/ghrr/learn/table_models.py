@@ -116,6 +116,7 @@ def make_task(
     kept = table.loc[known].drop(columns=list({target, *drop})).reset_index(drop=True)
     if not kept.shape[1]:
         raise ValueError(f"learn: there is no column beside the target {target!r}, expected at least one to learn from")
+    _check_finite("learn", kept)
     empty = [column for column in kept.columns if not kept[column].notna().any()]
     if len(empty) == kept.shape[1]:
         raise ValueError(
@@ -182,6 +183,17 @@ def columns_read_as_text(model: Any) -> list[str]:
     return strings + [column for column, kind in encoder.columns_.items() if kind == "text"]
 
 
+def _check_finite(operation: str, table: pd.DataFrame) -> None:
+    """Raise if a column of numbers has an infinite value."""
+    for column in table.select_dtypes("number").columns:
+        infinite = np.flatnonzero(np.isinf(table[column].to_numpy(dtype=float, na_value=np.nan)))
+        if len(infinite):
+            raise ValueError(
+                f"{operation}: the column {column!r} has an infinite value in row {infinite[0] + 1}, expected finite "
+                f"numbers; correct it, or leave it empty if it is unknown"
+            )
+
+
 def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return predictions for the rows of a table, and the columns that the model does not use.
 
@@ -203,6 +215,7 @@ def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[s
         )
     extra = [column for column in table.columns if column not in used]
     rows = table.reindex(columns=list(encoder.columns_))
+    _check_finite("predict", rows[used])
     for column in used:
         kind, values = encoder.columns_[column], rows[column].dropna()
         if kind in ("number", "date") and len(values) and infer_kind(values) != kind:
