@@ -1,0 +1,86 @@
+"""Theory of bundling in any model: how many members of a bundle are found again."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_integer, check_real
+from ghrr.capacity import first_true
+from ghrr.models.protocol import Model, Scores
+
+
+def bundling_accuracy(model: Model, items: int, candidates: int) -> float:
+    """Predict the share of the members of a bundle among its nearest neighbours.
+
+    ``items`` random vectors out of ``candidates`` are bundled, and the same number of candidates with the highest
+    similarity to the bundle is chosen. This is the measure of Schlegel, Neubert and Protzel (2022). Scores are taken as
+    independent and Gaussian, with the mean and spread of :meth:`Model.bundle_scores`.
+
+    Examples
+    --------
+    >>> from ghrr import models
+    >>> f"{models.bundling_accuracy(models.FHRR(250), items=15, candidates=1000):.3f}"
+    '0.994'
+    """
+    items = check_integer("bundling_accuracy", "items", items, least=1)
+    candidates = check_integer("bundling_accuracy", "candidates", candidates, least=items)
+    return members_found(model.bundle_scores(items), items, candidates)
+
+
+def members_found(scores: Scores, items: int, candidates: int) -> float:
+    r"""Return the mean share of members among the best ``items`` of ``candidates``, for independent Gaussian scores.
+
+    A member with score s is chosen if at most n - 1 other scores are higher: of the n - 1 other members, each with
+    probability :math:`Q_1(s)`, and of the M - n others, each with :math:`Q_0(s)`.
+    """
+    z = torch.linspace(-9, 9, 721, dtype=torch.float64)
+    s = scores.member_mean + max(scores.member_std, 1e-12) * z
+    density = torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
+    other_above = torch.special.ndtr(-s / max(scores.other_std, 1e-12))
+    member_above = torch.special.ndtr(-z)
+    count = torch.arange(items, dtype=torch.float64)
+    others = _binomial(count, candidates - items, other_above)
+    members = _binomial(count, items - 1, member_above).cumsum(dim=0).flip(0)  # at most n - 1 - j
+    chosen = (others * members).sum(dim=0)
+    return float(torch.trapezoid(chosen * density, z))
+
+
+def _binomial(count: Tensor, n: int, p: Tensor) -> Tensor:
+    """Return the probabilities of counts, ``(len(count), len(p))``, in n trials of probability p."""
+    count = count.unsqueeze(-1)
+    possible = count <= n
+    k = count.clamp(max=n)
+    log_choose = math.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+    log_p = torch.special.xlogy(k, p) + torch.special.xlog1py(n - k, -p)
+    return torch.where(possible, torch.exp(log_choose + log_p), 0.0)
+
+
+def dimension_for(model: type[Model], items: int, candidates: int, accuracy: float = 0.99, **settings: object) -> Model:
+    """Return the smallest model, by reals per vector, whose predicted bundling accuracy reaches a value.
+
+    Parameters
+    ----------
+    model
+        Class of the model.
+    items, candidates
+        As in :func:`bundling_accuracy`.
+    accuracy
+        The share of members to find, below 1.
+    **settings
+        Further arguments of the model.
+
+    Examples
+    --------
+    >>> from ghrr import models
+    >>> models.dimension_for(models.FHRR, items=15, candidates=1000)
+    FHRR(dim=231)
+    """
+    accuracy = check_real("dimension_for", "accuracy", accuracy, low=0.0, high=1.0, open_ends=True)
+
+    def reaches(reals: int) -> bool:
+        return bundling_accuracy(model.sized(reals=reals, **settings), items, candidates) >= accuracy
+
+    return model.sized(reals=first_true(reaches), **settings)
