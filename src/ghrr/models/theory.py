@@ -76,7 +76,7 @@ def dimension_for(model: type[Model], items: int, candidates: int, accuracy: flo
     --------
     >>> from ghrr import models
     >>> models.dimension_for(models.FHRR, items=15, candidates=1000)
-    FHRR(dim=231)
+    FHRR(dim=234)
     """
     accuracy = check_real("dimension_for", "accuracy", accuracy, low=0.0, high=1.0, open_ends=True)
 
