@@ -81,6 +81,8 @@ class MBAT(Model):
         (a,), (b,) = self._check_shapes("bind", self.key_shape, a=a), self._check("bind", b=b)
         self._check_devices("bind", {"a": a, "b": b})
         check_broadcast("MBAT.bind", a=tuple(a.shape[:-2]), b=tuple(b.shape[:-1]))
+        if a.ndim == 2:
+            return b @ a.mT  # one key for all vectors: a single matrix product
         return (a @ b.unsqueeze(-1)).squeeze(-1)
 
     def bind_keys(self, a: Tensor, b: Tensor) -> Tensor:

@@ -42,9 +42,13 @@ PANELS = {"commutative models": COMMUTATIVE, "other models": NON_COMMUTATIVE, "G
 
 
 def summarise(data: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and standard error of ``value`` for every model, budget, task and x."""
-    groups = data.groupby(["task", "model", "budget", "x"], sort=False)["value"]
-    table = groups.agg(["mean", "std", "count"]).reset_index()
+    """Return mean and standard error of ``value`` for every model, budget, task and x.
+
+    Blocks are independent; measurements of a block may share keys. So the error is that of the means of blocks.
+    """
+    entry = ["task", "model", "budget", "x"]
+    blocks = data.groupby([*entry, "block"], sort=False)["value"].mean().reset_index()
+    table = blocks.groupby(entry, sort=False)["value"].agg(["mean", "std", "count"]).reset_index()
     return table.assign(error=table["std"].fillna(0) / np.sqrt(table["count"])).drop(columns=["std", "count"])
 
 

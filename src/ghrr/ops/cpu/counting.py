@@ -48,15 +48,15 @@ def _count_bits(a, b, out, start, stop):  # pragma: no cover
 
 
 @_compiled
-def _count_bytes(a, b, out, start, stop):  # pragma: no cover
+def _count_bytes(a, b, out, start, stop):  # noqa: PLR0917 # pragma: no cover
+    """Count the bytes that are zero in the exclusive or of two words."""
+    low = np.uint64(0x7F7F7F7F7F7F7F7F)
     for i in range(start, stop):
         for j in range(b.shape[0]):
-            total = 0
-            for first in range(0, a.shape[1], 128):  # a count of 128 fits into a byte, so that vectors hold many
-                part = np.uint8(0)
-                for k in range(first, min(first + 128, a.shape[1])):
-                    part += np.uint8(a[i, k] == b[j, k])
-                total += part
+            total = np.uint64(0)
+            for word in range(a.shape[1]):
+                x = a[i, word] ^ b[j, word]
+                total += _popcount(~(((x & low) + low) | x | low))  # the highest bit of each byte that is zero
             out[i, j] = total
 
 
@@ -76,8 +76,10 @@ def count_different_bits(a: Tensor, b: Tensor) -> Tensor:
 
 def count_equal_bytes(a: Tensor, b: Tensor) -> Tensor:
     """Count the equal bytes of all pairs of rows."""
-    rows = [x.contiguous().numpy() for x in (a, b)]
+    # The bytes that fill the last word differ, so that they are not counted.
+    padded = [torch.nn.functional.pad(x, (0, -x.shape[1] % 8), value=n) for n, x in enumerate((a, b))]
+    words = [x.contiguous().numpy().view(np.uint64) for x in padded]
     out = torch.empty(len(a), len(b), dtype=torch.int32)
     target = out.numpy()
-    run_in_threads(lambda part: _count_bytes(*rows, target, part.start, part.stop), len(a))
+    run_in_threads(lambda rows: _count_bytes(*words, target, rows.start, rows.stop), len(a))
     return out

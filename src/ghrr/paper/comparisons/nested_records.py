@@ -6,11 +6,14 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from ghrr import capacity
 from ghrr.paper.contestants import CORE, NOT_CLOSED, contestants, sized, title
 from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings, repeat
 from ghrr.paper.model_figures import draw_panels
 from ghrr.paper.model_structures import best, encode_nested, read
-from ghrr.paper.statistics import difference_with_error, falls_below, mean_with_error, rows_where
+from ghrr.paper.statistics import all_equal, rows_where, share_with_error
+
+EXACT = ("fhrr", "hrr-unitary", "mbat", "smr", "ghrr-1", "ghrr-2", "ghrr-3", "ghrr-4")  # exact inverse, sums
 
 
 def trials(settings: Settings) -> list[Params]:
@@ -39,21 +42,29 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     return draw_panels(data, x="depth of nesting", y="share read right", log=False)
 
 
-def _noisy_inverses_lose_depth(data: pd.DataFrame, settings: Settings) -> list[Check]:
-    """Compare HRR with unitary HRR over all depths of at least two."""
-    deep = data[data["x"] >= 2]
-    values = [rows_where(deep, model=name)["value"] for name in ("hrr", "hrr-unitary")]
-    if not all(map(len, values)):
-        return []
-    difference = difference_with_error(*(mean_with_error(value) for value in values))
-    return [falls_below(f"{title('hrr', 'both')} minus unitary: share read right", *difference, 0.0)]
+def _equals_theory(data: pd.DataFrame, settings: Settings) -> list[Check]:
+    """Compare with the theory of a flat record: after depth levels of w fields the leaf is one of w^depth equal terms."""
+    checks = []
+    for name in EXACT:
+        measured, errors, expected = [], [], []
+        noise = sized({"model": name, "budget": "both"}, settings).noise_std
+        for depth, values in rows_where(data, model=name).groupby("x")["value"]:
+            share, error = share_with_error(round(float(values.sum())), len(values))
+            measured.append(share)
+            errors.append(error)
+            terms = settings["fields"] ** int(depth)
+            expected.append(1 - capacity.recall_error(terms, settings["candidates"], noise, noise))
+        if measured:
+            checks.append(all_equal(title(name, "both"), measured, errors, expected))
+    return checks
 
 
 CLAIMS = [
     Claim(
-        "Plate 1995",
-        "Unitary vectors keep more levels than random vectors, whose inverse is approximate.",
-        _noisy_inverses_lose_depth,
+        "Theory of ghrr.capacity",
+        "A leaf at depth d of records of w fields is read as well as one of wᵈ values in a flat record.",
+        _equals_theory,
+        comment="For models with sums and an exact inverse: every level divides the share of the leaf by w.",
     )
 ]
 

@@ -29,7 +29,7 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     there, back = (rescale(model, model.bind(x, model.bind(y, v))) for x, y in ((a, b), (b, a)))
     wrong = there
     for key in (b, a):
-        wrong = rescale(model, model.unbind(wrong, key, side="left"))
+        wrong = model.unbind(wrong, key, side="left")
     measured = {"a.b and b.a": model.similarity(there, back), "read by b.a": model.similarity(wrong, rescale(model, v))}
     return pd.concat(
         [pd.DataFrame({**params, "task": task, "x": 2, "value": values.double()}) for task, values in measured.items()],

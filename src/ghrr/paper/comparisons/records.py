@@ -10,7 +10,7 @@ from ghrr.paper.contestants import CORE, DIAGONALITIES, contestants, sized
 from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings, repeat
 from ghrr.paper.model_figures import draw_panels
 from ghrr.paper.model_structures import best, encode_record, read
-from ghrr.paper.statistics import difference_with_error, equals, mean_with_error, rows_where
+from ghrr.paper.statistics import all_equal, difference_with_error, rows_where, share_with_error
 
 
 def trials(settings: Settings) -> list[Params]:
@@ -41,14 +41,16 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
 def _m_does_not_matter(data: pd.DataFrame, settings: Settings) -> list[Check]:
     """Compare m = 2 to 4 with FHRR at every number of pairs: equal noise, so equal accuracy."""
     checks = []
-    for pairs in settings["pairs"]:
-        rows = rows_where(data, x=pairs)
-        of = {name: rows[rows["model"] == name]["value"] for name in ("fhrr", "ghrr-2", "ghrr-3", "ghrr-4")}
-        for name, values in of.items():
-            if name == "fhrr" or not len(values) or not len(of["fhrr"]):
-                continue
-            difference, error = difference_with_error(mean_with_error(values), mean_with_error(of["fhrr"]))
-            checks.append(equals(f"{name} minus fhrr, {pairs} pairs", difference, max(error, 1e-3), 0))
+    for name in ("ghrr-2", "ghrr-3", "ghrr-4"):
+        differences = []
+        for pairs in settings["pairs"]:
+            shares = [rows_where(data, x=pairs, model=model)["value"] for model in (name, "fhrr")]
+            if all(map(len, shares)):
+                measured = [share_with_error(round(float(s.sum()) * pairs), len(s) * pairs) for s in shares]
+                differences.append(difference_with_error(measured[0], measured[1]))
+        if differences:
+            means, errors = zip(*differences, strict=True)
+            checks.append(all_equal(f"{name} minus fhrr: share read right", means, errors, [0.0] * len(means)))
     return checks
 
 

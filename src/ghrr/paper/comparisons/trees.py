@@ -24,10 +24,10 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     rows = []
     for depth in range(1, settings["depth"] + 1):
         model = sized(params, settings, order=depth + 1)
-        keys = model.random_keys(2, generator=generator)
         codebook = model.random(settings["candidates"], generator=generator)
         sides = torch.tensor(tree_paths(depth))
         for _ in range(settings["trees"]):
+            keys = model.random_keys(2, generator=generator)
             chosen = torch.randperm(settings["candidates"], generator=generator)[: 2**depth]
             tree = encode_tree(model, keys, codebook[chosen], generator)
             found = read(model, tree, [keys[sides[:, level]] for level in range(depth)])
