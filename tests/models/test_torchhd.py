@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -23,12 +24,12 @@ PEERS: dict[str, tuple[Model, type]] = {
 peers = pytest.mark.parametrize("name", PEERS)
 
 
-def as_peer(name: str, x: Tensor) -> Tensor:
+def as_peer(name: str, x: Tensor) -> Any:
     """Return a tensor of torch-hd with the same values."""
     kind = PEERS[name][1]
     if name != "sbc":
         return x.clone().as_subclass(kind)
-    peer = x.long().as_subclass(kind)
+    peer: Any = x.long().as_subclass(kind)
     peer.block_size = 64
     return peer
 
@@ -55,7 +56,7 @@ def test_bind_and_inverse_equal_torchhd(name: str) -> None:
 
 @peers
 def test_bundle_of_an_odd_number_equals_torchhd(name: str) -> None:
-    """Ties are broken at random, or, in torch-hd's block codes, for the smallest index: so the first item is repeated."""
+    """The first item is repeated: ties are broken at random, or by torch-hd's block codes for the smallest index."""
     model = PEERS[name][0]
     items = vectors(name, 2)[[0, 1, 0]]
     theirs = plain(as_peer(name, items).multibundle())

@@ -1,8 +1,8 @@
 """The other architectures behind the same verbs, to choose and to compare.
 
 A model describes vectors, which are plain batched tensors, and has the verbs ``random``, ``bind``, ``unbind``,
-``bundle``, ``normalize``, ``similarity``, ``pairwise_similarity``, ``shift``, ``identity`` and ``inverse``, and facts as
-data. ``MODELS`` names all of them.
+``bundle``, ``normalize``, ``similarity``, ``pairwise_similarity``, ``shift``, ``identity`` and ``inverse``, and facts
+as data. ``MODELS`` names all of them.
 """
 
 from ghrr.models.bsc import BSC

@@ -35,7 +35,7 @@ def _count_different_bits(a: Tensor, b: Tensor) -> Tensor:
 
 def _count_equal_bytes(a: Tensor, b: Tensor) -> Tensor:
     rows = max(1, _CHUNK // max(1, b.numel()))
-    counts = [(part.unsqueeze(1) == b).sum(dim=-1, dtype=torch.int32) for part in a.split(rows)]
+    counts = [(part.unsqueeze(1) == b).sum(dim=-1, dtype=torch.int32) for part in torch.split(a, rows)]
     return torch.cat(counts) if counts else torch.zeros(0, len(b), dtype=torch.int32, device=a.device)
 
 

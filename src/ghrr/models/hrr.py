@@ -72,7 +72,8 @@ class HRR(Model):
 
     def _project(self, x: Tensor) -> Tensor:
         """Return the nearest unitary vector."""
-        return torch.fft.irfft(torch.sgn(torch.fft.rfft(x)), n=self.dim)
+        projected: Tensor = torch.fft.irfft(torch.sgn(torch.fft.rfft(x)), n=self.dim)
+        return projected
 
     def identity(self, *batch: int, device: Device = None) -> Tensor:
         """Return vectors with a 1 in the first component."""
@@ -83,7 +84,8 @@ class HRR(Model):
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Convolve."""
         a, b = self._check("bind", a=a, b=b)
-        return torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=self.dim)
+        product: Tensor = torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=self.dim)
+        return product
 
     def inverse(self, x: Tensor) -> Tensor:
         """Reverse the components, except the first: exact for unitary vectors."""

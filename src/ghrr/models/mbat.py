@@ -18,8 +18,8 @@ class MBAT(Model):
     r"""Matrix binding of additive terms: keys are matrices, values are vectors, :math:`k \circ v = K v`.
 
     Keys are orthogonal matrices ``(dim, dim)``, drawn from the Haar measure by :meth:`random_keys`, so that the
-    transpose is the exact inverse. Two keys bind to the key :math:`K_1 K_2` of a path (:meth:`bind_keys`); two values cannot be bound, and
-    a key is removed on the left only. Vectors are small, but every key takes :math:`d^2` numbers.
+    transpose is the exact inverse. Two keys bind to the key :math:`K_1 K_2` of a path (:meth:`bind_keys`); two values
+    cannot be bound, and a key is removed on the left only. Vectors are small, but every key takes :math:`d^2` numbers.
 
     References
     ----------

@@ -259,7 +259,7 @@ class Model(ABC):
         return torch.linalg.vecdot(a, b) * self._scale  # type: ignore[no-any-return]
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
-        """Return the similarity of every query ``(*batch, *shape)`` with every item ``(n, *shape)``: ``(*batch, n)``."""
+        """Return the similarity of every query with every item: ``(*batch, *shape)``, ``(n, *shape)`` to ``(*batch, n)``."""
         queries, items = self._check_pairwise(queries, items)
         return (queries @ items.mT) * self._scale
 
@@ -386,4 +386,6 @@ def random_orthogonal(
 ) -> Tensor:
     """Draw orthogonal matrices from the Haar measure: QR with the signs of the diagonal of R fixed."""
     q, r = torch.linalg.qr(torch.randn((*batch, size, size), dtype=dtype, generator=generator, device=device))
-    return q * torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
+    signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
+    orthogonal: Tensor = q * signs
+    return orthogonal

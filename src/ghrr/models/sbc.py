@@ -123,7 +123,7 @@ class SBC(Model):
         if n == 0:
             return self._sample(tuple(items.shape[:-2]), generator, items.device)
         per_row = blocks * self.block_size
-        chunks = rows.split(max(1, _CHUNK // per_row))
+        chunks = torch.split(rows, max(1, _CHUNK // per_row))
         return torch.cat([self._most_frequent(chunk, generator) for chunk in chunks]).reshape(*items.shape[:-2], blocks)
 
     def _most_frequent(self, rows: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -64,7 +64,7 @@ class SMR(Model):
         return math.isqrt(self.dim)
 
     def _matrix(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self._root, self._root))
+        return x.reshape(*x.shape[:-1], self._root, self._root)
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return random_orthogonal(batch, self._root, self.dtype, generator, device).flatten(-2)

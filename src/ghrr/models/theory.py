@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,7 +59,7 @@ def _binomial(count: Tensor, n: int, p: Tensor) -> Tensor:
     return torch.where(possible, torch.exp(log_choose + log_p), 0.0)
 
 
-def dimension_for(model: type[Model], items: int, candidates: int, accuracy: float = 0.99, **settings: object) -> Model:
+def dimension_for(model: type[Model], items: int, candidates: int, accuracy: float = 0.99, **settings: Any) -> Model:
     """Return the smallest model, by reals per vector, whose predicted bundling accuracy reaches a value.
 
     Parameters

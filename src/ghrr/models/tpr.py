@@ -90,8 +90,8 @@ class TPR(Model):
                 "product"
             )
         if side == "left":
-            return torch.einsum("...p,...pq->...q", key, x.unflatten(-1, (size, -1)))
-        return torch.einsum("...qp,...p->...q", x.unflatten(-1, (-1, size)), key)
+            return torch.einsum("...p,...pq->...q", key, x.reshape(*x.shape[:-1], size, -1))
+        return torch.einsum("...qp,...p->...q", x.reshape(*x.shape[:-1], -1, size), key)
 
     def _check(self, verb: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are tensors of some order."""
@@ -101,7 +101,9 @@ class TPR(Model):
         self._check_devices(verb, given)
         check_broadcast(f"TPR.{verb}", **{name: tuple(x.shape[:-1]) for name, x in given.items()})
         if verb in ("similarity", "pairwise_similarity") and len({x.shape[-1] for x in given.values()}) > 1:
-            raise ValueError(f"TPR.{verb}: tensors must have one order, got sizes {[x.shape[-1] for x in given.values()]}")
+            raise ValueError(
+                f"TPR.{verb}: tensors must have one order, got sizes {[x.shape[-1] for x in given.values()]}"
+            )
         return list(given.values())
 
     def _is_order(self, size: int) -> bool:

@@ -69,7 +69,7 @@ class VTB(Model):
         return math.isqrt(self.dim)
 
     def _matrix(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self._root, self._root))
+        return x.reshape(*x.shape[:-1], self._root, self._root)
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
         return (a @ b).flatten(-2) * math.sqrt(self._root)

@@ -60,8 +60,7 @@ def panel_of(model: str) -> str:
 
 def draw_lines(axis: Axes, table: pd.DataFrame) -> None:
     """Draw a line with error bars per model and budget; equal bytes are dashed."""
-    for (model, budget), rows in table.groupby(["model", "budget"], sort=False):
-        rows = rows.sort_values("x")
+    for (model, budget), rows in table.sort_values("x", kind="stable").groupby(["model", "budget"], sort=False):
         axis.errorbar(
             rows["x"],
             rows["mean"],

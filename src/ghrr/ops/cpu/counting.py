@@ -48,7 +48,7 @@ def _count_bits(a, b, out, start, stop):  # pragma: no cover
 
 
 @_compiled
-def _count_bytes(a, b, out, start, stop):  # noqa: PLR0917 # pragma: no cover
+def _count_bytes(a, b, out, start, stop):  # pragma: no cover
     """Count the bytes that are zero in the exclusive or of two words."""
     low = np.uint64(0x7F7F7F7F7F7F7F7F)
     for i in range(start, stop):

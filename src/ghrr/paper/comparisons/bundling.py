@@ -12,7 +12,7 @@ from ghrr import models
 from ghrr.paper.contestants import CORE, DIAGONALITIES, contestants, sized, title
 from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings, repeat
 from ghrr.paper.model_figures import draw_panels
-from ghrr.paper.statistics import all_equal
+from ghrr.paper.statistics import all_equal, rows_where
 
 SUM, NORMALISED = "bundle", "normalised bundle"
 
@@ -46,10 +46,11 @@ def _equals_theory(data: pd.DataFrame, settings: Settings) -> list[Check]:
     for (model, budget), rows in data[data["task"] == SUM].groupby(["model", "budget"], sort=False):
         measured, errors, expected = [], [], []
         size = sized({"model": model, "budget": budget}, settings)
-        for items, values in rows.groupby("x")["value"]:
-            prediction = models.bundling_accuracy(size, int(items), settings["candidates"])
+        for items in settings["items"]:
+            values = rows_where(rows, x=items)["value"]
+            prediction = models.bundling_accuracy(size, items, settings["candidates"])
             # At least the error of independent members: near 1 all bundles may have the same share.
-            least = math.sqrt(max(prediction * (1 - prediction), 1e-4) / (int(items) * len(values)))
+            least = math.sqrt(max(prediction * (1 - prediction), 1e-4) / (items * len(values)))
             measured.append(float(values.mean()))
             errors.append(max(float(values.std()) / math.sqrt(len(values)), least))
             expected.append(prediction)
@@ -71,8 +72,8 @@ EXPERIMENT = Experiment(
     title="Bundling: members found among 1,000 candidates",
     caption=(
         "A bundle of random vectors is compared with 1,000 candidates; shown is the share of its members among as many "
-        "nearest candidates. Binary and sparse models appear twice: with as many numbers (solid) and with as many bytes "
-        "(dashed) as the others."
+        "nearest candidates. Binary and sparse models appear twice: with as many numbers (solid) and with as many "
+        "bytes (dashed) as the others."
     ),
     settings={
         "quick": {"reals": 576, "candidates": 1000, "items": [4, 8, 16, 32, 64, 128], "bundles": 8, "blocks": 1},

@@ -69,7 +69,13 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     for offset, verb, colour in zip((-0.24, -0.08, 0.08, 0.24), VERBS, (BLUE, ORANGE, GREEN, PURPLE), strict=True):
         rows = [rows_where(table, task=verb, model=m, budget=b).iloc[0] for m, b in names]
         axis.errorbar(
-            [r["mean"] for r in rows], y + offset, xerr=[r["error"] for r in rows], fmt="o", ms=4, color=colour, label=verb
+            [r["mean"] for r in rows],
+            y + offset,
+            xerr=[r["error"] for r in rows],
+            fmt="o",
+            ms=4,
+            color=colour,
+            label=verb,
         )
     axis.axvline(1, color=GREY, lw=0.8, ls=":")
     axis.set(yticks=y, yticklabels=[title(*name) for name in names], ylim=(len(names) - 0.5, -0.5), xscale="log")
@@ -100,13 +106,13 @@ EXPERIMENT = Experiment(
     name="compare-cost",
     title="Cost: time of the verbs",
     caption=(
-        "Time to bind and unbind a batch of 100 vectors with one key, to bundle them, and to find the most similar of "
-        "1,000 candidates for each, divided by the time of FHRR with as many bytes, measured alternately in one run on "
-        "one thread."
+        "Time to bind and unbind a batch of 100 vectors of 2,304 reals with one key, to bundle them, and to find the "
+        "most similar of 1,000 candidates for each, divided by the time of FHRR with as many bytes, measured "
+        "alternately in one run on one thread."
     ),
     settings={
-        "quick": {"reals": 576, "batch": 100, "candidates": 1000, "repetitions": 15, "blocks": 2},
-        "full": {"reals": 576, "batch": 100, "candidates": 1000, "repetitions": 30, "blocks": 5},
+        "quick": {"reals": 2304, "batch": 100, "candidates": 1000, "repetitions": 15, "blocks": 2},
+        "full": {"reals": 2304, "batch": 100, "candidates": 1000, "repetitions": 30, "blocks": 5},
     },
     run_trial=run_trial,
     draw=draw,

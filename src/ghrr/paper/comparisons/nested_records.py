@@ -43,16 +43,19 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
 
 
 def _equals_theory(data: pd.DataFrame, settings: Settings) -> list[Check]:
-    """Compare with the theory of a flat record: after depth levels of w fields the leaf is one of w^depth equal terms."""
+    """Compare with the theory of a flat record: after d levels of w fields, the leaf is one of wᵈ equal terms."""
     checks = []
     for name in EXACT:
         measured, errors, expected = [], [], []
         noise = sized({"model": name, "budget": "both"}, settings).noise_std
-        for depth, values in rows_where(data, model=name).groupby("x")["value"]:
+        for depth in range(1, settings["depth"] + 1):
+            values = rows_where(data, model=name, x=depth)["value"]
+            if not len(values):
+                continue
             share, error = share_with_error(round(float(values.sum())), len(values))
             measured.append(share)
             errors.append(error)
-            terms = settings["fields"] ** int(depth)
+            terms = settings["fields"] ** depth
             expected.append(1 - capacity.recall_error(terms, settings["candidates"], noise, noise))
         if measured:
             checks.append(all_equal(title(name, "both"), measured, errors, expected))

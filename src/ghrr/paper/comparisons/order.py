@@ -44,9 +44,9 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     axis = figure.subplots()
     y = np.arange(len(table))
     axis.errorbar(table["mean"], y, xerr=table["error"], fmt="o", color=BLUE, ms=5)
-    for value, m in ((1 / 4, 2), (1 / 9, 3), (1 / 16, 4)):
-        axis.axvline(value, color=GREY, lw=0.8, ls=":")
-        axis.text(value, -0.8, f"1/{m**2}", ha="center", va="bottom", fontsize=8, color=GREY)
+    for m, align in ((2, "center"), (3, "left"), (4, "right")):
+        axis.axvline(1 / m**2, color=GREY, lw=0.8, ls=":")
+        axis.text(1 / m**2, -0.8, f"1/{m**2}", ha=align, va="bottom", fontsize=8, color=GREY)
     labels = [title(model, budget) for model, budget in zip(table["model"], table["budget"], strict=True)]
     axis.set(yticks=y, yticklabels=labels, ylim=(len(table) - 0.5, -0.7), xlim=(-0.1, 1.05))
     axis.set_xlabel("similarity of a.b and b.a (1: order is lost)")
@@ -76,8 +76,14 @@ def _ghrr_keeps_a_part(data: pd.DataFrame, settings: Settings) -> list[Check]:
 
 
 CLAIMS = [
-    Claim("Facts of ghrr.models", "In commutative models a.b and b.a are the same vector.", _commutative_models_lose_order),
-    Claim("Theory of ghrr.commutativity", "In GHRR with Haar rotations a.b and b.a have a similarity of 1/m².", _ghrr_keeps_a_part),
+    Claim(
+        "Facts of ghrr.models", "In commutative models a.b and b.a are the same vector.", _commutative_models_lose_order
+    ),
+    Claim(
+        "Theory of ghrr.commutativity",
+        "In GHRR with Haar rotations a.b and b.a have a similarity of 1/m².",
+        _ghrr_keeps_a_part,
+    ),
 ]
 
 EXPERIMENT = Experiment(

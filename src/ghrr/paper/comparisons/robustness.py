@@ -82,8 +82,8 @@ EXPERIMENT = Experiment(
     name="compare-robustness",
     title="Robustness: erased, flipped and noisy components",
     caption=(
-        "Share of the values of a record of eight pairs that are read right, among 100 candidates, after components were "
-        "erased. The table also has flipped components and added noise."
+        "Share of the values of a record of eight pairs that are read right, among 100 candidates, after components "
+        "were erased. The table also has flipped components and added noise."
     ),
     settings={
         size: {

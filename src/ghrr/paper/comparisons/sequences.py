@@ -42,9 +42,7 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
 
 
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    return draw_panels(
-        data, task=BINDING, x="length of the sequence", y="share read right", ticks=settings["lengths"]
-    )
+    return draw_panels(data, task=BINDING, x="length of the sequence", y="share read right", ticks=settings["lengths"])
 
 
 def _self_inverse_models_forget_positions(data: pd.DataFrame, settings: Settings) -> list[Check]:

@@ -45,7 +45,7 @@ def commutative_bound(depth: int) -> float:
 
     Leaves whose paths have the same number of left turns get the same score, so one of each class is right: (d + 1)/2ᵈ.
     """
-    return (depth + 1) / 2**depth
+    return (depth + 1) * 0.5**depth
 
 
 def _commutative_models_are_bounded(data: pd.DataFrame, settings: Settings) -> list[Check]:
@@ -67,7 +67,7 @@ CLAIMS = [
         "Paper, section on decoding trees",
         "Commutative models without permutations read at most (d + 1)/2ᵈ of the leaves of a tree of depth d.",
         _commutative_models_are_bounded,
-        comment="HRR and continuous MAP are noisy, so paths of one class can differ by noise; the bound holds on average.",
+        comment="In HRR and continuous MAP paths of one class differ by noise; the bound holds on average.",
     )
 ]
 
@@ -75,8 +75,8 @@ EXPERIMENT = Experiment(
     name="compare-trees",
     title="Trees: leaves at paths of left and right",
     caption=(
-        "Share of the leaves of a complete binary tree that are read right, among 100 candidates. A path is the product "
-        "of the keys left and right, so models whose binding commutes confuse all paths with as many left turns."
+        "Share of the leaves of a complete binary tree that are read right, among 100 candidates. A path is the "
+        "product of the keys left and right, so models whose binding commutes confuse all paths with as many left turns."
     ),
     settings={
         "quick": {"reals": 576, "candidates": 100, "depth": 5, "trees": 5, "blocks": 2},
