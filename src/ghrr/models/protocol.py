@@ -259,7 +259,7 @@ class Model(ABC):
         return torch.linalg.vecdot(a, b) * self._scale  # type: ignore[no-any-return]
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
-        """Return the similarity of every query with every item: ``(*batch, *shape)``, ``(n, *shape)`` to ``(*batch, n)``."""
+        """Return the similarity of all queries ``(*batch, *shape)`` and items ``(n, *shape)``: ``(*batch, n)``."""
         queries, items = self._check_pairwise(queries, items)
         return (queries @ items.mT) * self._scale
 

@@ -36,8 +36,8 @@ class VTB(Model):
     >>> model = models.VTB(1024)
     >>> key, value = model.random(2, generator=torch.Generator().manual_seed(0))
     >>> pair = model.bind(key, value)
-    >>> [f"{model.similarity(model.unbind(pair, key, side=side), value).abs():.1f}" for side in ("left", "right")]
-    ['1.0', '0.0']
+    >>> [f"{model.similarity(model.unbind(pair, key, side=side), value).abs():.0f}" for side in ("left", "right")]
+    ['1', '0']
     """
 
     name: ClassVar[str] = "VTB"

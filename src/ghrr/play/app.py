@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from ghrr.play import attention, capacity, kernels, learn, order, records, trees
+from ghrr.play import architectures, attention, capacity, kernels, learn, order, records, trees
 from ghrr.play.pictures import message
 from ghrr.play.sketch_pad import sketch_pad
 from ghrr.play.tab import Choice, Control, Drawing, Slider, Tab, Values, View
@@ -40,7 +40,8 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
 
 def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
     """Return all tabs, in order. The last one shows the models of ``runs``, or trains its own."""
-    return (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, learn.TAB, attention.make_tab(runs))
+    tabs = (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, architectures.TAB, learn.TAB)
+    return (*tabs, attention.make_tab(runs))
 
 
 def make_page(tabs: Sequence[Tab]) -> gr.Blocks:

@@ -146,8 +146,8 @@ EXPERIMENT = Experiment(
     title="Components needed to find 99 % of a bundle",
     caption=(
         "Components (complex ones count once) with which 99 % of the members of a bundle of 15 are among the 15 "
-        "nearest of 1,000 candidates. Marks show the numbers of Schlegel, Neubert and Protzel (2022). Normalised bundles are "
-        "signs (MAP, bipolar), clipped (MAP, continuous), phases (FHRR) or unitary slots (GHRR)."
+        "nearest of 1,000 candidates. Marks show the numbers of Schlegel, Neubert and Protzel (2022). Normalised "
+        "bundles are signs (MAP, bipolar), clipped (MAP, continuous), phases (FHRR) or unitary slots (GHRR)."
     ),
     settings={
         size: {

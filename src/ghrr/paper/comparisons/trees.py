@@ -76,7 +76,7 @@ EXPERIMENT = Experiment(
     title="Trees: leaves at paths of left and right",
     caption=(
         "Share of the leaves of a complete binary tree that are read right, among 100 candidates. A path is the "
-        "product of the keys left and right, so models whose binding commutes confuse all paths with as many left turns."
+        "product of the keys left and right, so commutative models confuse all paths with as many left turns."
     ),
     settings={
         "quick": {"reals": 576, "candidates": 100, "depth": 5, "trees": 5, "blocks": 2},
