@@ -72,7 +72,9 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
-def _value(rows: Sequence[dict[str, Any]], model: str, budget: str, column: Sequence[Any]) -> tuple[float, float] | None:
+def _value(
+    rows: Sequence[dict[str, Any]], model: str, budget: str, column: Sequence[Any]
+) -> tuple[float, float] | None:
     """Return mean and error of an entry in a column; models with one budget have it under "both"."""
     experiment, task, x = column[:3]
     for row in rows:
@@ -120,7 +122,7 @@ def winners() -> Table:
 
 
 def facts() -> Table:
-    """Facts of every model, from ``Model.facts``."""
+    """Facts of every model, from ``Architecture.facts``."""
     body = []
     for name in CORE:
         model = models.make(name, reals=576)
@@ -134,7 +136,16 @@ def facts() -> Table:
                 *(", ".join(f.sides), f.bind_cost, f"{model.bytes_per_vector:,}", f.paper),
             ]
         )
-    head = ["model", "commutative", "associative", "inverse", "sides", "cost of binding", "bytes of 576 numbers", "paper"]
+    head = [
+        "model",
+        "commutative",
+        "associative",
+        "inverse",
+        "sides",
+        "cost of binding",
+        "bytes of 576 numbers",
+        "paper",
+    ]
     return head, body
 
 
@@ -157,7 +168,11 @@ def dimensions() -> Table:
 def ghrr() -> Table:
     """GHRR by m and diagonality: order, trees, records and bundles."""
     rows = _rows()
-    columns = [column for column in COLUMNS if column[0] in ("compare-order", "compare-trees", "compare-records", "compare-bundling")]
+    columns = [
+        column
+        for column in COLUMNS
+        if column[0] in ("compare-order", "compare-trees", "compare-records", "compare-bundling")
+    ]
     names = [name for name in models.MODELS if name.startswith("ghrr")]
     body = [[TITLES[name], *(_format(_value(rows, name, "both", column)) for column in columns)] for name in names]
     return ["model", *(column[3] for column in columns)], body
@@ -166,7 +181,17 @@ def ghrr() -> Table:
 def robustness() -> Table:
     """Shares read right after damage."""
     rows = _rows()
-    columns = [("compare-robustness", *rest) for rest in (("erased", 0.75), ("erased", 0.9), ("flipped", 0.3), ("flipped", 0.4), ("noise", 2.0), ("noise", 4.0))]
+    columns = [
+        ("compare-robustness", *rest)
+        for rest in (
+            ("erased", 0.75),
+            ("erased", 0.9),
+            ("flipped", 0.3),
+            ("flipped", 0.4),
+            ("noise", 2.0),
+            ("noise", 4.0),
+        )
+    ]
     body = [
         [title(model, budget), *(_format(_value(rows, model, budget, column)) for column in columns)]
         for model, budget in entries()
@@ -191,7 +216,10 @@ def cost() -> Table:
     body = []
     for model, budget in entries():
         if budget != REALS:
-            values = [_value(rows, model, budget, ("compare-cost", verb, 2304)) for verb in ("bind", "unbind", "bundle", "cleanup")]
+            values = [
+                _value(rows, model, budget, ("compare-cost", verb, 2304))
+                for verb in ("bind", "unbind", "bundle", "cleanup")
+            ]
             body.append([title(model, budget), *("–" if v is None else f"{v[0]:.2g}" for v in values)])
     return ["model", "bind", "unbind", "bundle", "cleanup"], body
 

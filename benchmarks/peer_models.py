@@ -23,7 +23,7 @@ from torch import Tensor
 from ghrr import models
 
 DIM, BATCH, BLOCK = 10_000, 100, 64
-MODELS: dict[str, tuple[models.Model, type]] = {
+MODELS: dict[str, tuple[models.Architecture, type]] = {
     "FHRR": (models.FHRR(DIM), torchhd.FHRRTensor),
     "HRR": (models.HRR(DIM), torchhd.HRRTensor),
     "MAP": (models.MAP(DIM), torchhd.MAPTensor),

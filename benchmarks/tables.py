@@ -107,9 +107,13 @@ def peer_models() -> str:
     """Return the time of our models divided by torch-hd's, for every model that both have."""
     rows = stored("peer_models")["rows"]
     operations = list(dict.fromkeys(row["operation"] for row in rows))
-    cells = {(row["model"], row["operation"]): f"{row['ratio']['median']:.2g}" if row["right"] else "wrong" for row in rows}
+    cells = {
+        (row["model"], row["operation"]): f"{row['ratio']['median']:.2g}" if row["right"] else "wrong" for row in rows
+    }
     names = list(dict.fromkeys(row["model"] for row in rows))
-    return table(["model", *operations], [[name, *(cells[name, operation] for operation in operations)] for name in names])
+    return table(
+        ["model", *operations], [[name, *(cells[name, operation] for operation in operations)] for name in names]
+    )
 
 
 def memory_backends() -> str:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ghrr import models
-from ghrr.models.protocol import Model
+from ghrr.models.protocol import Architecture
 
 # Relative to the norm of a product: sums of at most 64 terms, or transforms of at most 64 numbers, in double precision.
 ROUNDING = 1e-12
@@ -23,7 +23,7 @@ DOUBLE = {
 }
 
 
-def double(name: str, reals: int) -> Model:
+def double(name: str, reals: int) -> Architecture:
     """Return a model in double precision."""
     entry = models.MODELS[name]
     return entry.model.sized(reals=reals, dtype=DOUBLE[entry.model.dtype], **entry.settings)

@@ -14,7 +14,9 @@ from ghrr.models.theory import members_found
 names = pytest.mark.parametrize("name", models.MODELS)
 
 
-def simulate(model: models.Model, items: int, candidates: int, bundles: int, seed: int) -> tuple[torch.Tensor, ...]:
+def simulate(
+    model: models.Architecture, items: int, candidates: int, bundles: int, seed: int
+) -> tuple[torch.Tensor, ...]:
     """Return similarities of bundles of the first ``items`` of ``candidates`` with members and with the others."""
     generator = torch.Generator().manual_seed(seed)
     member, other = [], []

@@ -11,9 +11,9 @@ import torchhd
 from torch import Tensor
 
 from ghrr import models
-from ghrr.models.protocol import Model
+from ghrr.models.protocol import Architecture
 
-PEERS: dict[str, tuple[Model, type]] = {
+PEERS: dict[str, tuple[Architecture, type]] = {
     "fhrr": (models.FHRR(100), torchhd.FHRRTensor),
     "hrr": (models.HRR(100), torchhd.HRRTensor),
     "map": (models.MAP(100), torchhd.MAPTensor),

@@ -10,10 +10,10 @@ from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR
 from ghrr.models.hlb import HLB
 from ghrr.models.hrr import HRR
-from ghrr.models.laws import LAWS, Law
+from ghrr.models.laws import LAWS, BindingLaw
 from ghrr.models.map import MAP
 from ghrr.models.mbat import MBAT
-from ghrr.models.protocol import Facts, Model, Scores
+from ghrr.models.protocol import Architecture, Facts, Scores
 from ghrr.models.registry import MODELS, make
 from ghrr.models.sbc import SBC
 from ghrr.models.smr import SMR
@@ -35,9 +35,9 @@ __all__ = [
     "SMR",
     "TPR",
     "VTB",
+    "Architecture",
+    "BindingLaw",
     "Facts",
-    "Law",
-    "Model",
     "Scores",
     "bundling_accuracy",
     "dimension_for",

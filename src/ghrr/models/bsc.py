@@ -11,11 +11,11 @@ from torch import Tensor
 
 from ghrr._checks import check_batch
 from ghrr.models.counting import count_different_bits, pack_bits
-from ghrr.models.protocol import Device, Facts, Model, Scores
+from ghrr.models.protocol import Architecture, Device, Facts, Scores
 
 
 @dataclass(frozen=True, repr=False)
-class BSC(Model):
+class BSC(Architecture):
     r"""Binary spatter codes: bits, bound by exclusive or.
 
     A vector is its own inverse. A bundle is the majority in every component, with random ties, so it is binary too. The

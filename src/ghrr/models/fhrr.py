@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch
-from ghrr.models.protocol import Device, Facts, Model
+from ghrr.models.protocol import Architecture, Device, Facts
 
 
 @dataclass(frozen=True, repr=False)
-class FHRR(Model):
+class FHRR(Architecture):
     r"""Fourier holographic reduced representations: complex numbers of absolute value 1.
 
     Binding is the product of components, :math:`(a \circ b)_j = a_j b_j`; the inverse is the conjugate. It is GHRR with

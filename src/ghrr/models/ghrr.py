@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr._checks import check_integer
-from ghrr.models.protocol import Device, Facts, Model
+from ghrr.models.protocol import Architecture, Device, Facts
 from ghrr.space import Space
 
 
 @dataclass(frozen=True, repr=False)
-class GHRR(Model):
+class GHRR(Architecture):
     r"""Generalized holographic reduced representations: ``dim`` unitary m x m matrices, multiplied slot by slot.
 
     An adapter: :class:`ghrr.Space` samples and predicts, and the functions of ``ghrr`` compute.

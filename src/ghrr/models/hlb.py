@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch
-from ghrr.models.protocol import Device, Facts, Model
+from ghrr.models.protocol import Architecture, Device, Facts
 
 
 @dataclass(frozen=True, repr=False)
-class HLB(Model):
+class HLB(Architecture):
     r"""Hadamard-derived linear binding: the product of components, undone by division.
 
     The Walsh-Hadamard transforms of the derivation cancel, so that :math:`(a \circ b)_j = a_j b_j` and the inverse is

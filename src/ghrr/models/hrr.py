@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch
-from ghrr.models.protocol import Device, Facts, Model, unit_gaussian
+from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)
-class HRR(Model):
+class HRR(Architecture):
     r"""Holographic reduced representations: real vectors, bound by circular convolution.
 
     .. math:: (a \circ b)_j = \sum_k a_k b_{(j - k) \bmod d}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.models.protocol import Facts, Model
+from ghrr.models.protocol import Architecture, Facts
 
 Sides = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Law:
+class BindingLaw:
     """Equation between products of random vectors.
 
     Attributes
@@ -39,9 +39,9 @@ class Law:
 
     statement: str
     holds: Callable[[Facts], bool | None]
-    sides: Callable[[Model, Tensor, Tensor, Tensor, Tensor], Sides]
+    sides: Callable[[Architecture, Tensor, Tensor, Tensor, Tensor], Sides]
 
-    def deviation(self, model: Model, generator: torch.Generator) -> float:
+    def deviation(self, model: Architecture, generator: torch.Generator) -> float:
         """Return the difference of both sides for random vectors, relative to their size.
 
         For binary and sparse vectors it is the share of different components.
@@ -58,48 +58,48 @@ def _both(facts: Facts) -> bool:
 
 
 #: The laws by name.
-LAWS: dict[str, Law] = {
-    "commutative": Law(
+LAWS: dict[str, BindingLaw] = {
+    "commutative": BindingLaw(
         "k ∘ l = l ∘ k",
         lambda facts: facts.commutative,
         lambda model, k, l, v, w: (model.bind_keys(k, l), model.bind_keys(l, k)),
     ),
-    "associative": Law(
+    "associative": BindingLaw(
         "(k ∘ l) ∘ v = k ∘ (l ∘ v)",
         lambda facts: facts.associative,
         lambda model, k, l, v, w: (model.bind(model.bind_keys(k, l), v), model.bind(k, model.bind(l, v))),
     ),
-    "left inverse": Law(
+    "left inverse": BindingLaw(
         "unbind k on the left of k ∘ v = v",
         lambda facts: facts.inverse == "exact",
         lambda model, k, l, v, w: (model.unbind(model.bind(k, v), k, side="left"), v),
     ),
-    "right inverse": Law(
+    "right inverse": BindingLaw(
         "unbind k on the right of v ∘ k = v",
         lambda facts: facts.inverse == "exact" if _both(facts) else None,
         lambda model, k, l, v, w: (model.unbind(model.bind(v, k), k, side="right"), v),
     ),
-    "unbinding on the other side": Law(
+    "unbinding on the other side": BindingLaw(
         "unbind k on the right of k ∘ v = v",
         lambda facts: facts.commutative and facts.inverse == "exact" if _both(facts) else None,
         lambda model, k, l, v, w: (model.unbind(model.bind(k, v), k, side="right"), v),
     ),
-    "self-inverse": Law(
+    "self-inverse": BindingLaw(
         "k ∘ (k ∘ v) = v",
         lambda facts: facts.self_inverse if facts.closed else None,
         lambda model, k, l, v, w: (model.bind(k, model.bind(k, v)), v),
     ),
-    "left identity": Law(
+    "left identity": BindingLaw(
         "1 ∘ v = v",
         lambda facts: None if facts.identity == "none" else facts.identity in ("both", "left"),
         lambda model, k, l, v, w: (model.bind(model.identity(), v), v),
     ),
-    "right identity": Law(
+    "right identity": BindingLaw(
         "k ∘ 1 = k",
         lambda facts: None if facts.identity == "none" or facts.matrix_keys else facts.identity in ("both", "right"),
         lambda model, k, l, v, w: (model.bind(k, model.identity()), k),
     ),
-    "keeps similarity": Law(
+    "keeps similarity": BindingLaw(
         "δ(k ∘ v, k ∘ (v + w)) = δ(v, v + w)",
         lambda facts: facts.keeps_similarity,
         lambda model, k, l, v, w: (
@@ -107,7 +107,7 @@ LAWS: dict[str, Law] = {
             model.similarity(v, _sum(model, v, w)),
         ),
     ),
-    "distributive": Law(
+    "distributive": BindingLaw(
         "k ∘ (v + w + v) = k ∘ v + k ∘ w + k ∘ v",
         lambda facts: True,
         lambda model, k, l, v, w: (
@@ -118,6 +118,6 @@ LAWS: dict[str, Law] = {
 }
 
 
-def _sum(model: Model, v: Tensor, w: Tensor) -> Tensor:
+def _sum(model: Architecture, v: Tensor, w: Tensor) -> Tensor:
     """Bundle v, w and v: an odd number, so that no model has ties."""
     return model.bundle(torch.stack([v, w, v]))

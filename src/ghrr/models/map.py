@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_choice
-from ghrr.models.protocol import Device, Facts, Model
+from ghrr.models.protocol import Architecture, Device, Facts
 
 _VALUES = ("bipolar", "continuous")
 
 
 @dataclass(frozen=True, repr=False)
-class MAP(Model):
+class MAP(Architecture):
     r"""Multiply-add-permute: real vectors, bound by the product of components, :math:`(a \circ b)_j = a_j b_j`.
 
     A vector is its own inverse: exactly for bipolar vectors, whose components are -1 or 1, and approximately for

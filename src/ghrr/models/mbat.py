@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_broadcast
-from ghrr.models.protocol import Device, Facts, Model, random_orthogonal, unit_gaussian
+from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)
-class MBAT(Model):
+class MBAT(Architecture):
     r"""Matrix binding of additive terms: keys are matrices, values are vectors, :math:`k \circ v = K v`.
 
     Keys are orthogonal matrices ``(dim, dim)``, drawn from the Haar measure by :meth:`random_keys`, so that the

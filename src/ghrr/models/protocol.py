@@ -74,7 +74,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Scores:
-    """Similarities of a bundle with its members and with other random vectors: mean and standard deviations."""
+    """Similarities of a bundle with its members and with other random vectors: mean and standard deviations.
+
+    Examples
+    --------
+    >>> from ghrr import models
+    >>> scores = models.MAP(100).bundle_scores(items=5)
+    >>> scores.member_mean, scores.member_std, f"{scores.other_std:.3f}"
+    (1.0, 0.2, '0.224')
+    """
 
     member_mean: float
     member_std: float
@@ -82,7 +90,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Model(ABC):
+class Architecture(ABC):
     """Base class of all architectures.
 
     A model describes vectors and holds none: they are plain tensors ``(*batch, *shape)``. All verbs are batched, and
@@ -99,7 +107,7 @@ class Model(ABC):
     Examples
     --------
     >>> from ghrr import models
-    >>> issubclass(models.HRR, models.Model)
+    >>> issubclass(models.HRR, models.Architecture)
     True
     """
 

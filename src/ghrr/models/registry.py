@@ -14,7 +14,7 @@ from ghrr.models.hlb import HLB
 from ghrr.models.hrr import HRR
 from ghrr.models.map import MAP
 from ghrr.models.mbat import MBAT
-from ghrr.models.protocol import Model
+from ghrr.models.protocol import Architecture
 from ghrr.models.sbc import SBC
 from ghrr.models.smr import SMR
 from ghrr.models.tpr import TPR
@@ -25,7 +25,7 @@ from ghrr.models.vtb import VTB
 class _Entry:
     """A class and its settings."""
 
-    model: type[Model]
+    model: type[Architecture]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,10 +48,10 @@ MODELS: Mapping[str, _Entry] = {
 }
 
 
-def make(name: str, *, reals: int | None = None, nbytes: int | None = None, order: int = 1) -> Model:
+def make(name: str, *, reals: int | None = None, nbytes: int | None = None, order: int = 1) -> Architecture:
     """Return the model of this name whose vectors are nearest to a number of reals or of bytes.
 
-    Parameters are those of :meth:`Model.sized`.
+    Parameters are those of :meth:`Architecture.sized`.
 
     Examples
     --------

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ghrr._checks import check_batch, check_integer
 from ghrr.models.counting import count_equal_bytes
-from ghrr.models.protocol import Device, Facts, Model, Scores
+from ghrr.models.protocol import Architecture, Device, Facts, Scores
 
 _CHUNK = 1 << 22  # entries of a table of counts
 
 
 @dataclass(frozen=True, repr=False)
-class SBC(Model):
+class SBC(Architecture):
     r"""Binary sparse block codes: ``dim`` bits in blocks, with a single 1 in each block.
 
     A vector is stored as the indices of its ones, a byte per block: ``(*batch, dim // block_size)``. Binding adds

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch
-from ghrr.models.protocol import Device, Facts, Model, nearest_square, random_orthogonal, squares_around
+from ghrr.models.protocol import Architecture, Device, Facts, nearest_square, random_orthogonal, squares_around
 
 
 @dataclass(frozen=True, repr=False)
-class SMR(Model):
+class SMR(Architecture):
     r"""Square matrices, bound by the matrix product, :math:`a \circ b = A B`.
 
     A vector is one orthogonal :math:`r \times r` matrix, :math:`d = r^2`, drawn from the Haar measure, so that the

@@ -10,15 +10,15 @@ from torch import Tensor
 
 from ghrr._checks import check_integer, check_real
 from ghrr.capacity import first_true
-from ghrr.models.protocol import Model, Scores
+from ghrr.models.protocol import Architecture, Scores
 
 
-def bundling_accuracy(model: Model, items: int, candidates: int) -> float:
+def bundling_accuracy(model: Architecture, items: int, candidates: int) -> float:
     """Predict the share of the members of a bundle among its nearest neighbours.
 
     ``items`` random vectors out of ``candidates`` are bundled, and the same number of candidates with the highest
     similarity to the bundle is chosen. This is the measure of Schlegel, Neubert and Protzel (2022). Scores are taken as
-    independent and Gaussian, with the mean and spread of :meth:`Model.bundle_scores`.
+    independent and Gaussian, with the mean and spread of :meth:`Architecture.bundle_scores`.
 
     Examples
     --------
@@ -59,7 +59,9 @@ def _binomial(count: Tensor, n: int, p: Tensor) -> Tensor:
     return torch.where(possible, torch.exp(log_choose + log_p), 0.0)
 
 
-def dimension_for(model: type[Model], items: int, candidates: int, accuracy: float = 0.99, **settings: Any) -> Model:
+def dimension_for(
+    model: type[Architecture], items: int, candidates: int, accuracy: float = 0.99, **settings: Any
+) -> Architecture:
     """Return the smallest model, by reals per vector, whose predicted bundling accuracy reaches a value.
 
     Parameters

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_broadcast, describe
-from ghrr.models.protocol import Device, Facts, Model, unit_gaussian
+from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)
-class TPR(Model):
+class TPR(Architecture):
     r"""Tensor product representations: :math:`a \circ b = a \otimes b`, a vector of :math:`d^2` numbers.
 
     A product of n vectors has order n and :math:`d^n` numbers, so only products of one order can be bundled. A tensor

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch
-from ghrr.models.protocol import Device, Facts, Model, nearest_square, squares_around, unit_gaussian
+from ghrr.models.protocol import Architecture, Device, Facts, nearest_square, squares_around, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)
-class VTB(Model):
+class VTB(Architecture):
     r"""Vector-derived transformation binding: the right factor is a matrix that transforms the left one.
 
     Both factors are read as matrices A and B of :math:`r \times r` numbers, :math:`d = r^2`; then

@@ -48,7 +48,7 @@ def contestants(names: Iterable[str]) -> list[Params]:
     ]
 
 
-def sized(params: Params, settings: Settings, order: int = 1) -> models.Model:
+def sized(params: Params, settings: Settings, order: int = 1) -> models.Architecture:
     """Return the model of an entry, at the budget of the settings.
 
     Examples

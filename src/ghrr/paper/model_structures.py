@@ -18,14 +18,14 @@ from torch import Tensor
 from ghrr import models
 
 
-def read(model: models.Model, x: Tensor, path: Sequence[Tensor]) -> Tensor:
+def read(model: models.Architecture, x: Tensor, path: Sequence[Tensor]) -> Tensor:
     """Unbind the keys of a path, the outermost first."""
     for key in path:
         x = rescale(model, model.unbind(x, key, side="left"))
     return x
 
 
-def rescale(model: models.Model, x: Tensor) -> Tensor:
+def rescale(model: models.Architecture, x: Tensor) -> Tensor:
     """Scale vectors of real or complex numbers to a similarity of 1 with themselves; this keeps all decisions."""
     if not model.facts.differentiable:
         return x
@@ -33,13 +33,13 @@ def rescale(model: models.Model, x: Tensor) -> Tensor:
     return x * square.rsqrt().reshape(*square.shape, *[1] * (x.ndim - square.ndim)).to(x.dtype)
 
 
-def encode_record(model: models.Model, keys: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
+def encode_record(model: models.Architecture, keys: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
     """Encode pairs, ``(n, *key_shape)`` and ``(*batch, n, *shape)``, as the bundle of the bound pairs."""
     return model.bundle(model.bind(keys, values), generator=generator)
 
 
 def encode_nested(
-    model: models.Model, levels: Sequence[tuple[Tensor, Tensor]], leaf: Tensor, generator: torch.Generator
+    model: models.Architecture, levels: Sequence[tuple[Tensor, Tensor]], leaf: Tensor, generator: torch.Generator
 ) -> Tensor:
     """Encode a chain of nested records, from the outermost level to the innermost.
 
@@ -53,7 +53,7 @@ def encode_nested(
     return x
 
 
-def encode_by_binding(model: models.Model, key: Tensor, items: Tensor, generator: torch.Generator) -> Tensor:
+def encode_by_binding(model: models.Architecture, key: Tensor, items: Tensor, generator: torch.Generator) -> Tensor:
     """Encode a sequence ``(n, *shape)``: item number i is bound i times with one key."""
     terms = items.clone()
     for i in range(1, len(items)):
@@ -61,13 +61,13 @@ def encode_by_binding(model: models.Model, key: Tensor, items: Tensor, generator
     return model.bundle(terms, generator=generator)
 
 
-def encode_by_shift(model: models.Model, items: Tensor, generator: torch.Generator) -> Tensor:
+def encode_by_shift(model: models.Architecture, items: Tensor, generator: torch.Generator) -> Tensor:
     """Encode a sequence ``(n, *shape)``: item number i is shifted by i."""
     terms = torch.stack([model.shift(item, i) for i, item in enumerate(items)])
     return model.bundle(terms, generator=generator)
 
 
-def encode_tree(model: models.Model, keys: Tensor, leaves: Tensor, generator: torch.Generator) -> Tensor:
+def encode_tree(model: models.Architecture, keys: Tensor, leaves: Tensor, generator: torch.Generator) -> Tensor:
     """Encode a complete binary tree with two keys, ``(2, *key_shape)``, and its leaves, ``(2**depth, *shape)``.
 
     The first half of the leaves is below the first key.
@@ -92,6 +92,6 @@ def tree_paths(depth: int) -> list[list[int]]:
     return [[leaf >> (depth - 1 - level) & 1 for level in range(depth)] for leaf in range(2**depth)]
 
 
-def best(model: models.Model, queries: Tensor, codebook: Tensor) -> Tensor:
+def best(model: models.Architecture, queries: Tensor, codebook: Tensor) -> Tensor:
     """Return the index of the most similar vector of a codebook for every query."""
     return model.pairwise_similarity(queries, codebook).argmax(dim=-1)

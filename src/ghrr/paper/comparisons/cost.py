@@ -38,7 +38,7 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
 
 
 def _calls(
-    model: models.Model, settings: Settings, generator: torch.Generator
+    model: models.Architecture, settings: Settings, generator: torch.Generator
 ) -> dict[str, Callable[[], torch.Tensor]]:
     """Return the calls to time. Keys are one for all vectors of a batch."""
     key = model.random_keys(generator=generator)

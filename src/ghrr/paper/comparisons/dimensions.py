@@ -66,13 +66,13 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     return pd.DataFrame(rows)
 
 
-def _model(name: str, components: int) -> models.Model:
+def _model(name: str, components: int) -> models.Architecture:
     """Return a model with this number of components, complex ones counted once, as in the published experiment."""
     is_complex = models.MODELS[name].model.dtype.is_complex
     return models.make(name, reals=components * (2 if is_complex else 1))
 
 
-def _components(model: models.Model) -> int:
+def _components(model: models.Architecture) -> int:
     return model.reals_per_vector // (2 if model.dtype.is_complex else 1)
 
 

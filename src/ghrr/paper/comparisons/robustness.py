@@ -40,7 +40,7 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     return pd.DataFrame(rows)
 
 
-def damage(model: models.Model, x: Tensor, kind: str, level: float, generator: torch.Generator) -> Tensor | None:
+def damage(model: models.Architecture, x: Tensor, kind: str, level: float, generator: torch.Generator) -> Tensor | None:
     """Return a damaged copy of a vector, or None if its components cannot be damaged in this way.
 
     Erased components are 0, or random in models without a zero. Flipped ones change their sign or their bit, or get a
