@@ -75,8 +75,11 @@ def encode_tree(model: models.Architecture, keys: Tensor, leaves: Tensor, genera
     terms, width = leaves, 1
     while width < len(leaves):
         # At this level, groups of `width` leaves alternate between the two keys.
-        side = torch.arange(len(leaves)) // width % 2
-        terms = model.bind(keys[side], terms)
+        side = torch.arange(len(leaves), device=leaves.device) // width % 2
+        halves = [model.bind(key, terms[side == n]) for n, key in enumerate(keys)]
+        terms = torch.empty((len(leaves), *halves[0].shape[1:]), dtype=leaves.dtype, device=leaves.device)
+        for n, half in enumerate(halves):
+            terms[side == n] = half
         width *= 2
     return model.bundle(terms, generator=generator)
 

@@ -61,7 +61,7 @@ print("share read right at {axis_label} {curves[0][0][-1]:g}: " + "; ".join(shar
 """
     description = f"Two models at {values['reals']} reals per vector; {summary}."
     picture = draw_figure(figure, height=3.2, description=description)
-    return View(picture + paragraph(f"{summary.capitalize()}.", _facts(titles, settings)), code)
+    return View(picture + paragraph(f"S{summary[1:]}.", _facts(titles, settings)), code)
 
 
 def _measure(experiment: str, model: str, settings: dict[str, Any]) -> tuple[list[float], list[float]]:

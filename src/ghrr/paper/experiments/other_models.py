@@ -21,11 +21,11 @@ _DRAWN_ZERO = 1e-17  # where a difference of zero is drawn on a logarithmic axis
 
 def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
     """Bind random triples in both orders and with both bracketings. The keys of MBAT compose as the matrices of SMR."""
-    length, real = settings["length"], {"dtype": torch.float64}
+    length, real = settings["length"], torch.float64
     bindings: dict[str, models.Architecture] = {
-        HRR: models.HRR(length, **real),
-        VTB: models.VTB(length, **real),
-        MATRIX: models.SMR(length, **real),
+        HRR: models.HRR(length, real),
+        VTB: models.VTB(length, real),
+        MATRIX: models.SMR(length, real),
         GHRR: models.GHRR.sized(reals=2 * length, m=settings["m"], dtype=torch.complex128),
     }
     tables = []
