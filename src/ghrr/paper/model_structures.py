@@ -73,26 +73,19 @@ def encode_tree(model: models.Architecture, keys: Tensor, leaves: Tensor, genera
     The first half of the leaves is below the first key.
     """
     terms, width = leaves, 1
-    while width < len(leaves):
-        # At this level, groups of `width` leaves alternate between the two keys.
-        side = torch.arange(len(leaves), device=leaves.device) // width % 2
-        halves = [model.bind(key, terms[side == n]) for n, key in enumerate(keys)]
-        terms = torch.empty((len(leaves), *halves[0].shape[1:]), dtype=leaves.dtype, device=leaves.device)
-        for n, half in enumerate(halves):
-            terms[side == n] = half
+    while width < len(leaves):  # from the innermost key to the outermost
+        groups = terms.reshape(-1, 2, width, *terms.shape[1:])
+        terms = torch.stack([model.bind(key, groups[:, n]) for n, key in enumerate(keys)], dim=1).flatten(0, 2)
         width *= 2
     return model.bundle(terms, generator=generator)
 
 
-def tree_paths(depth: int) -> list[list[int]]:
-    """Return the sides, 0 or 1, on the way to every leaf, the outermost first.
-
-    Examples
-    --------
-    >>> tree_paths(2)
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
-    return [[leaf >> (depth - 1 - level) & 1 for level in range(depth)] for leaf in range(2**depth)]
+def read_tree(model: models.Architecture, tree: Tensor, keys: Tensor, depth: int) -> Tensor:
+    """Unbind the paths to all leaves, in the order of the leaves."""
+    found = tree.unsqueeze(0)
+    for _ in range(depth):
+        found = torch.stack([read(model, found, [key]) for key in keys], dim=1).flatten(0, 1)
+    return found
 
 
 def best(model: models.Architecture, queries: Tensor, codebook: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from ghrr.paper.contestants import CORE, DIAGONALITIES, contestants, sized
 from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings, repeat
 from ghrr.paper.model_figures import COMMUTATIVE, draw_panels
-from ghrr.paper.model_structures import best, encode_tree, read, tree_paths
+from ghrr.paper.model_structures import best, encode_tree, read_tree
 from ghrr.paper.statistics import STANDARD_ERRORS, mean_with_error, rows_where
 
 
@@ -25,13 +25,12 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     for depth in range(1, settings["depth"] + 1):
         model = sized(params, settings, order=depth + 1)
         codebook = model.random(settings["candidates"], generator=generator)
-        sides = torch.tensor(tree_paths(depth))
         for _ in range(settings["trees"]):
             keys = model.random_keys(2, generator=generator)
             chosen = torch.randperm(settings["candidates"], generator=generator)[: 2**depth]
             tree = encode_tree(model, keys, codebook[chosen], generator)
-            found = read(model, tree, [keys[sides[:, level]] for level in range(depth)])
-            right = float((best(model, found, codebook) == chosen).double().mean())
+            found = best(model, read_tree(model, tree, keys, depth), codebook)
+            right = float((found == chosen).double().mean())
             rows.append({**params, "task": "trees", "x": depth, "value": right})
     return pd.DataFrame(rows)
 
