@@ -35,9 +35,9 @@ Table = tuple[list[str], list[list[str]]]
 COLUMNS: tuple[tuple[str, str, float, str], ...] = (
     ("compare-bundling", "bundle", 32, "bundle of 32"),
     ("compare-records", "records", 32, "record of 32"),
-    ("compare-nested-records", "nested records", 4, "nested, depth 4"),
+    ("compare-nested-records", "nested records", 4, "4 levels nested"),
     ("compare-sequences", "by binding", 32, "sequence of 32"),
-    ("compare-trees", "trees", 5, "tree, depth 5"),
+    ("compare-trees", "trees", 5, "tree of depth 5"),
     ("compare-robustness", "erased", 0.9, "90 % erased"),
     ("compare-order", "a.b and b.a", 2, "a.b against b.a"),
 )

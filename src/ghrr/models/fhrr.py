@@ -76,7 +76,7 @@ class FHRR(Architecture):
         return torch.sgn(x)
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return the mean of :math:`Re(a_j b_j^*)`."""
+        r"""Return the mean of :math:`\mathrm{Re}(a_j \bar b_j)`."""
         a, b = self._check("similarity", a=a, b=b)
         return torch.linalg.vecdot(_reals(a), _reals(b)) / self.dim  # type: ignore[no-any-return]
 
@@ -87,7 +87,7 @@ class FHRR(Architecture):
 
     @property
     def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors: :math:`1/\sqrt{2d}`."""
+        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{2d}`."""
         return 1 / math.sqrt(2 * self.dim)
 
 

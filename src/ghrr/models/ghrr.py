@@ -120,7 +120,7 @@ class GHRR(Architecture):
         return algebra.normalize(*self._check("normalize", x=x), to="unitary")
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return the mean over slots of :math:`Re tr(A B†)/m`."""
+        r"""Return the mean over slots of :math:`\mathrm{Re}\, \mathrm{tr}(A B^\dagger)/m`."""
         a, b = self._check("similarity", a=a, b=b)
         return algebra.similarity(a, b)
 
@@ -130,7 +130,7 @@ class GHRR(Architecture):
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the similarity of two independent random vectors: ``Space.noise_std``."""
+        """Standard deviation of the similarity of two independent random vectors, ``Space.noise_std``."""
         return self.space.noise_std
 
     def _settings(self) -> Iterable[str]:

@@ -98,7 +98,7 @@ class HRR(Architecture):
 
     @property
     def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors: :math:`1/\sqrt{d}`."""
+        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{d}`."""
         return 1 / math.sqrt(self.dim)
 
     def _settings(self) -> Iterable[str]:

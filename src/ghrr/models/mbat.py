@@ -97,5 +97,5 @@ class MBAT(Architecture):
 
     @property
     def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors: :math:`1/\sqrt{d}`."""
+        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{d}`."""
         return 1 / math.sqrt(self.dim)

@@ -24,8 +24,10 @@ class Facts:
 
     Attributes
     ----------
-    commutative, associative
-        Whether ``bind`` is.
+    commutative
+        Whether a∘b = b∘a.
+    associative
+        Whether (a∘b)∘c = a∘(b∘c).
     inverse
         ``"exact"`` if unbinding a random key from a product returns the value to rounding; ``"approximate"`` if it
         returns the value plus noise.
@@ -357,7 +359,7 @@ class Architecture(ABC):
             yield f"dtype={self.dtype}"
 
 
-def check_size(name: str, dim: int, possible: tuple[int, ...], why: str = "") -> None:
+def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
     """Raise unless ``dim`` is one of the possible sizes, which are those next to it."""
     if dim not in possible:
         nearest = " or ".join(map(str, possible))

@@ -77,7 +77,7 @@ class SBC(Architecture):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one vector: the number of blocks."""
+        """Shape of one vector, the number of blocks."""
         return (self.dim // self.block_size,)
 
     @property
@@ -161,7 +161,7 @@ class SBC(Architecture):
 
     @property
     def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors: :math:`1/\sqrt{(L - 1) B}`."""
+        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{(L - 1) B}`."""
         return 1 / math.sqrt((self.block_size - 1) * self.shape[0])
 
     def bundle_scores(self, items: int) -> Scores:
