@@ -125,7 +125,8 @@ class BSC(Architecture):
         """
         half = (items + 1) // 2
         mean = math.exp(math.log(2 * half) + _log_binomial(items, half) - items * math.log(2)) / items
-        return Scores(mean, math.sqrt((1 - mean**2) / self.dim), 1 / math.sqrt(self.dim))
+        std = math.sqrt((1 - mean**2) / self.dim)
+        return Scores(mean, std, 1 / math.sqrt(self.dim), (self.dim, (1 + mean) / 2, 0.5))
 
 
 def _log_binomial(n: int, k: int) -> float:

@@ -76,7 +76,19 @@ class Facts:
 
 @dataclass(frozen=True)
 class Scores:
-    """Similarities of a bundle with its members and with other random vectors: mean and standard deviations.
+    """Similarities of a bundle with its members and with other random vectors, by theory.
+
+    Attributes
+    ----------
+    member_mean
+        Mean similarity with a member; with another vector it is 0.
+    member_std
+        Standard deviation of the similarity with a member.
+    other_std
+        Standard deviation of the similarity with another vector.
+    agreement
+        For similarities that count equal components: their number, and the chances that a component is equal to that of
+        a member and of another vector. Counts are binomial. None for Gaussian similarities.
 
     Examples
     --------
@@ -89,6 +101,7 @@ class Scores:
     member_mean: float
     member_std: float
     other_std: float
+    agreement: tuple[int, float, float] | None = None
 
 
 @dataclass(frozen=True)

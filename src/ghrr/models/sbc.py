@@ -173,7 +173,7 @@ class SBC(Architecture):
         equal = expected_largest_count(items, size) / items
         factor = size / (size - 1)
         std = factor * math.sqrt(equal * (1 - equal) / blocks)
-        return Scores((size * equal - 1) / (size - 1), std, self.noise_std)
+        return Scores((size * equal - 1) / (size - 1), std, self.noise_std, (blocks, equal, 1 / size))
 
     def _settings(self) -> Iterable[str]:
         yield from super()._settings()

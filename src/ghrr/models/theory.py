@@ -12,13 +12,15 @@ from ghrr._checks import check_integer, check_real
 from ghrr.capacity import first_true
 from ghrr.models.protocol import Architecture, Scores
 
+_STEPS = 8  # values of the random number that breaks ties
+
 
 def bundling_accuracy(model: Architecture, items: int, candidates: int) -> float:
     """Predict the share of the members of a bundle among its nearest neighbours.
 
     ``items`` random vectors out of ``candidates`` are bundled, and the same number of candidates with the highest
     similarity to the bundle is chosen. This is the measure of Schlegel, Neubert and Protzel (2022). Scores are taken as
-    independent and Gaussian, with the mean and spread of :meth:`Architecture.bundle_scores`.
+    independent, and Gaussian or binomial, as :meth:`Architecture.bundle_scores` says.
 
     Examples
     --------
@@ -32,21 +34,37 @@ def bundling_accuracy(model: Architecture, items: int, candidates: int) -> float
 
 
 def members_found(scores: Scores, items: int, candidates: int) -> float:
-    r"""Return the mean share of members among the best ``items`` of ``candidates``, for independent Gaussian scores.
+    r"""Return the mean share of members among the best ``items`` of ``candidates``, for independent scores.
 
     A member with score s is chosen if at most n - 1 other scores are higher: of the n - 1 other members, each with
-    probability :math:`Q_1(s)`, and of the M - n others, each with :math:`Q_0(s)`.
+    probability :math:`Q_1(s)`, and of the M - n others, each with :math:`Q_0(s)`. Ties are broken at random.
     """
-    z = torch.linspace(-9, 9, 721, dtype=torch.float64)
-    s = scores.member_mean + max(scores.member_std, 1e-12) * z
-    density = torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
-    other_above = torch.special.ndtr(-s / max(scores.other_std, 1e-12))
-    member_above = torch.special.ndtr(-z)
+    weights, member_above, other_above = _gaussian(scores) if scores.agreement is None else _counts(*scores.agreement)
     count = torch.arange(items, dtype=torch.float64)
     others = _binomial(count, candidates - items, other_above)
     members = _binomial(count, items - 1, member_above).cumsum(dim=0).flip(0)  # at most n - 1 - j
-    chosen = (others * members).sum(dim=0)
-    return float(torch.trapezoid(chosen * density, z))
+    return float(((others * members).sum(dim=0) * weights).sum())
+
+
+def _gaussian(scores: Scores) -> tuple[Tensor, Tensor, Tensor]:
+    """Return weights of the scores of a member, and the chances that another member and another vector score higher."""
+    z = torch.linspace(-9, 9, 721, dtype=torch.float64)
+    weights = torch.exp(-z.square() / 2)
+    score = scores.member_mean + max(scores.member_std, 1e-12) * z
+    return weights / weights.sum(), torch.special.ndtr(-z), torch.special.ndtr(-score / max(scores.other_std, 1e-12))
+
+
+def _counts(components: int, member: float, other: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the same for binomial counts. A random number below 1 is added to each count, to break ties."""
+    count = torch.arange(components + 1, dtype=torch.float64)
+    p = torch.tensor([member, other], dtype=torch.float64)
+    chances = _binomial(count, components, p)
+    above = 1 - chances.cumsum(dim=0)
+    likely = chances[:, 0] > 1e-15
+    steps = (torch.arange(_STEPS, dtype=torch.float64) + 0.5) / _STEPS
+    weights, ties, higher = chances[likely, 0], chances[likely], above[likely].clamp(min=0.0)
+    reached = (higher.unsqueeze(1) + ties.unsqueeze(1) * (1 - steps)[:, None]).clamp(max=1.0).flatten(0, 1)
+    return (weights.repeat_interleave(_STEPS) / (weights.sum() * _STEPS)), reached[:, 0], reached[:, 1]
 
 
 def _binomial(count: Tensor, n: int, p: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ CLAIMS = [
         "Theory of ghrr.models",
         "The share of members that are found equals the prediction of bundling_accuracy.",
         _equals_theory,
-        comment="The prediction takes all scores as independent and Gaussian.",
+        comment="The prediction takes all scores as independent, and Gaussian or binomial.",
     )
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
@@ -11,7 +13,7 @@ from ghrr.paper.contestants import CORE, NOT_CLOSED, contestants, sized, title
 from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings, repeat
 from ghrr.paper.model_figures import draw_panels
 from ghrr.paper.model_structures import best, encode_nested, read
-from ghrr.paper.statistics import all_equal, rows_where, share_with_error
+from ghrr.paper.statistics import all_equal, rows_where
 
 EXACT = ("fhrr", "hrr-unitary", "mbat", "smr", "ghrr-1", "ghrr-2", "ghrr-3", "ghrr-4")  # exact inverse, sums
 
@@ -52,11 +54,12 @@ def _equals_theory(data: pd.DataFrame, settings: Settings) -> list[Check]:
             values = rows_where(data, model=name, x=depth)["value"]
             if not len(values):
                 continue
-            share, error = share_with_error(round(float(values.sum())), len(values))
-            measured.append(share)
-            errors.append(error)
             terms = settings["fields"] ** depth
-            expected.append(1 - capacity.recall_error(terms, settings["candidates"], noise, noise))
+            prediction = 1 - capacity.recall_error(terms, settings["candidates"], noise, noise)
+            # The error of a share that is the predicted one; near 1 all answers may be right.
+            errors.append(math.sqrt(max(prediction * (1 - prediction), 1e-4) / len(values)))
+            measured.append(float(values.mean()))
+            expected.append(prediction)
         if measured:
             checks.append(all_equal(title(name, "both"), measured, errors, expected))
     return checks
