@@ -155,14 +155,32 @@ def dimensions() -> Table:
     body = []
     for (name, task), (printed, published) in PUBLISHED.items():
         measured = _value(rows, name, "both", ("compare-dimensions", task, 15))
-        entry = models.MODELS[name]
-        predicted = "–"
-        if task == "bundle":
-            needed = models.dimension_for(entry.model, 15, 1000, **entry.settings)
-            predicted = f"{needed.reals_per_vector // (2 if needed.dtype.is_complex else 1):,}"
-        shown = "–" if measured is None else f"{measured[0]:.0f} ± {measured[1]:.0f}"
-        body.append([printed, f"{TITLES[name]}, {task}", shown, f"{published:.0f}", predicted])
+        shown = [_rounded(measured), f"{published:.0f}", _predicted(name, task)]
+        body.append([printed, f"{TITLES[name]}, {task}", *shown])
+    for name in ("fhrr", "smr", "hlb", "ghrr-2", "ghrr-3", "ghrr-4"):
+        for task in ("bundle", "normalised bundle") if name.startswith("ghrr") else ("bundle",):
+            measured = _value(rows, name, "both", ("compare-dimensions", task, 15))
+            body.append(["–", f"{TITLES[name]}, {task}", _rounded(measured), "–", _predicted(name, task)])
     return ["published name", "here", "measured", "published", "theory"], body
+
+
+def _rounded(value: Measured | None) -> str:
+    return "–" if value is None else f"{value[0]:.0f} ± {value[1]:.0f}"
+
+
+def _predicted(name: str, task: str) -> str:
+    """Return the components that theory predicts for sums; there is no theory of normalised ones."""
+    if task != "bundle":
+        return "–"
+    entry = models.MODELS[name]
+    needed = models.dimension_for(entry.model, 15, 1000, **entry.settings)
+    return f"{needed.reals_per_vector // (2 if needed.dtype.is_complex else 1):,}"
+
+
+def bind_time(model: str) -> str:
+    """Time of bind, relative to FHRR."""
+    value = _value(_rows(), model, "both", ("compare-cost", "bind", 2304))
+    return "–" if value is None else f"{value[0]:.2g}"
 
 
 def ghrr() -> Table:

@@ -269,6 +269,10 @@ def _confident_answers(key: str) -> str:
 
 VALUES: dict[str, Callable[[], str]] = {
     "compare-command": compare_tables.command,
+    **{
+        f"compare-bind-{model}": functools.partial(compare_tables.bind_time, model)
+        for model in ("ghrr-4", "smr", "mbat")
+    },
     "bsc-similarity": lambda: f"{1 / _peer_model('BSC', 'pairwise similarity'):.0f}",
     **learning_tables.VALUES,
     "calibration-confident": lambda: _confident_answers("confident"),
