@@ -1,6 +1,7 @@
 """Figures of the concept pages, drawn from stored measurements and theory.
 
-The measurements are those of ``concepts.py`` and, for recall, of ``examples/record_capacity.py``; lines are theory.
+The measurements are those of ``concepts.py``, for recall of ``examples/record_capacity.py``, and for architectures of
+``ghrr compare``; lines are theory.
 Figures have a white background, so that they can be read on a dark page too. They are drawn again, without measuring,
 by::
 
@@ -24,7 +25,10 @@ from matplotlib.figure import Figure
 from measuring import RESULTS
 
 import ghrr
+from ghrr import models
 from ghrr.capacity import diagonal_weight, recall_error
+from ghrr.paper import COMPARISONS
+from ghrr.paper.contestants import TITLES
 from ghrr.paper.style import BLACK, BLUE, GREEN, GREY, M_COLOURS, M_MARKERS, ORANGE, new_figure, style
 from ghrr.paper.theory.trees import PERMUTED, theory
 from ghrr.structures import Record
@@ -202,7 +206,45 @@ def sizes() -> Figure:
     return figure
 
 
-FIGURES = {"order": order, "trees": trees, "noise": noise, "tails": tails, "sizes": sizes}
+@style()
+def architectures() -> Figure:
+    """Draw the members found in bundles of several models: measured by ``ghrr compare``, and by theory."""
+    looks = {
+        ("sbc", "reals"): (GREEN, "D"),
+        ("fhrr", "both"): (BLACK, "o"),
+        ("bsc", "reals"): (BLUE, "s"),
+        ("ghrr-3-diagonality-1.0", "both"): (ORANGE, "^"),
+    }
+    path = ROOT / "results" / "compare" / "summary.json"
+    rows = [row for row in json.loads(path.read_text(encoding="utf-8")) if row["experiment"] == "compare-bundling"]
+    settings = COMPARISONS["compare-bundling"].settings["full"]
+    figure = new_figure(3.4)
+    axes = figure.subplots()
+    grid = sorted({round(2 ** (n / 4)) for n in range(8, 30)})
+    for (name, budget), (colour, marker) in looks.items():
+        model = models.make(name, reals=settings["reals"])
+        predicted = [models.bundling_accuracy(model, items, settings["candidates"]) for items in grid]
+        axes.plot(grid, predicted, color=colour, lw=1.2)
+        found = [r for r in rows if (r["model"], r["budget"], r["task"]) == (name, budget, "bundle")]
+        x, y, error = ([row[key] for row in found] for key in ("x", "mean", "error"))
+        axes.errorbar(
+            x, y, [2 * e for e in error], fmt=marker, color=colour, ms=5, label=TITLES[name].replace(", ", ",\n", 1)
+        )
+    axes.set(xscale="log", xlabel="items in the bundle", ylabel="share of members found", ylim=(0.3, 1.03))
+    axes.set_xticks(settings["items"], labels=[str(items) for items in settings["items"]])
+    axes.minorticks_off()
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title="576 numbers")
+    return figure
+
+
+FIGURES = {
+    "order": order,
+    "trees": trees,
+    "noise": noise,
+    "tails": tails,
+    "sizes": sizes,
+    "architectures": architectures,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Path]:

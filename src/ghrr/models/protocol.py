@@ -119,11 +119,21 @@ class Architecture(ABC):
     dtype
         Type of a component.
 
+    Shapes
+    ------
+    vectors: ``(*batch, *shape)``, keys: ``(*batch, *key_shape)``; items of ``bundle``: ``(*batch, n, *shape)``; items of
+    ``pairwise_similarity``: ``(n, *shape)``; similarities: ``(*batch)`` or ``(*batch, n)``, real
+
     Examples
     --------
+    >>> import torch
     >>> from ghrr import models
-    >>> issubclass(models.HRR, models.Architecture)
-    True
+    >>> def read_pair(model: models.Architecture) -> float:
+    ...     generator = torch.Generator().manual_seed(0)
+    ...     key, value = model.random_keys(generator=generator), model.random(generator=generator)
+    ...     return float(model.similarity(model.unbind(model.bind(key, value), key, side="left"), value))
+    >>> [round(read_pair(models.make(name, reals=576))) for name in ("fhrr", "bsc", "mbat", "ghrr-3")]
+    [1, 1, 1, 1]
     """
 
     dim: int
