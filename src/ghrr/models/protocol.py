@@ -121,8 +121,8 @@ class Architecture(ABC):
 
     Shapes
     ------
-    vectors: ``(*batch, *shape)``, keys: ``(*batch, *key_shape)``; items of ``bundle``: ``(*batch, n, *shape)``; items of
-    ``pairwise_similarity``: ``(n, *shape)``; similarities: ``(*batch)`` or ``(*batch, n)``, real
+    vectors: ``(*batch, *shape)``, keys: ``(*batch, *key_shape)``; items of ``bundle``: ``(*batch, n, *shape)``; items
+    of ``pairwise_similarity``: ``(n, *shape)``; similarities: ``(*batch)`` or ``(*batch, n)``, real
 
     Examples
     --------
