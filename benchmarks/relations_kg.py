@@ -49,6 +49,7 @@ def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationCo
     return RelationConfig(
         dim=args.total // m**2,
         m=m,
+        regularizer=args.regularizer,
         regularizer_weight=weight,
         product_weight=args.product_weight,
         relation_weight=args.relation_weight,
@@ -204,6 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--m", type=int, nargs="+", default=[1, 3, 5])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--total", type=int, default=1000, help="complex numbers per entity; dim is TOTAL // m**2")
+    parser.add_argument("--regularizer", default="dura", choices=["dura", "n3"])
     parser.add_argument("--weight", type=float, help="of the regulariser; default: 0.1 for WN18RR, 0.05 for FB15k-237")
     parser.add_argument("--product-weight", type=float, default=1.0, help="of h * r and t * r† in the regulariser")
     parser.add_argument("--relation-weight", type=float, default=0.0, help="of the cross-entropy of the relation")

@@ -16,13 +16,17 @@ from ghrr.relations.regularizers import REGULARIZERS, dura
 from ghrr.relations.scoring import to_hypervectors, to_rows
 
 Step = Callable[[Tensor], Tensor]
+_STEPS_BEFORE_RECORDING = 3
 
 
 def make_optimizer(model: RelationModel, config: RelationConfig) -> torch.optim.Optimizer:
     """Return the optimiser. It updates each parameter in one pass over memory where torch can do that."""
+    device = model.entity_table.device
     kind = torch.optim.Adagrad if config.optimizer == "adagrad" else torch.optim.Adam
-    fused = _can_fuse(kind, model.entity_table.device)
-    return kind(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused)
+    fused = _can_fuse(kind, device)
+    # Adam's correction of the bias depends on the number of steps; a CUDA graph must find it on the GPU.
+    options = {"capturable": True} if kind is torch.optim.Adam and device.type == "cuda" else {}
+    return kind(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused, **options)
 
 
 @functools.cache
@@ -42,7 +46,7 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
 
     The logits are the real inner products :math:`mD\,\delta(h * r, t)`. The rows of heads and tails are leaves of the
     graph of autograd, and their gradients are added to the gradient of the table. Autograd would make a gradient of the
-    size of the table for each of them.
+    size of the table for each of them. On a GPU, steps after the first few replay a CUDA graph.
 
     Shapes
     ------
@@ -64,6 +68,7 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
         return to_rows(products), penalty
 
     softmax = torch.compile(softmax_error, dynamic=False) if config.compile else softmax_error
+    update = torch.compile(optimizer.step) if config.compile else optimizer.step
 
     def step(triples: Tensor) -> Tensor:
         head_indices, relation_indices, tail_indices = triples.unbind(1)
@@ -79,7 +84,40 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
             if rows.grad is not None:
                 entity_gradient.index_add_(0, indices, rows.grad)
         model.entity_table.grad = entity_gradient
-        optimizer.step()
+        update()
         return loss
 
-    return step
+    return replay_as_graph(step, config.batch) if model.entity_table.is_cuda else step
+
+
+def replay_as_graph(step: Step, batch: int) -> Step:
+    """Return a step that records its kernels as a CUDA graph and replays them.
+
+    A small graph has steps of a millisecond, of which most is the time to launch some sixty kernels one by one. The first
+    steps run as they are, since they compile kernels. Batches of another size are not recorded.
+
+    Parameters
+    ----------
+    step
+        Step that makes the same kernel launches for every batch of this size.
+    batch
+        Triples per batch.
+    """
+    graph: torch.cuda.CUDAGraph | None = None
+    triples = result = torch.empty(0)
+    done = 0
+
+    def replayed(given: Tensor) -> Tensor:
+        nonlocal graph, triples, result, done
+        if len(given) != batch or done < _STEPS_BEFORE_RECORDING:
+            done += len(given) == batch
+            return step(given)
+        if graph is None:
+            graph, triples = torch.cuda.CUDAGraph(), given.clone()
+            with torch.cuda.graph(graph):  # records without computing
+                result = step(triples)
+        triples.copy_(given)
+        graph.replay()
+        return result.clone()
+
+    return replayed

@@ -28,7 +28,8 @@ from ghrr.relations.train_step import make_optimizer, make_step
 
 MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
 _LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
-_CHECKPOINT_SECONDS = 30.0  # a large model takes seconds to write
+_CHECKPOINT_SECONDS = 30.0  # least time between checkpoints
+_CHECKPOINT_SHARE = 0.05  # most of the time that checkpoints may take; a large model takes seconds to write
 _CHECKPOINT_FIELDS: dict[str, type | tuple[type, ...]] = {
     "config": dict,
     "graph": str,
@@ -210,7 +211,7 @@ class _Run:
         self.epoch, self.seconds = 0, 0.0
         self.history: list[dict[str, float]] = []
         self.best = self.model  # replaced at the first evaluation
-        self.saved = -math.inf  # time of the last checkpoint
+        self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
         if (folder / CHECKPOINT).exists():
             self._restore()
         self.step = make_step(self.model, self.optimizer, config)
@@ -254,17 +255,19 @@ class _Run:
             self.best = copy.deepcopy(self.model)
         self.history.append({"epoch": self.epoch, "loss": loss, "valid_mrr": mrr})
         is_last = self.epoch == self.config.epochs or self._is_stuck()
-        if is_last or time.monotonic() - self.saved >= _CHECKPOINT_SECONDS:
+        if is_last or time.monotonic() >= self.next_checkpoint:
             self._save()
         return mrr
 
     def _save(self) -> None:
         """Write the best model, then the checkpoint. A kill in between repeats the epochs since the last checkpoint."""
+        start = time.monotonic()
         save_model(self.folder / MODEL, self.best)
         info = {"config": asdict(self.config), "graph": self.graph.fingerprint, "epoch": self.epoch}
         info |= {"history": self.history, "seconds": self.seconds}
         save_checkpoint(self.folder / CHECKPOINT, info, self.model, self.optimizer)
-        self.saved = time.monotonic()
+        end = time.monotonic()
+        self.next_checkpoint = end + max(_CHECKPOINT_SECONDS, (end - start) / _CHECKPOINT_SHARE)
 
     @property
     def _best(self) -> dict[str, float]:
