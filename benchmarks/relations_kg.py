@@ -190,10 +190,11 @@ def run_one(
     }
 
 
-def _without_folders(arguments: Sequence[str]) -> list[str]:
-    """Replace the folders of this machine by their names in the documentation."""
+def _without_machine(arguments: Sequence[str]) -> list[str]:
+    """Replace the folders of this machine by their names in the documentation, and leave out the time limit."""
     names = {"--data": "DATA", "--work": "WORK", "--out": "OUT"}
-    return [names.get(option, word) for option, word in zip(["", *arguments], arguments, strict=False)]
+    words = zip(["", *arguments], arguments, strict=False)
+    return [names.get(option, word) for option, word in words if "--limit" not in (option, word)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -221,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/relations"), help="folder for checkpoints")
     parser.add_argument("--out", type=Path, help="folder for results")
     args = parser.parse_args(arguments)
-    asked = command("relations_kg", _without_folders(sys.argv[1:] if arguments is None else arguments))
+    asked = command("relations_kg", _without_machine(sys.argv[1:] if arguments is None else arguments))
     graph = load_graph(args.data / args.graph)
     if args.action == "time":
         report = measure_time(args, graph)

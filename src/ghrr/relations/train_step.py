@@ -22,20 +22,21 @@ _STEPS_BEFORE_RECORDING = 3
 def make_optimizer(model: RelationModel, config: RelationConfig) -> torch.optim.Optimizer:
     """Return the optimiser. It updates each parameter in one pass over memory where torch can do that."""
     device = model.entity_table.device
-    kind = torch.optim.Adagrad if config.optimizer == "adagrad" else torch.optim.Adam
-    fused = _can_fuse(kind, device)
+    if config.optimizer == "adagrad":
+        fused = _can_fuse_adagrad(device)
+        return torch.optim.Adagrad(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused)
     # Adam's correction of the bias depends on the number of steps; a CUDA graph must find it on the GPU.
-    options = {"capturable": True} if kind is torch.optim.Adam and device.type == "cuda" else {}
-    return kind(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused, **options)
+    on_gpu = device.type == "cuda"
+    return torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True, capturable=on_gpu)
 
 
 @functools.cache
-def _can_fuse(kind: type[torch.optim.Adagrad | torch.optim.Adam], device: torch.device) -> bool:
+def _can_fuse_adagrad(device: torch.device) -> bool:
     """Try a fused step; before torch 2.12, Adagrad has none on a GPU."""
     parameter = torch.zeros(1, device=device, requires_grad=True)
     parameter.grad = torch.zeros_like(parameter)
     try:
-        kind([parameter], fused=True).step()
+        torch.optim.Adagrad([parameter], fused=True).step()
     except RuntimeError:
         return False
     return True
@@ -93,8 +94,8 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
 def replay_as_graph(step: Step, batch: int) -> Step:
     """Return a step that records its kernels as a CUDA graph and replays them.
 
-    A small graph has steps of a millisecond, of which most is the time to launch some sixty kernels one by one. The first
-    steps run as they are, since they compile kernels. Batches of another size are not recorded.
+    With few entities, a step takes a millisecond, most of it to launch some sixty kernels one by one. The first steps run
+    as they are, since they compile kernels. Batches of another size are not recorded.
 
     Parameters
     ----------

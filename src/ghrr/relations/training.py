@@ -28,8 +28,6 @@ from ghrr.relations.train_step import make_optimizer, make_step
 
 MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
 _LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
-_CHECKPOINT_SECONDS = 30.0  # least time between checkpoints
-_CHECKPOINT_SHARE = 0.05  # most of the time that checkpoints may take; a large model takes seconds to write
 _CHECKPOINT_FIELDS: dict[str, type | tuple[type, ...]] = {
     "config": dict,
     "graph": str,
@@ -267,7 +265,7 @@ class _Run:
         info |= {"history": self.history, "seconds": self.seconds}
         save_checkpoint(self.folder / CHECKPOINT, info, self.model, self.optimizer)
         end = time.monotonic()
-        self.next_checkpoint = end + max(_CHECKPOINT_SECONDS, (end - start) / _CHECKPOINT_SHARE)
+        self.next_checkpoint = end + _seconds_between_checkpoints(end - start)
 
     @property
     def _best(self) -> dict[str, float]:
@@ -320,6 +318,11 @@ class _Run:
         write_tensors(self.folder / RANKS, {}, ranks, kind="ghrr-relation-ranks", version=1, follow_links=False)
         write_json(self.folder / RESULT, result, follow_links=False)
         return result
+
+
+def _seconds_between_checkpoints(writing: float) -> float:
+    """Return the time until the next checkpoint; checkpoints of large models take at most a twentieth of the time."""
+    return max(30.0, 20 * writing)
 
 
 @contextlib.contextmanager
