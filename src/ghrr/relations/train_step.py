@@ -94,8 +94,8 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
 def replay_as_graph(step: Step, batch: int) -> Step:
     """Return a step that records its kernels as a CUDA graph and replays them.
 
-    With few entities, a step takes a millisecond, most of it to launch some sixty kernels one by one. The first steps run
-    as they are, since they compile kernels. Batches of another size are not recorded.
+    With few entities, a step takes a millisecond, most of it to launch some sixty kernels one by one. The first steps
+    run as they are, since they compile kernels. Batches of another size are not recorded.
 
     Parameters
     ----------
