@@ -69,7 +69,7 @@ def _setting(config: dict[str, Any]) -> str:
 
 def tuning() -> tuple[list[str], list[list[str]]]:
     """Validation MRR of every setting that was tried, one seed; – where it was not tried for an m."""
-    rows, sizes = [], (1, 3, 5)
+    rows, sizes = [], (1, 3, 5, 10)
     for graph in _GRAPHS:
         path = _RUNS / "tuning" / f"{graph}.json"
         found: dict[tuple[str, int], dict[int, str]] = {}
