@@ -41,19 +41,21 @@ def _mean(values: list[float]) -> str:
 
 
 def settings() -> tuple[list[str], list[list[str]]]:
-    """Settings, early stopping and calibration of the runs."""
+    """Settings, early stopping and calibration of the runs; early runs were calibrated by a temperature alone: –."""
     rows = []
     for graph in _GRAPHS:
         for (m, _), runs in _runs(graph).items():
-            calibration = [run["calibration"] for run in runs]
+            calibration = [run["calibration"] for run in runs if "background" in run["calibration"]]
             rows.append(
                 [
                     graph,
                     str(m),
                     _setting(runs[0]["config"]),
                     ", ".join(str(run["best_epoch"]) for run in runs),
-                    f"{statistics.mean(c['mean_confidence'] for c in calibration):.3f}",
-                    f"{statistics.mean(c['accuracy'] for c in calibration):.3f}",
+                    *(
+                        f"{statistics.mean(c[name] for c in calibration):.3f}" if calibration else "–"
+                        for name in ("mean_confidence", "accuracy")
+                    ),
                 ]
             )
     return ["graph", "m", "setting", "best epochs", "mean confidence", "accuracy"], rows

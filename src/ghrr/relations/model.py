@@ -41,8 +41,9 @@ class RelationModel(nn.Module):
 
     Attributes
     ----------
-    temperature
-        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`; fitted at the end of training.
+    temperature, background
+        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`, and share of a uniform
+        distribution in them; fitted at the end of training.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class RelationModel(nn.Module):
         for kind, names in {"entities": entities, "relations": relations}.items():
             check_names("RelationModel", kind, names)
         self.entities, self.relations, self.relation_form = tuple(entities), tuple(relations), relation_form
-        self.temperature = 1.0
+        self.temperature, self.background = 1.0, 0.0
         self._entity_indices = {name: index for index, name in enumerate(self.entities)}
         self._relation_indices = {name: index for index, name in enumerate(self.relations)}
         generator = labelled_generator(check_integer("RelationModel", "seed", seed, least=0), "relations")

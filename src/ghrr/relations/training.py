@@ -18,7 +18,7 @@ from torch import Tensor
 from ghrr._checks import check_device, describe, short_repr
 from ghrr._random import labelled_generator
 from ghrr.files import check_fields, lock_folder, read_json, write_json, write_tensors
-from ghrr.relations.calibration import expected_calibration_error, fit_temperature, top_confidences
+from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences
 from ghrr.relations.config import RelationConfig
 from ghrr.relations.evaluation import evaluate
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
@@ -291,7 +291,7 @@ class _Run:
     def finish(self, command: str | None) -> dict[str, Any]:
         """Calibrate and evaluate the best model, and write the result."""
         model = self.best
-        model.temperature = fit_temperature(model, self.graph)
+        model.temperature, model.background = fit_calibration(model, self.graph)
         save_model(self.folder / MODEL, model)
         metrics = {split: evaluate(model, self.graph, split) for split in ("valid", "test")}
         confidences, right = top_confidences(model, self.graph, "test")
@@ -305,6 +305,7 @@ class _Run:
             **{split: found.summary() for split, found in metrics.items()},
             "calibration": {
                 "temperature": model.temperature,
+                "background": model.background,
                 "mean_confidence": float(confidences.mean()),
                 "accuracy": float(right.double().mean()),
                 "expected_error": expected_calibration_error(confidences, right),
