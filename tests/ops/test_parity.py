@@ -137,9 +137,7 @@ CASES = [
 ]
 
 
-def sizes_and_layouts(
-    name: str, batches: tuple[tuple[int, ...], ...], backend: str
-) -> Iterator[tuple[int, Layout]]:
+def sizes_and_layouts(name: str, batches: tuple[tuple[int, ...], ...], backend: str) -> Iterator[tuple[int, Layout]]:
     """Yield every m with every layout for the first batches of an operation; for others fewer, which differ by case."""
     if (name, backend) == ("power 10", "numba"):  # each m compiles a loop for ten seconds; test_power.py tests it
         yield from itertools.product((1, 3), LAYOUTS)

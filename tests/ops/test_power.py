@@ -35,7 +35,7 @@ def tolerance(m: int, dtype: torch.dtype, exponent: float) -> float:
 def test_powers_of_unitary_slots_are_those_of_the_nearest_unitary_matrix(
     dtype: torch.dtype, exponent: float, backend: str
 ) -> None:
-    # numba compiles a loop for each m and dtype, which takes ten seconds: all tests use the same few m; PyTorch has one form for all m.
+    # numba compiles a loop for each m and dtype, which takes ten seconds; PyTorch has one form for all m.
     for m in range(1, 9) if backend == "torch" else (1, 2, 3, 8) if dtype == torch.complex64 else (1, 3):
         a = unitary(20, m=m, dtype=dtype, seed=m)
         want = reference.power(
