@@ -65,7 +65,7 @@ MUTANTS = [
         "power: no check of a singular slot",
         "if whole < 0:\n            _check_invertible(operation, a)",
         "if whole < -1:\n            _check_invertible(operation, a)",
-        ("tests/test_algebra.py", "tests/ops/test_power.py", "tests/test_errors.py"),
+        ("tests/test_errors.py", "tests/test_algebra.py", "tests/ops/test_power.py"),
         other_forms=(
             (
                 "if integer < 0:\n            _check_invertible(operation, a)",
@@ -122,7 +122,7 @@ MUTANTS = [
         "power: no inverse for small negative exponents",
         "return product(inverse(a) if exponent < 0 else a, count)",
         "return product(a, count)",
-        ("tests/ops/test_power.py", "tests/test_algebra.py"),
+        ("tests/test_algebra.py", "tests/ops/test_power.py"),
     ),
     Mutant(
         "gradient of power: no conjugate",

@@ -30,8 +30,8 @@ METHODS = ("chart", "left-to-right", "product")
 class ComposedMatch(Match):
     """Relation that a chain composes to, with its probability and derivation.
 
-    The score is the similarity of the last composition of the derivation with the guess, and the margin is
-    its distance to the score of the runner-up. The model assumes that one of its relations holds: ``probability_unknown`` is 0.
+    The score is the similarity of the last composition of the derivation with the guess, and the margin is its distance
+    to the score of the runner-up. The model assumes that one of its relations holds: ``probability_unknown`` is 0.
 
     Examples
     --------
