@@ -14,10 +14,11 @@ def compile_untraced() -> None:
         return
     from numba.core import event
 
-    class Untraced(event.Listener):  # type: ignore[misc]
+    class Untraced(event.Listener):
         """Compilations are nested: the first one that starts and the last one that ends count."""
 
-        depth, trace = 0, None
+        def __init__(self) -> None:
+            self.depth, self.trace = 0, sys.gettrace()
 
         def on_start(self, event: Any) -> None:
             if not self.depth:
