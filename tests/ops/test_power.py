@@ -71,6 +71,7 @@ def with_phases(phases: Tensor) -> Tensor:
     return ((v * torch.exp(1j * phases)[:, None, :]) @ v.mH).to(torch.complex64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 3, 8])
 def test_small_powers_of_slots_with_eigenvalues_near_minus_one(m: int) -> None:
     """Near the branch cut, errors of single precision would be larger than rounding."""
@@ -171,6 +172,7 @@ def test_real_powers_of_unusual_shapes_and_layouts(backend: str) -> None:
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.slow
 def test_kernel_takes_unitary_slots_only() -> None:
     a, x = unitary(40, m=3), torch.tensor(0.3, dtype=torch.float64)
     with ops.backend("numba"):
