@@ -91,6 +91,7 @@ def test_drawn_sample_has_the_pixel_counts_of_the_data() -> None:
         assert (counts(bitmap(draw_sample(pixels))) == pixels).all()
 
 
+@pytest.mark.slow
 def test_drawings_of_any_place_and_size_are_recognised() -> None:
     _, held_out, _, truth = split_digits()
     model, right, count = trained_classifier(300, "ridge")

@@ -1,4 +1,4 @@
-"""Figures and messages as HTML that is legible in light and dark mode and at the width of a phone."""
+"""Figures and messages as HTML that is readable in light and dark mode and on a phone."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class View:
 
 @dataclass(frozen=True)
 class Failure:
-    """Values that make something fail, for a button with a label."""
+    """Values for which the method fails, and the label of the button that sets them."""
 
     label: str
     values: Values
@@ -177,7 +177,7 @@ class Tab:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values at the start."""
+        """The initial values."""
         return {control.name: control.default for control in self.controls}
 
     def check(self, given: Values) -> dict[str, Any]:

@@ -22,9 +22,10 @@ class RelationModel(nn.Module):
 
     .. math:: s(h, r, t) = \delta(h * r, t)
 
-    Every relation r has a reciprocal relation ``~r`` of its own: the question which heads have r to a tail is asked as
-    :math:`\delta(t * \tilde r, h)`. For m = 1 the model is ComplEx; with unitary relations it has the rotations of
-    RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers questions with it.
+    Every relation r has a reciprocal relation ``~r`` with a hypervector of its own. Given a relation and a tail, heads
+    have the score :math:`\delta(t * \tilde r, h)`. For m = 1 the model is ComplEx; with unitary relations it has the
+    rotations of RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers questions
+    with it.
 
     Parameters
     ----------

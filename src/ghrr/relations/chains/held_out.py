@@ -1,8 +1,8 @@
 """Chains held out of training, to calibrate the probabilities of answers.
 
 A fifth of the different training chains is held out, and a second set of hypervectors is learned from the others. The
-held-out chains are made longer with the two-step training chains as rules, because the answers that people ask for are
-those to long chains, and their charts are scored with the second set.
+held-out chains are made longer with the two-step training chains as rules, because most questions are about long
+chains. Their charts are scored with the second set.
 """
 
 from __future__ import annotations
