@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, seed_of
 from ghrr.space import Space
@@ -271,8 +272,9 @@ class SeriesFeatures(FeatureEncoder):
         """Return the weighted sum of windows for m = 1, where the angles of all factors add up."""
         frequencies = self.frequencies_[:, slots, 0].movedim(0, 1).flatten(start_dim=1)
         angles = angles.baddbmm_(windows.flatten(start_dim=2), frequencies.mT.expand(len(windows), -1, -1))
-        real = weights[:, None] @ torch.cos(angles)  # the sum over windows is a matrix product
-        return torch.complex(real, weights[:, None] @ angles.sin_()).mT[..., None]
+        # The sum over windows is a matrix product.
+        sums = weights[:, None] @ ops.cos_sin(angles).flatten(start_dim=2)
+        return torch.complex(*sums.chunk(2, dim=2)).mT[..., None]
 
     def _bundle_products(self, windows: Tensor, weights: Tensor, angles: Tensor, slots: slice) -> Tensor:
         """Return the weighted sum of windows whose values are bound in order."""
