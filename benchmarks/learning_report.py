@@ -29,8 +29,9 @@ from typing import Any
 
 import learning_ranks as ranks
 from learning_data import SOURCES, n_splits
-from learning_methods import METHODS, Method
+from learning_methods import METHODS
 from learning_schedule import SLOW, best_config, read_journal
+from learning_search import Method
 from learning_tables import ALL_TEN, ORDER, OURS, WITH_BASELINES, WITHOUT_ONE
 
 from ghrr.files import atomic_write
