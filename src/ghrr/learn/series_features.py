@@ -282,14 +282,16 @@ class SeriesFeatures(FeatureEncoder):
 
     def _products(self, windows: Tensor, weights: Tensor, angles: Tensor, slots: slice) -> Tensor:
         """Return the weighted products of all windows, ``(n, length, slots, m, m)``."""
-        rotations = self._rotations[slots]
-        factors = self.frequencies_.expand(windows.shape[2], -1, -1, -1)  # one for all places, or one for each
-        start = rotations if self.space_.m > 1 else torch.ones_like(rotations)
-        products = torch.polar(weights[..., None].expand_as(angles), angles)[..., None, None] * start
-        for place in range(windows.shape[2]):
-            turns = torch.einsum("ntc,djc->ntdj", windows[:, :, place], factors[place, slots])
-            products = products @ rotations if place and self.space_.m > 1 else products
-            products = products * torch.polar(torch.ones_like(turns), turns)[..., None, :]
+        rotations = self._rotations[slots] if self.space_.m > 1 else torch.ones_like(self._rotations[slots])
+        frequencies = self.frequencies_.expand(windows.shape[2], -1, -1, -1)  # one for all places, or one for each
+        values = [
+            (rotations, frequencies[place, slots], windows[:, :, place].contiguous())
+            for place in range(windows.shape[2])
+        ]
+        products = torch.polar(weights[..., None].expand_as(angles), angles)[..., None, None]
+        products = products * ops.fractional_power(*values[0])
+        for value in values[1:]:
+            products = ops.bind(products, ops.fractional_power(*value))
         return products
 
     def __sklearn_tags__(self) -> Tags:
