@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 from learning_data import SOURCES, Dataset, load
-from learning_methods import METHODS, Method, configurations
+from learning_methods import METHODS
+from learning_search import Method, configurations
 from learning_tasks import Setting, Task, measure
 
 SLOW = 3  # configurations over the time limit after which the rest of a search is left out

@@ -64,6 +64,7 @@ def test_public_names_are_frozen() -> None:
         "bind_bundle",
         "bind_similarity",
         "bundle",
+        "cos_sin",
         "fractional_power",
         "in_use",
         "multibind",
