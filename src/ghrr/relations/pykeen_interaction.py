@@ -32,8 +32,13 @@ class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are 
 
     Examples
     --------
-    ``pipeline(dataset="UMLS", interaction=GHRRInteraction, interaction_kwargs={"m": 3}, dimensions=2 * 28 * 9)``
-    trains a model with 28 slots.
+    The guide on knowledge graphs trains it with PyKEEN's ``pipeline``.
+
+    >>> import torch
+    >>> from ghrr.relations.pykeen_interaction import GHRRInteraction
+    >>> h, r, t = torch.randn(3, 5, 2 * 28 * 9)  # five triples; 28 slots of 3 x 3 complex numbers
+    >>> GHRRInteraction(m=3)(h, r, t).shape
+    torch.Size([5])
     """
 
     def __init__(self, m: int) -> None:
