@@ -143,9 +143,11 @@ def _config(given: list[str], shortcuts: dict[str, Any]) -> RelationConfig:
     values = dict(shortcuts)
     for pair in given:
         name, equals, value = pair.partition("=")
-        if not equals or name not in names:
+        if not equals:
+            raise ValueError(f"relations train: --set must be NAME=VALUE, got {pair!r}")
+        if name not in names:
             raise ValueError(
-                f"relations train: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}"
+                f"relations train: --set has no setting {name!r}, expected one of {', '.join(sorted(names))}"
             )
         try:
             values[name] = parse_json(value, "--set")
