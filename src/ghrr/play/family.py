@@ -17,6 +17,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ghrr.memory import Cleanup
 from ghrr.paper.style import BLACK, BLUE, GREY, ORANGE
 from ghrr.play.pictures import draw_figure, mark, paragraph
 from ghrr.play.tab import Failure, Slider, Steps, Tab, Values, View
@@ -59,16 +60,9 @@ def draw(values: Values, _: Any = None) -> View:
             axis.set_title(f"m = {size}", fontsize=10)
 
     whose = "my " + "'s ".join(chain)
-    description = (
-        f"A walk of {len(chain)} steps: {whose}. "
-        + " ".join(f"m = {size}: {_answer(match)}." for size, match in matches.items())
-        + "".join(
-            f" Nearest relations, m = {size}: "
-            + ", ".join(f"{name} {score:.2f}" for name, score in zip(found.labels, found.scores.tolist(), strict=True))
-            + "."
-            for size, found in nearest.items()
-        )
-    )
+    summary = " ".join(f"m = {size}: {_answer(match)}." for size, match in matches.items())
+    near = " ".join(f"m = {size}: {_listed(found)}." for size, found in nearest.items())
+    description = f"A walk of {len(chain)} steps: {whose}. {summary} Relations nearest to the product, {near}"
     lines = [
         f"<b>{html.escape(whose)}</b>: {_known(answers)}",
         *(
@@ -90,16 +84,16 @@ def trained_model(dim: int, m: int, left_out: int) -> RelationChains:
 
 
 @lru_cache
-def split_rules(left_out: int) -> tuple[list[Example], list[Example]]:
+def split_rules(left_out: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return the rules to train on, and some that are left out. Every relation stays in a rule to train on."""
-    kept, aside = list(kinship_rules()), []
+    kept, aside = list(kinship_rules()), list[Example]()
     for rule in random.Random(0).sample(kept, len(kept)):  # noqa: S311 (not for secrets)
         others = [other for other in kept if other != rule]
         names = {name for chain, target in others for name in (*chain, target)}
         if len(aside) < left_out and names.issuperset([*rule.chain, rule.target]):
             kept = others
             aside.append(rule)
-    return kept, aside
+    return tuple(kept), tuple(aside)
 
 
 def answers_of_rules(chain: Sequence[str]) -> list[str]:
@@ -118,6 +112,10 @@ def _known(answers: Sequence[str]) -> str:
 
 def _answer(match: ComposedMatch) -> str:
     return f"{match.guess}, probability {match.probability:.1%}"
+
+
+def _listed(found: Cleanup) -> str:
+    return ", ".join(f"{name} {score:.2f}" for name, score in zip(found.labels, found.scores.tolist(), strict=True))
 
 
 def _unseen(model: RelationChains, left_out: int) -> str:
