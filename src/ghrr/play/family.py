@@ -52,7 +52,8 @@ def draw(values: Values, _: Any = None) -> View:
     walk_height = 0.8 + 0.3 * len(chain)
 
     def figure(figure: Figure) -> None:
-        walk, bars = figure.subfigures(2, 1, height_ratios=(walk_height, 2))
+        parts: Any = figure.subfigures(2, 1, height_ratios=(walk_height, 2))
+        walk, bars = parts
         _draw_walk(walk.subplots(), chain, matches[m].guess)
         bars.suptitle("relations nearest to the product of the chain", fontsize=10)
         for axis, (size, found) in zip(bars.subplots(1, 2), nearest.items(), strict=True):
@@ -148,9 +149,9 @@ def _draw_walk(axis: Axes, chain: Sequence[str], guess: str) -> None:
         after = levels[row + 1] - level if row < last else 0
         is_left = before > 0 and after > 0  # both lines are on the right
         shift = 5 if after > 0 else -5 if before > 0 else 0  # away from the line on the right
-        text, style = (f"{name} = {guess}", {"color": BLUE, "weight": "bold"}) if row == last else (name, {})
+        style: dict[str, Any] = {"color": BLUE, "weight": "bold"} if row == last else {}
         axis.annotate(
-            text,
+            f"{name} = {guess}" if row == last else name,
             (level, row),
             (-8, 0) if is_left else (8, shift),
             textcoords="offset points",
