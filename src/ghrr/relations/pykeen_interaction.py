@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are not complete
     r"""Score :math:`mD\,\delta(h * r, t)` on real embeddings of :math:`2 D m^2` numbers.
 
-    Representations are rows of :func:`ghrr.relations.scoring.to_rows`: real and imaginary parts side by side. The
+    Representations are rows of ``ghrr.relations.scoring.to_rows``: real and imaginary parts side by side. The
     number of slots D follows from the dimension of the embeddings.
 
     Parameters
