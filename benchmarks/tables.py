@@ -28,6 +28,7 @@ import concept_tables
 import learning_tables
 import lm_tables
 import paper_tables
+import relations_peer_tables
 import relations_tables
 from calibration import default_permute
 
@@ -215,6 +216,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "relations-settings": lambda: table(*relations_tables.settings()),
     "relations-tuning": lambda: table(*relations_tables.tuning()),
     "relations-times": lambda: table(*relations_tables.times()),
+    "relations-peers": lambda: table(*relations_peer_tables.speed()),
     **{f"learning-{name}": functools.partial(formatted, make) for name, make in learning_tables.TABLES.items()},
     **{f"learning-{name}": make for name, make in learning_tables.TEXTS.items()},
     "concept-capacity": lambda: table(*concept_tables.capacity()),
