@@ -299,8 +299,8 @@ def test_relation_benchmark_times_epochs_and_resumes_runs(run_benchmark: Callabl
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_relation_benchmark_compares_with_pykeen(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
-    pytest.importorskip("pykeen")
-    sizes = ("--total", "36", "--m", "3", "--repeats", "2", "--batch", "2000", "--epochs", "1")
+    sizes = ("--total", "36", "--m", "3", "--repeats", "2", "--batch", "2000", "--epochs", "1", "--triples", "900")
     assert "PyKEEN ComplEx" in run_benchmark("relations_peers", *sizes, "--out", str(tmp_path))
-    rows = json.loads((tmp_path / "relations_peers.json").read_text())["rows"]
-    assert [row["model"] for row in rows] == ["m = 3", "PyKEEN ComplEx"]
+    report = json.loads((tmp_path / "relations_peers_kinships.json").read_text())
+    assert [row["model"] for row in report["rows"]] == ["m = 3", "PyKEEN ComplEx"]
+    assert (report["triples"], report["entities"]) == (900, 104)

@@ -88,6 +88,9 @@ def test_names_and_reciprocals_have_indices() -> None:
         model.relation_index("~x")
     with pytest.raises(ValueError, match="unknown entity 'x'"):
         model.entity_index("x")
+    named = RelationModel(("Ada", "Byron", "John"), ("parent",), dim=1, m=1)
+    with pytest.raises(ValueError, match="unknown entity 'Jon', expected one of 3 names such as 'John'"):
+        named.entity_index("Jon")
     with pytest.raises(TypeError, match="must be a string"):
         model.entity_index(3)  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ghrr.cli.shared import ERRORS, escaped, fail, say
+from ghrr.cli.shared import ERRORS, check_output, escaped, fail, say
 
 chains_app = typer.Typer(help="Learn how relations compose, and compose chains of them.", no_args_is_help=True)
 
@@ -22,9 +22,12 @@ def train(
     epochs: Annotated[int, typer.Option(help="Passes over the training chains.")] = 15,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     verify: Annotated[bool, typer.Option(help="Check that the files are the published ones, by their hashes.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Learn one hypervector per relation from the training stories, and count right answers to the test stories."""
     from ghrr.relations.chains import ChainProgress, RelationChains, load_clutrr, save_chains
+
+    check_output(out, force=force)
 
     def report(progress: ChainProgress) -> None:
         say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.4f}")

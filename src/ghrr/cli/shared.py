@@ -98,8 +98,10 @@ def parse_settings(
     values = {}
     for pair in given:
         name, equals, value = pair.partition("=")
-        if not equals or name not in (*names, *old):
+        if not equals:
             raise ValueError(f"{command}: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}")
+        if name not in (*names, *old):
+            raise ValueError(f"{command}: --set has no setting {name!r}, expected one of {', '.join(sorted(names))}")
         try:
             values[name] = parse_json(value, "--set")
         except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 
@@ -112,9 +113,10 @@ class RelationModel(nn.Module):
         if not isinstance(name, str):
             raise TypeError(f"RelationModel: the name of a {kind} must be a string, got {describe(name)}")
         if name not in indices:
+            similar = [*difflib.get_close_matches(name, indices, n=1), *indices][0]
             raise ValueError(
                 f"RelationModel: unknown {kind} {short_repr(name)}, expected one of {len(indices):,} names such as "
-                f"{short_repr(next(iter(indices)))}"
+                f"{short_repr(similar)}"
             )
         return indices[name]
 
