@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ghrr
-from ghrr import encoding, lm, memory, nn, ops, paper, relations, structures, testing, unitary
+from ghrr import encoding, lm, memory, models, nn, ops, paper, relations, structures, testing, unitary
 from ghrr.ops.dispatch import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +40,7 @@ def test_public_names_are_frozen() -> None:
         "encoding",
         "load",
         "memory",
+        "models",
         "multibind",
         "nn",
         "normalize",
@@ -85,12 +86,34 @@ def test_public_names_are_frozen() -> None:
         "unitarity_error",
         "with_diagonality",
     ]
+    assert models.__all__ == [
+        "BSC",
+        "FHRR",
+        "GHRR",
+        "HLB",
+        "HRR",
+        "LAWS",
+        "MAP",
+        "MBAT",
+        "MODELS",
+        "SBC",
+        "SMR",
+        "TPR",
+        "VTB",
+        "Architecture",
+        "BindingLaw",
+        "Facts",
+        "Scores",
+        "bundling_accuracy",
+        "dimension_for",
+        "make",
+    ]
     assert testing.__all__ == ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
-    for module in (ghrr, ops, unitary, testing):
+    for module in (ghrr, models, ops, unitary, testing):
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-PACKAGES = (ghrr, encoding, lm, memory, nn, ops, paper, relations, structures, testing, unitary)
+PACKAGES = (ghrr, encoding, lm, memory, models, nn, ops, paper, relations, structures, testing, unitary)
 
 
 def public_names() -> Iterator[tuple[ModuleType, str, Any]]:

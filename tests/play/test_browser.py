@@ -66,7 +66,7 @@ def test_sliders_change_the_picture_and_nothing_is_wider_than_the_screen(device:
         page = visit(f"tab={name}", device, "dark" if device == "phone" else "light")
         before = description(page, name)
         expect(page.get_by_text(tab.notice)).to_be_visible()
-        setting, value = ("layer", 2) if name == "attention" else ("dim", 20)
+        setting, value = {"attention": ("layer", 2), "models": ("reals", 144)}.get(name, ("dim", 20))
         [label] = [control.label for control in tab.controls if control.name == setting]
         set_slider(page, label, value)
         assert wait_for_change(page, name, before)
@@ -81,6 +81,7 @@ PRINTED = {
     "kernels": r"(root mean square error of [\d.]+)",
     "capacity": r"(measured [\d.]+, theory [\d.]+)",
     "trees": r"(\d+ of \d+ leaves are right)",
+    "models": r"(FHRR: [\d.]+; GHRR, m = 3: [\d.]+)",
     "learn": r"(class \d, probability [\d.]+%)",
     "family": r"m = 8: ([\w-]+, probability [\d.]+%)",
     "attention": r"([\w ,.!?]+)\n$",
