@@ -97,8 +97,7 @@ def test_replayed_steps_equal_plain_steps(optimizer: str, monkeypatch: pytest.Mo
     def tables(replay: bool) -> torch.Tensor:
         if not replay:
             monkeypatch.setattr(train_step, "replay_as_graph", lambda step, batch: step)
-        sizes = {"dim": config.dim, "m": config.m, "seed": 0}
-        model = RelationModel(graph.entities, graph.relations, **sizes).cuda()
+        model = RelationModel(graph.entities, graph.relations, dim=config.dim, m=config.m, seed=0).cuda()
         step = train_step.make_step(model, train_step.make_optimizer(model, config), config)
         losses = [step(batch) for batch in batches]  # the last batch is smaller
         return torch.cat([model.entity_table.detach().flatten(), torch.stack(losses)])
