@@ -8,7 +8,7 @@ given. A turn lasts several epochs, so that setting up PyKEEN's training loop do
 Needs PyKEEN. On Kinships, and on a part of WN18RR, where few triples share a question::
 
     python benchmarks/relations_peers.py
-    python benchmarks/relations_peers.py --data FOLDER/WN18RR --triples 1500 --total 200 --epochs 1
+    python benchmarks/relations_peers.py --data FOLDER/WN18RR --triples 500 --total 100 --m 1 5 --epochs 2
 """
 
 from __future__ import annotations
