@@ -27,6 +27,8 @@ _SLOW = (
     "tests/faults",
     "tests/lm",
     "tests/paper",
+    "tests/relations/test_chain_model.py",
+    "tests/relations/test_training.py",
     "tests/*_triton*",
 )
 
