@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 STORED = ROOT / "results" / "compare"
 FIGURES = ROOT / "docs" / "results" / "images"
 Table = tuple[list[str], list[list[str]]]
+Measured = tuple[float, float]  # mean and standard error
 
 # The columns of the summary: experiment, task, x, and a heading. Larger is better, except for order.
 COLUMNS: tuple[tuple[str, str, float, str], ...] = (
@@ -72,9 +73,7 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
-def _value(
-    rows: Sequence[dict[str, Any]], model: str, budget: str, column: Sequence[Any]
-) -> tuple[float, float] | None:
+def _value(rows: Sequence[dict[str, Any]], model: str, budget: str, column: Sequence[Any]) -> Measured | None:
     """Return mean and error of an entry in a column; models with one budget have it under "both"."""
     experiment, task, x = column[:3]
     for row in rows:
@@ -84,7 +83,7 @@ def _value(
     return None
 
 
-def _format(value: tuple[float, float] | None) -> str:
+def _format(value: Measured | None) -> str:
     return "–" if value is None else f"{value[0]:.2f} ± {value[1]:.2f}"
 
 
