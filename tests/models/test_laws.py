@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ghrr import models
-from ghrr.models.protocol import Architecture
+from ghrr.models import Architecture
 
 # Relative to the norm of a product: sums of at most 64 terms, or transforms of at most 64 numbers, in double precision.
 ROUNDING = 1e-12

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-import torchhd
 from torch import Tensor
 
 from ghrr import models
-from ghrr.models.protocol import Architecture
+from ghrr.models import Architecture
+
+torchhd: Any = pytest.importorskip("torchhd")
 
 PEERS: dict[str, tuple[Architecture, type]] = {
     "fhrr": (models.FHRR(100), torchhd.FHRRTensor),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr import ops
+from ghrr import models, ops
 from ghrr.ops import backends, operations, reference, tensor_state
 from ghrr.ops.dispatch import OPERATIONS, Kernel, Operation, is_out_of_memory
 from tests.helpers import gaussian, generator, unitary
@@ -103,6 +103,7 @@ def test_traced_code_uses_pytorch(failures: dict[str, str]) -> None:
 
 # ------------------------------------------------------------------------------------------------- kernels that fail
 
+BITS = torch.eye(64, dtype=torch.bool)
 # For every operation with a CPU kernel, a call that uses the kernel.
 CALLS: dict[str, Callable[[], Any]] = {
     "bind": lambda: ops.bind(LARGE, LARGE[None]),
@@ -120,6 +121,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     ),
     "cos_sin": lambda: ops.cos_sin(torch.linspace(-9, 9, 1 << 17).reshape(-1, 64)),
     "base_slots": lambda: ghrr.Space(1000, 3).random(2, generator=generator()),
+    "count_different_bits": lambda: models.BSC(64).pairwise_similarity(BITS, BITS),
+    "count_equal_bytes": lambda: models.SBC(64 * 64).pairwise_similarity(BITS.byte(), BITS.byte()),
 }
 
 

@@ -39,11 +39,11 @@ def draw(values: Values, _: Any = None) -> View:
         axis = figure.subplots()
         for (x, y), title, colour, style in zip(curves, titles, (BLUE, ORANGE), ("o-", "s--"), strict=True):
             axis.plot(x, y, style, color=colour, ms=6, label=title)
-        axis.set(ylim=(-0.05, 1.05), xlabel=axis_label, ylabel="share read right")
+        axis.set(xticks=curves[0][0], ylim=(-0.05, 1.05), xlabel=axis_label, ylabel="share read right")
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     shares = "; ".join(f"{title}: {y[-1]:.2f}" for title, (_, y) in zip(titles, curves, strict=True))
-    summary = f"share read right at {axis_label} {curves[0][0][-1]:g}: {shares}"
+    summary = f"share read right ({axis_label}: {curves[0][0][-1]:g}): {shares}"
     code = f"""\
 import torch
 from ghrr import paper
@@ -57,7 +57,7 @@ for title, model in {[(title, NAMES[title]) for title in titles]!r}:
     data = data[data["task"] != "by shift"]
     largest = data[data["x"] == data["x"].max()]
     shares.append(f"{{title}}: {{largest['value'].mean():.2f}}")
-print("share read right at {axis_label} {curves[0][0][-1]:g}: " + "; ".join(shares))
+print("share read right ({axis_label}: {curves[0][0][-1]:g}): " + "; ".join(shares))
 """
     description = f"Two models at {values['reals']} reals per vector; {summary}."
     picture = draw_figure(figure, height=3.2, description=description)
@@ -78,8 +78,8 @@ def _facts(titles: list[str], settings: dict[str, Any]) -> str:
     models = [sized({"model": NAMES[title], "budget": "reals"}, settings) for title in titles]
     facts = [model.facts for model in models]
     rows = {
-        "commutative": ["yes" if f.commutative else "no" for f in facts],
-        "associative": ["yes" if f.associative else "no" for f in facts],
+        "commutes": ["yes" if f.commutative else "no" for f in facts],
+        "associates": ["yes" if f.associative else "no" for f in facts],
         "inverse": [f.inverse + (", of itself" if f.self_inverse else "") for f in facts],
         "bytes per vector": [f"{model.bytes_per_vector:,}" for model in models],
         "cost of binding": [f.bind_cost for f in facts],
