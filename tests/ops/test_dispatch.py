@@ -13,7 +13,6 @@ from torch import Tensor
 
 import ghrr
 from ghrr import models, ops
-from ghrr.models.counting import count_different_bits, count_equal_bytes
 from ghrr.ops import backends, operations, reference, tensor_state
 from ghrr.ops.dispatch import OPERATIONS, Kernel, Operation, is_out_of_memory
 from tests.helpers import gaussian, generator, unitary
