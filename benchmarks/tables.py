@@ -29,6 +29,7 @@ import concept_tables
 import learning_tables
 import lm_tables
 import paper_tables
+import relations_peer_tables
 import relations_tables
 from calibration import default_permute
 
@@ -229,6 +230,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "relations-settings": lambda: table(*relations_tables.settings()),
     "relations-tuning": lambda: table(*relations_tables.tuning()),
     "relations-times": lambda: table(*relations_tables.times()),
+    "relations-peers": lambda: table(*relations_peer_tables.speed()),
     **{f"learning-{name}": functools.partial(formatted, make) for name, make in learning_tables.TABLES.items()},
     **{f"learning-{name}": make for name, make in learning_tables.TEXTS.items()},
     **{f"compare-{name}": functools.partial(formatted, make) for name, make in compare_tables.TABLES.items()},
@@ -241,6 +243,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "chains-2-4": lambda: table(*chain_tables.accuracy("train-2-3-4", "path")),
     "chains-errors-2-3": lambda: table(*chain_tables.errors("train-2-3")),
     "chains-errors-2-4": lambda: table(*chain_tables.errors("train-2-3-4")),
+    "chains-lstm": lambda: table(*chain_tables.lstm_tuning()),
     "chains-generated": lambda: table(*chain_tables.generated()),
     "chains-held-out": lambda: table(*chain_tables.held_out()),
     "chains-calibration": lambda: table(*chain_tables.calibration()),
@@ -288,6 +291,7 @@ VALUES: dict[str, Callable[[], str]] = {
     "chains-2-3-m1": lambda: chain_tables.value("train-2-3", "chart", 1),
     "chains-product": lambda: chain_tables.value("train-2-3-4", "product", 8),
     "chains-100": lambda: chain_tables.value("train-2-3-4", "chart", 8, "generated", [100]),
+    "chains-lstm-parameters": chain_tables.lstm_parameters,
     "lm-ptb-gain": lambda: _lm_gain("ptb"),
     "lm-wikitext-2-gain": lambda: _lm_gain("wikitext-2"),
 }

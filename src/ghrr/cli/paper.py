@@ -18,7 +18,7 @@ from ghrr.cli.shared import console, escaped, fail, need, say
 
 if TYPE_CHECKING:
     from ghrr import paper
-    from ghrr.paper.experiment import Experiment
+    from ghrr.paper.experiment import Experiment, Verdict
 
 paper_app = typer.Typer(help="Reproduce the figures and claims of the paper.", no_args_is_help=True)
 
@@ -141,12 +141,13 @@ def run_with_progress(
     _show_verdicts(outcomes, report)
 
 
-_COLOURS = {
+_COLOURS: dict[Verdict, str] = {
     "reproduced": "green",
     "consistent": "cyan",
     "partly": "yellow",
     "erratum": "magenta",
     "not reproduced": "red",
+    "not measured": "dim",
 }
 
 
@@ -156,14 +157,14 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
         table = Table("experiment", "claim", "verdict")
         for outcome in outcomes:
             for finding in outcome.findings:
-                verdict = escaped(finding.verdict, _COLOURS.get(finding.verdict, "dim"))
+                verdict = escaped(finding.verdict, _COLOURS[finding.verdict])
                 table.add_row(escaped(outcome.experiment.name), escaped(finding.claim.says), verdict)
     else:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
-        verdicts = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
+        verdicts = [verdict for verdict in _COLOURS if any(verdict in count for count in counts)]
         table = Table(
             "experiment",
-            *(Column(escaped(verdict, _COLOURS.get(verdict, "dim"))) for verdict in verdicts),
+            *(Column(escaped(verdict, _COLOURS[verdict])) for verdict in verdicts),
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,

@@ -10,11 +10,12 @@ from typing import Any
 
 import jinja2
 
+from ghrr.paper.experiment import Verdict
 from ghrr.paper.registry import COMPARISONS
 from ghrr.paper.source_code import claim_source, source_file, trial_source
 
 # Verdicts in the order in which they are listed, each with its symbol.
-VERDICTS = {
+VERDICTS: dict[Verdict, str] = {
     "reproduced": "✓",
     "consistent": "≈",
     "partly": "◐",
