@@ -188,10 +188,10 @@ class BagField:
                 yield slice(None), _as_real(space.vectors([part[0] for part in parts], namespace="value"))
                 continue
             vectors = torch.zeros(len(parts), *space.shape, dtype=space.dtype)
-            atoms = [space.vectors([parts[row][place] for row in rows], namespace="value") for place in range(n)]
+            factors = [space.vectors([parts[row][place] for row in rows], namespace="value") for place in range(n)]
             if n == 2 and space.m == 1:  # binding commutes: the second factor is shifted
-                atoms[1] = atoms[1].roll(1, dims=1)
-            vectors[rows] = atoms[0] if n == 1 else ops.bind(atoms[0], atoms[1])
+                factors[1] = factors[1].roll(1, dims=1)
+            vectors[rows] = factors[0] if n == 1 else ops.bind(factors[0], factors[1])
             yield slice(None), _as_real(vectors)
 
     def state(self) -> dict[str, Tensor]:

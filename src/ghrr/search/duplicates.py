@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 _BINS = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cluster:
     """Records that are duplicates of each other.
 
@@ -22,10 +22,16 @@ class Cluster:
         Ids of the records, in the order in which they were added.
     score
         Lowest score of the pairs that connect them.
+    pairs
+        These pairs: two ids and their score.
     """
 
     ids: tuple[str, ...]
     score: float
+    pairs: tuple[tuple[str, str, float], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Cluster({', '.join(map(repr, self.ids))}, score={self.score:.3f})"
 
 
 def connect(labels: Sequence[str], pairs: Iterable[tuple[int, int, float]]) -> list[Cluster]:
@@ -35,10 +41,10 @@ def connect(labels: Sequence[str], pairs: Iterable[tuple[int, int, float]]) -> l
     --------
     >>> from ghrr.search.duplicates import connect
     >>> connect(["a", "b", "c", "d", "e"], [(0, 1, 0.9), (1, 4, 0.8), (2, 3, 0.95)])
-    [Cluster(ids=('c', 'd'), score=0.95), Cluster(ids=('a', 'b', 'e'), score=0.8)]
+    [Cluster('c', 'd', score=0.950), Cluster('a', 'b', 'e', score=0.800)]
     """
-    parent = {}
-    lowest: dict[int, float] = {}
+    parent: dict[int, int] = {}
+    edges: dict[int, list[tuple[str, str, float]]] = {}
 
     def root(row: int) -> int:
         while parent.setdefault(row, row) != row:
@@ -46,14 +52,19 @@ def connect(labels: Sequence[str], pairs: Iterable[tuple[int, int, float]]) -> l
             row = parent[row]
         return row
 
-    for a, b, score in pairs:
+    given = list(pairs)
+    for a, b, _ in given:
         first, second = sorted((root(a), root(b)))
         parent[second] = first
-        lowest[first] = min(score, lowest.get(first, 1.0), lowest.get(second, 1.0))
     members: dict[int, list[int]] = {}
     for row in sorted(parent):
         members.setdefault(root(row), []).append(row)
-    clusters = [Cluster(tuple(labels[row] for row in rows), lowest[first]) for first, rows in members.items()]
+    for a, b, score in given:
+        edges.setdefault(root(a), []).append((labels[a], labels[b], score))
+    clusters = [
+        Cluster(tuple(labels[row] for row in rows), min(score for _, _, score in edges[first]), tuple(edges[first]))
+        for first, rows in members.items()
+    ]
     return sorted(clusters, key=lambda cluster: -cluster.score)
 
 

@@ -17,7 +17,7 @@ perfect answer. κ = 0.25 prefers the more complete of two records that agree eq
 
 Without labels, the weight of a field is :math:`w_f = -\ln u_f`, where :math:`u_f` is the mean similarity of two random
 records: agreement that is rare by chance counts more. The text of all fields together is a field of its own, with the
-weight of all text fields: it finds values that are in another field.
+weight of the text fields that the document has: it finds values that are in another field.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class RecordEncoder:
         if made.encoder is None:
             return
         made.encoder.fit(column.values)
-        prepared = made.encoder.prepare(column.values)
+        prepared: Any = made.encoder.prepare(column.values)
         rng = np.random.default_rng(0)
         pairs = rng.integers(0, len(column.values), size=(2, _FIT_PAIRS))
         pairs = pairs[:, pairs[0] != pairs[1]]
@@ -154,8 +154,7 @@ class RecordEncoder:
         for number, one in enumerate(active):
             column = found.get(one.path, Column())
             assert one.encoder is not None
-            values = one.encoder.prepare(column.values)
-            present = np.arange(len(column.values))
+            values: Any = one.encoder.prepare(column.values)
             if isinstance(one.encoder, KernelField):
                 present = np.flatnonzero(np.isfinite(values[0]).all(axis=1))
             else:
@@ -167,6 +166,24 @@ class RecordEncoder:
     def weights(self, factors: Mapping[str, float] | None = None) -> Floats:
         """Return the weights of the active fields, times factors by name."""
         return np.array([one.weight * (factors or {}).get(one.name, 1.0) for one in self.active])
+
+    def shares(self, prepared: Prepared) -> Floats:
+        """Return the share of its weight that each field has in each document: 1 if present, 0 if missing.
+
+        The text of all fields has the share of the text fields that are present.
+
+        Shapes
+        ------
+        output: ``(n, fields)``
+        """
+        present = (prepared.rows >= 0).T.astype(np.float64)
+        active = self.active
+        whole = next((number for number, one in enumerate(active) if one.path == WHOLE), None)
+        texts = [number for number, one in enumerate(active) if is_textual(one)]
+        if whole is not None and texts:
+            own = np.array([active[number].weight for number in texts])
+            present[:, whole] *= present[:, texts] @ own / max(own.sum(), 1e-12)
+        return present
 
     def encode(
         self, documents: Sequence[Mapping[str, Any]] | Prepared, *, factors: Mapping[str, float] | None = None
@@ -185,19 +202,17 @@ class RecordEncoder:
         output: ``(n, dim, m, m)``
         """
         prepared = documents if isinstance(documents, Prepared) else self.prepare(documents)
-        weights = self.weights(factors)
+        weights = (self.weights(factors) * self.shares(prepared)).T
         out = torch.zeros(prepared.count, *self.space.shape, dtype=self.space.dtype)
         present = prepared.rows >= 0
-        totals = np.maximum(weights @ present, 1e-12)
+        totals = np.maximum(weights.sum(axis=0), 1e-12)
         step = max(1, _CHUNK_NUMBERS // (2 * self.space.total_dim))
         for number, one in enumerate(self.active):
-            if not weights[number]:
-                continue
-            with_value = np.flatnonzero(present[number])
+            with_value = np.flatnonzero(present[number] & (weights[number] > 0))
             for start in range(0, len(with_value), step):
                 rows = with_value[start : start + step]
                 values = self._encode_values(one, prepared.values[number], prepared.rows[number, rows])
-                scales = torch.from_numpy(np.sqrt(weights[number] / totals[rows])).to(out.real.dtype)
+                scales = torch.from_numpy(np.sqrt(weights[number, rows] / totals[rows])).to(out.real.dtype)
                 out[rows] += ops.bind(self._key(one.path), values) * scales[:, None, None, None]
         return out
 
@@ -237,16 +252,16 @@ class RecordEncoder:
         return out
 
 
-def combine(scores: Floats, weights: Floats, example_has: NDArray[np.bool_]) -> Floats:
+def combine(scores: Floats, weights: Floats) -> Floats:
     """Return the score of each pair from the scores of its fields; see :mod:`ghrr.search.encoder`.
 
     Shapes
     ------
-    scores, example_has: ``(pairs, fields)``; weights: ``(fields,)``; output: ``(pairs,)``
+    scores, weights: ``(pairs, fields)``, weights of 0 for fields that the example lacks; output: ``(pairs,)``
     """
     both = np.isfinite(scores)
-    agreement = np.where(both, scores, 0) @ weights
-    shared, wanted = both @ weights, example_has @ weights
+    agreement = (np.where(both, scores, 0) * weights).sum(axis=1)
+    shared, wanted = (both * weights).sum(axis=1), weights.sum(axis=1)
     result: Floats = agreement / np.maximum(shared + KAPPA * (wanted - shared), 1e-12)
     return result
 

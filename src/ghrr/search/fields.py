@@ -111,7 +111,7 @@ def infer_kind(path: Path, column: Column) -> str:
 
 
 def _share(values: Sequence[Any], test: Any) -> float:
-    return sum(map(test, values)) / max(1, len(values))
+    return float(sum(map(test, values))) / max(1, len(values))
 
 
 def _kind_of_lists(path: Path, lists: Sequence[Any]) -> str:

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr._checks import check_integer, check_real, describe
-from ghrr._locks import Lock
-from ghrr.files import PathLike, lock_folder
-from ghrr.memory import Backend, ItemMemory
-from ghrr.memory.labels import check_labels, repeated
+from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
 from ghrr.search.calibration import PRIOR, damaged_examples, fit_coefficients, probability
-from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.duplicates import Cluster, connect, valley
-from ghrr.search.encoder import Prepared, RecordEncoder, combine
-from ghrr.search.fields import Field, check_weights
+from ghrr.search.encoder import Prepared, combine
+from ghrr.search.fields import check_weights
 from ghrr.search.match import RecordMatch
-from ghrr.search.saving import NAME as FIELDS_NAME
-from ghrr.search.saving import read_encoder, write_encoder
+from ghrr.search.store import BATCH, Document, RecordStore, as_list, id_of
 from ghrr.search.weights import fit_weights
-from ghrr.space import Space, check_space
 
-Document = Mapping[str, Any]
 Floats = NDArray[np.float64]
-_VECTORS = "vectors"  # the folder of the item memory
-_BATCH = 4096  # documents encoded at a time
 _CANDIDATES = 50  # records whose documents are compared exactly
 _AGREE = 0.5  # from this score on a field agrees, for must and must_not
-_SEPARATOR = ":"
 _CALIBRATION = 100  # examples
 _EXAMPLES = 64  # examples whose candidates are compared at a time
 
@@ -60,7 +48,7 @@ class _Found(NamedTuple):
     documents: list[Any]
 
 
-class RecordIndex:
+class RecordIndex(RecordStore):
     r"""Find records that are similar to an example, in any set of JSON-like documents.
 
     Each document becomes one hypervector: the value of each field, encoded by its type, is bound to its path, and all
@@ -103,191 +91,6 @@ class RecordIndex:
     >>> [hit.guess for hit in index.search({"born": {"city": "london", "year": 1910}}, k=2)]
     ['alan', 'ada']
     """
-
-    def __init__(
-        self,
-        space: Space | None = None,
-        *,
-        kinds: Mapping[str, str] | None = None,
-        weights: Mapping[str, float] | None = None,
-        whole: bool = True,
-        storage: str | None = None,
-        backend: str | Backend = "torch",
-        uri: str | None = None,
-    ) -> None:
-        space = Space(dim=256, m=2, seed=0) if space is None else check_space("RecordIndex", space)
-        self._encoder = RecordEncoder(space, kinds=kinds, whole=whole)
-        self._given_weights = dict(weights or {})
-        check_weights("RecordIndex", weights, list(self._given_weights))
-        self._memory = ItemMemory(space, **_memory_settings(space, storage, backend, uri))
-        self._documents = DocumentStore()
-        self._labels: dict[str, str] = {}  # label in the item memory by id
-        self._revision = itertools.count()
-        self._calibration = PRIOR.copy()
-        self._folder: Path | None = None
-        self._removed: set[str] = set()  # labels in the files that are no longer in the index
-        self._lock = Lock()
-
-    # -------------------------------------------------------------------------------------------------------- contents
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def __contains__(self, identifier: object) -> bool:
-        return identifier in self._labels
-
-    def __getitem__(self, identifier: str) -> Any:
-        return self._documents.get([self._label_of("RecordIndex", identifier)])[0]
-
-    def __repr__(self) -> str:
-        width = torch.empty(0, dtype=getattr(torch, self._memory.storage)).element_size()
-        size = 2 * self.space.total_dim * width
-        return f"RecordIndex({len(self):,} records, {len(self.fields)} fields, {size:,} bytes each)"
-
-    @property
-    def space(self) -> Space:
-        """Space of the hypervectors."""
-        return self._encoder.space
-
-    @property
-    def fields(self) -> list[Field]:
-        """Fields with their kinds and weights."""
-        return list(self._encoder.fields)
-
-    @property
-    def ids(self) -> list[str]:
-        """Ids of the records, in the order in which they were added."""
-        return list(self._labels)
-
-    def _label_of(self, operation: str, identifier: str) -> str:
-        if identifier not in self._labels:
-            raise KeyError(f"{operation}: there is no record {identifier!r} among the {len(self):,} of this index")
-        return self._labels[identifier]
-
-    # --------------------------------------------------------------------------------------------------------- changes
-
-    def add(self, documents: Sequence[Document], ids: Iterable[str] | None = None) -> None:
-        """Add documents. If this raises, none is added.
-
-        The first call infers the fields and their statistics, so give it a sample that is large enough. Later calls
-        add fields for paths that are new.
-
-        Parameters
-        ----------
-        documents
-            Dicts as from JSON, nested to any depth. None, NaN and empty strings count as missing.
-        ids
-            Strings, all different and not in the index. By default the numbers from the length of the index on.
-
-        Examples
-        --------
-        >>> import ghrr
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
-        >>> index.ids
-        ['0', '1']
-        """
-        operation = "RecordIndex.add"
-        documents = _as_list(operation, documents)
-        with self._lock:
-            names = self._new_ids(operation, documents, ids)
-            self._insert(operation, documents, names, [])
-
-    def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
-        """Replace the documents of ids. If this raises, none is replaced.
-
-        Examples
-        --------
-        >>> import ghrr
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}], ids=["a"])
-        >>> index.update([{"name": "Ada Lovelace"}], ids=["a"])
-        >>> index["a"]
-        {'name': 'Ada Lovelace'}
-        """
-        operation = "RecordIndex.update"
-        documents = _as_list(operation, documents)
-        names = check_labels(operation, ids)
-        if len(names) != len(documents) or repeated(names):
-            raise ValueError(
-                f"{operation}: needs one id for each document, all different, got {len(names)} ids for "
-                f"{len(documents)} documents"
-            )
-        with self._lock:
-            self._insert(operation, documents, names, [self._label_of(operation, name) for name in names])
-
-    def remove(self, ids: str | Iterable[str]) -> None:
-        """Remove records. If this raises, none is removed.
-
-        Examples
-        --------
-        >>> import ghrr
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}], ids=["ada", "alan"])
-        >>> index.remove("ada")
-        >>> index.ids
-        ['alan']
-        """
-        operation = "RecordIndex.remove"
-        names = check_labels(operation, ids)
-        with self._lock:
-            labels = [self._label_of(operation, name) for name in names]
-            self._memory.remove(labels)
-            self._forget(labels)
-            for name in names:
-                del self._labels[name]
-
-    def _forget(self, labels: Sequence[str]) -> None:
-        self._removed.update(labels)
-        self._documents.discard(labels)
-
-    def _new_ids(self, operation: str, documents: Sequence[Document], ids: Iterable[str] | None) -> list[str]:
-        if ids is None:
-            first = len(self._labels)
-            while str(first) in self._labels:
-                first += 1
-            names = [str(number) for number in range(first, first + len(documents))]
-        else:
-            names = check_labels(operation, ids)
-        if len(names) != len(documents):
-            raise ValueError(f"{operation}: needs one id for each document, got {len(names)} for {len(documents)}")
-        taken = [name for name in names if name in self._labels] or repeated(names)
-        if taken:
-            raise ValueError(
-                f"{operation}: ids must be new and all different, got {taken[0]!r} ({len(taken)} of {len(names)} are "
-                f"not); use RecordIndex.update to replace records"
-            )
-        return names
-
-    def _insert(self, operation: str, documents: list[Document], names: list[str], replaced: list[str]) -> None:
-        """Encode and store documents, then drop the labels that they replace."""
-        if not documents:
-            return
-        texts = as_json(documents, operation)
-        is_first = not self._encoder.fields
-        before = list(self._encoder.fields)
-        labels = [f"{next(self._revision):x}{_SEPARATOR}{name}" for name in names]
-        try:
-            self._set_given_weights(self._encoder.fit(documents))
-            vectors = [
-                self._encoder.encode(self._encoder.prepare(documents[start : start + _BATCH], operation))
-                for start in range(0, len(documents), _BATCH)
-            ]
-            self._memory.add(labels, torch.cat(vectors))
-        except BaseException:
-            self._encoder.fields = before
-            raise
-        if replaced:
-            self._memory.remove(replaced)
-            self._forget(replaced)
-        self._documents.add(labels, texts)
-        self._labels.update(zip(names, labels, strict=True))
-        if is_first:
-            self._calibrate()
-
-    def _set_given_weights(self, new: Sequence[Field]) -> None:
-        for field in new:
-            field.weight = float(self._given_weights.get(field.name, field.weight))
 
     # ---------------------------------------------------------------------------------------------------------- search
 
@@ -367,7 +170,7 @@ class RecordIndex:
         ['1', '0']
         """
         operation = "RecordIndex.search"
-        examples = _as_list(operation, examples)
+        examples = as_list(operation, examples)
         k = check_integer(operation, "k", k, least=1)
         candidates = check_integer(operation, "candidates", candidates, least=0)
         threshold = check_real(operation, "threshold", threshold, low=0.0, high=1.0)
@@ -418,7 +221,7 @@ class RecordIndex:
         k: int = 1,
     ) -> list[_Found]:
         """Return the best records of examples by exact scores; look at more records until k fulfil the conditions."""
-        weights = self._encoder.weights(factors)
+        weights = self._encoder.weights(factors) * self._encoder.shares(prepared)
         while True:
             found = self._memory.cleanup(queries, k=count).labels
             labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
@@ -431,7 +234,7 @@ class RecordIndex:
             keep = self._fulfilling(stored, at, conditions)
             at, owner = at[keep], owner[keep]
             fields = self._encoder.field_scores(prepared, rows[owner], stored, at)
-            scores = combine(fields, weights, (prepared.rows >= 0).T[rows[owner]])
+            scores = combine(fields, weights[rows[owner]])
             results = []
             for number in range(len(found)):
                 own = np.flatnonzero(owner == number)
@@ -471,9 +274,9 @@ class RecordIndex:
             fields = {name: float(s) for name, s in zip(names, found.fields[rank], strict=True) if np.isfinite(s)}
             hits.append(
                 RecordMatch(
-                    guess=_id_of(found.labels[rank]),
+                    guess=id_of(found.labels[rank]),
                     score=score,
-                    runner_up=_id_of(found.labels[other]) if has_other else None,
+                    runner_up=id_of(found.labels[other]) if has_other else None,
                     margin=score - float(found.scores[other]) if has_other else score,
                     noise=self.space.noise_std,
                     candidates=len(self),
@@ -517,11 +320,10 @@ class RecordIndex:
         stored = self._encoder.prepare(self._documents.get([label]))
         zero = np.zeros(1, dtype=np.int64)
         scores = self._encoder.field_scores(prepared, zero, stored, zero)
-        has = (prepared.rows >= 0).T
-        own = self._encoder.weights(factors)
-        total = combine(scores, own, has)[0]
+        own = self._encoder.weights(factors) * self._encoder.shares(prepared)
+        total = combine(scores, own)[0]
         names = [field.name for field in self._encoder.active]
-        shares = np.where(has[0], own, 0) / max(float(own @ has[0]), 1e-12)
+        shares = own[0] / max(float(own.sum()), 1e-12)
         fields = {
             name: round(float(s), 4) if np.isfinite(s) else None for name, s in zip(names, scores[0], strict=True)
         }
@@ -554,7 +356,7 @@ class RecordIndex:
         >>> index = ghrr.search.RecordIndex()
         >>> index.add([{"name": n} for n in ("Ada Lovelace", "Alan Turing", "Ada Lovelaec", "Grace Hopper")])
         >>> index.duplicates(threshold=0.5)
-        [Cluster(ids=('0', '2'), score=0.6...)]
+        [Cluster('0', '2', score=0.7...)]
         """
         operation = "RecordIndex.duplicates"
         if threshold is not None and rate is not None:
@@ -590,8 +392,8 @@ class RecordIndex:
         place = {label: row for row, label in enumerate(labels)}
         weights = self._encoder.weights()
         found: dict[tuple[int, int], float] = {}
-        for start in range(0, len(labels), _BATCH // 4):
-            own = labels[start : start + _BATCH // 4]
+        for start in range(0, len(labels), BATCH // 4):
+            own = labels[start : start + BATCH // 4]
             near = self._memory.cleanup(self._memory.vectors(own), k=neighbours + 1).labels
             wanted = {
                 (min(start + i, place[other]), max(start + i, place[other]))
@@ -604,8 +406,9 @@ class RecordIndex:
             stored = self._encoder.prepare(self._documents.get([labels[row] for row in rows]))
             a, b = numbers.reshape(-1, 2).T if len(fresh) else (np.empty(0, dtype=np.int64),) * 2
             scores = self._encoder.field_scores(stored, a, stored, b)
-            both = [combine(scores, weights, (stored.rows >= 0).T[side]) for side in (a, b)]
-            found.update(zip(map(tuple, fresh.tolist()), ((both[0] + both[1]) / 2).tolist(), strict=True))
+            own = weights * self._encoder.shares(stored)
+            both = [combine(scores, own[side]) for side in (a, b)]
+            found.update(zip(((a, b) for a, b in fresh.tolist()), ((both[0] + both[1]) / 2).tolist(), strict=True))
         pairs = np.array(list(found), dtype=np.int64).reshape(-1, 2)
         return pairs, np.array(list(found.values()))
 
@@ -634,7 +437,7 @@ class RecordIndex:
         {'name': True, 'note': False}
         """
         operation = "RecordIndex.learn_weights"
-        examples = _as_list(operation, examples)
+        examples = as_list(operation, examples)
         targets = None if ids is None else [self._label_of(operation, name) for name in check_labels(operation, ids)]
         if not examples or not len(self) or (targets is not None and len(targets) != len(examples)):
             raise ValueError(
@@ -650,8 +453,8 @@ class RecordIndex:
             used = np.flatnonzero(right >= 0)
             if not len(used):
                 raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
-            has = (prepared.rows >= 0).T
-            new = fit_weights(scores[used], has[used], right[used], self._encoder.weights())
+            shares = self._encoder.shares(prepared)
+            new = fit_weights(scores[used], shares[used], right[used], self._encoder.weights())
             for field, weight in zip(self._encoder.active, new, strict=True):
                 field.weight = float(weight)
         with self._lock:
@@ -664,8 +467,8 @@ class RecordIndex:
     def _encode_again(self) -> None:
         """Replace all vectors by those for the current weights."""
         items = list(self._labels.items())
-        for start in range(0, len(items), _BATCH):
-            part = items[start : start + _BATCH]
+        for start in range(0, len(items), BATCH):
+            part = items[start : start + BATCH]
             documents = self._documents.get([label for _, label in part])
             self._insert("RecordIndex", documents, [name for name, _ in part], [label for _, label in part])
 
@@ -696,75 +499,6 @@ class RecordIndex:
                         right.append(answer)
         self._calibration = fit_coefficients(np.array(scores), np.array(background), np.array(right))
 
-    # ----------------------------------------------------------------------------------------------------------- files
-
-    def save(self, folder: PathLike | None = None) -> None:
-        """Write the changes since the last save to a folder, and wait until they are on disk.
-
-        Documents are written first and vectors last, so a process that is killed leaves the state before or after. One
-        process at a time can write.
-
-        Parameters
-        ----------
-        folder
-            A new folder, or the one that this index was opened from or last saved to, which is the default.
-
-        Examples
-        --------
-        >>> import ghrr, tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
-        >>> index.save(folder)
-        >>> ghrr.search.RecordIndex.open(folder).search({"name": "alan"})[0].document
-        {'name': 'Alan'}
-        """
-        operation = "RecordIndex.save"
-        with self._lock:
-            path = self._folder if folder is None else Path(folder).resolve()
-            if path is None:
-                raise ValueError(f"{operation}: the first save needs a folder, got none")
-            if self._memory.storage == "float32" and not _is_torch(self._memory):
-                raise ValueError(
-                    f"{operation}: only an index with the torch backend can be saved, got {self._memory!r}; the "
-                    f"vectors of other backends are in their own store"
-                )
-            path.mkdir(parents=True, exist_ok=True)
-            with lock_folder(path, operation):
-                self._documents.write(path, self._labels.values())
-                write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-                self._memory.commit(path / _VECTORS)
-                self._documents.clean(path, self._removed)
-                self._folder, self._removed = path, set()
-
-    @classmethod
-    def open(cls, folder: PathLike) -> Self:
-        """Use a saved index without reading its vectors and documents into memory.
-
-        Raises
-        ------
-        FileNotFoundError
-            The folder has no index.
-        ValueError
-            A file is damaged, or was written by a newer version.
-
-        Examples
-        --------
-        See :meth:`save`.
-        """
-        path = Path(folder).resolve()
-        if not (path / FIELDS_NAME).exists():
-            raise FileNotFoundError(f"RecordIndex.open({str(folder)!r}): the folder has no index")
-        encoder, calibration = read_encoder(path / FIELDS_NAME)
-        index = cls(encoder.space, whole=encoder.whole)
-        index._encoder, index._calibration, index._folder = encoder, calibration, path
-        index._memory = ItemMemory.open(path / _VECTORS, space=encoder.space)
-        index._documents = DocumentStore(path)
-        index._labels = {_id_of(label): label for label in index._memory.labels}
-        last = max((int(label.partition(_SEPARATOR)[0], 16) for label in index._memory.labels), default=-1)
-        index._revision = itertools.count(last + 1)
-        return index
-
 
 def _right_candidates(found: Sequence[_Found], targets: Sequence[str] | None, size: int) -> NDArray[np.int64]:
     """Return the index of the right candidate of each example, or -1. Without targets, that of a clear best answer."""
@@ -775,31 +509,3 @@ def _right_candidates(found: Sequence[_Found], targets: Sequence[str] | None, si
         )
     leads = np.array([one.scores[0] - one.scores[1] if size > 1 else 0.0 for one in found])
     return np.where(leads >= np.median(leads), 0, -1)
-
-
-def _id_of(label: str) -> str:
-    return label.partition(_SEPARATOR)[2]
-
-
-def _is_torch(memory: ItemMemory) -> bool:
-    return "TorchBackend" in repr(memory)
-
-
-def _as_list(operation: str, documents: Sequence[Document]) -> list[Document]:
-    if isinstance(documents, Mapping | str | bytes) or not isinstance(documents, Iterable):
-        raise TypeError(f"{operation}: needs a list of documents, got {describe(documents)}; put it into a list")
-    return list(documents)
-
-
-def _memory_settings(space: Space, storage: str | None, backend: str | Backend, uri: str | None) -> dict[str, Any]:
-    """Return the arguments of the item memory."""
-    if backend == "lancedb":
-        from ghrr.search.lance_backend import LanceBackend  # noqa: PLC0415 (an optional package)
-
-        return {"backend": LanceBackend(2 * space.total_dim, uri)}
-    settings: dict[str, Any] = {"backend": backend, "uri": uri}
-    if backend == "torch":
-        settings["storage"] = storage or "int8"
-    elif storage is not None:
-        settings["storage"] = storage
-    return settings

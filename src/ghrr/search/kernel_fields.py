@@ -123,7 +123,8 @@ class KernelField:
         if row.ndim != 1 or not len(row) or (self.width and len(row) != self.width) or not np.isfinite(row).all():
             return None
         length = np.linalg.norm(row)
-        return row / length if length > 0 else None
+        unit: Floats = row / max(length, 1e-300)
+        return unit if length > 0 else None
 
     def fit(self, values: Sequence[Any]) -> None:
         """Choose scale and bandwidth from data."""

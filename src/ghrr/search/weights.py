@@ -23,27 +23,27 @@ _PULL = 0.01
 
 
 def fit_weights(
-    scores: Floats, example_has: NDArray[np.bool_], right: NDArray[np.int64], start: Floats, *, pull: float = _PULL
+    scores: Floats, shares: Floats, right: NDArray[np.int64], start: Floats, *, pull: float = _PULL
 ) -> Floats:
     """Return weights for which the right candidates score highest.
 
     Shapes
     ------
-    scores: ``(examples, candidates, fields)``, NaN where a field is missing; example_has: ``(examples, fields)``;
-    right: ``(examples,)``, the index of a candidate; start and output: ``(fields,)``
+    scores: ``(examples, candidates, fields)``, NaN where a field is missing; shares: ``(examples, fields)``, as from
+    ``RecordEncoder.shares``; right: ``(examples,)``, the index of a candidate; start and output: ``(fields,)``
 
     Examples
     --------
     >>> import numpy as np
     >>> from ghrr.search.weights import fit_weights
     >>> scores = np.array([[[0.9, 0.1], [0.2, 0.8]]] * 20)  # the first field is right
-    >>> weights = fit_weights(scores, np.ones((20, 2), bool), np.zeros(20, int), np.ones(2))
+    >>> weights = fit_weights(scores, np.ones((20, 2)), np.zeros(20, int), np.ones(2))
     >>> bool(weights[0] > weights[1])
     True
     """
-    both = torch.from_numpy(np.isfinite(scores)).double()
+    wanted = torch.from_numpy(shares)
+    both = torch.from_numpy(np.isfinite(scores)).double() * wanted[:, None]
     values = torch.from_numpy(np.nan_to_num(scores))
-    wanted = torch.from_numpy(example_has).double()
     target = torch.from_numpy(right)
     begin = torch.from_numpy(np.log(np.maximum(start, 1e-3)))
     change = torch.zeros_like(begin, requires_grad=True)
@@ -56,7 +56,8 @@ def fit_weights(
         logits = sharpness.exp() * (values * both @ weights) / total.clamp(min=1e-12)
         loss = torch.nn.functional.cross_entropy(logits, target) + pull * change.square().sum()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     learned: Floats = torch.exp(begin + change).detach().numpy()
-    return learned * start.sum() / max(learned.sum(), 1e-12)
+    scaled: Floats = learned * start.sum() / max(learned.sum(), 1e-12)
+    return scaled
