@@ -4,7 +4,8 @@ A value becomes :math:`\sum_g w_g x_g / \lVert w \rVert` over its features g. Th
 of their weights. Features and their hypervectors by kind:
 
 - ``text``: trigrams of the letters and digits of each word, between two spaces, bound in order:
-  :math:`x_a * x_b * x_c`; weight :math:`(1 + \ln c)\,\mathrm{idf}^{1.5}` for a trigram that occurs c times
+  :math:`x_a * y_b * z_c`, with other atoms at each place. A trigram that occurs c times has the weight
+  :math:`(1 + \ln c)\,\mathrm{idf}^{1.5}`
 - ``category``, ``boolean``: the value itself, an atom
 - ``set``: the elements of a list, atoms; weight :math:`\sqrt{\mathrm{idf}}`
 - ``sequence``: the elements, and the pairs of neighbours, bound in order
@@ -174,9 +175,12 @@ class BagField:
         width = 2 * space.m**2
         if self.kind == "text":
             points = np.stack([keys >> 2 * _BITS, keys >> _BITS & _MASK, keys & _MASK], axis=1)
-            symbols, grams = np.unique(points, return_inverse=True)
-            atoms = space.vectors([chr(point) for point in symbols], namespace="character")
-            for start, vectors in ngram_vectors(atoms, grams.reshape(points.shape)):
+            symbols, numbers = np.unique(points, return_inverse=True)
+            names_of_symbols = [chr(point) for point in symbols]
+            # Atoms by place: for m > 1 two orders of the same atoms, as in " by" and "by ", have a similarity of 1/m².
+            atoms = torch.cat([space.vectors(names_of_symbols, namespace=f"character {place}") for place in range(3)])
+            grams = numbers.reshape(points.shape) + len(symbols) * np.arange(3)
+            for start, vectors in ngram_vectors(atoms, grams):
                 yield slice(width * start, width * (start + vectors.shape[1])), _as_real(vectors)
             return
         parts = [names[key] for key in keys.tolist()]
@@ -189,7 +193,7 @@ class BagField:
                 continue
             vectors = torch.zeros(len(parts), *space.shape, dtype=space.dtype)
             factors = [space.vectors([parts[row][place] for row in rows], namespace="value") for place in range(n)]
-            if n == 2 and space.m == 1:  # binding commutes: the second factor is shifted
+            if n == 2:  # shifted, since the two orders of a product have a similarity of 1/m²
                 factors[1] = factors[1].roll(1, dims=1)
             vectors[rows] = factors[0] if n == 1 else ops.bind(factors[0], factors[1])
             yield slice(None), _as_real(vectors)

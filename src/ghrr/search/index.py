@@ -13,7 +13,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
-from ghrr.search.calibration import PRIOR, damaged_examples, fit_coefficients, probability
+from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights
@@ -261,8 +261,7 @@ class RecordIndex(RecordStore):
     def _as_matches(self, found: _Found, k: int, threshold: float, confidence: float) -> list[RecordMatch]:
         if not len(found.scores):
             return []
-        background = np.full(len(found.scores), np.median(found.scores))
-        chances = probability(self._calibration, found.scores, background)
+        chances = probability(self._calibration, prominence(found.scores))
         names = [field.name for field in self._encoder.active]
         hits = []
         for rank in range(min(k, len(found.labels))):
@@ -291,7 +290,7 @@ class RecordIndex(RecordStore):
 
     def _vector_hits(self, queries: Tensor, k: int, threshold: float, confidence: float) -> list[list[RecordMatch]]:
         """Return hits by the dot product of vectors alone."""
-        labels, scores = self._memory.cleanup(queries, k=max(k, 2))
+        labels, scores = self._memory.cleanup(queries, k=max(k, _CANDIDATES))
         results = []
         for own, row in zip(labels, np.clip(scores.double().numpy(), 0, 1), strict=True):
             empty = np.empty((len(own), 0))
@@ -356,7 +355,7 @@ class RecordIndex(RecordStore):
         >>> index = ghrr.search.RecordIndex()
         >>> index.add([{"name": n} for n in ("Ada Lovelace", "Alan Turing", "Ada Lovelaec", "Grace Hopper")])
         >>> index.duplicates(threshold=0.5)
-        [Cluster('0', '2', score=0.7...)]
+        [Cluster('0', '2', score=0.614)]
         """
         operation = "RecordIndex.duplicates"
         if threshold is not None and rate is not None:
@@ -414,18 +413,17 @@ class RecordIndex(RecordStore):
 
     # -------------------------------------------------------------------------------------------------------- learning
 
-    def learn_weights(self, examples: Sequence[Document], ids: Sequence[str] | None = None) -> None:
-        """Learn the weights of fields from examples, with or without the ids that they should find.
+    def learn_weights(self, examples: Sequence[Document], ids: Sequence[str]) -> None:
+        """Learn the weights of fields from examples and the ids of the records that they should find.
 
-        All records are encoded again with the new weights, and probabilities are calibrated again: on the labelled
-        examples, or on examples made from the records.
+        All records are encoded again with the new weights, and probabilities are calibrated on the examples.
 
         Parameters
         ----------
         examples
             Documents such as those to search for. A few hundred suffice.
         ids
-            The right id of each example. Without them, clear best answers count as right.
+            The right id of each example.
 
         Examples
         --------
@@ -438,31 +436,29 @@ class RecordIndex(RecordStore):
         """
         operation = "RecordIndex.learn_weights"
         examples = as_list(operation, examples)
-        targets = None if ids is None else [self._label_of(operation, name) for name in check_labels(operation, ids)]
-        if not examples or not len(self) or (targets is not None and len(targets) != len(examples)):
+        targets = [self._label_of(operation, name) for name in check_labels(operation, ids)]
+        if not examples or len(targets) != len(examples):
             raise ValueError(
-                f"{operation}: needs records, examples and one id for each, got {len(self)} records, {len(examples)} "
-                f"examples and {'no' if targets is None else len(targets)} ids"
+                f"{operation}: needs examples and one id for each, got {len(examples)} examples and {len(targets)} ids"
             )
         prepared = self._encoder.prepare(examples, operation)
-        for _ in range(1 if targets is not None else 3):
-            found = self._candidates(prepared, np.arange(len(examples)), self._encoder.encode(prepared))
-            size = min(len(one.labels) for one in found)
-            scores = np.stack([one.fields[:size] for one in found])
-            right = _right_candidates(found, targets, size)
-            used = np.flatnonzero(right >= 0)
-            if not len(used):
-                raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
-            shares = self._encoder.shares(prepared)
-            new = fit_weights(scores[used], shares[used], right[used], self._encoder.weights())
-            for field, weight in zip(self._encoder.active, new, strict=True):
-                field.weight = float(weight)
+        found = self._candidates(prepared, np.arange(len(examples)), self._encoder.encode(prepared))
+        size = min(len(one.labels) for one in found)
+        places = [one.labels[:size] for one in found]
+        right = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
+        used = np.flatnonzero(right >= 0)
+        if not len(used):
+            raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
+        scores = np.stack([one.fields[:size] for one in found])
+        shares = self._encoder.shares(prepared)
+        new = fit_weights(scores[used], shares[used], right[used], self._encoder.weights())
+        for field, weight in zip(self._encoder.active, new, strict=True):
+            field.weight = float(weight)
         with self._lock:
+            targets = [id_of(label) for label in targets]
             self._encode_again()
-        if targets is None:
-            self._calibrate()
-        else:
-            self._calibrate_on(prepared, targets)
+            targets = [self._labels[name] for name in targets]
+        self._calibrate_on(prepared, targets, labelled=True)
 
     def _encode_again(self) -> None:
         """Replace all vectors by those for the current weights."""
@@ -481,31 +477,18 @@ class RecordIndex(RecordStore):
         chosen = labels[:: max(1, len(labels) // _CALIBRATION)][:_CALIBRATION]
         examples = damaged_examples(self._documents.get(chosen))
         prepared = self._encoder.prepare(examples)
-        rows = np.flatnonzero((prepared.rows >= 0).any(axis=0))
-        self._calibrate_on(prepared, chosen, rows=rows)
+        self._calibrate_on(prepared, chosen, labelled=False)
 
-    def _calibrate_on(self, prepared: Prepared, targets: Sequence[str], rows: NDArray[np.int64] | None = None) -> None:
-        rows = np.arange(prepared.count) if rows is None else rows
+    def _calibrate_on(self, prepared: Prepared, targets: Sequence[str], *, labelled: bool) -> None:
+        rows = np.flatnonzero((prepared.rows >= 0).any(axis=0))
         vectors = self._encoder.encode(prepared)
-        scores, background, right = [], [], []
+        missing, right = [], []
         for start in range(0, len(rows), _EXAMPLES):
             part = rows[start : start + _EXAMPLES]
             for row, found in zip(part, self._candidates(prepared, part, vectors[part]), strict=True):
-                others = [i for i, label in enumerate(found.labels) if label != targets[row]]
-                for kept, answer in ((range(len(found.labels)), found.labels[0] == targets[row]), (others, False)):
-                    if len(kept):
-                        scores.append(found.scores[kept[0]])
-                        background.append(np.median(found.scores[list(kept)]))
-                        right.append(answer)
-        self._calibration = fit_coefficients(np.array(scores), np.array(background), np.array(right))
-
-
-def _right_candidates(found: Sequence[_Found], targets: Sequence[str] | None, size: int) -> NDArray[np.int64]:
-    """Return the index of the right candidate of each example, or -1. Without targets, that of a clear best answer."""
-    if targets is not None:
-        places = [one.labels[:size] for one in found]
-        return np.array(
-            [own.index(target) if target in own else -1 for own, target in zip(places, targets, strict=True)]
-        )
-    leads = np.array([one.scores[0] - one.scores[1] if size > 1 else 0.0 for one in found])
-    return np.where(leads >= np.median(leads), 0, -1)
+                own = np.array([label == targets[row] for label in found.labels])
+                if not own.all():
+                    missing.append(prominence(found.scores[~own])[0])
+                if own.any():
+                    right.append(prominence(found.scores)[own][0])
+        self._calibration = fit_parameters(np.array(missing), np.array(right), labelled=labelled)

@@ -56,6 +56,6 @@ def read_encoder(path: Path) -> tuple[RecordEncoder, NDArray[np.float64]]:
                 field.encoder.restore(own)
             encoder.fields.append(field)
         calibration = np.array(header["calibration"], dtype=np.float64)
-        if calibration.shape != (3,) or not np.isfinite(calibration).all():
-            raise ValueError("the calibration must be three numbers")
+        if calibration.shape != (4,) or not np.isfinite(calibration).all() or not (calibration[[1, 3]] > 0).all():
+            raise ValueError("the calibration must be four numbers, two means and two deviations")
     return encoder, calibration

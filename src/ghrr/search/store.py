@@ -85,7 +85,7 @@ class RecordStore:
 
     @property
     def ids(self) -> list[str]:
-        """Ids of the records, in the order in which they were added."""
+        """Ids of the records, in the order in which they were added or last replaced."""
         return list(self._labels)
 
     def _label_of(self, operation: str, identifier: str) -> str:
@@ -210,6 +210,8 @@ class RecordStore:
             self._memory.remove(replaced)
             self._forget(replaced)
         self._documents.add(labels, texts)
+        for name in names:
+            self._labels.pop(name, None)  # a replaced record moves to the end
         self._labels.update(zip(names, labels, strict=True))
         if is_first:
             self._calibrate()

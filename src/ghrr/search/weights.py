@@ -3,9 +3,6 @@ r"""Weights of fields, learned from examples and the records that they should fi
 The score of a pair is a weighted mean of the similarities of its fields (:mod:`ghrr.search.encoder`). The weights
 maximise :math:`\sum_q \ln \mathrm{softmax}_c(\tau s_{qc})`, the probability of the right candidate among those that the
 current weights find. Logarithms of weights are pulled towards the start, so a few hundred examples suffice.
-
-Without labels, the best candidate of each example counts as right, if it leads by more than the median lead. This is
-repeated with the new weights.
 """
 
 from __future__ import annotations
