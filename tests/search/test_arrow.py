@@ -15,7 +15,11 @@ import ghrr
 from ghrr.search import RecordIndex, encode_table, write_table
 from ghrr.search.arrow import as_table
 
-ROWS = [{"name": "Ada", "born": {"year": 1815}}, {"name": "Alan", "born": {"year": 1912}}, {"name": None, "born": None}]
+ROWS: list[dict[str, Any]] = [
+    {"name": "Ada", "born": {"year": 1815}},
+    {"name": "Alan", "born": {"year": 1912}},
+    {"name": None, "born": None},
+]
 
 
 @pytest.fixture(scope="module")

@@ -156,9 +156,9 @@ def search(  # noqa: PLR0917
     found = False
     try:
         records = RecordIndex.open(folder)
-        conditions = {"must": _parse(must, "--must"), "must_not": _parse(must_not, "--must-not")}
+        wanted, unwanted = _parse(must, "--must"), _parse(must_not, "--must-not")
         for one in _examples(example):
-            hits = records.search(one, k, threshold=threshold, **conditions)
+            hits = records.search(one, k, threshold=threshold, must=wanted, must_not=unwanted)
             found = found or bool(hits)
             _print_hits(hits, as_json=as_json)
     except KeyError as error:
@@ -201,9 +201,9 @@ def _print_hits(hits: list[Any], *, as_json: bool) -> None:
     table = Table("id", "score", "probability", "fields", "document", box=box.SIMPLE_HEAD)
     for hit in hits:
         fields = ", ".join(f"{name} {score:.2f}" for name, score in hit.fields.items())
-        document = json.dumps(hit.document, ensure_ascii=False)
-        shown = document if len(document) <= 200 else document[:199] + "…"
-        table.add_row(escaped(hit.guess), f"{hit.score:.3f}", f"{hit.probability:.3f}", escaped(fields), escaped(shown))
+        text = json.dumps(hit.document, ensure_ascii=False)
+        cut = text if len(text) <= 200 else text[:199] + "…"
+        table.add_row(escaped(hit.guess), f"{hit.score:.3f}", f"{hit.probability:.3f}", escaped(fields), escaped(cut))
     console.print(table)
 
 

@@ -238,8 +238,12 @@ def _fold(value: Any) -> str:
 
 
 def normal_text(text: str) -> str:
-    """Return a text in lower case without punctuation, with single spaces around and between words."""
-    return f" {' '.join(_REMOVED.sub('', text.lower()).split())} "
+    """Return a text in lower case without punctuation, with single spaces around and between words.
+
+    A text of punctuation alone keeps it: it is a value, and unlike others.
+    """
+    words = _REMOVED.sub("", text.lower()).split() or text.split()
+    return f" {' '.join(words)} "
 
 
 def _trigrams(texts: Sequence[str]) -> tuple[Integers, Integers]:

@@ -15,6 +15,7 @@ from ghrr.search.paths import WHOLE, Column, Path, show
 KINDS = (*BAG_KINDS, *KERNEL_KINDS, "ignore")
 _SAMPLE = 20_000  # values of a column that are looked at
 _MOST_CATEGORIES = 64
+_SHOWN = 10  # fields in a message
 _POINT_NAMES = ("latlng", "latlon", "lonlat", "coordinates", "location", "geo", "position", "point")
 
 
@@ -73,9 +74,22 @@ def check_weights(operation: str, weights: Mapping[str, float] | None, names: Se
     """Return weights by name of a field; raise for an unknown field or a weight that is negative or not finite."""
     for name, weight in (weights or {}).items():
         if name not in names:
-            raise KeyError(f"{operation}: there is no field {name!r}; the fields are {', '.join(names) or 'none'}")
+            raise KeyError(f"{operation}: there is no field {name!r}; the fields are {list_names(names)}")
         check_real(operation, f"weight of {name!r}", weight, low=0.0, high=math.inf)
     return {name: float(weight) for name, weight in (weights or {}).items()}
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return names of fields for a message, the first ten of many.
+
+    Examples
+    --------
+    >>> from ghrr.search.fields import list_names
+    >>> list_names(["a", "b"]), list_names([])
+    ('a, b', 'none')
+    """
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "none") + more
 
 
 def infer_kind(path: Path, column: Column) -> str:

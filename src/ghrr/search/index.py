@@ -16,7 +16,7 @@ from ghrr.memory.match import CONFIDENCE
 from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
-from ghrr.search.fields import check_weights
+from ghrr.search.fields import check_weights, list_names
 from ghrr.search.match import RecordMatch
 from ghrr.search.store import BATCH, Document, RecordStore, as_list, id_of
 from ghrr.search.weights import fit_weights
@@ -184,7 +184,7 @@ class RecordIndex(RecordStore):
         if len(empty):
             raise ValueError(
                 f"{operation}: example {empty[0]} has no value in a field of this index, got "
-                f"{describe(examples[empty[0]])}; the fields are {', '.join(field.name for field in self.fields)}"
+                f"{describe(examples[empty[0]])}; the fields are {list_names([field.name for field in self.fields])}"
             )
         conditions = [
             (self._encoder.prepare([part], operation), wanted)
@@ -343,7 +343,7 @@ class RecordIndex(RecordStore):
         ----------
         threshold
             Least score of a pair. By default the valley between the scores of pairs that are alike and of pairs that
-            are not (Otsu's criterion on the nearest neighbours).
+            are not (Otsu's criterion on all pairs of neighbours).
         rate
             Expected number of pairs per record, instead of a threshold.
         neighbours
@@ -366,19 +366,12 @@ class RecordIndex(RecordStore):
             wanted = round(check_real(operation, "rate", rate, low=0.0, high=float(neighbours)) * len(self))
             threshold = float(np.sort(scores)[::-1][min(wanted, len(scores)) - 1]) if wanted and len(scores) else 1.1
         elif threshold is None:
-            threshold = valley(self._nearest(pairs, scores))
+            threshold = valley(scores)
         else:
             threshold = check_real(operation, "threshold", threshold, low=0.0, high=1.0)
         chosen = scores >= threshold
         triples = zip(pairs[chosen, 0].tolist(), pairs[chosen, 1].tolist(), scores[chosen].tolist(), strict=True)
         return connect(self.ids, triples)
-
-    def _nearest(self, pairs: NDArray[np.int64], scores: Floats) -> Floats:
-        """Return the score of the nearest neighbour of each record."""
-        best = np.zeros(len(self))
-        for side in (0, 1):
-            np.maximum.at(best, pairs[:, side], scores)
-        return best
 
     def similar_pairs(self, neighbours: int = 10) -> tuple[NDArray[np.int64], Floats]:
         """Return pairs of near records as row numbers in :attr:`ids`, first below second, and their exact scores.
@@ -405,8 +398,8 @@ class RecordIndex(RecordStore):
             stored = self._encoder.prepare(self._documents.get([labels[row] for row in rows]))
             a, b = numbers.reshape(-1, 2).T if len(fresh) else (np.empty(0, dtype=np.int64),) * 2
             scores = self._encoder.field_scores(stored, a, stored, b)
-            own = weights * self._encoder.shares(stored)
-            both = [combine(scores, own[side]) for side in (a, b)]
+            shares = weights * self._encoder.shares(stored)
+            both = [combine(scores, shares[side]) for side in (a, b)]
             found.update(zip(((a, b) for a, b in fresh.tolist()), ((both[0] + both[1]) / 2).tolist(), strict=True))
         pairs = np.array(list(found), dtype=np.int64).reshape(-1, 2)
         return pairs, np.array(list(found.values()))

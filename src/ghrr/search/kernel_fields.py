@@ -122,7 +122,7 @@ class KernelField:
             return None
         if row.ndim != 1 or not len(row) or (self.width and len(row) != self.width) or not np.isfinite(row).all():
             return None
-        length = np.linalg.norm(row)
+        length = float(np.linalg.norm(row))
         unit: Floats = row / max(length, 1e-300)
         return unit if length > 0 else None
 
@@ -161,7 +161,7 @@ class KernelField:
         """Return the similarity of each pair of rows, between 0 and 1."""
         a_low, a_high, b_low, b_high = a[0][a_rows], a[1][a_rows], b[0][b_rows], b[1][b_rows]
         if self.kind == "embedding":
-            return np.clip((a_low * b_low).sum(axis=1), 0, 1)
+            return np.asarray(np.clip((a_low * b_low).sum(axis=1), 0, 1))
         gap = np.maximum(0, np.maximum(a_low - b_high, b_low - a_high))
         return np.asarray(np.exp(-np.square(gap / self.bandwidth).sum(axis=1) / 2))
 

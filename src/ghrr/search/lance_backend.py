@@ -86,7 +86,8 @@ class LanceBackend:
     def _search(self, queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
         scores, ids = [], []
         for query in queries.numpy():
-            found = self._table.search(query).distance_type("dot").limit(width).select(["id", "_distance"]).to_arrow()
+            search: Any = self._table.search(query)
+            found = search.distance_type("dot").limit(width).select(["id", "_distance"]).to_arrow()
             scores.append(1 - found["_distance"].to_numpy())  # LanceDB returns 1 - a·b
             ids.append(found["id"].to_numpy())
         return torch.from_numpy(np.stack(scores)), torch.from_numpy(np.stack(ids).astype(np.int64))
