@@ -65,6 +65,7 @@ linkcheck: $(VENV)/.with-dev
 bench: $(VENV)/.with-dev
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/peer_operations.py
+	$(BIN)/python benchmarks/peer_models.py
 	$(BIN)/python benchmarks/figures.py
 
 # Stops after ten minutes. Files are written only below pytest's temporary folder.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,8 +11,12 @@ from torch import Tensor
 from ghrr.relations.chains import fill_chart
 from ghrr.relations.chains.chart import chunks
 from ghrr.relations.chains.examples import LengthGroup
+from ghrr.relations.chains.held_out import hold_out
 
 ADDED = 1e-3  # to every count
+WIDTH = 32  # of the LSTM
+RATES = (0.003, 0.01, 0.03, 0.1)  # learning rates among which the LSTM's is chosen
+EPOCHS = (15, 30, 60)
 Scores = Callable[[Tensor], Tensor]  # chains (n, length) to scores (n, relations)
 
 
@@ -71,12 +76,12 @@ class ChainLSTM(torch.nn.Module):
 
 
 def train_lstm(
-    groups: Sequence[LengthGroup], relations: int, *, width: int, epochs: int, rate: float, seed: int
+    groups: Sequence[LengthGroup], relations: int, *, epochs: int, rate: float, seed: int
 ) -> tuple[ChainLSTM, int]:
     """Train an LSTM with Adam on batches of 256 chains of one length; return it and its number of parameters."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = ChainLSTM(relations, width)
+        model = ChainLSTM(relations, WIDTH)
         optimizer = torch.optim.Adam(model.parameters(), lr=rate)
         for _ in range(epochs):
             batches = [
@@ -89,3 +94,26 @@ def train_lstm(
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
     return model.requires_grad_(False), sum(parameter.numel() for parameter in model.parameters())
+
+
+def tune_lstm(groups: Sequence[LengthGroup], relations: int) -> list[dict[str, Any]]:
+    """Measure all learning rates and numbers of epochs on training chains that are held out and lengthened.
+
+    Returns
+    -------
+    list
+        For each setting the share of right answers of the LSTM alone, and of the chart over its pairs.
+    """
+    kept, aside = hold_out(groups, torch.Generator().manual_seed(0))
+    total = sum(len(targets) for _, targets in aside)
+    found = []
+    for rate in RATES:
+        for epochs in EPOCHS:
+            model, _ = train_lstm(kept, relations, epochs=epochs, rate=rate, seed=0)
+            methods: dict[str, Scores] = {"alone": model, "chart of pairs": chart_scores(pair_table(model, relations))}
+            right = {
+                name: sum(int((scores(chains).argmax(dim=1) == targets).sum()) for chains, targets in aside)
+                for name, scores in methods.items()
+            }
+            found.append({"rate": rate, "epochs": epochs, **{name: n / total for name, n in right.items()}})
+    return found

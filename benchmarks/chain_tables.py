@@ -28,6 +28,8 @@ MODELS: dict[str, tuple[str, str, int | None]] = {
     "counted chains, chart": ("table", "chart", None),
     "LSTM": ("LSTM", "alone", None),
     "LSTM, chart of pairs": ("LSTM", "chart of pairs", None),
+    "LSTM, not tuned": ("LSTM, fixed", "alone", None),
+    "LSTM, not tuned, chart of pairs": ("LSTM, fixed", "chart of pairs", None),
 }
 
 
@@ -39,7 +41,7 @@ def stored() -> dict[str, Any]:
 
 
 def _row(folder: str, model: str, method: str, m: int | None, numbers: str | None) -> dict[str, Any]:
-    key = (folder, model, method, m, numbers if model == "hypervectors" else None)
+    key = (folder, model, method, m, numbers if model in ("hypervectors", "pairs added") else None)
     names = ("folder", "model", "method", "m", "numbers")
     found: dict[str, Any] = next(r for r in stored()["rows"] if tuple(r.get(name) for name in names) == key)
     return found
@@ -101,7 +103,38 @@ def generated() -> Table:
         found = counts(folder, "hypervectors", "chart", "generated, all", m=8)
         row = [f"m = 8, trained on {label}, contradictory chains included"]
         rows.append([*row, *(_percent(*found[length]) for length in found)])
+        if folder == "train-2-3":
+            found = counts(folder, "pairs added", "chart", "generated", m=8)
+            row = [f"m = 8, trained on {label} and two pairs"]
+            rows.append([*row, *(_percent(*found[length]) for length in found)])
     return ["steps", *map(str, found)], rows
+
+
+def lstm_tuning() -> Table:
+    """Percentage of right answers to held-out training chains, by learning rate, for 15, 30 and 60 epochs."""
+    found = {
+        (folder, row["rate"], row["epochs"]): row
+        for folder, rows in stored()["settings"]["lstm"].items()
+        for row in rows
+    }
+    columns = [(folder, method) for folder in ("train-2-3", "train-2-3-4") for method in ("alone", "chart of pairs")]
+    epochs = sorted({number for _, _, number in found})
+    rows = [
+        [
+            f"{rate:g}",
+            *(
+                " / ".join(f"{100 * found[folder, rate, number][method]:.1f}" for number in epochs)
+                for folder, method in columns
+            ),
+        ]
+        for rate in sorted({rate for _, rate, _ in found})
+    ]
+    return ["learning rate", "2–3, alone", "2–3, chart of pairs", "2–4, alone", "2–4, chart of pairs"], rows
+
+
+def lstm_parameters() -> str:
+    """Return the number of parameters of the LSTM."""
+    return f"{_row('train-2-3', 'LSTM', 'alone', None, None)['parameters']:,}"
 
 
 def held_out() -> Table:

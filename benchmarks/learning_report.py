@@ -29,9 +29,10 @@ from typing import Any
 
 import learning_ranks as ranks
 from learning_data import SOURCES, n_splits
-from learning_methods import METHODS, Method
+from learning_methods import METHODS
 from learning_schedule import SLOW, best_config, read_journal
-from learning_tables import ALL_TEN, ORDER, OURS, WITH_BASELINES, WITHOUT_ONE
+from learning_search import Method
+from learning_tables import ALL_TEN, BASELINES_ONLY, ORDER, OURS, WITH_BASELINES, WITHOUT_ONE
 
 from ghrr.files import atomic_write
 
@@ -161,7 +162,7 @@ def analyse(rows: Sequence[Row]) -> dict[str, Any]:
         WITHOUT_ONE: [OURS, *most],
         "all of ours and torch-hd without IntRVFL": [*own, *most],
         WITH_BASELINES: [OURS, *most, *usual],
-        "HD ridge and baselines": [OURS, *usual],
+        BASELINES_ONLY: [OURS, *usual],
     }
     every = [name for name, family in families.items() if family == "torch-hd"]
     found = [ranks.wilcoxon(accuracies, OURS, name) for name in every]

@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 from learning_data import SOURCES, Dataset, load
-from learning_methods import METHODS, Method, configurations
+from learning_methods import METHODS
+from learning_search import Method, configurations
 from learning_tasks import Setting, Task, measure
 
 SLOW = 3  # configurations over the time limit after which the rest of a search is left out
 _START_SECONDS = 120.0  # imports and the first loading of data are not counted in the time limit
-_LARGE = (2000, 1000)  # samples, or graphs, from which our methods wait for the GPU
-_MANY_NUMBERS = 100_000  # the same for the numbers of all samples
+_LARGE = 2000  # samples from which our methods wait for the GPU
 _HUGE = 10_000_000  # numbers of all samples from which every method that can use the GPU waits for it
 _TARGETS = ("letter", "languages", "digits")  # data sets with a target that needs the larger dimension
 
@@ -125,8 +125,7 @@ def searches(data: Sequence[str], methods: Sequence[str], folder: Path, *, budge
             once = method.deterministic and len(loaded.splits) == 1
             count = 1 if once else len(loaded.splits) if len(loaded.splits) > 1 else seeds
             size = _count_numbers(loaded)
-            large = len(loaded.labels) >= _LARGE[loaded.kind == "graph"] or size >= _MANY_NUMBERS
-            made.append(Search(name, method, configs, count, large, size))
+            made.append(Search(name, method, configs, count, len(loaded.labels) >= _LARGE, size))
     return sorted(made, key=lambda search: (_priority(search), search.size))
 
 

@@ -21,6 +21,7 @@ FLAT = ("table", "image", "series")
 ALL_TEN = "HD ridge and torch-hd"
 WITHOUT_ONE = "HD ridge and torch-hd without IntRVFL"
 WITH_BASELINES = "HD ridge, torch-hd without IntRVFL, and baselines"
+BASELINES_ONLY = "HD ridge and baselines"
 Table = tuple[list[str], list[list[str]]]
 Row = dict[str, Any]
 
@@ -374,13 +375,27 @@ def headline(results: Any) -> str:
     return ALL_TEN if len(ten) == len(nine) else WITHOUT_ONE
 
 
-def _headline_ranks() -> dict[str, float]:
-    ranks: dict[str, float] = report()["ranks"][headline(report())]["mean_ranks"]
-    return ranks
-
-
 def _best_other(ranks: dict[str, float]) -> str:
     return min((name for name in ranks if name != OURS), key=ranks.__getitem__)
+
+
+def _rank_values(prefix: str, title: Callable[[], str]) -> dict[str, Callable[[], str]]:
+    """Return the values of a comparison of ranks: ours, the next, its name, data sets and critical difference."""
+
+    def compared() -> Any:
+        return report()["ranks"][title()]
+
+    def ranks() -> dict[str, float]:
+        found: dict[str, float] = compared()["mean_ranks"]
+        return found
+
+    return {
+        prefix: lambda: f"{ranks()[OURS]:.2f}",
+        f"{prefix}-next": lambda: f"{ranks()[_best_other(ranks())]:.2f}",
+        f"{prefix}-next-name": lambda: _best_other(ranks()),
+        f"{prefix}-sets": lambda: str(len(compared()["sets"])),
+        f"{prefix}-difference": lambda: f"{compared()['critical_difference']:.2f}",
+    }
 
 
 def _compared_with() -> str:
@@ -406,11 +421,9 @@ TABLES: dict[str, Callable[[], Table]] = {
 TEXTS: dict[str, Callable[[], str]] = {"rank-sets": rank_sets, "behind": behind, "order-verdict": order_verdict}
 VALUES: dict[str, Callable[[], str]] = {
     "learning-mnist": lambda: f"{100 * mean_accuracy('mnist', OURS):.1f} %",
-    "learning-rank": lambda: f"{_headline_ranks()[OURS]:.2f}",
-    "learning-rank-next": lambda: f"{_headline_ranks()[_best_other(_headline_ranks())]:.2f}",
-    "learning-rank-next-name": lambda: _best_other(_headline_ranks()),
+    **_rank_values("learning-rank", lambda: headline(report())),
+    **_rank_values("learning-baseline-rank", lambda: BASELINES_ONLY),
     "learning-rank-others": _compared_with,
-    "learning-rank-sets": lambda: str(len(report()["ranks"][headline(report())]["sets"])),
     "learning-complete": completeness,
     "learning-linear": linearity,
 }

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from learning_data import Array, Dataset, load, stratified, train_and_test
-from learning_methods import METHODS, Context
+from learning_methods import METHODS
+from learning_search import Context
 
 _FEW = 1000  # training samples below which configurations are scored by three folds
 

@@ -225,7 +225,7 @@ def error(got: Tensor, want: Tensor, terms: int) -> float:
 
 def facts(device: str = "cpu") -> dict[str, Any]:
     """Describe what measurements depend on: machine, threads and versions of packages."""
-    installed = ("numba", "triton", "torch-hd", "holovec", "faiss-cpu")
+    installed = ("numba", "triton", "torch-hd", "holovec", "faiss-cpu", "pykeen")
     versions = {name: version for name in installed if (version := _version(name)) is not None}
     machine = {
         "processor": _processor(),

@@ -65,7 +65,7 @@ MUTANTS = [
         "power: no check of a singular slot",
         "if whole < 0:\n            _check_invertible(operation, a)",
         "if whole < -1:\n            _check_invertible(operation, a)",
-        ("tests/test_algebra.py", "tests/ops/test_power.py", "tests/test_errors.py"),
+        ("tests/test_errors.py", "tests/test_algebra.py", "tests/ops/test_power.py"),
         other_forms=(
             (
                 "if integer < 0:\n            _check_invertible(operation, a)",
@@ -122,7 +122,7 @@ MUTANTS = [
         "power: no inverse for small negative exponents",
         "return product(inverse(a) if exponent < 0 else a, count)",
         "return product(a, count)",
-        ("tests/ops/test_power.py", "tests/test_algebra.py"),
+        ("tests/test_algebra.py", "tests/ops/test_power.py"),
     ),
     Mutant(
         "gradient of power: no conjugate",
@@ -281,9 +281,10 @@ MUTANTS = [
     ),
     # Unitary matrices
     Mutant(
-        "orthonormalize: phases conjugated",
+        # Not conjugated phases: LAPACK returns real diagonals, so that nothing would change.
+        "orthonormalize: signs of the diagonal ignored",
         "result: Tensor = q * phases[..., None, :]",
-        "result: Tensor = q * phases[..., None, :].conj()",
+        "result: Tensor = q",
         ("tests/unitary/test_sampling.py", "tests/unitary/test_projection.py"),
     ),
     Mutant(
@@ -674,12 +675,6 @@ MUTANTS = [
         "atomic write: temporary folder left behind",
         "finally:\n            _remove_temporary(folder)",
         "finally:\n            pass",
-        ("tests/test_files.py", "tests/faults/test_atomic_writes.py", "tests/faults/test_writing.py"),
-    ),
-    Mutant(
-        "tensors that share memory written once",
-        "tensor.clone() if memory in seen else tensor",
-        "tensor",
         ("tests/test_files.py", "tests/faults/test_atomic_writes.py", "tests/faults/test_writing.py"),
     ),
     # Attention

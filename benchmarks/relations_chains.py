@@ -3,6 +3,7 @@
 Usage::
 
     python benchmarks/relations_chains.py --data FOLDER    # the folder with train-2-3 and train-2-3-4
+    python benchmarks/relations_chains.py --data FOLDER --only LSTM    # keep the other rows as they are stored
 
 Stores ``benchmarks/results/relations_chains.json``; ``chain_figures.py`` draws it and ``tables.py`` writes its tables.
 """
@@ -10,6 +11,7 @@ Stores ``benchmarks/results/relations_chains.json``; ``chain_figures.py`` draws 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
@@ -23,13 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from chain_baselines import CountedChains, Scores, chart_scores, pair_table, train_lstm
+from chain_baselines import CountedChains, Scores, chart_scores, pair_table, train_lstm, tune_lstm
 from measuring import RESULTS, command, facts, store
 
 from ghrr.relations.chains import Example, RelationChains, Stories, generate_kinship_chains, load_clutrr
-from ghrr.relations.chains.examples import group_by_length, to_indices
+from ghrr.relations.chains.examples import LengthGroup, group_by_length, to_indices
 
+NAME = "relations_chains"
 FOLDERS = ("train-2-3", "train-2-3-4")
+MODELS = ("hypervectors", "pairs added", "held out", "table", "LSTM", "LSTM, fixed")
+FIXED = {"rate": 0.01, "epochs": 30}  # setting of the LSTM that was not tuned
 NUMBERS = 512  # reals per relation
 SIZES = (1, 2, 4, 8)
 GENERATED = (10, 20, 50, 100)
@@ -37,7 +42,8 @@ FOLDS = 10
 FEWER_SEEDS = 2  # of complex slots and of held-out pairs
 LONG = 4  # steps from which a chain is longer than those of two and three steps
 BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)  # probabilities from which answers are counted together
-LSTM = {"width": 32, "epochs": 30, "rate": 0.01}
+# What training on two and three steps does not determine, as often as training on two to four steps has it.
+UNDETERMINED = 6 * [Example(("father", "wife"), "mother"), Example(("mother", "husband"), "father")]
 LABELS = ("folder", "model", "m", "numbers", "strict", "method", "parameters")
 Row = dict[str, Any]
 Counts = dict[str, list[int]]  # right and total, by length
@@ -129,29 +135,51 @@ def run_hypervectors(folder: Path, m: int, numbers: str, seed: int, generated: R
     return rows
 
 
-def run_baseline(folder: Path, kind: str, seed: int, generated: Row) -> list[Row]:
-    """Measure a counted table or an LSTM, alone and with the chart."""
+def run_with_pairs(folder: Path, seed: int, generated: Row) -> list[Row]:
+    """Train with the compositions that the training chains leave open, and measure the chart."""
     data = load_clutrr(folder)
-    examples = data.train.examples
+    model = new_model(8, seed).fit([*data.train.examples, *UNDETERMINED], calibrate=False)
+    return list(measure({"chart": best(model.composer.chart_scores)}, model.relations, data.test, generated))
+
+
+def group_training(folder: Path) -> tuple[list[LengthGroup], list[str]]:
+    """Return the training chains as indices, and the names of the relations."""
+    examples = load_clutrr(folder).train.examples
     relations = sorted({name for chain, target in examples for name in (*chain, target)})
     index = {name: position for position, name in enumerate(relations)}
-    chains = to_indices("run_baseline", [chain for chain, _ in examples], index)
-    groups = group_by_length(chains, [index[target] for _, target in examples])
-    longest, size, parameters = groups[-1].chains.shape[1], len(relations), None
-    scores: Scores
-    if kind == "LSTM":
-        scores, parameters = train_lstm(groups, size, **LSTM, seed=seed)  # type: ignore[arg-type]
-    else:
-        scores = CountedChains(groups, size)
-    table = pair_table(scores, size)
-    methods = {
-        "chart of pairs": best(chart_scores(table)),
-        "chart": best(chart_scores(table, scores, longest)),
-    }
-    if kind == "LSTM":
-        methods["alone"] = best(scores)
-    rows = list(measure(methods, relations, data.test, generated))
-    return [{**row, "parameters": parameters} for row in rows]
+    chains = to_indices("group_training", [chain for chain, _ in examples], index)
+    return group_by_length(chains, [index[target] for _, target in examples]), relations
+
+
+def run_table(folder: Path, generated: Row) -> list[Row]:
+    """Measure a counted table with the chart."""
+    groups, relations = group_training(folder)
+    scores = CountedChains(groups, len(relations))
+    table, longest = pair_table(scores, len(relations)), groups[-1].chains.shape[1]
+    methods = {"chart of pairs": best(chart_scores(table)), "chart": best(chart_scores(table, scores, longest))}
+    return list(measure(methods, relations, load_clutrr(folder).test, generated))
+
+
+def tune(folder: Path) -> list[Row]:
+    """Tune the LSTM on a part of the training chains."""
+    torch.set_num_threads(1)
+    groups, relations = group_training(folder)
+    return tune_lstm(groups, len(relations))
+
+
+def run_lstm(folder: Path, settings: list[Row], seed: int, generated: Row) -> list[Row]:
+    """Measure an LSTM alone and with the chart, each with the setting that was best for it."""
+    groups, relations = group_training(folder)
+    rows: list[Row] = []
+    for method in ("alone", "chart of pairs"):
+        setting = max(settings, key=lambda row: row[method])
+        model, parameters = train_lstm(
+            groups, len(relations), epochs=setting["epochs"], rate=setting["rate"], seed=seed
+        )
+        scores = model if method == "alone" else chart_scores(pair_table(model, len(relations)))
+        rows += measure({method: best(scores)}, relations, load_clutrr(folder).test, generated)
+        rows[-1]["parameters"] = parameters
+    return rows
 
 
 def run_held_out(folder: Path, m: int, seed: int, fold: int, strict: bool) -> list[Row]:
@@ -178,6 +206,11 @@ def run_held_out(folder: Path, m: int, seed: int, fold: int, strict: bool) -> li
     return [{"method": "table", "pairs": {"2": [len(held) - len(wrong), len(held)]}, "wrong": wrong}]
 
 
+def time_all(data: Path) -> list[Row]:
+    """Measure the seconds of training for all sizes."""
+    return [{"folder": folder, "m": m, **time_training(data / folder, m)} for folder in FOLDERS for m in SIZES]
+
+
 def time_training(folder: Path, m: int) -> Row:
     """Measure the processor seconds of training on one core, with and without the calibration."""
     examples = load_clutrr(folder).train.examples
@@ -187,8 +220,9 @@ def time_training(folder: Path, m: int) -> Row:
     return {"vectors": stamps[-1] - start, "with calibration": time.process_time() - start}
 
 
-def read_table(folder: Path) -> Row:
+def read_table(data: Path) -> Row:
     """Return the composition of every pair of relations that occur in chains, read out of learned vectors."""
+    folder = data / FOLDERS[0]
     examples = load_clutrr(folder).train.examples
     model = new_model(8, 0).fit(examples, calibrate=False)
     steps = sorted({name for chain, _ in examples for name in chain})
@@ -226,7 +260,7 @@ def pool_seeds(rows: Sequence[Row]) -> list[Row]:
 
 
 def trials(
-    data: Path, generated: Sequence[Row], folds: int
+    data: Path, generated: Sequence[Row], tuned: dict[str, list[Row]], folds: int
 ) -> list[tuple[Row, Callable[..., list[Row]], tuple[Any, ...]]]:
     """List all measurements: their labels, function and arguments."""
     found: list[tuple[Row, Callable[..., list[Row]], tuple[Any, ...]]] = []
@@ -240,14 +274,19 @@ def trials(
                 tested = {kind: chains[kind] for kind in kinds}
                 found.append((label, run_hypervectors, (path, m, numbers, seed, tested)))
             consistent = {"generated": chains["generated"]}
-            label = {"folder": folder, "model": "LSTM", "seed": seed}
-            found.append((label, run_baseline, (path, "LSTM", seed, consistent)))
+            fixed = [{**FIXED, "alone": 0.0, "chart of pairs": 0.0}]
+            for model, settings in (("LSTM", tuned.get(folder, [])), ("LSTM, fixed", fixed)):
+                label = {"folder": folder, "model": model, "seed": seed}
+                found.append((label, run_lstm, (path, settings, seed, consistent)))
+            if folder == FOLDERS[0]:
+                label = {"folder": folder, "model": "pairs added", "m": 8, "numbers": "real", "seed": seed}
+                found.append((label, run_with_pairs, (path, seed, consistent)))
             for strict in (False, True) if seed < FEWER_SEEDS else ():
                 for fold in range(folds):
                     label = {"folder": folder, "model": "held out", "m": 8, "seed": seed, "strict": strict}
                     found.append((label, run_held_out, (path, 8, seed, fold, strict)))
         every = {"generated": [example for chains in generated for example in chains["generated"]]}
-        found.append(({"folder": folder, "model": "table", "seed": 0}, run_baseline, (path, "table", 0, every)))
+        found.append(({"folder": folder, "model": "table", "seed": 0}, run_table, (path, every)))
     return found
 
 
@@ -265,28 +304,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--count", type=int, default=60, help="generated chains of each length and seed")
     parser.add_argument("--folds", type=int, default=FOLDS, help="tenths of the pairs to hold out, one after another")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--only", nargs="+", choices=MODELS, default=MODELS, help="models; the others stay as stored")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(list(sys.argv[1:] if arguments is None else arguments))
     torch.set_num_threads(1)
     rows: list[Row] = []
+    kept: Row = {} if set(options.only) == set(MODELS) else json.loads((options.out / f"{NAME}.json").read_text())
+    tuned = kept.get("settings", {}).get("lstm", {})
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        if "LSTM" in options.only:
+            tuned = dict(zip(FOLDERS, pool.map(tune, [options.data / folder for folder in FOLDERS]), strict=True))
         generated = list(pool.map(generate, [options.count] * options.seeds, range(options.seeds)))
-        listed = trials(options.data, generated, options.folds)
+        listed = trials(options.data, generated, tuned, options.folds)
+        listed = [trial for trial in listed if trial[0]["model"] in options.only]
         for number, found in enumerate(pool.map(_run, listed), 1):
             rows += found
             print(f"{number} of {len(listed)}", listed[number - 1][0], flush=True)
     pooled = pool_seeds(rows)
-    timed = [(folder, m) for folder in FOLDERS for m in SIZES]
-    seconds = [{"folder": folder, "m": m, **time_training(options.data / folder, m)} for folder, m in timed]
     report = {
-        "command": command("relations_chains", ["--data", "FOLDER"]),
-        **facts(),
-        "settings": {"numbers": NUMBERS, "lstm": LSTM, "seeds": options.seeds, "count": options.count},
-        "seconds": seconds,
-        "table": read_table(options.data / FOLDERS[0]),
-        "rows": pooled,
+        "command": command(NAME, ["--data", "FOLDER"]),
+        **{name: kept.get(name, found) for name, found in facts().items()},  # of the run that measured the seconds
+        "settings": {"numbers": NUMBERS, "lstm": tuned, "seeds": options.seeds, "count": options.count},
+        "rows": [row for row in kept.get("rows", []) if row["model"] not in options.only] + pooled,
     }
-    store(report, options.out, "relations_chains")
+    for name, measured in (("seconds", time_all), ("table", read_table)):
+        report[name] = kept[name] if name in kept else measured(options.data)
+    store(report, options.out, NAME)
     for row in pooled:
         if "by_seed" in row:
             print(*(row.get(name, "") for name in LABELS), *(f"{100 * share:.2f}" for share in row["by_seed"]))

@@ -2,10 +2,12 @@
 
 ``time`` compares an epoch of m = 1 with larger m at equal parameters; all take turns on one machine. ``train`` does the
 runs that are not finished yet, until the time limit, and stores metrics and ranks, not weights. Repeat the command to
-continue: interrupted runs resume from their checkpoints::
+continue: interrupted runs resume from their checkpoints. ``tuning`` collects the runs with a label in the folder
+``--out`` into one file of settings and validation metrics::
 
     python benchmarks/relations_kg.py time --data DATA --graph WN18RR --m 1 3 5
     python benchmarks/relations_kg.py train --data DATA --graph WN18RR --m 1 3 5 --seeds 0 1 2 --limit 3600
+    python benchmarks/relations_kg.py tuning --graph WN18RR --out OUT
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationCo
     return RelationConfig(
         dim=args.total // m**2,
         m=m,
+        regularizer=args.regularizer,
         regularizer_weight=weight,
         product_weight=args.product_weight,
         relation_weight=args.relation_weight,
@@ -189,21 +192,31 @@ def run_one(
     }
 
 
-def _without_folders(arguments: Sequence[str]) -> list[str]:
-    """Replace the folders of this machine by their names in the documentation."""
+def collect_tuning(graph: str, folder: Path) -> dict[str, Any]:
+    """Return settings and metrics of the finished runs with a label."""
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"{graph}-m*-seed*-*.json"))]
+    finished = [run for run in runs if run["finished"]]
+    names = ("config", "best_epoch", "valid", "test", "command")
+    return {"graph": graph, "runs": [{name: run[name] for name in names} for run in finished]}
+
+
+def _without_machine(arguments: Sequence[str]) -> list[str]:
+    """Replace the folders of this machine by their names in the documentation, and leave out the time limit."""
     names = {"--data": "DATA", "--work": "WORK", "--out": "OUT"}
-    return [names.get(option, word) for option, word in zip(["", *arguments], arguments, strict=False)]
+    words = zip(["", *arguments], arguments, strict=False)
+    return [names.get(option, word) for option, word in words if "--limit" not in (option, word)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["time", "train"])
-    parser.add_argument("--data", type=Path, required=True, help="folder of the graphs")
+    parser.add_argument("action", choices=["time", "train", "tuning"])
+    parser.add_argument("--data", type=Path, help="folder of the graphs")
     parser.add_argument("--graph", default="WN18RR", help="name of a folder of triples in DATA")
     parser.add_argument("--m", type=int, nargs="+", default=[1, 3, 5])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--total", type=int, default=1000, help="complex numbers per entity; dim is TOTAL // m**2")
+    parser.add_argument("--regularizer", default="dura", choices=["dura", "n3"])
     parser.add_argument("--weight", type=float, help="of the regulariser; default: 0.1 for WN18RR, 0.05 for FB15k-237")
     parser.add_argument("--product-weight", type=float, default=1.0, help="of h * r and t * r† in the regulariser")
     parser.add_argument("--relation-weight", type=float, default=0.0, help="of the cross-entropy of the relation")
@@ -219,13 +232,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/relations"), help="folder for checkpoints")
     parser.add_argument("--out", type=Path, help="folder for results")
     args = parser.parse_args(arguments)
-    asked = command("relations_kg", _without_folders(sys.argv[1:] if arguments is None else arguments))
+    asked = command("relations_kg", _without_machine(sys.argv[1:] if arguments is None else arguments))
+    stored = Path(__file__).parents[1] / "results" / "relations"
+    if args.action == "tuning":
+        store(collect_tuning(args.graph, args.out or stored), stored / "tuning", args.graph)
+        return
+    if args.data is None:
+        parser.error("--data is missing: the folder of the graphs")
     graph = load_graph(args.data / args.graph)
     if args.action == "time":
         report = measure_time(args, graph)
         store({"command": asked, **facts(args.device), **report}, args.out or RESULTS, f"relations_time_{args.graph}")
     else:
-        args.out = args.out or Path(__file__).parents[1] / "results" / "relations"
+        args.out = args.out or stored
         run_all(args, graph, asked)
 
 

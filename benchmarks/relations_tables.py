@@ -41,31 +41,46 @@ def _mean(values: list[float]) -> str:
 
 
 def settings() -> tuple[list[str], list[list[str]]]:
-    """Settings, early stopping and calibration of the runs."""
+    """Settings, early stopping and calibration of the runs; early runs were calibrated by a temperature alone: –."""
     rows = []
     for graph in _GRAPHS:
         for (m, _), runs in _runs(graph).items():
-            config, calibration = runs[0]["config"], [run["calibration"] for run in runs]
+            calibration = [run["calibration"] for run in runs if "background" in run["calibration"]]
             rows.append(
                 [
                     graph,
                     str(m),
-                    f"{config['regularizer']} {config['regularizer_weight']:g}",
+                    _setting(runs[0]["config"]),
                     ", ".join(str(run["best_epoch"]) for run in runs),
-                    f"{statistics.mean(c['mean_confidence'] for c in calibration):.3f}",
-                    f"{statistics.mean(c['accuracy'] for c in calibration):.3f}",
+                    *(
+                        f"{statistics.mean(c[name] for c in calibration):.3f}" if calibration else "–"
+                        for name in ("mean_confidence", "accuracy")
+                    ),
                 ]
             )
-    return ["graph", "m", "regulariser", "best epochs", "mean confidence", "accuracy"], rows
+    return ["graph", "m", "setting", "best epochs", "mean confidence", "accuracy"], rows
+
+
+def _setting(config: dict[str, Any]) -> str:
+    """Describe what is tuned: regulariser and second loss."""
+    text = f"{config['regularizer']} {config['regularizer_weight']:g}"
+    if config.get("product_weight", 1.0) != 1.0:
+        text += f", products × {config['product_weight']:g}"
+    return text + (f", relations × {config['relation_weight']:g}" if config.get("relation_weight") else "")
 
 
 def tuning() -> tuple[list[str], list[list[str]]]:
-    """Validation MRR of every weight of the regulariser that was tried, one seed."""
-    runs = json.loads((_RUNS / "tuning" / "kinships.json").read_text(encoding="utf-8"))["runs"]
-    found = {(run["m"], run["regularizer_weight"]): f"{run['valid']['mrr']:.3f}" for run in runs}
-    weights = sorted({weight for _, weight in found})
-    rows = [[str(m), *(found.get((m, weight), "") for weight in weights)] for m in sorted({m for m, _ in found})]
-    return ["m", *(f"weight {weight:g}" for weight in weights)], rows
+    """Validation MRR of every setting that was tried, one seed; – where it was not tried for an m."""
+    rows, sizes = [], (1, 3, 5, 10)
+    for graph in _GRAPHS:
+        path = _RUNS / "tuning" / f"{graph}.json"
+        found: dict[tuple[str, int], dict[int, str]] = {}
+        for run in json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else ():
+            config = run["config"]
+            found.setdefault((_setting(config), config["epochs"]), {})[config["m"]] = f"{run['valid']['mrr']:.3f}"
+        for (setting, epochs), scores in found.items():
+            rows.append([graph, setting, str(epochs), *(scores.get(m, "–") for m in sizes)])
+    return ["graph", "setting", "epochs", *(f"m = {m}" for m in sizes)], rows
 
 
 def times() -> tuple[list[str], list[list[str]]]:

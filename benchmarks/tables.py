@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import chain_tables
+import compare_tables
 import concept_tables
 import learning_tables
 import lm_tables
 import paper_tables
+import relations_peer_tables
 import relations_tables
 from calibration import default_permute
 
@@ -99,6 +101,19 @@ def peer_operations() -> str:
     return table(
         ["operation", *(f"m = {m}" for m in (1, 2, 3, 4))],
         [[what, *(" → ".join(cells[what, m]) for m in (1, 2, 3, 4))] for what in names],
+    )
+
+
+def peer_models() -> str:
+    """Return the time of our models divided by torch-hd's, for every model that both have."""
+    rows = stored("peer_models")["rows"]
+    operations = list(dict.fromkeys(row["operation"] for row in rows))
+    cells = {
+        (row["model"], row["operation"]): f"{row['ratio']['median']:.2g}" if row["right"] else "wrong" for row in rows
+    }
+    names = list(dict.fromkeys(row["model"] for row in rows))
+    return table(
+        ["model", *operations], [[name, *(cells[name, operation] for operation in operations)] for name in names]
     )
 
 
@@ -215,8 +230,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "relations-settings": lambda: table(*relations_tables.settings()),
     "relations-tuning": lambda: table(*relations_tables.tuning()),
     "relations-times": lambda: table(*relations_tables.times()),
+    "relations-peers": lambda: table(*relations_peer_tables.speed()),
     **{f"learning-{name}": functools.partial(formatted, make) for name, make in learning_tables.TABLES.items()},
     **{f"learning-{name}": make for name, make in learning_tables.TEXTS.items()},
+    **{f"compare-{name}": functools.partial(formatted, make) for name, make in compare_tables.TABLES.items()},
+    "peer-models": peer_models,
     "concept-capacity": lambda: table(*concept_tables.capacity()),
     "concept-rotations": lambda: table(*concept_tables.rotations()),
     "concept-suggest": lambda: table(*concept_tables.suggested()),
@@ -225,6 +243,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "chains-2-4": lambda: table(*chain_tables.accuracy("train-2-3-4", "path")),
     "chains-errors-2-3": lambda: table(*chain_tables.errors("train-2-3")),
     "chains-errors-2-4": lambda: table(*chain_tables.errors("train-2-3-4")),
+    "chains-lstm": lambda: table(*chain_tables.lstm_tuning()),
     "chains-generated": lambda: table(*chain_tables.generated()),
     "chains-held-out": lambda: table(*chain_tables.held_out()),
     "chains-calibration": lambda: table(*chain_tables.calibration()),
@@ -242,11 +261,22 @@ def _lm_gain(corpus: str) -> str:
     return lm_tables.gain(lm_tables.best(corpus, "ghrr"), lm_tables.best(corpus, "vanilla"))
 
 
+def _peer_model(model: str, operation: str) -> float:
+    rows = stored("peer_models")["rows"]
+    return float(next(r["ratio"]["median"] for r in rows if (r["model"], r["operation"]) == (model, operation)))
+
+
 def _confident_answers(key: str) -> str:
     return f"{sum(row[key] for row in stored('calibration')['rows'] if row['permute'] == 'default'):,}"
 
 
 VALUES: dict[str, Callable[[], str]] = {
+    "compare-command": compare_tables.command,
+    **{
+        f"compare-bind-{model}": functools.partial(compare_tables.bind_time, model)
+        for model in ("ghrr-4", "smr", "mbat")
+    },
+    "bsc-similarity": lambda: f"{1 / _peer_model('BSC', 'pairwise similarity'):.0f}",
     **learning_tables.VALUES,
     "calibration-confident": lambda: _confident_answers("confident"),
     "calibration-right": lambda: _confident_answers("right"),
@@ -261,6 +291,7 @@ VALUES: dict[str, Callable[[], str]] = {
     "chains-2-3-m1": lambda: chain_tables.value("train-2-3", "chart", 1),
     "chains-product": lambda: chain_tables.value("train-2-3-4", "product", 8),
     "chains-100": lambda: chain_tables.value("train-2-3-4", "chart", 8, "generated", [100]),
+    "chains-lstm-parameters": chain_tables.lstm_parameters,
     "lm-ptb-gain": lambda: _lm_gain("ptb"),
     "lm-wikitext-2-gain": lambda: _lm_gain("wikitext-2"),
 }

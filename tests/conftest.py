@@ -13,6 +13,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.untraced import compile_untraced
+
 torch.set_num_threads(1)  # the tests run in two processes on two cores
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported: GPU kernels run on the CPU, slowly
@@ -25,6 +27,8 @@ _SLOW = (
     "tests/faults",
     "tests/lm",
     "tests/paper",
+    "tests/relations/test_chain_model.py",
+    "tests/relations/test_training.py",
     "tests/*_triton*",
 )
 
@@ -43,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     fast = config.getoption("--fast", default=False)
     settings.load_profile("fast" if fast else "ghrr")
+    compile_untraced()
     if fast:
         config.option.ignore_glob = [*(config.option.ignore_glob or ()), *(config.rootpath / path for path in _SLOW)]
 

@@ -68,9 +68,30 @@ LM_STEP = [sys.executable, "-W", "error", str(FOLDER / "lm_step.py"), "--max-len
 
 
 @pytest.mark.slow
+def test_models_agree_with_the_peers(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    run_benchmark("peer_models", "--repeats", "2", "--out", str(tmp_path))
+    rows = json.loads((tmp_path / "peer_models.json").read_text())["rows"]
+    assert len(rows) == 6 * 3
+    assert all(row["right"] and row["ratio"]["median"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_wrong_results_of_models_are_found(benchmark_modules: Callable[[str], ModuleType]) -> None:
+    pytest.importorskip("torchhd")
+    peer_models = benchmark_modules("peer_models")
+    for name in peer_models.MODELS:
+        for operation, (ours, theirs) in peer_models.calls(name).items():
+            right = ours()
+            wrong = right.roll(1, -1) if operation != "pairwise similarity" else right + 0.1
+            assert peer_models.is_right(name, operation, right, theirs()), (name, operation)
+            assert not peer_models.is_right(name, operation, wrong, theirs()), (name, operation)
+
+
+@pytest.mark.slow
 def test_lm_step_compares_models_of_equal_size(tmp_path: Path) -> None:
     sizes = ("--vocab-size", "500", "--embed-dim", "64", "--num-layers", "2", "--rounds", "2", "--repeats", "1")
-    models = ("vanilla", "rope", "ghrr-feature")
+    models = ("vanilla", "ghrr-feature")
     command = [*LM_STEP, *sizes, "--out", str(tmp_path), "--models", *models]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = json.loads((tmp_path / "lm_step.json").read_text())["rows"]
@@ -299,8 +320,8 @@ def test_relation_benchmark_times_epochs_and_resumes_runs(run_benchmark: Callabl
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_relation_benchmark_compares_with_pykeen(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
-    pytest.importorskip("pykeen")
-    sizes = ("--total", "36", "--m", "3", "--repeats", "2", "--batch", "2000", "--epochs", "1")
+    sizes = ("--total", "36", "--m", "3", "--repeats", "2", "--batch", "2000", "--epochs", "1", "--triples", "900")
     assert "PyKEEN ComplEx" in run_benchmark("relations_peers", *sizes, "--out", str(tmp_path))
-    rows = json.loads((tmp_path / "relations_peers.json").read_text())["rows"]
-    assert [row["model"] for row in rows] == ["m = 3", "PyKEEN ComplEx"]
+    report = json.loads((tmp_path / "relations_peers_kinships.json").read_text())
+    assert [row["model"] for row in report["rows"]] == ["m = 3", "PyKEEN ComplEx"]
+    assert (report["triples"], report["entities"]) == (900, 104)

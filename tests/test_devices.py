@@ -22,6 +22,15 @@ SAMPLES: dict[str, Callable[..., Tensor]] = {
     "zeros": lambda device: SPACE.zeros(2, device=device),
     "random": lambda device: SPACE.random(2, generator=generator(), device=device),
 }
+OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "integer power": lambda x: ghrr.power(x, 20),
+    "real power": lambda x: ghrr.power(x, 0.3),
+    "polar": lambda x: ghrr.unitary.polar(x[0] + 0.5 * x[1]),
+    "normalize": lambda x: ghrr.normalize(x[0] + x[1] + x[2]),
+    "exp_hermitian": lambda x: ghrr.unitary.exp_hermitian(x[0] + x[1]),
+    "multibind": ghrr.multibind,
+    "pairwise similarity": lambda x: ghrr.pairwise_similarity(x, x),
+}
 ENCODERS: dict[str, tuple[Callable[..., nn.Module], Any]] = {
     "AdaptiveEncoder": (lambda device: encoding.AdaptiveEncoder(SPACE, 1, device=device), [[0.5]]),
     "Circular": (lambda device: encoding.Circular(SPACE, 24, device=device), [0.5]),
@@ -43,7 +52,8 @@ ENCODERS: dict[str, tuple[Callable[..., nn.Module], Any]] = {
     "Thermometer": (lambda device: encoding.Thermometer(SPACE, 0, 1, device=device), [0.5]),
     "TimeSeries": (lambda device: encoding.TimeSeries(SPACE, 2, 1, device=device), [[0.1], [0.2]]),
 }
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_cuda)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -65,6 +75,25 @@ def test_random_without_a_generator_follows_the_global_seed_on_every_device(devi
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
     assert ghrr.unitary.is_unitary(one)
+
+
+@needs_cuda
+@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_on_a_gpu_agree_with_the_cpu(name: str, m: int) -> None:
+    x = Space(50, m).random(3, generator=generator())
+    got = OPERATIONS[name](x.to("cuda"))
+    assert got.is_cuda
+    torch.testing.assert_close(got.cpu(), OPERATIONS[name](x), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("m", [1, 3])
+def test_unitary_matrices_are_drawn_on_the_device_of_the_generator(m: int, device: str) -> None:
+    numbers = torch.Generator(device).manual_seed(0)
+    q = ghrr.unitary.haar(100, m=m, generator=numbers)
+    assert q.device.type == device
+    assert ghrr.unitary.is_unitary(q)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

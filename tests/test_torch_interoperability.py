@@ -94,7 +94,6 @@ def test_forward_mode_derivatives() -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None and shutil.which("clang++") is None, reason="inductor needs a compiler")
-@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex operators")
 def test_inductor_compiles_a_whole_computation() -> None:
     torch.compiler.reset()
 

@@ -20,6 +20,7 @@ from sphinx.util.nodes import make_refnode
 
 MODULES = (
     "ghrr",
+    "ghrr.models",
     "ghrr.encoding",
     "ghrr.structures",
     "ghrr.memory",

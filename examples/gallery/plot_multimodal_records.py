@@ -43,8 +43,7 @@ assert labels[:2] == ["woolly hat", "sun hat"]
 # %%
 # Read one part: unbind its key from the left, and decode it with its own encoder.
 
-keys = dict(zip(encoder.encoders, encoder.keys, strict=True))
-part = ghrr.unbind(memory.vectors("parka")[0], keys["price"], side="left")
+part = ghrr.unbind(memory.vectors("parka"), encoder.key("price"), side="left")
 price = encoder.encoders["price"].decode(part, low=0, high=500)
 print(f"price of the parka: {price.value.item():.0f} ± {price.std.item():.0f}")
 assert abs(price.value.item() - 180) < 30

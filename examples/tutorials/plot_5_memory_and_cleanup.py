@@ -32,7 +32,7 @@ memory = ghrr.ItemMemory(space, words)
 print(memory)
 
 noise = space.random(9, generator=space.generator("noise"))
-noisy = memory.vectors("word 42")[0] + ghrr.bundle(noise)
+noisy = memory.vectors("word 42") + ghrr.bundle(noise)
 labels, scores = memory.cleanup(noisy, k=3)
 for label, score in zip(labels, scores, strict=True):
     print(f"{score:.2f}  {label}")

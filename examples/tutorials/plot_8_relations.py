@@ -18,7 +18,7 @@ plt.style.use("seaborn-v0_8-colorblind")
 # %%
 # Examples
 # --------
-# An example is a chain of relations and the relation that it amounts to. Here they are made by rule: 84 pairs such as
+# An example is a chain of relations and the relation that it composes to. Here they are made by rule: 84 pairs such as
 # father, sister: aunt, and chains of three steps. Your own examples are a list of such pairs; ``load_clutrr`` reads the
 # stories of the CLUTRR benchmark.
 

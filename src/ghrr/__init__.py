@@ -8,7 +8,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ghrr import encoding, memory, nn, ops, structures, testing, unitary
+from ghrr import encoding, memory, models, nn, ops, structures, testing, unitary
 from ghrr.algebra import (
     adjoint,
     bind,
@@ -58,6 +58,7 @@ __all__ = [
     "encoding",
     "load",
     "memory",
+    "models",
     "multibind",
     "nn",
     "normalize",

@@ -42,6 +42,15 @@ def test_train_writes_a_model(tmp_path: Path) -> None:
     assert "epoch 2 of 2" in result.output
     assert "1 of 1 test chains right" in result.output
     assert invoke("chains", "compose", str(out), "a", "b").output.startswith("c, probability")
+    result = invoke("chains", "train", str(tmp_path), "--out", str(out))
+    assert result.exit_code == 2
+    assert "already exists; choose another file, or overwrite it with --force" in result.output
+
+
+def test_missing_folder_of_the_model_is_reported_before_training(tmp_path: Path) -> None:
+    result = invoke("chains", "train", str(tmp_path), "--out", str(tmp_path / "missing" / "model.safetensors"))
+    assert result.exit_code == 2
+    assert "missing of model.safetensors does not exist; create it first" in result.output
 
 
 def test_wrong_data_leave_no_file(tmp_path: Path) -> None:

@@ -73,10 +73,12 @@ def test_unbinding_a_key_recovers_its_modality() -> None:
     h = model({"a": [0.4], "b": [-1.3]})
     encoder = model.encoders["b"]
     assert isinstance(encoder, FractionalPower)
-    found = encoder.decode(ghrr.unbind(h, model.keys[1], side="left"), low=-5, high=5)
+    found = encoder.decode(ghrr.unbind(h, model.key("b"), side="left"), low=-5, high=5)
     assert abs(found.value.item() + 1.3) < 5 * found.std.item() < 0.1
-    wrong = encoder.decode(ghrr.unbind(h, model.keys[0], side="left"), low=-5, high=5)
+    wrong = encoder.decode(ghrr.unbind(h, model.key("a"), side="left"), low=-5, high=5)
     assert wrong.score < 0.3 < found.score
+    with pytest.raises(ValueError, match=re.escape("Multimodal.key: modality must be one of ['a', 'b'], got str 'c'")):
+        model.key("c")
 
 
 def test_codebooks_can_be_modalities() -> None:

@@ -134,7 +134,7 @@ def test_label_that_was_removed_and_added_again_is_the_new_item(tmp_path: Path) 
     assert len(list(tmp_path.glob("*.safetensors"))) == 2  # negative control: the old item is still in its file
     for saved in (ItemMemory.open(tmp_path), ItemMemory.load(tmp_path)):
         assert saved.labels == [*NAMES, "again"]
-        assert torch.equal(saved.vectors("again"), SPACE.vectors(["other"]))
+        assert torch.equal(saved.vectors("again"), SPACE.vectors(["other"])[0])
         assert saved.cleanup(SPACE.vectors(["other"])).labels == [["again"]]
 
 
@@ -238,7 +238,7 @@ def test_items_that_are_not_finite(number: float, tmp_path: Path) -> None:
     items[2, 7] = number
     write(tmp_path / "x", items=items)
     memory = ItemMemory.open(tmp_path / "x")  # does not read the items
-    assert torch.equal(memory.vectors("a"), SPACE.vectors(["a"]))
+    assert torch.equal(memory.vectors("a"), SPACE.vectors(["a"])[0])
     acts: tuple[Callable[[], Any], ...] = (
         lambda: memory.cleanup(SPACE.vectors(["a"])),
         lambda: memory.match(SPACE.vectors(["a"])),

@@ -65,6 +65,15 @@ def test_probabilities_are_calibrated() -> None:
         assert abs(sure[inside].mean() - right[inside].mean()) < 4 * error + 0.05
 
 
+def test_class_weights_multiply_the_odds_of_centroids(blobs: tuple[Any, Any]) -> None:
+    X, y = blobs
+    model = small("centroid", class_weight={0: 5.0, 1: 1.0, 2: 1.0}).fit(X, y)
+    odds = model.predict_proba(X)[:, 0] / model.predict_proba(X)[:, 1]
+    model.intercept_.zero_()
+    plain = model.predict_proba(X)[:, 0] / model.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(odds, 5 * plain, rtol=1e-9)
+
+
 def test_class_weights_move_decisions_to_the_rare_class() -> None:
     X, y = make_classification(600, 4, weights=[0.9], n_informative=2, n_redundant=0, class_sep=0.5, random_state=0)
     plain, balanced = small().fit(X, y), small(class_weight="balanced").fit(X, y)

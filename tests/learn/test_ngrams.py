@@ -18,7 +18,7 @@ from ghrr.space import Space
 RANDOM = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("table", [0, 1 << 26])
+@pytest.mark.parametrize("table", [0, 1 << 20])
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_counts_equal_counting_one_by_one(n: int, table: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ngram_counts, "_TABLE", table)  # numbered by sorting, and by a table
@@ -33,6 +33,14 @@ def test_counts_equal_counting_one_by_one(n: int, table: int, monkeypatch: pytes
     )
     assert got == dict(want)
     assert len(np.unique(counted.grams, axis=0)) == len(counted.grams)
+
+
+@pytest.mark.parametrize("largest", [5, 2**40, 2**62])  # the last leaves no room for indices
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_stable_order_is_that_of_a_stable_sort(count: int, largest: int) -> None:
+    keys = RANDOM.integers(0, largest, count)
+    keys[count // 2 :] = keys[: count - count // 2]  # equal ones
+    np.testing.assert_array_equal(ngram_counts.stable_order(keys), np.argsort(keys, kind="stable"))
 
 
 def product(symbols: Tensor, gram: list[int]) -> Tensor:

@@ -22,6 +22,7 @@ from ghrr.learn import (
     TableFeatures,
     TextFeatures,
 )
+from ghrr.learn.classifier import TRAINING
 
 pytestmark = pytest.mark.slow
 SMALL = KernelFeatures(dim=64, random_state=0)
@@ -74,7 +75,7 @@ def _pad(X: Any) -> Any:
         KernelFeatures(dim=16, m=2, bandwidth="cv"),
         RowsAsText(dim=16, n=[1, 2]),
         PaddedImages(dim=16, patch=2),
-        HDClassifier(SMALL, random_state=0),
+        *(HDClassifier(SMALL, training=training, random_state=0) for training in TRAINING),
         HDRegressor(SMALL, random_state=0),
     ]
 )

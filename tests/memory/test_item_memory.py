@@ -99,6 +99,7 @@ def test_items_are_added_removed_and_returned() -> None:
     assert "item 3" not in memory
     assert "one" in memory
     assert torch.equal(memory.vectors(["one", "item 4", "one"]), SPACE.vectors(["other", "item 4", "other"]))
+    assert torch.equal(memory.vectors("one"), memory.vectors(["one"])[0])
     assert memory.vectors([]).shape == (0, *SPACE.shape)
     assert memory.cleanup(SPACE.vectors(["item 3"]), 50).labels[0] != ["item 3"]
     memory.add("item 3")

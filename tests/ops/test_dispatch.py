@@ -118,6 +118,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "fractional_power": lambda: ops.fractional_power(
         unitary(4, m=2).to(torch.complex64), torch.ones(4, 2, 3), torch.zeros(1 << 15, 3)
     ),
+    "cos_sin": lambda: ops.cos_sin(torch.linspace(-9, 9, 1 << 17).reshape(-1, 64)),
     "base_slots": lambda: ghrr.Space(1000, 3).random(2, generator=generator()),
 }
 

@@ -22,9 +22,9 @@ pytest.importorskip("triton")
 from ghrr.ops.gpu import product_kernels
 from ghrr.ops.gpu import products as gpu_products
 from ghrr.ops.gpu.launch import Launch
-from tests.ops.interpreter import run_kernels_untraced
+from tests.untraced import interpret_untraced
 
-run_kernels_untraced()
+interpret_untraced()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.skipif(
     DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1",

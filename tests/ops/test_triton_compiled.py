@@ -20,11 +20,7 @@ from tests.ops.test_triton import DEVICE, inputs, record_kernels
 from tests.ops.test_triton import pytestmark as interpreted_or_on_gpu
 
 COMPILER = "inductor" if DEVICE == "cuda" else "aot_eager"
-pytestmark = [
-    interpreted_or_on_gpu,
-    pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning"),
-    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
-]
+pytestmark = interpreted_or_on_gpu
 needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 
 Batches = tuple[tuple[int, ...], ...]

@@ -7,10 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from ghrr.paper.experiments import other_models as others
-from tests.helpers import generator
 from tests.paper.tables import assert_survives_files, run, scaled, verdicts
 
 SMALL: dict[str, Any] = {"length": 144, "m": 3, "triples": 20, "blocks": 2}
@@ -35,23 +33,6 @@ def test_verdicts_change_with_altered_data(data: pd.DataFrame) -> None:
     assert verdicts(others.CLAIMS, half, SMALL)[0] == "partly"
     assert verdicts(others.CLAIMS, scaled(data, 0, model=others.MATRIX), SMALL)[1] == "partly"
     assert verdicts(others.CLAIMS, scaled(data, 1, 0.1, model=others.GHRR), SMALL)[2] == "partly"
-
-
-def test_convolve_follows_definition() -> None:
-    a, b = torch.randn(2, 7, generator=generator(), dtype=torch.float64)
-    by_hand = torch.stack([sum((a[k] * b[(n - k) % 7] for k in range(7)), torch.tensor(0.0)) for n in range(7)])
-    assert torch.allclose(others.convolve(a, b), by_hand)
-
-
-def test_transform_is_product_with_block_diagonal_matrix() -> None:
-    a, b = torch.randn(2, 16, generator=generator(), dtype=torch.float64)
-    matrix = torch.block_diag(*[b.reshape(4, 4)] * 4)
-    assert torch.allclose(others.transform(a, b), math.sqrt(4) * matrix @ a)
-
-
-def test_multiply_is_matrix_product() -> None:
-    a, b = torch.randn(2, 9, generator=generator(), dtype=torch.float64)
-    assert torch.allclose(others.multiply(a, b), (a.reshape(3, 3) @ b.reshape(3, 3)).flatten())
 
 
 def test_ghrr_violates_commutativity_as_predicted(data: pd.DataFrame) -> None:

@@ -66,7 +66,7 @@ def test_sliders_change_the_picture_and_nothing_is_wider_than_the_screen(device:
         page = visit(f"tab={name}", device, "dark" if device == "phone" else "light")
         before = description(page, name)
         expect(page.get_by_text(tab.notice)).to_be_visible()
-        setting, value = ("layer", 2) if name == "attention" else ("dim", 20)
+        setting, value = {"attention": ("layer", 2), "models": ("reals", 144)}.get(name, ("dim", 20))
         [label] = [control.label for control in tab.controls if control.name == setting]
         set_slider(page, label, value)
         assert wait_for_change(page, name, before)
@@ -81,7 +81,9 @@ PRINTED = {
     "kernels": r"(root mean square error of [\d.]+)",
     "capacity": r"(measured [\d.]+, theory [\d.]+)",
     "trees": r"(\d+ of \d+ leaves are right)",
+    "models": r"(FHRR: [\d.]+; GHRR, m = 3: [\d.]+)",
     "learn": r"(class \d, probability [\d.]+%)",
+    "family": r"m = 8: ([\w-]+, probability [\d.]+%)",
     "attention": r"([\w ,.!?]+)\n$",
 }
 
@@ -183,6 +185,41 @@ def test_example_digits_are_chosen_by_keyboard(visit: Visit) -> None:
     page.keyboard.press("Space")
     wait_for_change(page, "learn", before)
     assert "Your drawing: class 9" in page.locator("#learn-picture").inner_text()
+
+
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_walk_is_built_step_by_step_and_the_address_restores_it(device: str, visit: Visit) -> None:
+    page = visit("tab=family&chain=father&left_out=0", device)
+    before = description(page, "family")
+    steps, picture = page.locator("#steps-chain"), page.locator("#family-picture")
+    steps.get_by_role("button", name="mother", exact=True).click()
+    before = wait_for_change(page, "family", before)
+    expect(picture).to_contain_text("my father's mother: grandmother, by the rules.")
+    steps.get_by_role("button", name="son", exact=True).focus()
+    page.keyboard.press("Enter")
+    drawn = wait_for_change(page, "family", before)
+    expect(picture).to_contain_text(re.compile(r"m = 8: ✓ uncle, probability [\d.]+%"))
+    expect(picture.locator("li").first).to_contain_text(re.compile(r"uncle \d+%\s*grandmother \d+%\s*father\s*mother"))
+    expect(page).to_have_url(re.compile(r"chain=father\+mother\+son&"))
+    restored = visit(page.url.partition("?")[2], device)
+    expect(figure_of(restored, "family")).to_have_attribute("aria-label", drawn)
+    expect(restored.locator("#steps-chain output")).to_have_text("father → mother → son")
+
+
+def test_steps_are_removed_and_end_at_the_longest_walk(visit: Visit) -> None:
+    page = visit("tab=family&chain=" + "+".join(["brother"] * 7))
+    before = description(page, "family")
+    steps = page.locator("#steps-chain")
+    sister = steps.get_by_role("button", name="sister", exact=True)
+    sister.click()
+    before = wait_for_change(page, "family", before)
+    expect(sister).to_be_disabled()
+    steps.get_by_role("button", name="remove last").click()
+    wait_for_change(page, "family", before)
+    expect(sister).to_be_enabled()
+    steps.get_by_role("button", name="remove all").click()
+    expect(page.get_by_role("alert").filter(has_text="must be 1 to 8 names, got 0")).to_be_visible()
+    expect(steps.locator("output")).to_have_text("no steps")
 
 
 SEVEN = [(0.3, 0.2), (0.7, 0.2), (0.45, 0.8)]  # in units of the canvas

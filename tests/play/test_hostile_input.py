@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ghrr.play.app import make_tabs
-from ghrr.play.tab import Choice, Drawing, Slider, Text
+from ghrr.play.tab import Choice, Drawing, Slider, Steps, Text
 
 pytestmark = pytest.mark.slow
 TABS = {tab.name: tab for tab in make_tabs()}
@@ -88,6 +88,23 @@ NOT_DRAWINGS: list[Any] = [
     ["f" * 256],
     {"path": "/etc/passwd"},
 ]
+NOT_STEPS: list[Any] = [
+    "",
+    " ",
+    "father  sister",
+    "father,sister",
+    "father\nsister",
+    "father cousin",
+    "Father",
+    MARKUP,
+    " ".join(["father"] * 9),
+    "father " * 9000,
+    "\x00",
+    None,
+    17,
+    ["father"],
+    {"path": "/etc/passwd"},
+]
 # Unusual, but valid: they are drawn, and nothing in them is HTML or a formula.
 DOCUMENTS: list[Any] = [
     {MARKUP: MARKUP},
@@ -108,6 +125,7 @@ UNUSUAL: list[tuple[str, str, Any]] = [
         for text in (MARKUP, "$\\frac{$ $x^$", "<eos> <unk> ⏎", "日本 👩‍🚀 \u202e", "a\x00b")
     ),
     *(("learn", "drawing", drawing) for drawing in ("f" * 256, "8" + "0" * 255, "0" * 255 + "1", "f" * 8 + "0" * 248)),
+    *(("family", "chain", steps) for steps in ("wife", "mother wife", "wife sister mother", " ".join(["uncle"] * 8))),
     *(("order", "m", value) for value in ("3", 3.0, "3e0")),
 ]
 
@@ -122,6 +140,7 @@ def invalid_inputs() -> list[tuple[str, str, Any]]:
     cases += [("records", "document", document) for document in NOT_DOCUMENTS]
     cases += [("records", "path", path) for path in NOT_CHOICES if not isinstance(path, str)]
     cases += [("learn", "drawing", drawing) for drawing in NOT_DRAWINGS]
+    cases += [("family", "chain", steps) for steps in NOT_STEPS]
     return cases + [("attention", "text", text) for text in NOT_SENTENCES]
 
 
@@ -158,7 +177,7 @@ def test_hostile_inputs_get_a_message_and_the_server_stays_up(address: str) -> N
     assert 'role="img"' in draw(address, "order")
 
 
-@pytest.mark.parametrize("name", ["records", "attention", "learn", "order"])
+@pytest.mark.parametrize("name", ["records", "attention", "learn", "family", "order"])
 def test_unusual_valid_inputs_are_drawn_and_escaped(name: str, address: str) -> None:
     for tab, setting, value in UNUSUAL:
         if tab == name:
@@ -186,4 +205,4 @@ def test_malformed_requests_are_refused_and_the_server_stays_up(address: str) ->
 
 def test_each_kind_of_control_is_covered() -> None:
     kinds = {type(control) for tab in TABS.values() for control in tab.controls}
-    assert kinds == {Slider, Choice, Text, Drawing}
+    assert kinds == {Slider, Choice, Text, Drawing, Steps}

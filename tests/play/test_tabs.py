@@ -17,8 +17,10 @@ from ghrr.capacity import diagonal_weight
 from ghrr.play.app import make_tabs, show
 from ghrr.play.attention import load_models, make_tab
 from ghrr.play.digits import draw_sample, fill_height, read_drawing, split_digits, trained_classifier
+from ghrr.play.family import answers_of_rules, split_rules, trained_model
 from ghrr.play.records import leaves, rotate_values
 from ghrr.play.tab import Slider, Tab
+from ghrr.relations.chains import kinship_rules
 from tests.helpers import assert_mean, generator
 
 TABS = make_tabs()
@@ -91,6 +93,7 @@ def test_drawn_sample_has_the_pixel_counts_of_the_data() -> None:
         assert (counts(bitmap(draw_sample(pixels))) == pixels).all()
 
 
+@pytest.mark.slow
 def test_drawings_of_any_place_and_size_are_recognised() -> None:
     _, held_out, _, truth = split_digits()
     model, right, count = trained_classifier(300, "ridge")
@@ -109,6 +112,35 @@ def test_wide_and_narrow_drawings_fill_the_height() -> None:
         assert image.max() <= 1
         used = image.any(dim=0).nonzero().flatten()
         assert abs(used[0] + used[-1] - 31) <= 1  # centred, within half a pixel since a width can be odd
+
+
+def test_rules_left_out_are_composed_by_matrices_and_not_by_numbers() -> None:
+    kept, aside = split_rules(30)
+    assert sorted([*kept, *aside]) == sorted(kinship_rules())
+    assert len(aside) == 30
+    right = {}
+    for dim, m in ((8, 8), (512, 1)):
+        answers = trained_model(dim, m, 30).predict([chain for chain, _ in aside])
+        right[m] = sum(answer == target for answer, (_, target) in zip(answers, aside, strict=True))
+    assert right[8] >= 24
+    assert right[1] <= 12  # negative control
+
+
+@pytest.mark.parametrize(
+    ("chain", "answers"),
+    [
+        ("mother", ["mother"]),
+        ("father sister", ["aunt"]),
+        ("sister father", ["father"]),
+        ("brother wife", []),
+        ("wife sister mother", ["mother", "mother-in-law"]),
+    ],
+)
+def test_answers_of_the_rules_are_none_one_or_several(chain: str, answers: list[str]) -> None:
+    assert answers_of_rules(chain.split()) == answers
+    [tab] = [tab for tab in TABS if tab.name == "family"]
+    said = {0: "no name", 1: "by the rules", 2: "contradict"}[len(answers)]
+    assert said in show(tab, {**tab.defaults, "chain": chain}).picture
 
 
 def bitmap(drawing: str) -> np.ndarray[Any, Any]:

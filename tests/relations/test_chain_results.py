@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from ghrr.relations.chains.examples import group_by_length
+from ghrr.relations.chains import generate_kinship_chains, kinship_rules
+from ghrr.relations.chains.examples import group_by_length, to_indices
+from ghrr.relations.chains.kinship import RELATIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,6 +67,28 @@ def test_counted_pairs_give_the_frequencies_of_targets() -> None:
     table = baselines.pair_table(baselines.CountedChains(groups, 3), 3).exp()
     torch.testing.assert_close(table[0, 1], torch.tensor([1 / 3, 0.0, 2 / 3]), atol=1e-2, rtol=0)
     torch.testing.assert_close(table[2, 2], torch.full((3,), 1 / 3))  # never seen
+
+
+@pytest.mark.slow
+def test_lstm_is_tuned_on_chains_that_it_was_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "RATES", (0.01, 10.0))
+    monkeypatch.setattr(baselines, "EPOCHS", (20,))
+    examples = [*kinship_rules(), *generate_kinship_chains(400, 3, seed=0)]
+    index = {name: position for position, name in enumerate(RELATIONS)}
+    chains = to_indices("test", [chain for chain, _ in examples], index)
+    groups = group_by_length(chains, [index[target] for _, target in examples])
+    slow, fast = baselines.tune_lstm(groups, len(RELATIONS))
+    assert (slow["rate"], slow["epochs"], fast["rate"]) == (0.01, 20, 10.0)
+    for method in ("alone", "chart of pairs"):
+        assert 0.25 < slow[method] < 0.99  # held-out chains are not answered by heart
+        assert fast[method] < slow[method]
+
+
+def test_two_pairs_in_training_remove_the_errors_of_generated_chains() -> None:
+    without = tables.counts("train-2-3", "hypervectors", "chart", "generated", m=8)[100]
+    with_pairs = tables.counts("train-2-3", "pairs added", "chart", "generated", m=8)[100]
+    assert without[1] == with_pairs[1]
+    assert with_pairs[0] / with_pairs[1] >= 0.98 > without[0] / without[1]
 
 
 def test_seeds_are_pooled_by_adding_counts() -> None:

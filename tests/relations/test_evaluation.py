@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation
-from ghrr.relations.calibration import _filtered_logits, expected_calibration_error, fit_temperature, top_confidences
+from ghrr.relations.calibration import (
+    expected_calibration_error,
+    maximise_likelihood,
+    probabilities,
+    top_confidences,
+)
 from ghrr.relations.evaluation import realistic_ranks
 from tests.relations.common import as_indices, random_graph
 
@@ -94,28 +100,39 @@ def test_other_vocabularies_and_empty_splits_are_refused() -> None:
         RankMetrics(torch.ones(1, 2)).hits(0)
 
 
-@pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
-def test_temperature_undoes_a_wrong_scale_of_the_scores(factor: float) -> None:
-    graph = random_graph(entities=30, triples=300)
-    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
-    before = fit_temperature(model, graph)
-    with torch.no_grad():
-        model.relation_table.mul_(factor)
-    assert fit_temperature(model, graph) == pytest.approx(factor * before, rel=1e-3)
+def sampled_questions(temperature: float, background: float, count: int = 2000) -> tuple[Tensor, Tensor]:
+    """Return logits, and targets drawn from the probabilities of a calibrated model with these settings."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(count, 50, generator=generator)
+    logits[:, :5] = -torch.inf  # not candidates
+    model = RelationModel(("a",), ("r",), dim=1, m=1)
+    model.temperature, model.background = temperature, background
+    return logits, torch.multinomial(probabilities(model, logits), 1, generator=generator)[:, 0]
 
 
-def test_temperature_minimises_the_loss_of_the_right_entities() -> None:
-    graph = random_graph(entities=30, triples=300)
-    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
+def log_likelihood(questions: tuple[Tensor, Tensor], temperature: float, background: float) -> float:
+    logits, targets = questions
+    model = RelationModel(("a",), ("r",), dim=1, m=1)
+    model.temperature, model.background = temperature, background
+    return float(probabilities(model, logits.double()).gather(1, targets[:, None]).log().sum())
 
-    def loss(temperature: float) -> float:
-        return sum(
-            float(torch.nn.functional.cross_entropy(logits.double() / temperature, targets, reduction="sum"))
-            for logits, targets in _filtered_logits(model, graph, "valid", None)
-        )
 
-    best = fit_temperature(model, graph)
-    assert loss(best) <= min(loss(0.98 * best), loss(1.02 * best))
+@pytest.mark.parametrize(("temperature", "background"), [(0.5, 0.3), (2.0, 0.0), (0.2, 0.8)])
+def test_calibration_recovers_temperature_and_background(temperature: float, background: float) -> None:
+    questions = sampled_questions(temperature, background)
+    fitted = log_likelihood(questions, *maximise_likelihood([questions]))
+    excess = 2 * (fitted - log_likelihood(questions, temperature, background))
+    assert -1e-6 < excess < 13.8  # 99.9 % of a chi-squared distribution with two degrees of freedom
+    halved = log_likelihood(questions, temperature / 2, background)
+    assert 2 * (fitted - halved) > 13.8
+
+
+def test_temperature_alone_does_not_fit_questions_without_an_answer() -> None:
+    questions = sampled_questions(0.2, 0.3)
+    temperature, background = maximise_likelihood([questions])
+    assert log_likelihood(questions, temperature, background) > log_likelihood(questions, 0.2, 0.3) - 1e-6
+    alone = max(log_likelihood(questions, 10 ** (power / 20), 0.0) for power in range(-40, 41))
+    assert 2 * (log_likelihood(questions, temperature, background) - alone) > 13.8
 
 
 def test_confidences_are_probabilities_of_the_best_entity() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,32 +123,13 @@ def test_m_1_equals_complex_of_pykeen(pykeen: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_pipeline_of_pykeen_trains_ghrr_on_umls(pykeen: Any) -> None:
-    from pykeen.models import ERModel
-
-    from ghrr.relations.pykeen_interaction import GHRRInteraction
-
-    representation = {"shape": 2 * 12 * 9, "initializer": "normal", "initializer_kwargs": {"std": 0.1}}
-    result = pykeen.pipeline(
-        dataset="UMLS",
-        dataset_kwargs={"create_inverse_triples": True},
-        model=ERModel,
-        model_kwargs={
-            "interaction": GHRRInteraction,
-            "interaction_kwargs": {"m": 3},
-            "entity_representations_kwargs": representation,
-            "relation_representations_kwargs": representation,
-        },
-        training_loop="LCWA",
-        loss="CrossEntropyLoss",
-        optimizer="Adagrad",
-        optimizer_kwargs={"lr": 0.1},
-        training_kwargs={"num_epochs": 4, "batch_size": 256, "use_tqdm": False, "pin_memory": False},
-        evaluation_kwargs={"batch_size": 256, "use_tqdm": False},
-        random_seed=0,
-        device="cpu",
-    )
-    assert result.get_metric("both.realistic.inverse_harmonic_mean_rank") > 0.5
+def test_pipeline_of_the_guide_trains_ghrr_on_umls(pykeen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "relations.md").read_text()
+    code = guide.partition("## PyKEEN")[2].split("```")[1]
+    monkeypatch.setattr(pykeen, "pipeline", functools.partial(pykeen.pipeline, device="cpu"))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["result"].get_metric("both.realistic.inverse_harmonic_mean_rank") > 0.5
 
 
 @pytest.mark.slow

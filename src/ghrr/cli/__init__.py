@@ -17,6 +17,7 @@ from rich.table import Table
 
 import ghrr
 from ghrr.cli.chains import chains_app
+from ghrr.cli.compare import compare
 from ghrr.cli.learning import learn, predict
 from ghrr.cli.lm import lm_app
 from ghrr.cli.paper import paper_app
@@ -36,7 +37,7 @@ app.add_typer(chains_app, name="chains")
 app.add_typer(paper_app, name="paper")
 app.add_typer(lm_app, name="lm")
 app.add_typer(relations_app, name="relations")
-for command in (encode, query, decode, index, search, dedupe, learn, predict, play):
+for command in (encode, query, decode, index, search, dedupe, learn, predict, compare, play):
     app.command()(command)
 BIBTEX = """\
 @article{yeung2024ghrr,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ghrr.cli.shared import ERRORS, escaped, fail, say
+from ghrr.cli.shared import ERRORS, check_output, escaped, fail, say
 
 chains_app = typer.Typer(help="Learn how relations compose, and compose chains of them.", no_args_is_help=True)
 
@@ -21,10 +21,13 @@ def train(
     m: Annotated[int, typer.Option(help="Size of the matrix in each slot.")] = 8,
     epochs: Annotated[int, typer.Option(help="Passes over the training chains.")] = 15,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    verify: Annotated[bool, typer.Option(help="Require the published files, by their hashes.")] = True,
+    verify: Annotated[bool, typer.Option(help="Check that the files are the published ones, by their hashes.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Learn one hypervector per relation from the training stories, and count right answers to the test stories."""
     from ghrr.relations.chains import ChainProgress, RelationChains, load_clutrr, save_chains
+
+    check_output(out, force=force)
 
     def report(progress: ChainProgress) -> None:
         say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.4f}")
@@ -45,7 +48,7 @@ def compose(
     model: Annotated[Path, typer.Argument(help="File written by `ghrr chains train`.")],
     relations: Annotated[list[str], typer.Argument(help="Relations in order, for example: father sister son.")],
 ) -> None:
-    """Find the relation that a chain amounts to, with its probability and how it was derived."""
+    """Find the relation that a chain of relations composes to, with its probability and derivation."""
     from ghrr.relations.chains import load_chains
 
     try:

@@ -32,7 +32,8 @@ def learn(  # noqa: PLR0917 (typer reads options from a signature)
         str | None, typer.Option(help="classification or regression; by default chosen by the values of the target.")
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column to encode as text, by its letters. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column to encode by its character n-grams. Repeatable."),
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out. Repeatable.")] = None,
     dim: Annotated[int, typer.Option(min=1, help="Number of slots of the hypervectors.")] = 1024,

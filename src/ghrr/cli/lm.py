@@ -15,8 +15,7 @@ from rich import box
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import ERRORS, console, escaped, fail, need, say, warn
-from ghrr.files import parse_json
+from ghrr.cli.shared import ERRORS, console, escaped, fail, need, parse_settings, say, stop_training, warn
 
 if TYPE_CHECKING:
     from ghrr import lm
@@ -111,8 +110,7 @@ def lm_train(  # noqa: PLR0917 (typer reads options from a signature)
                 on_progress=lambda progress: _show_progress(bar, task, progress),
             )
     except KeyboardInterrupt:
-        say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
-        raise typer.Exit(130) from None
+        stop_training(out)
     except ERRORS as error:
         fail(error)
     _show_results([{"run": str(out), **result}], ("run", "params", "valid_ppl", "test_ppl", "tokens_per_s"))
@@ -238,16 +236,8 @@ def _settings(given: list[str], shortcuts: dict[str, Any]) -> tuple[dict[str, An
     section = dict.fromkeys(setting_names(old=True) - {"vocab_size", "vocabulary"}, "model")
     section |= dict.fromkeys(training, "training") | {f"model.{name}": "model" for name in model & training}
     settings: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
-    values = dict(shortcuts)
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or name not in section:
-            names = sorted(name for name in section if name.removeprefix("model.") in model | training)
-            raise ValueError(f"lm train: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}")
-        try:
-            values[name] = parse_json(value, "--set")
-        except ValueError:
-            values[name] = value
+    names = sorted(name for name in section if name.removeprefix("model.") in model | training)
+    values = shortcuts | parse_settings("lm train", given, names, old=section.keys() - set(names))
     for name, value in values.items():
         settings[section[name]][name.removeprefix("model.")] = value
     return settings["model"], settings["training"]

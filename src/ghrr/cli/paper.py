@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -18,6 +18,7 @@ from ghrr.cli.shared import console, escaped, fail, need, say
 
 if TYPE_CHECKING:
     from ghrr import paper
+    from ghrr.paper.experiment import Experiment, Verdict
 
 paper_app = typer.Typer(help="Reproduce the figures and claims of the paper.", no_args_is_help=True)
 
@@ -62,10 +63,44 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
     except ValueError as error:
         fail(error)
     command = " ".join(["ghrr paper run", *(names or []), f"--{size}", f"--seed {seed}"])
+    run_with_progress(experiments, out, size=size, seed=seed, jobs=jobs, dask=dask, command=command)
+
+
+@paper_app.command("plot")
+def paper_plot(
+    out: Annotated[Path, typer.Option(help="Folder of an earlier run.")] = Path("report"),
+) -> None:
+    """Draw the figures and the report of an earlier run again from its tables, without computing trials."""
+    need("paper")
+    from ghrr import paper
+
+    try:
+        report, outcomes = paper.plot(out)
+    except ValueError as error:
+        fail(error)
+    except OSError as error:
+        fail(f"cannot write to {out}: {error.strerror or error}")
+    _show_verdicts(outcomes, report)
+
+
+def run_with_progress(
+    experiments: Sequence[Experiment],
+    out: Path,
+    *,
+    size: str,
+    seed: int,
+    jobs: int | None,
+    dask: str | None,
+    command: str,
+    keep: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+) -> None:
+    """Run experiments, show their progress and their verdicts, and exit with a message if they are stopped."""
+    from ghrr import paper
+
     done: dict[str, int] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
-        totals = {e.name: len(e.trials(e.settings[size])) for e in experiments}
+        totals = {e.name: sum(map(keep, e.trials(e.settings[size]))) for e in experiments}
         rows = {name: progress.add_task(name, total=total) for name, total in totals.items()}
         rows[""] = progress.add_task("[bold]all[/]", total=sum(totals.values()))
 
@@ -92,6 +127,7 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
                 jobs=jobs or os.cpu_count() or 1,
                 dask=dask,
                 command=command,
+                keep=keep,
                 on_progress=show,
                 on_notice=lambda notice: say(Text("Note:", "yellow"), " ", escaped(notice), "."),
             )
@@ -105,29 +141,13 @@ def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
     _show_verdicts(outcomes, report)
 
 
-@paper_app.command("plot")
-def paper_plot(
-    out: Annotated[Path, typer.Option(help="Folder of an earlier run.")] = Path("report"),
-) -> None:
-    """Draw the figures and the report of an earlier run again from its tables, without computing trials."""
-    need("paper")
-    from ghrr import paper
-
-    try:
-        report, outcomes = paper.plot(out)
-    except ValueError as error:
-        fail(error)
-    except OSError as error:
-        fail(f"cannot write to {out}: {error.strerror or error}")
-    _show_verdicts(outcomes, report)
-
-
-_COLOURS = {
+_COLOURS: dict[Verdict, str] = {
     "reproduced": "green",
     "consistent": "cyan",
     "partly": "yellow",
     "erratum": "magenta",
     "not reproduced": "red",
+    "not measured": "dim",
 }
 
 
@@ -137,14 +157,14 @@ def _show_verdicts(outcomes: Sequence[paper.Outcome], report: Path) -> None:
         table = Table("experiment", "claim", "verdict")
         for outcome in outcomes:
             for finding in outcome.findings:
-                verdict = escaped(finding.verdict, _COLOURS.get(finding.verdict, "dim"))
+                verdict = escaped(finding.verdict, _COLOURS[finding.verdict])
                 table.add_row(escaped(outcome.experiment.name), escaped(finding.claim.says), verdict)
     else:
         counts = [Counter(finding.verdict for finding in outcome.findings) for outcome in outcomes]
-        verdicts = [verdict for verdict in (*_COLOURS, "not measured") if any(verdict in count for count in counts)]
+        verdicts = [verdict for verdict in _COLOURS if any(verdict in count for count in counts)]
         table = Table(
             "experiment",
-            *(Column(escaped(verdict, _COLOURS.get(verdict, "dim"))) for verdict in verdicts),
+            *(Column(escaped(verdict, _COLOURS[verdict])) for verdict in verdicts),
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,

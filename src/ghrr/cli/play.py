@@ -11,8 +11,8 @@ from ghrr.cli.shared import ERRORS, escaped, fail, need, say
 
 
 def play(
-    host: Annotated[str, typer.Option(help="Address to listen at. 0.0.0.0 lets other machines connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 7860,
+    host: Annotated[str, typer.Option(help="Address to listen on. 0.0.0.0 lets other machines connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 7860,
     runs: Annotated[
         list[Path] | None,
         typer.Option("--run", help="Folder of `ghrr lm train` to show in the tab on attention. At most twice."),

@@ -1,4 +1,4 @@
-"""``ghrr relations``: train, evaluate and question models of knowledge graphs."""
+"""``ghrr relations``: train, evaluate and query models of knowledge graphs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ghrr.cli.shared import ERRORS, console, escaped, fail, say
-from ghrr.files import parse_json
+from ghrr.cli.shared import ERRORS, console, escaped, fail, parse_settings, stop_training
 
 if TYPE_CHECKING:
     from ghrr.relations import RelationConfig
 
-relations_app = typer.Typer(help="Train, evaluate and question models of knowledge graphs.", no_args_is_help=True)
+relations_app = typer.Typer(help="Train, evaluate and query models of knowledge graphs.", no_args_is_help=True)
 
 Data = Annotated[Path, typer.Argument(help="Folder with train.txt, valid.txt, test.txt: head<TAB>relation<TAB>tail.")]
 Run = Annotated[Path, typer.Argument(help="Folder of a trained run, or a file of a model.")]
@@ -31,8 +30,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def relations_train(  # noqa: PLR0917 (typer reads options from a signature)
     data: Data,
     out: Annotated[Path, typer.Option(help="New folder for the run.")],
-    m: Annotated[int | None, typer.Option(help="Size of the matrices; 1 is ComplEx.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Slots. An entity has dim * m * m complex numbers.")] = None,
+    m: Annotated[int | None, typer.Option(help="Size of the matrix in each slot; 1 is ComplEx.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Number of slots. An entity has dim * m * m complex numbers.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training triples.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of the run.")] = None,
     settings: Annotated[
@@ -74,8 +73,7 @@ def relations_train(  # noqa: PLR0917 (typer reads options from a signature)
                 command=shlex.join(["ghrr", *sys.argv[1:]]),
             )
     except KeyboardInterrupt:
-        say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
-        raise typer.Exit(130) from None
+        stop_training(out)
     except ERRORS as error:
         fail(error)
     _show({"graph": result["name"], "split": "test", **result["test"]})
@@ -109,9 +107,12 @@ def relations_eval(
 def relations_predict(  # noqa: PLR0917
     run: Run,
     head: Annotated[str, typer.Argument(help="Name of an entity.")],
-    path: Annotated[list[str], typer.Argument(help="A relation, or several along a path. ~NAME is its reciprocal.")],
+    path: Annotated[
+        list[str],
+        typer.Argument(help="A relation, or a path of relations. ~NAME is the reciprocal of NAME."),
+    ],
     k: Annotated[int, typer.Option("--top", min=1, help="Number of answers.")] = 5,
-    data: Annotated[Path | None, typer.Option(help="Folder of triples whose answers are left out.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Leave out answers that are triples of this folder.")] = None,
     as_json: Json = False,
 ) -> None:
     """Predict the tails of a head and a relation, or of a path of relations, with their probabilities."""
@@ -140,18 +141,7 @@ def _config(given: list[str], shortcuts: dict[str, Any]) -> RelationConfig:
     from ghrr.relations import RelationConfig
 
     names = [field.name for field in dataclasses.fields(RelationConfig)]
-    values = dict(shortcuts)
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or name not in names:
-            raise ValueError(
-                f"relations train: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}"
-            )
-        try:
-            values[name] = parse_json(value, "--set")
-        except ValueError:
-            values[name] = value
-    return RelationConfig(**values)
+    return RelationConfig(**shortcuts | parse_settings("relations train", given, names))
 
 
 def _show(row: dict[str, Any]) -> None:

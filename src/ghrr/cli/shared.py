@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from ghrr._checks import install_hint
+from ghrr.files import parse_json
 
 console = Console()
 
@@ -70,6 +72,48 @@ def _escape(match: re.Match[str]) -> str:
 def say(*parts: str | Text) -> None:
     """Print the parts as one paragraph. Pass untrusted text through :func:`escaped`."""
     console.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def parse_settings(
+    command: str, given: Iterable[str], names: Sequence[str], *, old: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Parse the NAME=VALUE pairs of ``--set``. A value is JSON, or else text.
+
+    Parameters
+    ----------
+    command
+        Name of the command, for errors.
+    given
+        Pairs.
+    names
+        Valid names, which errors list.
+    old
+        Names of earlier versions, which are valid too.
+
+    Examples
+    --------
+    >>> from ghrr.cli.shared import parse_settings
+    >>> parse_settings("lm train", ["epochs=3", "attention=rope"], ["attention", "epochs"])
+    {'epochs': 3, 'attention': 'rope'}
+    """
+    values = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"{command}: --set must be NAME=VALUE, got {pair!r}; the names are {', '.join(names)}")
+        if name not in (*names, *old):
+            raise ValueError(f"{command}: --set has no setting {name!r}, expected one of {', '.join(sorted(names))}")
+        try:
+            values[name] = parse_json(value, "--set")
+        except ValueError:
+            values[name] = value
+    return values
+
+
+def stop_training(out: Path) -> NoReturn:
+    """Say how to continue an interrupted run, and exit with the status of an interrupt."""
+    say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
+    raise typer.Exit(130) from None
 
 
 def fail(message: object) -> NoReturn:

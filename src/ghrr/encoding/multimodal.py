@@ -19,7 +19,7 @@ class Multimodal(Encoder):
 
     The similarity is the mixture of the kernels of the encoders, :math:`\sum_s a_s K_s(x_s, y_s)`, with weights that
     sum to 1. The keys make modalities independent in every space, also for m = 1 and shared rotations. To read one
-    modality, unbind its key, ``keys[s]``, from the left. Differentiable where the encoders are.
+    modality, unbind its key, ``key(s)``, from the left. Differentiable where the encoders are.
 
     Parameters
     ----------
@@ -44,9 +44,12 @@ class Multimodal(Encoder):
     >>> x, y = both({"word": "cat", "size": [0.3]}), both({"word": "dog", "size": [0.3]})
     >>> f"{ghrr.similarity(x, y):.1f}"
     '0.5'
+    >>> found = ghrr.ItemMemory(space, word.names, word.vectors()).match(ghrr.unbind(x, both.key("word"), side="left"))
+    >>> found.label
+    'cat'
     """
 
-    keys: Tensor
+    keys: Tensor  # (modalities, dim, m, m), in the order of the encoders
 
     def __init__(
         self,
@@ -90,6 +93,12 @@ class Multimodal(Encoder):
             "Multimodal", **{repr(name): part.shape[:-3] for name, part in zip(self.weights, parts, strict=True)}
         )
         return torch.stack(torch.broadcast_tensors(*parts)).sum(dim=0)  # type: ignore[no-untyped-call]
+
+    def key(self, modality: str) -> Tensor:
+        """Return the key of a modality, ``(dim, m, m)``."""
+        if modality not in self.weights:
+            raise ValueError(f"Multimodal.key: modality must be one of {list(self.weights)}, got {describe(modality)}")
+        return self.keys[list(self.weights).index(modality)]
 
     def kernel(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> Tensor:
         """Return the exact kernel that similarity approximates; every encoder must have a method ``kernel``."""

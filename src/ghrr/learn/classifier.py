@@ -11,7 +11,7 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
@@ -326,7 +326,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     def _sum_classes(self, samples: Any, labels: Array, weights: Array) -> Tensor:
         width = self._width(samples)
         batches = self._batches(samples, labels, weights, width=width)
-        sums = torch.zeros(len(self.classes_), width, device=self.device or "cpu")
+        sums = torch.zeros(len(self.classes_), width, dtype=torch.float64, device=self.device or "cpu")
         for features, own, shares in batches:
             sums += class_sums(features, own, shares, len(self.classes_))
         return sums
@@ -348,6 +348,11 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         vectors = torch.nn.functional.normalize(self._prototypes, dim=1)
         self._set_vectors(vectors, vectors.new_zeros(len(vectors)))
         self._calibrate(samples, labels, weights)
+        if self.training == "centroid":
+            # The direction of a centroid does not depend on the weight of its class, so probabilities do.
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
+            logs = np.log(np.maximum(factors, np.finfo(float).tiny))
+            self.intercept_ = torch.as_tensor(logs / self.temperature_).to(vectors)
 
     # ---------------------------------------------------------------------------------------------------------- parts
 

@@ -13,11 +13,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, seed_of
 
 # Phases computed at a time on a CPU, to stay in the cache; a GPU gets more.
-_CHUNK_PHASES = (1 << 18, 1 << 26)
+_CHUNK_PHASES = (1 << 19, 1 << 26)
 
 
 class ImageFeatures(FeatureEncoder):
@@ -141,10 +142,10 @@ class ImageFeatures(FeatureEncoder):
         """Return the features of checked images, ``(n, 2 * dim)``."""
         phases = self.position_phases_
         pixels = as_tensor(samples, phases.device)
-        out = pixels.new_empty(len(pixels), 2, int(self.dim))
+        out = pixels.new_empty(len(pixels), 2 * int(self.dim))
         for images, result in zip(torch.split(pixels, self._step()), torch.split(out, self._step()), strict=True):
             self._encode_into(images, result)
-        return torch.nn.functional.normalize(out.flatten(start_dim=1), dim=1)
+        return torch.nn.functional.normalize(out, dim=1)
 
     def _step(self) -> int:
         """Return the number of images to encode at a time."""
@@ -155,8 +156,7 @@ class ImageFeatures(FeatureEncoder):
         # The sum over patches is a matrix product.
         matrix = weights.new_zeros(len(images), len(weights))
         matrix[image, torch.arange(len(weights), device=weights.device)] = weights
-        torch.mm(matrix, torch.cos(angles), out=out[:, 0])
-        torch.mm(matrix, angles.sin_(), out=out[:, 1])
+        torch.mm(matrix, ops.cos_sin(angles).flatten(start_dim=1), out=out)
 
     def _patches(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the angles ``(k, dim)`` of all patches that are not blank, their lengths, images and positions."""
@@ -186,15 +186,15 @@ class ImageFeatures(FeatureEncoder):
     def _terms(self, samples: Any, vector: Tensor) -> Iterator[Tensor]:
         """Yield the terms of the inner product with a vector for some images at a time, ``(n, positions)``."""
         phases = self.position_phases_
-        real, imaginary = vector.to(phases).chunk(2)
+        own = vector.to(phases)
         for images in torch.split(as_tensor(samples, phases.device), self._step()):
             angles, weights, image, position = self._patches(images)
-            scores = weights * (torch.cos(angles) @ real + torch.sin(angles) @ imaginary)
+            scores = weights * (ops.cos_sin(angles).flatten(start_dim=1) @ own)
             terms = scores.new_zeros(len(images), len(phases))
             terms[image, position] = scores
-            sums = phases.new_empty(len(images), 2, int(self.dim))
+            sums = phases.new_empty(len(images), 2 * int(self.dim))
             self._encode_into(images, sums)
-            yield terms / torch.linalg.vector_norm(sums, dim=(1, 2)).clamp(min=1e-12)[:, None]
+            yield terms / torch.linalg.vector_norm(sums, dim=1).clamp(min=1e-12)[:, None]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d, validate_data
 from torch import Tensor
 
+from ghrr import ops
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
@@ -184,10 +185,7 @@ class KernelFeatures(FeatureEncoder):
             phasors = torch.polar(torch.ones_like(angles), angles).reshape(len(angles), int(self.dim), int(self.m))
             rotated = rotate(x, phasors, AdaptiveRotations(*self.rotations_))
             return torch.view_as_real(rotated).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
-        out = angles.new_empty(len(angles), 2 * len(frequencies))
-        torch.cos(angles, out=out[:, : len(frequencies)])
-        torch.sin(angles, out=out[:, len(frequencies) :])
-        return out.mul_(len(frequencies) ** -0.5)
+        return ops.cos_sin(angles).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
 
     def effects(self, samples: Any, vector: Tensor, reference: Any) -> Effects:
         r"""Return the mean change of the inner product if a feature is replaced by its values in ``reference``.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.learn.ngram_counts import NGramCounts
+from ghrr.learn.ngram_counts import NGramCounts, stable_order
 
 _CHUNK_NUMBERS = 1 << 22  # of the table of n-grams by classes, made in parts
 
@@ -55,7 +55,7 @@ def class_information(counted: NGramCounts, labels: NDArray[Any], weights: NDArr
     owners = labels[counted.texts]
     lengths = np.bincount(owners, occurrences, minlength=n_classes)
     shares = lengths / max(lengths.sum(), np.finfo(float).tiny)
-    order = np.argsort(counted.indices, kind="stable")
+    order = stable_order(counted.indices)
     step = max(1, _CHUNK_NUMBERS // n_classes)
     ranked = counted.indices[order]
     result: NDArray[Any] = np.zeros(n_grams)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.learn.ngram_counts import NGramCounts
+from ghrr.learn.ngram_counts import NGramCounts, stable_order
 from ghrr.learn.ngram_vectors import ngram_vectors
 
 _CHUNK_NUMBERS = (1 << 21, 1 << 27)  # complex numbers of products made at a time, on a CPU and on a GPU
@@ -52,7 +52,7 @@ def add_products(
     out
         Features, as pairs of real and imaginary parts.
     """
-    order = np.argsort(counted.indices, kind="stable")  # by product: a chunk of products is a range of pairs
+    order = stable_order(counted.indices)  # by product: a chunk of products is a range of pairs
     step = max(1, _CHUNK_NUMBERS[out.is_cuda] // (out.shape[1] // 2))
     bounds = np.searchsorted(counted.indices[order], np.arange(0, len(counted.grams) + step, step))
     for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):

@@ -12,9 +12,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_BLOCK = 1024  # columns of features that are summed at a time
+
 
 def class_sums(features: Tensor, labels: Tensor, weights: Tensor, n_classes: int) -> Tensor:
-    """Return the weighted sum of the features of each class.
+    """Return the weighted sum of the features of each class, in double precision.
 
     Shapes
     ------
@@ -26,16 +28,21 @@ def class_sums(features: Tensor, labels: Tensor, weights: Tensor, n_classes: int
     >>> from ghrr.learn.prototypes import class_sums
     >>> class_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 1, 0]), torch.ones(3), 2)
     tensor([[5.],
-            [2.]])
+            [2.]], dtype=torch.float64)
     """
-    sums = features.new_zeros(n_classes, features.shape[1])
-    return sums.index_add_(0, labels, features * weights[:, None].to(features.dtype))
+    sums = torch.zeros(n_classes, features.shape[1], dtype=torch.float64, device=features.device)
+    shares = torch.zeros(n_classes, len(features), dtype=torch.float64, device=features.device)
+    shares[labels, torch.arange(len(features), device=features.device)] = weights.double()
+    for columns in range(0, features.shape[1], _BLOCK):  # in blocks, so that the features are not copied as a whole
+        block = slice(columns, columns + _BLOCK)
+        sums[:, block] = shares @ features[:, block].double()
+    return sums
 
 
 def cosines(features: Tensor, prototypes: Tensor) -> Tensor:
     """Return the cosine of each sample with each class vector, ``(n, classes)``; 0 for a zero vector."""
     normalize = torch.nn.functional.normalize
-    return normalize(features, dim=1) @ normalize(prototypes, dim=1).mT
+    return normalize(features.to(prototypes.dtype), dim=1) @ normalize(prototypes, dim=1).mT
 
 
 def online_update(prototypes: Tensor, features: Tensor, labels: Tensor, weights: Tensor, rate: float) -> int:
@@ -45,7 +52,7 @@ def online_update(prototypes: Tensor, features: Tensor, labels: Tensor, weights:
     wrong = chosen != labels
     if not bool(wrong.any()):
         return 0
-    rows, right, taken = features[wrong], labels[wrong], chosen[wrong]
+    rows, right, taken = features[wrong].to(prototypes.dtype), labels[wrong], chosen[wrong]
     index = torch.arange(len(rows), device=rows.device)
     size = rate * weights[wrong].to(rows.dtype)
     prototypes.index_add_(0, right, rows * (size * (1 - similar[wrong][index, right]))[:, None])

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, seed_of
 from ghrr.space import Space
@@ -271,8 +272,9 @@ class SeriesFeatures(FeatureEncoder):
         """Return the weighted sum of windows for m = 1, where the angles of all factors add up."""
         frequencies = self.frequencies_[:, slots, 0].movedim(0, 1).flatten(start_dim=1)
         angles = angles.baddbmm_(windows.flatten(start_dim=2), frequencies.mT.expand(len(windows), -1, -1))
-        real = weights[:, None] @ torch.cos(angles)  # the sum over windows is a matrix product
-        return torch.complex(real, weights[:, None] @ angles.sin_()).mT[..., None]
+        # The sum over windows is a matrix product.
+        sums = weights[:, None] @ ops.cos_sin(angles).flatten(start_dim=2)
+        return torch.complex(*sums.chunk(2, dim=2)).mT[..., None]
 
     def _bundle_products(self, windows: Tensor, weights: Tensor, angles: Tensor, slots: slice) -> Tensor:
         """Return the weighted sum of windows whose values are bound in order."""
@@ -280,14 +282,16 @@ class SeriesFeatures(FeatureEncoder):
 
     def _products(self, windows: Tensor, weights: Tensor, angles: Tensor, slots: slice) -> Tensor:
         """Return the weighted products of all windows, ``(n, length, slots, m, m)``."""
-        rotations = self._rotations[slots]
-        factors = self.frequencies_.expand(windows.shape[2], -1, -1, -1)  # one for all places, or one for each
-        start = rotations if self.space_.m > 1 else torch.ones_like(rotations)
-        products = torch.polar(weights[..., None].expand_as(angles), angles)[..., None, None] * start
-        for place in range(windows.shape[2]):
-            turns = torch.einsum("ntc,djc->ntdj", windows[:, :, place], factors[place, slots])
-            products = products @ rotations if place and self.space_.m > 1 else products
-            products = products * torch.polar(torch.ones_like(turns), turns)[..., None, :]
+        rotations = self._rotations[slots] if self.space_.m > 1 else torch.ones_like(self._rotations[slots])
+        frequencies = self.frequencies_.expand(windows.shape[2], -1, -1, -1)  # one for all places, or one for each
+        values = [
+            (rotations, frequencies[place, slots], windows[:, :, place].contiguous())
+            for place in range(windows.shape[2])
+        ]
+        products = torch.polar(weights[..., None].expand_as(angles), angles)[..., None, None]
+        products = products * ops.fractional_power(*values[0])
+        for value in values[1:]:
+            products = ops.bind(products, ops.fractional_power(*value))
         return products
 
     def __sklearn_tags__(self) -> Tags:

@@ -2,7 +2,7 @@ r"""Refined training: multinomial logistic regression on batches of features, by
 
 The scores of a sample are :math:`W^\top z + b`, and the loss is the cross-entropy of their softmax. Features are made
 again in every epoch instead of being stored. Training starts from a given W, such as that of a ridge regression, so a
-few epochs are enough.
+few epochs are enough. Sums are in double precision: a weight of 2 then equals a sample that is there twice.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class SoftmaxTraining:
     """
 
     def __init__(self, weights: Tensor, intercept: Tensor, *, rate: float, decay: float) -> None:
-        self.weights = weights.float().clone().requires_grad_()
-        self.intercept = intercept.float().clone().requires_grad_()
+        self.weights = weights.double().clone().requires_grad_()
+        self.intercept = intercept.double().clone().requires_grad_()
         size = float(self.weights.detach().square().mean().sqrt()) or 1.0
         self.optimizer = torch.optim.AdamW([self.weights, self.intercept], lr=rate * size, weight_decay=decay)
 
@@ -42,8 +42,8 @@ class SoftmaxTraining:
         """Make one step per batch; return the mean loss."""
         total, count = 0.0, 0.0
         for features, labels, weights in batches:
-            loss = torch.nn.functional.cross_entropy(self.scores(features.float()), labels, reduction="none")
-            sums = (loss * weights.float()).sum()
+            loss = torch.nn.functional.cross_entropy(self.scores(features.double()), labels, reduction="none")
+            sums = (loss * weights.double()).sum()
             self.optimizer.zero_grad()
             (sums / weights.sum().clamp(min=1e-12)).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
@@ -55,8 +55,8 @@ class SoftmaxTraining:
         total, count = 0.0, 0.0
         with torch.no_grad():
             for features, labels, weights in batches:
-                loss = torch.nn.functional.cross_entropy(self.scores(features.float()), labels, reduction="none")
-                total, count = total + float((loss * weights.float()).sum()), count + float(weights.sum())
+                loss = torch.nn.functional.cross_entropy(self.scores(features.double()), labels, reduction="none")
+                total, count = total + float((loss * weights.double()).sum()), count + float(weights.sum())
         return total / max(count, 1e-12)
 
 

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.bandwidth import evenly_spaced, median_bandwidth
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, seed_of
@@ -247,11 +248,7 @@ class TableFeatures(FeatureEncoder):
         if self.categories_:
             codes = torch.from_numpy(self._phase_rows(samples)).to(device)
             angles += torch.nn.functional.embedding_bag(codes, self.category_phases_, mode="sum")
-        angles = angles.float()
-        out = angles.new_empty(len(angles), 2, angles.shape[1])
-        torch.cos(angles, out=out[:, 0])
-        torch.sin(angles, out=out[:, 1])
-        out *= angles.shape[1] ** -0.5
+        out = ops.cos_sin(angles.float()).mul_(angles.shape[1] ** -0.5)
         if self.text_encoders_:
             self._add_texts(samples["texts"], out)
         return out.flatten(start_dim=1)

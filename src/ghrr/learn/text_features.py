@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr.learn.base import Effects, FeatureEncoder, seed_of
-from ghrr.learn.ngram_counts import NGramCounts, count_ngrams
+from ghrr.learn.ngram_counts import NGramCounts, count_ngrams, stable_order
 from ghrr.learn.ngram_vectors import as_keys, ngram_vectors
 from ghrr.learn.ngram_weights import class_information, rarity
 from ghrr.space import Space
@@ -205,7 +205,7 @@ class TextFeatures(FeatureEncoder):
 
     def _add_ngrams(self, counted: NGramCounts, weights: NDArray[Any], out: Tensor) -> None:
         """Add the weighted n-gram vectors of each text to its row."""
-        order = np.argsort(counted.indices, kind="stable")  # by n-gram: some n-grams are a range of pairs
+        order = stable_order(counted.indices)  # by n-gram: some n-grams are a range of pairs
         ranked = counted.indices[order]
         for start in range(0, len(counted.grams), _GRAMS):
             grams = counted.grams[start : start + _GRAMS]

@@ -35,6 +35,7 @@ from ghrr._checks import (
 )
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import IDENTICAL
+from ghrr.memory.match import required_score
 from ghrr.memory.storage import CHUNK_NUMBERS, chunks
 
 CONFIDENCE = 0.99
@@ -174,7 +175,7 @@ def resonator(
     search = _Search(
         x=x,
         books=[book.detach() for book in books],
-        threshold=0.5 + variance * (odds + math.log(products)),
+        threshold=required_score(variance, odds=products, confidence=confidence),
         permutations=permutations,
         required_lead=variance * (odds + math.log(len(permutations) + 1)),
         project=_PROJECTIONS[projection],

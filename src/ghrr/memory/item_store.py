@@ -209,21 +209,22 @@ class ItemStore:
 
         Shapes
         ------
-        output: ``(n, dim, m, m)``
+        output: ``(n, dim, m, m)``, for a single label ``(dim, m, m)``
 
         Examples
         --------
         >>> import ghrr
         >>> memory = ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"])
         >>> memory.vectors().shape, memory.vectors("b").shape
-        (torch.Size([2, 100, 2, 2]), torch.Size([1, 100, 2, 2]))
+        (torch.Size([2, 100, 2, 2]), torch.Size([100, 2, 2]))
         """
         operation = "ItemMemory.vectors"
         names = None if labels is None else check_labels(operation, labels)
         with self._reading() as state:
             ids = state.ids_of(operation, state.labels.names if names is None else names)
             if len(ids):
-                return state.vectors(self.space, ids)
+                vectors = state.vectors(self.space, ids)
+                return vectors[0] if isinstance(labels, str) else vectors
             return self.space.zeros(0).to(getattr(state.backend, "device", "cpu"))
 
     # ------------------------------------------------------------------------------------------------------------ files

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ from ghrr._checks import check_integer, check_real, describe
 from ghrr.space import Space
 
 CONFIDENCE = 0.99  # default probability from which a match is confident
+Number = TypeVar("Number", float, Tensor)
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,6 +216,31 @@ def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds:
         terms.append(math.log(candidates - 2) + below)
     total = torch.logsumexp(torch.stack(terms), dim=0)
     return torch.exp(terms[1] - total), torch.exp(log_unknown - total)
+
+
+def required_score(variance: Number, *, odds: float, confidence: float = 0.5) -> Number:
+    r"""Return the score at which a candidate that is judged alone has a probability of ``confidence``.
+
+    .. math:: \tfrac12 + \sigma^2 \left(\log \text{odds} + \log \frac{c}{1 - c}\right)
+
+    Parameters
+    ----------
+    variance
+        Variance of the scores, a number or a tensor.
+    odds
+        Prior odds that the candidate is not in the answer.
+    confidence
+        Probability c.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.memory.match import judge, required_score
+    >>> score = torch.tensor(required_score(0.01, odds=100, confidence=0.99))
+    >>> f"{judge(score, score, candidates=1, noise=torch.tensor(0.1), odds=100)[0]:.2f}"
+    '0.99'
+    """
+    return 0.5 + variance * (math.log(odds) + math.log(confidence / (1 - confidence)))
 
 
 def make_matches(

@@ -33,6 +33,7 @@ _LEAST_NUMBERS_GPU = 1 << 15
 _LEAST_FLAT_NUMBERS_GPU = 1 << 10
 # With fewer phases, PyTorch takes less time than importing numba.
 _LEAST_PHASES = 1 << 18
+_LEAST_ANGLES = 1 << 16  # the same for cosines and sines alone
 _OLDEST_GPU = (7, 0)
 _COMPLEX = (torch.complex64, torch.complex128)
 
@@ -421,6 +422,33 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
     torch.Size([7, 5, 1, 1])
     """
     result: Tensor = _fractional_power(rotation, frequencies, x)
+    return result
+
+
+def _cpu_supports_angles(angles: Tensor) -> bool:
+    return angles.is_cpu and angles.dtype == torch.float32 and angles.ndim > 0 and angles.numel() >= _LEAST_ANGLES
+
+
+_cos_sin = Operation(
+    "cos_sin",
+    torch=torch_implementation.cos_sin,
+    reference=reference.cos_sin,
+    kernels=(Kernel("numba", "ghrr.ops.cpu.encoding:cos_sin", _cpu_supports_angles),),
+)
+
+
+def cos_sin(angles: Tensor) -> Tensor:
+    """Compute the cosines and sines of rows of angles, ``(*, n)`` to ``(*, 2, n)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import ops
+    >>> ops.cos_sin(torch.zeros(7, 3))[0]
+    tensor([[1., 1., 1.],
+            [0., 0., 0.]])
+    """
+    result: Tensor = _cos_sin(angles)
     return result
 
 

@@ -106,6 +106,12 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
     return bind(rotation, torch.diag_embed(torch.exp(1j * angles)))
 
 
+def cos_sin(angles: Tensor) -> Tensor:
+    r""":math:`(\cos\theta, \sin\theta)` for each row of angles, ``(*, n)`` to ``(*, 2, n)``."""
+    phasors = torch.exp(1j * angles)
+    return torch.stack([phasors.real, phasors.imag], dim=-2)
+
+
 def polar(x: Tensor) -> Tensor:
     r"""Compute the unitary factor of each slot: :math:`W = U V^\dagger` of :math:`X = U \Sigma V^\dagger`."""
     u, _, vh = torch.linalg.svd(x)

@@ -197,6 +197,15 @@ def rotate_phases(rotation: Tensor, angles: Tensor, out: Tensor) -> None:
     out *= rotation
 
 
+def cos_sin(angles: Tensor) -> Tensor:
+    if not needs_no_derivative(angles):
+        return torch.stack([torch.cos(angles), torch.sin(angles)], dim=-2)
+    out = allocate((*angles.shape[:-1], 2, angles.shape[-1]), angles)
+    torch.cos(angles, out=out[..., 0, :])
+    torch.sin(angles, out=out[..., 1, :])
+    return out
+
+
 def _phasors(angles: Tensor, dtype: torch.dtype) -> Tensor:
     real = torch.empty(0, dtype=dtype).real.dtype
     return torch.complex(torch.cos(angles).to(real), torch.sin(angles).to(real))

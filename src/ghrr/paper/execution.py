@@ -22,7 +22,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 import ghrr
 from ghrr.paper.experiment import Params, Settings
 from ghrr.paper.journal import Trial, as_columns
-from ghrr.paper.registry import EXPERIMENTS
+from ghrr.paper.registry import ALL
 
 WORKER_TIMEOUT = 20.0  # seconds to wait for a new worker after a cluster has lost all of them
 
@@ -136,7 +136,7 @@ def _version() -> str:
 
 
 def _run_task(task: Task) -> tuple[Task, Trial]:
-    experiment = EXPERIMENTS[task.experiment]
+    experiment = ALL[task.experiment]
     generator = ghrr.Space(1, 1, seed=task.seed).generator(f"{task.experiment} {task.number}")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 import torch
@@ -109,6 +109,9 @@ class Experiment:
     inputs: Callable[[Settings], str] = lambda _: ""
 
 
+Verdict = Literal["reproduced", "consistent", "partly", "erratum", "not reproduced", "not measured"]
+
+
 @dataclass(frozen=True)
 class Finding:
     """The checks made for a claim."""
@@ -119,7 +122,7 @@ class Finding:
     rejected: Mapping[str, Sequence[Check]] = field(default_factory=dict)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """The verdict on the claim.
 
         - ``reproduced``: all checks hold; ``consistent`` if they use only numbers printed in the paper.

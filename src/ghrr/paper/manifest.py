@@ -16,7 +16,7 @@ import torch
 import ghrr
 from ghrr.files import check_fields, read_json
 from ghrr.paper.experiment import Outcome
-from ghrr.paper.registry import EXPERIMENTS
+from ghrr.paper.registry import ALL
 from ghrr.paper.report import VERDICTS
 from ghrr.paper.source_code import source_hash
 
@@ -79,7 +79,7 @@ def read_manifest(out: Path) -> dict[str, Any]:
         raise ValueError(f"{out} has no manifest.json with results; create them with ghrr paper run") from error
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged or not a manifest: {error}") from error
-    unknown = [entry["name"] for entry in entries if entry["name"] not in EXPERIMENTS]
+    unknown = [entry["name"] for entry in entries if entry["name"] not in ALL]
     if unknown:
         raise ValueError(f"{path} has unknown experiments ({', '.join(unknown)}); run ghrr paper run again")
     return manifest

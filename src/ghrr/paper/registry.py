@@ -1,10 +1,10 @@
-"""Registry of experiments. Each module is imported on first use."""
+"""Registry of experiments: those of the paper, and comparisons of models. Each module is imported on first use."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ghrr.paper.experiment import Experiment
 
@@ -29,34 +29,57 @@ _NAMES = (
     "perplexity",
     "other-models",
 )
+# In the order of the report. The module of "compare-a-name" is ghrr.paper.comparisons.a_name.
+_COMPARISON_NAMES = (
+    "compare-bundling",
+    "compare-dimensions",
+    "compare-repeated-binding",
+    "compare-records",
+    "compare-nested-records",
+    "compare-sequences",
+    "compare-trees",
+    "compare-order",
+    "compare-robustness",
+    "compare-cost",
+)
+_PREFIX = "compare-"
 
 
 class _Registry(Mapping[str, Experiment]):
     """Experiments by name. Looking one up imports its module and no other."""
 
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+
     def __getitem__(self, name: str) -> Experiment:
-        if name not in _NAMES:
+        if name not in self._names():
             raise KeyError(name)
         experiment: Experiment = importlib.import_module(module_name(name)).EXPERIMENT
         return experiment
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(self._names())
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(self._names())
 
 
-EXPERIMENTS: Mapping[str, Experiment] = _Registry()
+#: The experiments of the paper.
+EXPERIMENTS: Mapping[str, Experiment] = _Registry(lambda: _NAMES)
+#: The comparisons of models.
+COMPARISONS: Mapping[str, Experiment] = _Registry(lambda: _COMPARISON_NAMES)
+ALL: Mapping[str, Experiment] = _Registry(lambda: (*_NAMES, *_COMPARISON_NAMES))
 
 
 def module_name(name: str) -> str:
     """Return the name of the module that defines an experiment."""
+    if name.startswith(_PREFIX):
+        return f"ghrr.paper.comparisons.{name.removeprefix(_PREFIX).replace('-', '_')}"
     return f"ghrr.paper.experiments.{name.replace('-', '_')}"
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments with these names, or all of them if there are no names.
+    """Return the experiments with these names, or all experiments of the paper if there are no names.
 
     Raises
     ------
@@ -69,8 +92,8 @@ def select(names: Sequence[str]) -> list[Experiment]:
     ['fixed-vs-varying']
     """
     for name in names:
-        if name not in EXPERIMENTS:
+        if name not in ALL:
             similar = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.3)
             hint = f"did you mean {similar[0]!r}? " if similar else ""
             raise ValueError(f"unknown experiment {name!r}; {hint}Experiments: {', '.join(EXPERIMENTS)}")
-    return [EXPERIMENTS[name] for name in dict.fromkeys(names or EXPERIMENTS)]
+    return [ALL[name] for name in dict.fromkeys(names or EXPERIMENTS)]

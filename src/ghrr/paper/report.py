@@ -10,10 +10,12 @@ from typing import Any
 
 import jinja2
 
+from ghrr.paper.experiment import Verdict
+from ghrr.paper.registry import COMPARISONS
 from ghrr.paper.source_code import claim_source, source_file, trial_source
 
 # Verdicts in the order in which they are listed, each with its symbol.
-VERDICTS = {
+VERDICTS: dict[Verdict, str] = {
     "reproduced": "✓",
     "consistent": "≈",
     "partly": "◐",
@@ -64,9 +66,13 @@ def render(manifest: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    is_comparison = all(entry["name"] in COMPARISONS for entry in manifest["experiments"])
     counts = Counter(claim["verdict"] for entry in manifest["experiments"] for claim in entry["claims"])
     return environment.get_template("report.html").render(
         manifest=manifest,
+        is_comparison=is_comparison,
+        title="Vector symbolic architectures, compared" if is_comparison else "GHRR: the paper reproduced",
+        command_of=command_of,
         figures={name: _as_base64(svg.replace(b"</style>", _DARK_SCHEME, 1)) for name, svg in figures.items()},
         counts={verdict: counts[verdict] for verdict in VERDICTS if verdict in counts},
         symbols=VERDICTS,
@@ -76,6 +82,17 @@ def render(manifest: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
         source_file=source_file,
         trial_source=trial_source,
     )
+
+
+def command_of(name: str) -> str:
+    """Return the command that runs an experiment.
+
+    Examples
+    --------
+    >>> command_of("fixed-vs-varying"), command_of("compare-order")
+    ('ghrr paper run fixed-vs-varying', 'ghrr compare --experiment compare-order')
+    """
+    return f"ghrr compare --experiment {name}" if name in COMPARISONS else f"ghrr paper run {name}"
 
 
 def _as_base64(content: bytes) -> str:

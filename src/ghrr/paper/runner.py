@@ -12,10 +12,10 @@ import pandas as pd
 
 from ghrr.files import atomic_write, read_bytes
 from ghrr.paper.execution import Task, run_tasks
-from ghrr.paper.experiment import Experiment, Outcome, judge_all
+from ghrr.paper.experiment import Experiment, Outcome, Params, judge_all
 from ghrr.paper.journal import Journal, Trial
 from ghrr.paper.manifest import describe, describe_environment, read_manifest, reusable_entries
-from ghrr.paper.registry import EXPERIMENTS, select
+from ghrr.paper.registry import ALL, select
 from ghrr.paper.report import render
 from ghrr.paper.statistics import STANDARD_ERRORS
 from ghrr.paper.style import to_png, to_svg
@@ -47,6 +47,7 @@ def run(
     jobs: int = 1,
     dask: str | None = None,
     command: str = "",
+    keep: Callable[[Params], bool] = lambda _: True,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, list[Outcome]]:
@@ -59,7 +60,7 @@ def run(
     Parameters
     ----------
     names
-        Names of the experiments. An empty sequence means all.
+        Names of the experiments. An empty sequence means all of the paper.
     out
         Folder for the report ``index.html``, for ``manifest.json``, and for a CSV table and a figure per experiment.
     size
@@ -72,6 +73,8 @@ def run(
         Address of a dask scheduler whose workers compute the trials instead.
     command
         The command to show in the report.
+    keep
+        Which trials to compute, by their parameters: for example those of some models. The others are left out.
     on_progress, on_notice
         Callbacks, called after each trial, and with messages for the user.
 
@@ -100,16 +103,17 @@ def run(
     earlier, notices = reusable_entries(out, size, seed, except_for=experiments)
     earlier = {name: entry for name, entry in earlier.items() if _figure_path(out, name, "svg").is_file()}
     journals: dict[str, Journal] = {}
-    params = {name: experiment.trials(experiment.settings[size]) for name, experiment in experiments.items()}
+    # Trials keep their numbers, on which their random numbers depend, whichever are left out.
+    params = {name: chosen_trials(experiment, size, keep) for name, experiment in experiments.items()}
     finished: dict[str, dict[int, Trial]] = {}
     tasks: list[Task] = []
     for name, experiment in experiments.items():
         settings = experiment.settings[size]
         journals[name] = Journal(out / "trials" / f"{size}-seed-{seed}" / f"{name}.jsonl", experiment, settings, seed)
         notices.append(journals[name].open())
-        finished[name] = journals[name].trials()
+        finished[name] = {n: trial for n, trial in journals[name].trials().items() if n in params[name]}
         on_progress(RunProgress(experiment, len(finished[name]), len(params[name])))
-        missing = [number for number in range(len(params[name])) if number not in finished[name]]
+        missing = [number for number in params[name] if number not in finished[name]]
         tasks += [Task(name, settings, seed, number, params[name][number]) for number in missing]
     for notice in filter(None, notices):
         on_notice(notice)
@@ -137,6 +141,11 @@ def run(
     return _write_report(out, outcomes, entries, about), outcomes
 
 
+def chosen_trials(experiment: Experiment, size: str, keep: Callable[[Params], bool]) -> dict[int, Params]:
+    """Return the parameters of the trials to compute, by number."""
+    return {n: params for n, params in enumerate(experiment.trials(experiment.settings[size])) if keep(params)}
+
+
 def plot(out: Path) -> tuple[Path, list[Outcome]]:
     """Test the claims and draw the report in a folder again, from its tables, without computing trials.
 
@@ -156,7 +165,7 @@ def plot(out: Path) -> tuple[Path, list[Outcome]]:
     manifest = read_manifest(out)
     outcomes, entries = [], {}
     for entry in manifest["experiments"]:
-        experiment, settings = EXPERIMENTS[entry["name"]], entry["settings"]
+        experiment, settings = ALL[entry["name"]], entry["settings"]
         table = out / f"{experiment.name}.csv"
         try:
             if settings.keys() != experiment.settings["quick"].keys():
@@ -189,7 +198,7 @@ def _write_report(out: Path, outcomes: list[Outcome], entries: dict[str, Any], a
         for suffix, content in (("svg", to_svg(figure).encode()), ("png", to_png(figure))):
             with atomic_write(_figure_path(out, outcome.experiment.name, suffix)) as path:
                 path.write_bytes(content)
-    ordered = {name: entries[name] for name in EXPERIMENTS if name in entries}
+    ordered = {name: entries[name] for name in ALL if name in entries}
     manifest = about | {"standard_errors": STANDARD_ERRORS, "experiments": list(ordered.values())}
     figures = {name: read_bytes(_figure_path(out, name, "svg"), "report") for name in ordered}
     with atomic_write(out / "manifest.json") as path:

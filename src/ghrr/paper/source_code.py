@@ -11,7 +11,17 @@ import ghrr
 from ghrr.paper.registry import module_name
 
 _PACKAGE = Path(ghrr.__file__).parent
-_UNUSED_PACKAGES = {"cli", "lm", "memory", "nn", "paper", "structures"}  # "paper" is added module by module
+_UNUSED_PACKAGES = {
+    "cli",
+    "learn",
+    "lm",
+    "memory",
+    "nn",
+    "paper",
+    "play",
+    "relations",
+    "structures",
+}  # "paper" is added module by module
 _NO_EFFECT = {"ghrr.paper.experiment", "ghrr.paper.statistics", "ghrr.paper.style"}  # they draw and judge only
 
 

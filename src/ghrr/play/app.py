@@ -12,10 +12,11 @@ from typing import Any
 
 import gradio as gr
 
-from ghrr.play import attention, capacity, kernels, learn, order, records, trees
+from ghrr.play import architectures, attention, capacity, family, kernels, learn, order, records, trees
 from ghrr.play.pictures import message
 from ghrr.play.sketch_pad import sketch_pad
-from ghrr.play.tab import Choice, Control, Drawing, Slider, Tab, Values, View
+from ghrr.play.step_buttons import step_buttons
+from ghrr.play.tab import Choice, Control, Drawing, Slider, Steps, Tab, Values, View
 
 # Raised by the library for input that is not valid, and by torch for sizes that do not fit.
 _ERRORS = (ValueError, TypeError, OverflowError, MemoryError, RuntimeError)
@@ -40,7 +41,8 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
 
 def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
     """Return all tabs, in order. The last one shows the models of ``runs``, or trains its own."""
-    return (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, learn.TAB, attention.make_tab(runs))
+    fixed = (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, architectures.TAB, learn.TAB, family.TAB)
+    return (*fixed, attention.make_tab(runs))
 
 
 def make_page(tabs: Sequence[Tab]) -> gr.Blocks:
@@ -172,6 +174,8 @@ def _component(control: Control) -> Any:
         return kind(options, value=control.default, label=control.label)
     if isinstance(control, Drawing):
         return sketch_pad(control)
+    if isinstance(control, Steps):
+        return step_buttons(control)
     return gr.Textbox(control.default, label=control.label, lines=control.lines, max_lines=max(8, control.lines))
 
 

@@ -1,6 +1,6 @@
 """Attention: weights of small language models with GHRR and with vanilla attention, and the text they generate.
 
-The models are trained on the spot, on sentences of a small grammar, or loaded from run folders when the server starts.
+The models are trained on demand, on sentences of a small grammar, or loaded from run folders when the server starts.
 A model is never changed once it is made, so several users can read it.
 """
 
@@ -87,7 +87,7 @@ def _weights(model: lm.Model, ids: Tensor, values: Values) -> Tensor:
 
 
 def _complete(one: Trained, ids: Tensor, values: Values) -> list[tuple[str, bool | None]]:
-    """Return how the sentence may go on, and whether it then is a sentence of the grammar."""
+    """Return a continuation of the sentence, and whether the whole is a sentence of the grammar."""
     generator = torch.Generator().manual_seed(values["seed"])
     prompts = ids.expand(SAMPLES, -1)
     rows = lm.generate(one.model, prompts, NEW_WORDS, temperature=values["temperature"], generator=generator)
@@ -213,12 +213,12 @@ def _training_code(kind: str) -> str:
 
 
 def make_tab(runs: Models = ()) -> Tab:
-    """Return the tab, which shows the models of run folders or, without them, models that are trained on the spot."""
+    """Return the tab, which shows the models of run folders or, without them, models that are trained on demand."""
     return Tab(
         name="attention",
         title="Attention",
-        notice="Each row shows where a word looks: the verb has to find its noun, however far away, because both are "
-        "singular or both are plural.",
+        notice="Each row shows the words that a word attends to. A verb has to attend to its noun, however far away, "
+        "because both are singular or both are plural.",
         controls=(
             Text("text", "beginning of a sentence", "the dogs near this cat"),
             Slider("layer", "layer", 1, 2, 1),

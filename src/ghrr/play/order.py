@@ -74,5 +74,5 @@ TAB = Tab(
         Slider("diagonality", "diagonality (if given)", 0.0, 1.0, 0.3, 0.05),
     ),
     draw=draw,
-    failure=Failure("Make it fail: m = 1 (FHRR) mixes the orders up", {"m": 1, "rotation": HAAR}),
+    failure=Failure("Make it fail: m = 1 (FHRR) confuses the orders", {"m": 1, "rotation": HAAR}),
 )

@@ -1,4 +1,4 @@
-"""Figures and messages as HTML that is legible in light and dark mode and at the width of a phone."""
+"""Figures and messages as HTML that is readable in light and dark mode and on a phone."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ STYLE_SHEET = (
 .ghrr-result { max-width: 36rem; margin: 0.5rem auto; line-height: 1.5; overflow-wrap: anywhere; }
 .ghrr-result table { width: 100%; border-collapse: collapse; }
 .ghrr-result table th, .ghrr-result table td { text-align: left; padding: 0.3rem 0.5rem; vertical-align: top; }
+.ghrr-result ul.ghrr-tree, .ghrr-tree ul { list-style: none; margin: 0; padding: 0; }
+.ghrr-tree ul, .ghrr-result .ghrr-tree li { font-size: inherit; }
+.ghrr-tree ul li { margin-left: 0.5rem; padding-left: 0.7rem; border-left: 2px solid var(--ghrr-grey); }
 .ghrr-message { border-left: 4px solid var(--ghrr-red); padding: 0.5rem 0.8rem; overflow-wrap: anywhere; }
 .ghrr-right { color: var(--ghrr-blue); }
 .ghrr-wrong { color: var(--ghrr-red); }

@@ -23,7 +23,7 @@ def serve(
     Parameters
     ----------
     host, port
-        Address to listen at. ``127.0.0.1`` can be reached from this machine only.
+        Address to listen on. ``127.0.0.1`` can be reached from this machine only.
     runs
         Run folders of language models for the tab on attention; without them it trains its own.
     open_browser
@@ -34,7 +34,7 @@ def serve(
     Raises
     ------
     OSError
-        The server cannot listen at this address, for example because the port is in use.
+        The server cannot listen on this address, for example because the port is in use.
     RunError
         A folder of ``runs`` holds no trained model.
     """
@@ -76,7 +76,7 @@ def serve(
 
 
 def check_address(host: str, port: int) -> None:
-    """Raise ``OSError`` unless a server can listen at an address."""
+    """Raise ``OSError`` unless a server can listen on an address."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:

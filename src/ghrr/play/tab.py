@@ -106,7 +106,30 @@ class Drawing:
 BITMAP_DIGITS = 32 * 32 // 4
 _BITMAP = re.compile(f"[0-9a-f]{{{BITMAP_DIGITS}}}")
 
-Control = Slider | Choice | Text | Drawing
+
+@dataclass(frozen=True)
+class Steps:
+    """Names from some options, in order, each as often as wanted; as text with a space between names."""
+
+    name: str
+    label: str
+    options: Sequence[str]
+    default: str
+    most: int
+
+    def check(self, value: Any) -> str:
+        """Return the names; raise for anything else."""
+        if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+            raise ValueError(f"play: {self.label} must be text, got {describe(value)}")
+        names = value.split(" ") if value else []
+        for name in names:
+            check_choice("play", self.label, name, tuple(self.options))
+        if not 1 <= len(names) <= self.most:
+            raise ValueError(f"play: {self.label} must be 1 to {self.most} names, got {len(names)}; add or remove some")
+        return value
+
+
+Control = Slider | Choice | Text | Drawing | Steps
 
 
 @dataclass(frozen=True)
@@ -130,7 +153,7 @@ class View:
 
 @dataclass(frozen=True)
 class Failure:
-    """Values that make something fail, for a button with a label."""
+    """Values for which the method fails, and the label of the button that sets them."""
 
     label: str
     values: Values
@@ -177,7 +200,7 @@ class Tab:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values at the start."""
+        """The initial values."""
         return {control.name: control.default for control in self.controls}
 
     def check(self, given: Values) -> dict[str, Any]:

@@ -1,67 +1,104 @@
-r"""Calibration: a temperature that makes probabilities of predictions agree with their frequencies.
+r"""Calibration: a temperature and a background that make probabilities of predictions agree with their frequencies.
 
-The probability of an entity is the softmax of the logits :math:`\ell_i = mD\,\delta(h * r, t_i)` over all candidates,
-divided by a temperature:
+The probability of an entity among n candidates is a softmax of the logits :math:`\ell_i = mD\,\delta(h * r, t_i)`,
+mixed with a uniform distribution:
 
-.. math:: P(i) = e^{\ell_i / T} / \sum_j e^{\ell_j / T} .
+.. math:: P(i) = (1 - b)\, e^{\ell_i / T} / \sum_j e^{\ell_j / T} + b / n .
 
 It is the probability that i is the missing answer of a held-out question, given that known answers are not
-candidates. T minimises the mean of :math:`-\log P` of the right entities of validation triples, a convex problem in
-1/T. No temperature changes the order of the candidates.
+candidates. The temperature T and the background b minimise the mean of :math:`-\log P` of the right entities of
+validation triples. The background is the share of questions of which the model knows nothing. Without it, these
+questions raise the temperature, and all answers become too uncertain. Neither changes the order of the candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from ghrr.relations.evaluation import filtered_scores
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.known_answers import known_answers
 from ghrr.relations.model import RelationModel
 
-_QUESTIONS = 2000  # enough for one number
+_QUESTIONS = 1000  # enough for two numbers
 _ROWS = 256  # of probabilities in memory at a time
-_LARGEST_CHANGE = 2.0  # of 1/T in one step of Newton's method
+_TEMPERATURES = [10 ** (power / 4) for power in range(-8, 9)]  # tried first
+_REFINEMENTS = 12  # of the best one, which make it exact to 0.1 %
 
 
-def fit_temperature(model: RelationModel, graph: KnowledgeGraph, split: str = "valid") -> float:
-    """Return the temperature that maximises the probability of the right entities of a split.
+def fit_calibration(model: RelationModel, graph: KnowledgeGraph, split: str = "valid") -> tuple[float, float]:
+    """Return the temperature and the background that maximise the probability of the right entities of a split.
 
-    Uses up to 2,000 questions, spread evenly over the split.
+    Uses up to 1,000 questions, spread evenly over the split.
 
     Examples
     --------
     >>> import torch
     >>> from ghrr.relations import KnowledgeGraph, RelationModel
-    >>> from ghrr.relations.calibration import fit_temperature
+    >>> from ghrr.relations.calibration import fit_calibration
     >>> triples = torch.tensor([[0, 0, 1], [1, 0, 2], [0, 0, 2]])
     >>> graph = KnowledgeGraph("g", ("a", "b", "c"), ("before",), *triples.split(1))
-    >>> fit_temperature(RelationModel(graph.entities, graph.relations, dim=10, m=2, init_std=0.3), graph) > 0
-    True
+    >>> temperature, background = fit_calibration(RelationModel(graph.entities, graph.relations, dim=10, m=2), graph)
+    >>> temperature > 0, 0 <= background <= 1
+    (True, True)
+    """
+    return maximise_likelihood(list(_filtered_logits(model, graph, split, _QUESTIONS)))
+
+
+def maximise_likelihood(questions: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+    """Return the temperature and the background that maximise the probability of the targets.
+
+    Shapes
+    ------
+    questions: pairs of logits ``(n, N)`` and targets ``(n,)``; logits of minus infinity are not candidates
     """
     parts = [
         part
-        for logits, targets in _filtered_logits(model, graph, split, _QUESTIONS)
+        for logits, targets in questions
         for part in zip(torch.split(logits, _ROWS), torch.split(targets, _ROWS), strict=True)
     ]
-    inverse = 1.0
-    for _ in range(50):
-        slope = curvature = 0.0
-        for logits, targets in parts:
-            probability = torch.softmax(inverse * logits, dim=1)
-            finite = torch.where(logits.isfinite(), logits, 0.0)  # known answers have the probability 0
-            mean = (probability * finite).sum(dim=1)
-            slope += float((mean - finite.gather(1, targets[:, None])[:, 0]).sum())
-            curvature += float((probability * (finite - mean[:, None]).square()).sum())
-        new = inverse - slope / max(curvature, 1e-12)
-        new = min(max(new, inverse / _LARGEST_CHANGE), inverse * _LARGEST_CHANGE)
-        if abs(new - inverse) < 1e-5 * inverse or not 1e-3 < new < 1e3:
-            break
-        inverse = new
-    return 1 / inverse
+    chance = 1 / torch.cat([logits.isfinite().sum(dim=1) for logits, _ in parts]).double()
+
+    def fit(temperature: float) -> tuple[float, float]:
+        """Return the loss with the best background, and that background."""
+        known = torch.cat([-cross_entropy(x / temperature, y, reduction="none") for x, y in parts]).double().exp()
+        background = _fit_background(known, chance)
+        return float(-((1 - background) * known + background * chance).log().mean()), background
+
+    tried = {temperature: fit(temperature) for temperature in _TEMPERATURES}
+    step = _TEMPERATURES[1] / _TEMPERATURES[0]
+    for _ in range(_REFINEMENTS):
+        best, step = min(tried, key=tried.__getitem__), math.sqrt(step)
+        tried |= {temperature: fit(temperature) for temperature in (best / step, best * step)}
+    best = min(tried, key=tried.__getitem__)
+    return best, tried[best][1]
+
+
+def _fit_background(known: Tensor, chance: Tensor) -> float:
+    """Return the b that maximises the sum of log((1 - b) known + b chance), by bisection of the decreasing slope."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        slope = float(((chance - known) / ((1 - middle) * known + middle * chance)).sum())
+        low, high = (middle, high) if slope > 0 else (low, middle)
+    return low
+
+
+def probabilities(model: RelationModel, logits: Tensor) -> Tensor:
+    """Return the calibrated probabilities of all entities; logits of minus infinity are not candidates.
+
+    Shapes
+    ------
+    logits: ``(n, N)``; output: ``(n, N)``
+    """
+    candidates = logits.isfinite()
+    uniform = candidates / candidates.sum(dim=1, keepdim=True)
+    return (1 - model.background) * torch.softmax(logits / model.temperature, dim=1) + model.background * uniform
 
 
 def top_confidences(model: RelationModel, graph: KnowledgeGraph, split: str) -> tuple[Tensor, Tensor]:
@@ -73,7 +110,7 @@ def top_confidences(model: RelationModel, graph: KnowledgeGraph, split: str) -> 
     """
     confidences, right = [], []
     for logits, targets in _filtered_logits(model, graph, split, None):
-        best, indices = torch.softmax(logits / model.temperature, dim=1).max(dim=1)
+        best, indices = probabilities(model, logits).max(dim=1)
         confidences.append(best.cpu())
         right.append((indices == targets).cpu())
     return torch.cat(confidences), torch.cat(right)

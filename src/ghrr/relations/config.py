@@ -38,7 +38,7 @@ class RelationConfig:
     epochs
         Passes over the training triples and their reciprocals.
     evaluate_every
-        Epochs between evaluations of the validation MRR. A checkpoint follows if the last one is 30 s old.
+        Epochs between evaluations of the validation MRR. A checkpoint follows if the last one is 30 s old or more.
     patience
         Stop after this many evaluations without a better MRR.
     init_std
@@ -48,7 +48,7 @@ class RelationConfig:
     seed
         Seed of the initial numbers and of the order of the triples.
     compile
-        Compile the softmax of the scores with ``torch.compile``.
+        Compile the softmax of the scores and the update of the optimiser with ``torch.compile``.
 
     Examples
     --------

@@ -23,8 +23,8 @@ class RankMetrics:
     Parameters
     ----------
     ranks
-        Rank of the right tail and of the right head of each triple, from 1. Ties count as realistic: the mean of the
-        best and the worst rank that breaking the ties could give.
+        Rank of the right tail and of the right head of each triple, from 1. Tied scores get the realistic rank: the
+        mean of the best and the worst rank that an order of the tied entities could give.
 
     Shapes
     ------

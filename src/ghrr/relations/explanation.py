@@ -141,7 +141,7 @@ def find_compositions(model: RelationModel, *, k: int = 10, result: str | None =
     k
         Number of compositions.
     result
-        Find products that equal this relation only. Default: any relation. Reciprocal relations are factors, not
+        Find only products that are close to this relation. Default: any relation. Reciprocal relations are factors, not
         results.
 
     Examples

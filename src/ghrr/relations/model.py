@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 
@@ -22,9 +23,10 @@ class RelationModel(nn.Module):
 
     .. math:: s(h, r, t) = \delta(h * r, t)
 
-    Every relation r has a reciprocal relation ``~r`` of its own: the question which heads have r to a tail is asked as
-    :math:`\delta(t * \tilde r, h)`. For m = 1 the model is ComplEx; with unitary relations it has the rotations of
-    RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers questions with it.
+    Every relation r has a reciprocal relation ``~r`` with a hypervector of its own. Given a relation and a tail, heads
+    have the score :math:`\delta(t * \tilde r, h)`. For m = 1 the model is ComplEx; with unitary relations it has the
+    rotations of RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers questions
+    with it.
 
     Parameters
     ----------
@@ -41,8 +43,9 @@ class RelationModel(nn.Module):
 
     Attributes
     ----------
-    temperature
-        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`; fitted at the end of training.
+    temperature, background
+        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`, and share of a uniform
+        distribution in them; fitted at the end of training.
 
     Examples
     --------
@@ -72,7 +75,7 @@ class RelationModel(nn.Module):
         for kind, names in {"entities": entities, "relations": relations}.items():
             check_names("RelationModel", kind, names)
         self.entities, self.relations, self.relation_form = tuple(entities), tuple(relations), relation_form
-        self.temperature = 1.0
+        self.temperature, self.background = 1.0, 0.0
         self._entity_indices = {name: index for index, name in enumerate(self.entities)}
         self._relation_indices = {name: index for index, name in enumerate(self.relations)}
         generator = labelled_generator(check_integer("RelationModel", "seed", seed, least=0), "relations")
@@ -110,9 +113,10 @@ class RelationModel(nn.Module):
         if not isinstance(name, str):
             raise TypeError(f"RelationModel: the name of a {kind} must be a string, got {describe(name)}")
         if name not in indices:
+            similar = [*difflib.get_close_matches(name, indices, n=1), *indices][0]
             raise ValueError(
                 f"RelationModel: unknown {kind} {short_repr(name)}, expected one of {len(indices):,} names such as "
-                f"{short_repr(next(iter(indices)))}"
+                f"{short_repr(similar)}"
             )
         return indices[name]
 

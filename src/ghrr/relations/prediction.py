@@ -8,6 +8,7 @@ import torch
 
 from ghrr._checks import check_integer, describe
 from ghrr.memory.match import CONFIDENCE, Match
+from ghrr.relations.calibration import probabilities
 from ghrr.relations.evaluation import check_vocabulary
 from ghrr.relations.graph import KnowledgeGraph
 from ghrr.relations.known_answers import known_answers
@@ -28,9 +29,10 @@ def predict(
     relation: ``predict(model, tail, "~relation")``.
 
     The ``score`` of a match is :math:`\delta(h * r, t)`, and its ``margin`` is the distance to the next entity. The
-    ``probability`` is :math:`P(t) \propto \exp(mD\,\delta(h * r, t) / T)` over all candidates, with the temperature T
-    that was fitted on validation triples: the probability that t is the missing answer of a question, given that its
-    known answers are not candidates. It is calibrated for single relations; for longer paths it is only a ranking.
+    ``probability`` is a softmax of the scores over all candidates, mixed with a uniform distribution and fitted to
+    validation triples (:mod:`ghrr.relations.calibration`): the probability that t is the missing answer of a question,
+    given that its known answers are not candidates. It is calibrated for single relations; for longer paths it is
+    only a ranking.
 
     Parameters
     ----------
@@ -74,10 +76,10 @@ def predict(
         check_vocabulary("predict", model, known)
         if len(steps) == 1:
             scores[known_answers(known, device).find(start, steps[0])] = -torch.inf
-    probabilities = torch.softmax(scores[0].double() * (model.m * model.dim / model.temperature), dim=0)
+    chances = probabilities(model, scores.double() * (model.m * model.dim))[0]
     candidates = int(scores[0].isfinite().sum())
     best = scores[0].topk(min(k + 1, candidates))
-    rows = list(zip(best.indices.tolist(), best.values.tolist(), probabilities[best.indices].tolist(), strict=True))
+    rows = list(zip(best.indices.tolist(), best.values.tolist(), chances[best.indices].tolist(), strict=True))
     following = [*rows[1:], (None, 0.0, 0.0)]
     return [
         Match(

@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are not complete
     r"""Score :math:`mD\,\delta(h * r, t)` on real embeddings of :math:`2 D m^2` numbers.
 
-    Representations are rows of :func:`ghrr.relations.scoring.to_rows`: real and imaginary parts side by side. The
+    Representations are rows of ``ghrr.relations.scoring.to_rows``: real and imaginary parts side by side. The
     number of slots D follows from the dimension of the embeddings.
 
     Parameters
@@ -32,8 +32,13 @@ class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are 
 
     Examples
     --------
-    ``pipeline(dataset="UMLS", interaction=GHRRInteraction, interaction_kwargs={"m": 3}, dimensions=2 * 28 * 9)``
-    trains a model with 28 slots.
+    The guide on knowledge graphs trains it with PyKEEN's ``pipeline``.
+
+    >>> import torch
+    >>> from ghrr.relations.pykeen_interaction import GHRRInteraction
+    >>> h, r, t = torch.randn(3, 5, 2 * 28 * 9)  # five triples; 28 slots of 3 x 3 complex numbers
+    >>> GHRRInteraction(m=3)(h, r, t).shape
+    torch.Size([5])
     """
 
     def __init__(self, m: int) -> None:

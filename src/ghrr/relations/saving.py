@@ -20,6 +20,7 @@ _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
     "m": int,
     "relation_form": str,
     "temperature": float,
+    "background": float,
 }
 
 
@@ -79,7 +80,7 @@ def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cp
             raise ValueError(f"entity_table does not fit the header, got {describe(table)}")
         model = RelationModel(header["entities"], header["relations"], **settings)
         restore(model, tensors)
-        model.temperature = header["temperature"]
+        model.temperature, model.background = header["temperature"], header["background"]
     return model.to(target)
 
 

@@ -16,22 +16,27 @@ from ghrr.relations.regularizers import REGULARIZERS, dura
 from ghrr.relations.scoring import to_hypervectors, to_rows
 
 Step = Callable[[Tensor], Tensor]
+_STEPS_BEFORE_RECORDING = 3
 
 
 def make_optimizer(model: RelationModel, config: RelationConfig) -> torch.optim.Optimizer:
     """Return the optimiser. It updates each parameter in one pass over memory where torch can do that."""
-    kind = torch.optim.Adagrad if config.optimizer == "adagrad" else torch.optim.Adam
-    fused = _can_fuse(kind, model.entity_table.device)
-    return kind(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused)
+    device = model.entity_table.device
+    if config.optimizer == "adagrad":
+        fused = _can_fuse_adagrad(device)
+        return torch.optim.Adagrad(model.parameters(), lr=config.learning_rate, fused=fused, foreach=not fused)
+    # Adam's correction of the bias depends on the number of steps; a CUDA graph must find it on the GPU.
+    on_gpu = device.type == "cuda"
+    return torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True, capturable=on_gpu)
 
 
 @functools.cache
-def _can_fuse(kind: type[torch.optim.Adagrad | torch.optim.Adam], device: torch.device) -> bool:
+def _can_fuse_adagrad(device: torch.device) -> bool:
     """Try a fused step; before torch 2.12, Adagrad has none on a GPU."""
     parameter = torch.zeros(1, device=device, requires_grad=True)
     parameter.grad = torch.zeros_like(parameter)
     try:
-        kind([parameter], fused=True).step()
+        torch.optim.Adagrad([parameter], fused=True).step()
     except RuntimeError:
         return False
     return True
@@ -42,7 +47,7 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
 
     The logits are the real inner products :math:`mD\,\delta(h * r, t)`. The rows of heads and tails are leaves of the
     graph of autograd, and their gradients are added to the gradient of the table. Autograd would make a gradient of the
-    size of the table for each of them.
+    size of the table for each of them. On a GPU, steps after the first few replay a CUDA graph.
 
     Shapes
     ------
@@ -64,6 +69,7 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
         return to_rows(products), penalty
 
     softmax = torch.compile(softmax_error, dynamic=False) if config.compile else softmax_error
+    update = torch.compile(optimizer.step) if config.compile else optimizer.step
 
     def step(triples: Tensor) -> Tensor:
         head_indices, relation_indices, tail_indices = triples.unbind(1)
@@ -79,7 +85,40 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
             if rows.grad is not None:
                 entity_gradient.index_add_(0, indices, rows.grad)
         model.entity_table.grad = entity_gradient
-        optimizer.step()
+        update()
         return loss
 
-    return step
+    return replay_as_graph(step, config.batch) if model.entity_table.is_cuda else step
+
+
+def replay_as_graph(step: Step, batch: int) -> Step:
+    """Return a step that records its kernels as a CUDA graph and replays them.
+
+    With few entities, a step takes a millisecond, most of it to launch some sixty kernels one by one. The first steps
+    run as they are, since they compile kernels. Batches of another size are not recorded.
+
+    Parameters
+    ----------
+    step
+        Step that makes the same kernel launches for every batch of this size.
+    batch
+        Triples per batch.
+    """
+    graph: torch.cuda.CUDAGraph | None = None
+    triples = result = torch.empty(0)
+    done = 0
+
+    def replayed(given: Tensor) -> Tensor:
+        nonlocal graph, triples, result, done
+        if len(given) != batch or done < _STEPS_BEFORE_RECORDING:
+            done += len(given) == batch
+            return step(given)
+        if graph is None:
+            graph, triples = torch.cuda.CUDAGraph(), given.clone()
+            with torch.cuda.graph(graph):  # records without computing
+                result = step(triples)
+        triples.copy_(given)
+        graph.replay()
+        return result.clone()
+
+    return replayed

@@ -18,7 +18,7 @@ from torch import Tensor
 from ghrr._checks import check_device, describe, short_repr
 from ghrr._random import labelled_generator
 from ghrr.files import check_fields, lock_folder, read_json, write_json, write_tensors
-from ghrr.relations.calibration import expected_calibration_error, fit_temperature, top_confidences
+from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences
 from ghrr.relations.config import RelationConfig
 from ghrr.relations.evaluation import evaluate
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
@@ -28,7 +28,6 @@ from ghrr.relations.train_step import make_optimizer, make_step
 
 MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
 _LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
-_CHECKPOINT_SECONDS = 30.0  # a large model takes seconds to write
 _CHECKPOINT_FIELDS: dict[str, type | tuple[type, ...]] = {
     "config": dict,
     "graph": str,
@@ -210,7 +209,7 @@ class _Run:
         self.epoch, self.seconds = 0, 0.0
         self.history: list[dict[str, float]] = []
         self.best = self.model  # replaced at the first evaluation
-        self.saved = -math.inf  # time of the last checkpoint
+        self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
         if (folder / CHECKPOINT).exists():
             self._restore()
         self.step = make_step(self.model, self.optimizer, config)
@@ -254,17 +253,19 @@ class _Run:
             self.best = copy.deepcopy(self.model)
         self.history.append({"epoch": self.epoch, "loss": loss, "valid_mrr": mrr})
         is_last = self.epoch == self.config.epochs or self._is_stuck()
-        if is_last or time.monotonic() - self.saved >= _CHECKPOINT_SECONDS:
+        if is_last or time.monotonic() >= self.next_checkpoint:
             self._save()
         return mrr
 
     def _save(self) -> None:
         """Write the best model, then the checkpoint. A kill in between repeats the epochs since the last checkpoint."""
+        start = time.monotonic()
         save_model(self.folder / MODEL, self.best)
         info = {"config": asdict(self.config), "graph": self.graph.fingerprint, "epoch": self.epoch}
         info |= {"history": self.history, "seconds": self.seconds}
         save_checkpoint(self.folder / CHECKPOINT, info, self.model, self.optimizer)
-        self.saved = time.monotonic()
+        end = time.monotonic()
+        self.next_checkpoint = end + _seconds_between_checkpoints(end - start)
 
     @property
     def _best(self) -> dict[str, float]:
@@ -290,7 +291,7 @@ class _Run:
     def finish(self, command: str | None) -> dict[str, Any]:
         """Calibrate and evaluate the best model, and write the result."""
         model = self.best
-        model.temperature = fit_temperature(model, self.graph)
+        model.temperature, model.background = fit_calibration(model, self.graph)
         save_model(self.folder / MODEL, model)
         metrics = {split: evaluate(model, self.graph, split) for split in ("valid", "test")}
         confidences, right = top_confidences(model, self.graph, "test")
@@ -304,6 +305,7 @@ class _Run:
             **{split: found.summary() for split, found in metrics.items()},
             "calibration": {
                 "temperature": model.temperature,
+                "background": model.background,
                 "mean_confidence": float(confidences.mean()),
                 "accuracy": float(right.double().mean()),
                 "expected_error": expected_calibration_error(confidences, right),
@@ -317,6 +319,11 @@ class _Run:
         write_tensors(self.folder / RANKS, {}, ranks, kind="ghrr-relation-ranks", version=1, follow_links=False)
         write_json(self.folder / RESULT, result, follow_links=False)
         return result
+
+
+def _seconds_between_checkpoints(writing: float) -> float:
+    """Return the time until the next checkpoint; checkpoints of large models take at most a twentieth of the time."""
+    return max(30.0, 20 * writing)
 
 
 @contextlib.contextmanager

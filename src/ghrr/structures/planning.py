@@ -16,7 +16,7 @@ import torch
 
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.capacity import first_true
-from ghrr.memory.match import CONFIDENCE, answer_noise, judge
+from ghrr.memory.match import CONFIDENCE, answer_noise, judge, required_score
 from ghrr.space import Space
 
 _POINTS = 401  # grid points for the score of the right candidate, from -8 to 8 standard deviations
@@ -67,7 +67,7 @@ def answer_rate(
     if several:
         prior = odds * candidates
         right, _ = judge(score, score, candidates=1, noise=noise, odds=prior)
-        threshold = 0.5 + float(noise) ** 2 * (math.log(prior) + math.log(confidence / (1 - confidence)))
+        threshold = required_score(float(noise) ** 2, odds=prior, confidence=confidence)
         no_wrong = torch.exp((candidates - 1) * torch.special.log_ndtr(threshold / tau))
         return float(weight @ ((right >= confidence) * no_wrong))
     if candidates == 1:

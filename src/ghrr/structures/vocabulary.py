@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from ghrr._checks import check_device, describe
 from ghrr.algebra import pairwise_similarity, similarity
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches, required_score
 from ghrr.space import Space
 from ghrr.structures.inputs import check_name, check_names, check_vector
 from ghrr.unitary import unitarity_error
@@ -263,7 +262,7 @@ class Vocabulary:
         energy = similarity(answers, answers) if energy is None else energy.expand(len(answers))
         noise = answer_noise(self.space, energy, bound=bound)
         odds = odds * len(table)
-        threshold = 0.5 + noise.square() * math.log(odds)  # at this score the odds are even
+        threshold = required_score(noise.square(), odds=odds)
         step = max(1, _CHUNK_SCORES // len(table))
         found: list[list[Match]] = [[] for _ in range(len(answers))]
         for start in range(0, len(answers), step):

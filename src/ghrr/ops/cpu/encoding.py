@@ -1,4 +1,4 @@
-"""Fractional power encoding on the CPU."""
+"""Fractional power encoding and its phases on the CPU."""
 
 from __future__ import annotations
 
@@ -22,6 +22,17 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
         run_loop_in_threads(lambda rows: rotate(source[rows], q, iq, target[rows]), len(angles))
 
     return torch_implementation.encode_rows(rotation, frequencies, x, fill)
+
+
+def cos_sin(angles: Tensor) -> Tensor | None:
+    """Compute cosines and sines. Returns None if an angle may be too large for single precision."""
+    if not float(angles.abs().amax()) <= phasors.LARGEST_ANGLE:  # also for NaN
+        return None
+    out = torch_implementation.allocate((*angles.shape[:-1], 2, angles.shape[-1]), angles)
+    source = angles.reshape(-1, angles.shape[-1]).numpy()
+    target = out.view(-1, 2, angles.shape[-1]).numpy()
+    run_loop_in_threads(lambda rows: phasors.cos_sin_rows(source[rows], target[rows]), len(source))
+    return out
 
 
 def _largest_norm(rows: Tensor) -> float:

@@ -53,6 +53,13 @@ def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cov
         sin[i] = -second if quarter & 2 else second
 
 
+@_compiled
+def cos_sin_rows(angles: Floats, out: Floats) -> None:  # pragma: no cover
+    """Compute cosines and sines of each row of angles, ``(rows, n)`` to ``(rows, 2, n)``."""
+    for row in range(angles.shape[0]):
+        cos_sin(angles[row], out[row, 0], out[row, 1])
+
+
 # The compiler does not know that the arrays do not overlap and would process numbers one by one, four times slower. So
 # the vector operation is explicit: out[i:i+2m] = q[i:i+2m] * c + iq[i:i+2m] * s, where c and s hold each of cos[j:j+m]
 # and sin[j:j+m] twice, for the real and the imaginary part. It is defined outside of the loop, with m as an argument:

@@ -69,7 +69,7 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
         return chunks[~done]
 
     chunks = np.arange(bases * -(-dim // lanes.SLOTS))
-    if a.dtype == torch.complex64 and np.abs(numbers).max(initial=0.0) <= power.SMALL:
+    if len(chunks) and a.dtype == torch.complex64 and np.abs(numbers).max(initial=0.0) <= power.SMALL:
         chunks = remaining(chunks, 32)
     if len(chunks):
         chunks = remaining(chunks, 64)

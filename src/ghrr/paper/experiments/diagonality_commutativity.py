@@ -125,7 +125,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     for sampler, colour, marker, name in ((HAAR, BLUE, "o", "Haar"), (EXPONENTIAL, ORANGE, "^", "exp(iH)")):
         mean, error = zip(*(mean_with_error(_select(data, sampler, m=m)["commutativity"]) for m in ms), strict=True)
         axes[-1].errorbar(ms, mean, error, color=colour, marker=marker, ms=5, ls="", capsize=3, label=name)
-        axes[-1].plot(ms, [free_commutativity(sampler, m) for m in ms], color=colour, lw=1, label="theory")
+        axes[-1].plot(ms, [free_commutativity(sampler, m) for m in ms], color=colour, lw=1, label=f"{name}, theory")
     axes[-1].set(title="Q without target", xlabel="m (no unit)", xticks=ms)
     axes[-1].legend()
     figure.supylabel("degree of commutativity (no unit)")

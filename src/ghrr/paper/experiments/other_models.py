@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
-import ghrr
+from ghrr import models
 from ghrr.paper.experiment import Check, Claim, Experiment, Params, Settings
 from ghrr.paper.statistics import exceeds, is_close, mean_with_error, rows_where
 from ghrr.paper.style import BLUE, GREY, ORANGE, new_figure, style
@@ -23,42 +19,23 @@ _ROUNDING = 100 * torch.finfo(torch.float64).eps  # relative to the norm of a pr
 _DRAWN_ZERO = 1e-17  # where a difference of zero is drawn on a logarithmic axis
 
 
-def convolve(a: Tensor, b: Tensor) -> Tensor:
-    """Bind as in HRR: circular convolution of real vectors."""
-    product: Tensor = torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=a.shape[-1])
-    return product
-
-
-def transform(a: Tensor, b: Tensor) -> Tensor:
-    """Bind as in VTB: b, as a √n x √n matrix, applied to each of the √n pieces of a, where n is their length."""
-    root = math.isqrt(a.shape[-1])
-    pieces, matrix = (x.reshape(*x.shape[:-1], root, root) for x in (a, b))
-    return math.sqrt(root) * (pieces @ matrix.mT).flatten(-2)
-
-
-def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """Bind as in SMR: the product of square matrices. The keys of MBAT compose in the same way."""
-    root = math.isqrt(a.shape[-1])
-    left, right = (x.reshape(*x.shape[:-1], root, root) for x in (a, b))
-    return (left @ right).flatten(-2)
-
-
 def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
-    vectors = torch.randn(3, settings["triples"], settings["length"], generator=generator, dtype=torch.float64)
-    space = ghrr.Space.from_total(settings["length"], settings["m"], dtype=torch.complex128)
-    hypervectors = space.random(3, settings["triples"], generator=generator)
-    models: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Tensor]] = {
-        HRR: (convolve, vectors),
-        VTB: (transform, vectors),
-        MATRIX: (multiply, vectors),
-        GHRR: (ghrr.bind, hypervectors),
+    """Bind random triples in both orders and with both bracketings. The keys of MBAT compose as the matrices of SMR."""
+    length, real = settings["length"], torch.float64
+    bindings: dict[str, models.Architecture] = {
+        HRR: models.HRR(length, real),
+        VTB: models.VTB(length, real),
+        MATRIX: models.SMR(length, real),
+        GHRR: models.GHRR.sized(reals=2 * length, m=settings["m"], dtype=torch.complex128),
     }
     tables = []
-    for model, (bind, (a, b, c)) in models.items():
-        sides = {COMMUTES: (bind(a, b), bind(b, a)), ASSOCIATES: (bind(bind(a, b), c), bind(a, bind(b, c)))}
+    for name, model in bindings.items():
+        a, b, c = model.random(3, settings["triples"], generator=generator)
+        ab, ba, bc = model.bind(a, b), model.bind(b, a), model.bind(b, c)
+        sides = {COMMUTES: (ab, ba), ASSOCIATES: (model.bind(ab, c), model.bind(a, bc))}
         for what, (one, two) in sides.items():
             value = (one - two).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
-            tables.append(pd.DataFrame({"what": what, "model": model, "value": value}))
+            tables.append(pd.DataFrame({"what": what, "model": name, "value": value}))
     return pd.concat(tables, ignore_index=True)
 
 

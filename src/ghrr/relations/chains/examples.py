@@ -1,4 +1,4 @@
-"""Examples to learn from: chains of relations and the relation that each of them amounts to."""
+"""Examples to learn from: chains of relations and the relation that each of them composes to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Chains held out of training, to calibrate the probabilities of answers.
 
 A fifth of the different training chains is held out, and a second set of hypervectors is learned from the others. The
-held-out chains are made longer with the two-step training chains as rules, because the answers that people ask for are
-those to long chains, and their charts are scored with the second set.
+held-out chains are made longer with the two-step training chains as rules, because most questions are about long
+chains. Their charts are scored with the second set.
 """
 
 from __future__ import annotations
@@ -39,19 +39,24 @@ def fit_calibration(
         Seed of the choice of chains.
     """
     generator = torch.Generator().manual_seed(seed)
+    kept, aside = hold_out(groups, generator)
+    if not kept or sum(len(targets) for _, targets in aside) < _ENOUGH:
+        return NO_CALIBRATION
+    composer = train(kept)
+    scores = [composer.chart_scores(chains) for chains, _ in aside]
+    features = torch.cat([chart_features(part) for part in scores])
+    right = [part.argmax(dim=1) == targets for part, (_, targets) in zip(scores, aside, strict=True)]
+    return fit_logistic(features, torch.cat(right))
+
+
+def hold_out(
+    groups: Sequence[LengthGroup], generator: torch.Generator
+) -> tuple[list[LengthGroup], list[tuple[Tensor, Tensor]]]:
+    """Return the chains to train on, and the held-out ones with their targets: as they are, and lengthened."""
     split = [_split(group, generator) for group in groups]
     kept = [group for group, _ in split if len(group.chains)]
     aside = [group for _, group in split if len(group.chains)]
-    features, right = [], []
-    if kept and aside:
-        composer = train(kept)
-        for chains, targets in _lengthened(aside, _rules(groups), generator):
-            scores = composer.chart_scores(chains)
-            features.append(chart_features(scores))
-            right.append(scores.argmax(dim=1) == targets)
-    if sum(map(len, right)) < _ENOUGH:
-        return NO_CALIBRATION
-    return fit_logistic(torch.cat(features), torch.cat(right))
+    return kept, list(_lengthened(aside, _rules(groups), generator))
 
 
 def _split(group: LengthGroup, generator: torch.Generator) -> tuple[LengthGroup, LengthGroup]:

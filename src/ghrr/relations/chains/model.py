@@ -28,10 +28,10 @@ METHODS = ("chart", "left-to-right", "product")
 
 @dataclass(frozen=True, repr=False)
 class ComposedMatch(Match):
-    """Relation that a chain amounts to, the probability that it is right, and how it was derived.
+    """Relation that a chain composes to, with its probability and derivation.
 
-    The score is the similarity of the last composition of the derivation with the guess, and the margin that to the
-    runner-up. The model assumes that one of its relations holds: ``probability_unknown`` is 0.
+    The score is the similarity of the last composition of the derivation with the guess, and the margin is its distance
+    to the score of the runner-up. The model assumes that one of its relations holds: ``probability_unknown`` is 0.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class RelationChains:
     # -------------------------------------------------------------------------------------------------------- answers
 
     def compose(self, chain: Sequence[str], *, confidence: float = CONFIDENCE) -> ComposedMatch:
-        """Find the relation that a chain amounts to, with its probability and its derivation.
+        """Find the relation that a chain composes to, with its probability and derivation.
 
         Parameters
         ----------

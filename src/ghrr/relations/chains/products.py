@@ -13,7 +13,7 @@ length of the chain; with a small one, low loss needs products that are close to
 **Why the slots are not unitary.** The brother of a brother is a brother, so :math:`v * v = v` up to scale. The only
 unitary matrix with :math:`V V = V` is the identity: unitary hypervectors cannot distinguish brother from sister, whose
 products :math:`v_b * v_s = v_s` and :math:`v_s * v_b = v_b` differ. Singular matrices can: such relations are
-projections, and composing them forgets where the chain came from.
+projections, and their products do not depend on the earlier steps of the chain.
 """
 
 from __future__ import annotations

@@ -1,0 +1,45 @@
+"""The other architectures behind the same verbs, to choose and to compare.
+
+A model describes vectors, which are plain batched tensors, and has the verbs ``random``, ``bind``, ``unbind``,
+``bundle``, ``normalize``, ``similarity``, ``pairwise_similarity``, ``shift``, ``identity`` and ``inverse``, and facts
+as data. ``MODELS`` names all of them.
+"""
+
+from ghrr.models.bsc import BSC
+from ghrr.models.fhrr import FHRR
+from ghrr.models.ghrr import GHRR
+from ghrr.models.hlb import HLB
+from ghrr.models.hrr import HRR
+from ghrr.models.laws import LAWS, BindingLaw
+from ghrr.models.map import MAP
+from ghrr.models.mbat import MBAT
+from ghrr.models.protocol import Architecture, Facts, Scores
+from ghrr.models.registry import MODELS, make
+from ghrr.models.sbc import SBC
+from ghrr.models.smr import SMR
+from ghrr.models.theory import bundling_accuracy, dimension_for
+from ghrr.models.tpr import TPR
+from ghrr.models.vtb import VTB
+
+__all__ = [
+    "BSC",
+    "FHRR",
+    "GHRR",
+    "HLB",
+    "HRR",
+    "LAWS",
+    "MAP",
+    "MBAT",
+    "MODELS",
+    "SBC",
+    "SMR",
+    "TPR",
+    "VTB",
+    "Architecture",
+    "BindingLaw",
+    "Facts",
+    "Scores",
+    "bundling_accuracy",
+    "dimension_for",
+    "make",
+]

@@ -1,0 +1,414 @@
+"""The protocol of all models: the verbs that every architecture has, and facts about it as data."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_batch, check_broadcast, check_choice, check_device, check_integer, describe
+
+SIDES = ("left", "right")
+Device = torch.device | str | None
+_REAL = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a model. The tests check every entry.
+
+    Attributes
+    ----------
+    commutative
+        Whether a∘b = b∘a.
+    associative
+        Whether (a∘b)∘c = a∘(b∘c).
+    inverse
+        ``"exact"`` if unbinding a random key from a product returns the value to rounding; ``"approximate"`` if it
+        returns the value plus noise.
+    self_inverse
+        Whether a vector is its own inverse, so that binding twice with a key cancels.
+    keeps_similarity
+        Whether binding two vectors with the same key keeps their similarity, δ(k∘a, k∘b) = δ(a, b).
+    identity
+        ``"both"``: 1∘a = a∘1 = a. ``"left"`` or ``"right"``: only 1∘a = a, or only a∘1 = a. ``"none"``: no identity.
+    sides
+        The sides on which a key can be removed.
+    closed
+        Whether a product has the size of its factors.
+    matrix_keys
+        Whether keys are matrices that act on vectors, so that ``random_keys`` is not ``random``.
+    differentiable
+        Whether gradients flow through ``bind`` and ``bundle``.
+    bind_cost
+        Operations of one binding, for vectors of d components.
+    paper
+        Where the model was proposed.
+
+    Examples
+    --------
+    >>> from ghrr import models
+    >>> facts = models.HRR(1024).facts
+    >>> facts.commutative, facts.inverse
+    (True, 'approximate')
+    >>> models.HRR(1024, unitary=True).facts.inverse
+    'exact'
+    """
+
+    commutative: bool
+    associative: bool
+    inverse: str
+    self_inverse: bool
+    keeps_similarity: bool
+    bind_cost: str
+    paper: str
+    identity: str = "both"
+    sides: tuple[str, ...] = SIDES
+    closed: bool = True
+    matrix_keys: bool = False
+    differentiable: bool = True
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Similarities of a bundle with its members and with other random vectors, by theory.
+
+    Attributes
+    ----------
+    member_mean
+        Mean similarity with a member; with another vector it is 0.
+    member_std
+        Standard deviation of the similarity with a member.
+    other_std
+        Standard deviation of the similarity with another vector.
+    agreement
+        For similarities that count equal components: their number, and the chances that a component is equal to that of
+        a member and of another vector. Counts are binomial. None for Gaussian similarities.
+
+    Examples
+    --------
+    >>> from ghrr import models
+    >>> scores = models.MAP(100).bundle_scores(items=5)
+    >>> scores.member_mean, scores.member_std, f"{scores.other_std:.3f}"
+    (1.0, 0.2, '0.224')
+    """
+
+    member_mean: float
+    member_std: float
+    other_std: float
+    agreement: tuple[int, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Architecture(ABC):
+    """Base class of all architectures.
+
+    A model describes vectors and holds none: they are plain tensors ``(*batch, *shape)``. All verbs are batched, and
+    batches broadcast. ``bundle`` never normalises, unless the model has no other bundles (BSC, SBC). Similarities are
+    scaled: 1 for a random vector with itself, 0 on average for two independent ones.
+
+    Parameters
+    ----------
+    dim
+        Number of components of a vector.
+    dtype
+        Type of a component.
+
+    Examples
+    --------
+    >>> from ghrr import models
+    >>> issubclass(models.HRR, models.Architecture)
+    True
+    """
+
+    dim: int
+    dtype: torch.dtype = torch.float32
+
+    name: ClassVar[str]
+    dtypes: ClassVar[tuple[torch.dtype, ...]] = _REAL
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", check_integer(self.name, "dim", self.dim, least=1))
+        if self.dtype not in self.dtypes:
+            allowed = " or ".join(str(dtype) for dtype in self.dtypes)
+            raise ValueError(f"{self.name}: dtype must be {allowed}, got {self.dtype!r}")
+        check_size(self.name, self.dim, self.possible_sizes(self.dim))
+
+    # ------------------------------------------------------------------ facts and sizes
+
+    @property
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What is true of the model."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one vector."""
+        return (self.dim,)
+
+    @property
+    def key_shape(self) -> tuple[int, ...]:
+        """Shape of one key. It is :attr:`shape`, unless keys are matrices."""
+        return self.shape
+
+    @property
+    def reals_per_vector(self) -> int:
+        """Number of real numbers of a vector; a complex number counts twice, a bit and an index once."""
+        return math.prod(self.shape) * (2 if self.dtype.is_complex else 1)
+
+    @property
+    def bytes_per_vector(self) -> int:
+        """Number of bytes that store a vector."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def possible_sizes(self, near: int) -> tuple[int, ...]:
+        """Return the values of ``dim`` around a number that the model can have, at most one on each side."""
+        return (near,)
+
+    @classmethod
+    def sized(cls, *, reals: int | None = None, nbytes: int | None = None, order: int = 1, **settings: Any) -> Self:
+        """Return the model whose vectors are nearest to a number of reals or of bytes.
+
+        Parameters
+        ----------
+        reals, nbytes
+            The budget of one vector. Give one of the two.
+        order
+            Number of factors of the products that have to fit into the budget. Only the size of tensor products (TPR)
+            depends on it.
+        **settings
+            Further arguments of the model.
+
+        Examples
+        --------
+        >>> from ghrr import models
+        >>> models.VTB.sized(reals=1000)
+        VTB(dim=1024)
+        >>> models.BSC.sized(nbytes=4096).dim, models.FHRR.sized(nbytes=4096).dim
+        (32768, 512)
+        """
+        operation = f"{cls.name}.sized"
+        if (reals is None) == (nbytes is None):
+            raise TypeError(f"{operation}: give one of reals and nbytes")
+        name, given = ("reals", reals) if nbytes is None else ("nbytes", nbytes)
+        budget = check_integer(operation, name, given, least=1)  # type: ignore[arg-type]  # one of them is given
+        order = check_integer(operation, "order", order, least=1)
+        return cls._nearest(budget, name, order, settings)
+
+    @classmethod
+    def _nearest(cls, budget: int, unit: str, order: int, settings: dict[str, Any]) -> Self:
+        dtype = settings.get("dtype", cls.dtype)
+        per_component = dtype.itemsize if unit == "nbytes" else (2 if dtype.is_complex else 1)
+        wanted = max(1, round(budget / per_component))
+        return cls(cls._nearest_dim(wanted, settings), **settings)
+
+    @classmethod
+    def _nearest_dim(cls, wanted: int, settings: dict[str, Any]) -> int:
+        return wanted
+
+    # ------------------------------------------------------------------ sampling
+
+    def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
+        """Draw random vectors, ``(*batch, *shape)``, from a generator or from torch's global one."""
+        batch = check_batch(f"{self.name}.random", batch)
+        source = None if generator is None else generator.device
+        target = source if device is None else check_device(f"{self.name}.random", device)
+        if source is not None and target != source:
+            return self._sample(batch, generator, source).to(target)
+        return self._sample(batch, generator, target)
+
+    def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
+        """Draw random keys, ``(*batch, *key_shape)``: vectors, unless the model has matrices as keys."""
+        return self.random(*batch, generator=generator, device=device)
+
+    @abstractmethod
+    def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor: ...
+
+    @abstractmethod
+    def identity(self, *batch: int, device: Device = None) -> Tensor:
+        """Return the neutral element of binding; ``facts.identity`` says on which side."""
+
+    # ------------------------------------------------------------------ binding
+
+    @abstractmethod
+    def bind(self, a: Tensor, b: Tensor) -> Tensor:
+        """Bind two vectors, a∘b."""
+
+    def bind_keys(self, a: Tensor, b: Tensor) -> Tensor:
+        """Bind two keys. In an associative model the result is the key of the path a.b."""
+        return self.bind(a, b)
+
+    @abstractmethod
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return the inverse, or the approximate inverse, of a vector for binding."""
+
+    def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
+        """Remove a key from a product: the value v from ``bind(key, v)`` (left), or from ``bind(v, key)`` (right).
+
+        If ``x`` is a bundle, the result is the value plus noise. Exact or approximate, by ``facts.inverse``.
+        """
+        self._check_side(side)
+        inverse = self.inverse(key)
+        return self.bind(inverse, x) if side == "left" else self.bind(x, inverse)
+
+    def _check_side(self, side: str) -> None:
+        check_choice(f"{self.name}.unbind", "side", side, self.facts.sides)
+
+    # ------------------------------------------------------------------ bundling and comparing
+
+    def bundle(self, items: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+        """Bundle the items of an axis, ``(*batch, n, *shape)`` to ``(*batch, *shape)``: their sum.
+
+        ``generator`` breaks ties, in the models that have them (BSC, SBC).
+        """
+        (items,) = self._check("bundle", items=items)
+        self._check_items("bundle", items)
+        return items.sum(dim=-len(self.shape) - 1)
+
+    def normalize(self, x: Tensor) -> Tensor:
+        """Scale to a similarity of 1 with itself; zero stays zero."""
+        (x,) = self._check("normalize", x=x)
+        square = self.similarity(x, x)
+        return x * torch.where(square > 0, square, 1.0).rsqrt().reshape(*square.shape, *[1] * len(self.shape))
+
+    def similarity(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the similarity δ(a, b) of vectors, pair by pair; batches broadcast."""
+        a, b = self._check("similarity", a=a, b=b)
+        return torch.linalg.vecdot(a, b) * self._scale  # type: ignore[no-any-return]
+
+    def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
+        """Return the similarity of all queries ``(*batch, *shape)`` and items ``(n, *shape)``: ``(*batch, n)``."""
+        queries, items = self._check_pairwise(queries, items)
+        return (queries @ items.mT) * self._scale
+
+    @property
+    def _scale(self) -> float:
+        """Factor of the inner product in the similarity: the inverse of the mean squared norm of a random vector."""
+        return 1.0
+
+    def shift(self, x: Tensor, steps: int = 1) -> Tensor:
+        """Shift the components cyclically."""
+        (x,) = self._check("shift", x=x)
+        return x.roll(check_integer(f"{self.name}.shift", "steps", steps) % self.dim, dims=-len(self.shape))
+
+    # ------------------------------------------------------------------ theory
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the similarity of two independent random vectors, by theory."""
+        return 1 / math.sqrt(self.dim)
+
+    @property
+    def _self_similarity_std(self) -> float:
+        """Standard deviation of the similarity of a random vector with itself."""
+        return 0.0
+
+    def bundle_scores(self, items: int) -> Scores:
+        """Return mean and spread of the similarities of a bundle of ``items`` random vectors, by theory.
+
+        For a sum, a member scores 1 plus the noise of the others, another vector the noise of all.
+        """
+        variance = self.noise_std**2
+        member = math.sqrt((items - 1) * variance + self._self_similarity_std**2)
+        return Scores(1.0, member, math.sqrt(items * variance))
+
+    # ------------------------------------------------------------------ checks
+
+    def _check(self, verb: str, **given: Any) -> list[Tensor]:
+        """Return the arguments; raise unless they are vectors of this model on one device whose batches broadcast."""
+        return self._check_shapes(verb, self.shape, **given)
+
+    def _check_shapes(self, verb: str, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
+        axes = len(shape)
+        for name, x in given.items():
+            if not isinstance(x, Tensor) or x.dtype != self.dtype or x.shape[-axes:] != shape:
+                self._refuse(verb, name, x, shape)
+        self._check_devices(verb, given)
+        check_broadcast(f"{self.name}.{verb}", **{name: tuple(x.shape[:-axes]) for name, x in given.items()})
+        return list(given.values())
+
+    def _check_devices(self, verb: str, given: dict[str, Tensor]) -> None:
+        devices = {name: x.device for name, x in given.items()}
+        if len(set(devices.values())) > 1:
+            found = ", ".join(f"{name} on {device}" for name, device in devices.items())
+            raise ValueError(f"{self.name}.{verb}: all vectors must be on one device, got {found}; use .to(device)")
+
+    def _check_items(self, verb: str, items: Tensor) -> None:
+        if items.ndim < len(self.shape) + 1:
+            raise ValueError(
+                f"{self.name}.{verb}: items need an axis of items before the vector, got {describe(items)}; "
+                f"stack the vectors first"
+            )
+
+    def _check_pairwise(self, queries: Any, items: Any) -> tuple[Tensor, Tensor]:
+        for name, x in (("queries", queries), ("items", items)):
+            self._check("pairwise_similarity", **{name: x})
+        self._check_devices("pairwise_similarity", {"queries": queries, "items": items})
+        if items.ndim != len(self.shape) + 1:
+            raise ValueError(
+                f"{self.name}.pairwise_similarity: items must have shape {('n', *self.shape)}, got {describe(items)}"
+            )
+        return queries, items
+
+    def _refuse(self, verb: str, name: str, x: Any, shape: tuple[int, ...]) -> None:
+        expected = ", ".join(map(str, shape))
+        error = ValueError if isinstance(x, Tensor) else TypeError
+        raise error(
+            f"{self.name}.{verb}: {name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
+            f"(*batch, {expected}), got {describe(x)}; all vectors must come from one model, here {self!r}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(self._settings())})"
+
+    def _settings(self) -> Iterable[str]:
+        yield f"dim={self.dim}"
+        if self.dtype != type(self).dtype:
+            yield f"dtype={self.dtype}"
+
+
+def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
+    """Raise unless ``dim`` is one of the possible sizes, which are those next to it."""
+    if dim not in possible:
+        nearest = " or ".join(map(str, possible))
+        raise ValueError(f"{name}: no vectors have dim={dim}; the nearest sizes that fit are {nearest}")
+
+
+def squares_around(dim: int) -> tuple[int, ...]:
+    """Return the square numbers at or around a number.
+
+    Examples
+    --------
+    >>> squares_around(1024), squares_around(1000)
+    ((1024,), (961, 1024))
+    """
+    root = math.isqrt(dim)
+    return (dim,) if root * root == dim else tuple(r * r for r in (root, root + 1) if r)
+
+
+def nearest_square(wanted: int) -> int:
+    """Return the square number that is nearest to a number."""
+    return min(squares_around(wanted), key=lambda size: abs(size - wanted))
+
+
+def unit_gaussian(
+    shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator | None, device: Device
+) -> Tensor:
+    """Draw vectors from the unit sphere."""
+    x = torch.randn(shape, dtype=dtype, generator=generator, device=device)
+    return torch.nn.functional.normalize(x, dim=-1)
+
+
+def random_orthogonal(
+    batch: tuple[int, ...], size: int, dtype: torch.dtype, generator: torch.Generator | None, device: Device
+) -> Tensor:
+    """Draw orthogonal matrices from the Haar measure: QR with the signs of the diagonal of R fixed."""
+    q, r = torch.linalg.qr(torch.randn((*batch, size, size), dtype=dtype, generator=generator, device=device))
+    signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
+    orthogonal: Tensor = q * signs
+    return orthogonal

@@ -1,0 +1,89 @@
+"""SMR: square matrices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_batch
+from ghrr.models.protocol import Architecture, Device, Facts, nearest_square, random_orthogonal, squares_around
+
+
+@dataclass(frozen=True, repr=False)
+class SMR(Architecture):
+    r"""Square matrices, bound by the matrix product, :math:`a \circ b = A B`.
+
+    A vector is one orthogonal :math:`r \times r` matrix, :math:`d = r^2`, drawn from the Haar measure, so that the
+    transpose is the exact inverse. Binding is associative and not commutative. GHRR with one slot is the complex form.
+
+    References
+    ----------
+    M. A. Kelly, D. Blostein, D. J. K. Mewhort, Encoding structure in holographic reduced representations, Canadian
+    Journal of Experimental Psychology 67(2), 2013.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import models
+    >>> model = models.SMR(1024)
+    >>> key, value = model.random(2, generator=torch.Generator().manual_seed(0))
+    >>> pair = model.bind(key, value)
+    >>> [f"{model.similarity(model.unbind(pair, key, side=side), value).abs():.0f}" for side in ("left", "right")]
+    ['1', '0']
+    """
+
+    name: ClassVar[str] = "SMR"
+
+    def possible_sizes(self, near: int) -> tuple[int, ...]:
+        """Return the square numbers around a number."""
+        return squares_around(near)
+
+    @classmethod
+    def _nearest_dim(cls, wanted: int, settings: dict[str, Any]) -> int:
+        return nearest_square(wanted)
+
+    @property
+    def facts(self) -> Facts:
+        """What is true of the model."""
+        return Facts(
+            commutative=False,
+            associative=True,
+            inverse="exact",
+            self_inverse=False,
+            keeps_similarity=True,
+            bind_cost="O(d^1.5)",
+            paper="Kelly, Blostein and Mewhort 2013",
+        )
+
+    @property
+    def _root(self) -> int:
+        return math.isqrt(self.dim)
+
+    def _matrix(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:-1], self._root, self._root)
+
+    def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
+        return random_orthogonal(batch, self._root, self.dtype, generator, device).flatten(-2)
+
+    def identity(self, *batch: int, device: Device = None) -> Tensor:
+        """Return the unit matrix."""
+        eye = torch.eye(self._root, dtype=self.dtype, device=device).flatten()
+        return eye.repeat(*check_batch("SMR.identity", batch), 1) if batch else eye
+
+    def bind(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply the matrices."""
+        a, b = self._check("bind", a=a, b=b)
+        return (self._matrix(a) @ self._matrix(b)).flatten(-2)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Transpose: the inverse of an orthogonal matrix."""
+        (x,) = self._check("inverse", x=x)
+        return self._matrix(x).mT.flatten(-2)
+
+    @property
+    def _scale(self) -> float:
+        return 1 / self._root

@@ -1,0 +1,100 @@
+"""VTB: vector-derived transformation binding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import check_batch
+from ghrr.models.protocol import Architecture, Device, Facts, nearest_square, squares_around, unit_gaussian
+
+
+@dataclass(frozen=True, repr=False)
+class VTB(Architecture):
+    r"""Vector-derived transformation binding: the right factor is a matrix that transforms the left one.
+
+    Both factors are read as matrices A and B of :math:`r \times r` numbers, :math:`d = r^2`; then
+
+    .. math:: a \circ b = \sqrt r\, A B^\top .
+
+    It is neither commutative nor associative. Swapping the factors transposes the product, so a key can be removed on
+    both sides, with noise: :math:`\sqrt r\, X B` on the right and :math:`\sqrt r\, X^\top A` on the left.
+
+    References
+    ----------
+    J. Gosmann, C. Eliasmith, Vector-derived transformation binding: an improved binding operation for deep symbol-like
+    processing in neural networks, Neural Computation 31(5), 2019.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr import models
+    >>> model = models.VTB(1024)
+    >>> key, value = model.random(2, generator=torch.Generator().manual_seed(0))
+    >>> pair = model.bind(key, value)
+    >>> [f"{model.similarity(model.unbind(pair, key, side=side), value).abs():.0f}" for side in ("left", "right")]
+    ['1', '0']
+    """
+
+    name: ClassVar[str] = "VTB"
+
+    def possible_sizes(self, near: int) -> tuple[int, ...]:
+        """Return the square numbers around a number."""
+        return squares_around(near)
+
+    @classmethod
+    def _nearest_dim(cls, wanted: int, settings: dict[str, Any]) -> int:
+        return nearest_square(wanted)
+
+    @property
+    def facts(self) -> Facts:
+        """What is true of the model."""
+        return Facts(
+            commutative=False,
+            associative=False,
+            inverse="approximate",
+            self_inverse=False,
+            keeps_similarity=False,
+            identity="right",
+            bind_cost="O(d^1.5)",
+            paper="Gosmann and Eliasmith 2019",
+        )
+
+    @property
+    def _root(self) -> int:
+        return math.isqrt(self.dim)
+
+    def _matrix(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:-1], self._root, self._root)
+
+    def _product(self, a: Tensor, b: Tensor) -> Tensor:
+        return (a @ b).flatten(-2) * math.sqrt(self._root)
+
+    def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
+        return unit_gaussian((*batch, self.dim), self.dtype, generator, device)
+
+    def identity(self, *batch: int, device: Device = None) -> Tensor:
+        """Return the identity on the right: the unit matrix divided by √r. On the left it transposes."""
+        eye = torch.eye(self._root, dtype=self.dtype, device=device).flatten() / math.sqrt(self._root)
+        return eye.repeat(*check_batch("VTB.identity", batch), 1) if batch else eye
+
+    def bind(self, a: Tensor, b: Tensor) -> Tensor:
+        """Transform the rows of a by the matrix b."""
+        a, b = self._check("bind", a=a, b=b)
+        return self._product(self._matrix(a), self._matrix(b).mT)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Transpose: the approximate inverse on the right."""
+        (x,) = self._check("inverse", x=x)
+        return self._matrix(x).mT.flatten(-2)
+
+    def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
+        """Remove a key, approximately; on the left after transposing the product, which swaps its factors."""
+        self._check_side(side)
+        x, key = self._check("unbind", x=x, key=key)
+        product = self._matrix(x) if side == "right" else self._matrix(x).mT
+        return self._product(product, self._matrix(key))

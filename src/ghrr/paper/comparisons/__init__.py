@@ -1,0 +1,1 @@
+"""Comparisons of models: one module per task, run by ``ghrr compare``."""

@@ -1,0 +1,91 @@
+"""Errors of models: sizes that do not fit, mixed models, wrong sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from ghrr import models
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: models.VTB(1000), "nearest sizes that fit are 961 or 1024"),
+        (lambda: models.SMR(2), "nearest sizes that fit are 1 or 4"),
+        (lambda: models.SBC(100, block_size=64), "nearest sizes that fit are 64 or 128"),
+        (lambda: models.SBC(10, block_size=64), "nearest sizes that fit are 64"),
+        (lambda: models.SBC(1024, block_size=512), "block_size must be at most 256"),
+        (lambda: models.HRR(0), "dim must be a whole number of at least 1, got 0"),
+        (lambda: models.HRR(10, dtype=torch.complex64), "dtype must be torch.float32 or torch.float64"),
+        (lambda: models.MAP(10, values="binary"), "values must be one of 'bipolar', 'continuous'"),
+        (lambda: models.GHRR(10, m=2, rotation="random"), "rotation"),
+        (lambda: models.make("hrrr", reals=10), "did you mean 'hrr'"),
+        (lambda: models.HRR.sized(reals=0), "reals must be a whole number of at least 1"),
+    ],
+)
+def test_settings_that_no_model_has(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_a_budget_is_reals_or_bytes() -> None:
+    with pytest.raises(TypeError, match="give one of reals and nbytes"):
+        models.HRR.sized(reals=10, nbytes=40)
+
+
+@pytest.mark.parametrize("verb", ["bind", "similarity", "pairwise_similarity"])
+def test_vectors_of_another_model_are_refused(verb: str) -> None:
+    model = models.HRR(16)
+    x = model.random(2)
+    for other in (models.HRR(25).random(2), models.BSC(16).random(2), models.HRR(16, dtype=torch.float64).random(2)):
+        with pytest.raises(ValueError, match=rf"HRR\.{verb}: .*must come from one model, here HRR\(dim=16\)"):
+            getattr(model, verb)(x, other)
+    with pytest.raises(TypeError, match="got list"):
+        getattr(model, verb)(x, [1.0] * 16)
+
+
+def test_batches_that_do_not_broadcast() -> None:
+    model = models.MAP(8)
+    with pytest.raises(ValueError, match=r"MAP\.bind: the batch shapes do not broadcast"):
+        model.bind(model.random(2), model.random(3))
+    mbat = models.MBAT(8)
+    with pytest.raises(ValueError, match=r"MBAT\.bind: the batch shapes do not broadcast"):
+        mbat.bind(mbat.random_keys(2), mbat.random(3))
+
+
+def test_sides() -> None:
+    model = models.MBAT(8)
+    key, value = model.random_keys(), model.random()
+    with pytest.raises(ValueError, match="side must be one of 'left'; got 'right'"):
+        model.unbind(model.bind(key, value), key, side="right")
+    with pytest.raises(ValueError, match=r"MBAT\.bind: a must be a float32 tensor of shape \(\*batch, 8, 8\)"):
+        model.bind(value, value)
+
+
+def test_items_need_an_axis() -> None:
+    for model in (models.HRR(8), models.BSC(8), models.SBC(128)):
+        with pytest.raises(ValueError, match="axis of items"):
+            model.bundle(model.random())
+        with pytest.raises(ValueError, match="items must have shape"):
+            model.pairwise_similarity(model.random(), model.random())
+
+
+def test_tensor_products_of_different_orders() -> None:
+    model = models.TPR(4)
+    a, b = model.random(2)
+    with pytest.raises(ValueError, match="one order"):
+        model.similarity(a, model.bind(a, b))
+    with pytest.raises(ValueError, match="higher order"):
+        model.unbind(a, b, side="left")
+
+
+def test_sizes_are_the_nearest_ones() -> None:
+    for name in models.MODELS:
+        model = models.make(name, reals=1000)
+        assert abs(model.reals_per_vector - 1000) <= 63
+        model = models.make(name, nbytes=4000)
+        assert abs(model.bytes_per_vector - 4000) <= 4 * 63
+    assert models.TPR.sized(reals=1000, order=3).dim == 10
