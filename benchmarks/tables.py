@@ -31,6 +31,7 @@ import lm_tables
 import paper_tables
 import relations_peer_tables
 import relations_tables
+import search_tables
 from calibration import default_permute
 
 ROOT = Path(__file__).parents[1]
@@ -230,6 +231,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "relations-settings": lambda: table(*relations_tables.settings()),
     "relations-tuning": lambda: table(*relations_tables.tuning()),
     "relations-times": lambda: table(*relations_tables.times()),
+    "search-linkage": lambda: table(*search_tables.linkage()),
+    "search-calibration": lambda: table(*search_tables.calibration()),
+    "search-febrl": lambda: table(*search_tables.febrl()),
+    "search-orders": lambda: table(*search_tables.orders()),
+    "search-countries": lambda: table(*search_tables.countries()),
+    "search-sizes": lambda: table(*search_tables.sizes()),
     "relations-peers": lambda: table(*relations_peer_tables.speed()),
     **{f"learning-{name}": functools.partial(formatted, make) for name, make in learning_tables.TABLES.items()},
     **{f"learning-{name}": make for name, make in learning_tables.TEXTS.items()},
@@ -290,6 +297,7 @@ VALUES: dict[str, Callable[[], str]] = {
     "chains-2-3": lambda: chain_tables.value("train-2-3", "chart", 8),
     "chains-2-3-m1": lambda: chain_tables.value("train-2-3", "chart", 1),
     "chains-product": lambda: chain_tables.value("train-2-3-4", "product", 8),
+    "search-febrl-links": search_tables.febrl_links,
     "chains-100": lambda: chain_tables.value("train-2-3-4", "chart", 8, "generated", [100]),
     "chains-lstm-parameters": chain_tables.lstm_parameters,
     "lm-ptb-gain": lambda: _lm_gain("ptb"),

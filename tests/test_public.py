@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ghrr
-from ghrr import encoding, lm, memory, models, nn, ops, paper, relations, structures, testing, unitary
+from ghrr import encoding, lm, memory, models, nn, ops, paper, relations, search, structures, testing, unitary
 from ghrr.ops.dispatch import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def test_public_names_are_frozen() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-PACKAGES = (ghrr, encoding, lm, memory, models, nn, ops, paper, relations, structures, testing, unitary)
+PACKAGES = (ghrr, encoding, lm, memory, models, nn, ops, paper, relations, search, structures, testing, unitary)
 
 
 def public_names() -> Iterator[tuple[ModuleType, str, Any]]:
@@ -161,7 +161,7 @@ def test_no_public_name_shadows_a_module() -> None:
 def test_large_packages_are_attributes_that_import_on_first_use() -> None:
     code = """
 import sys, ghrr
-for name in ("learn", "relations", "lm", "paper"):  # each before those that import it
+for name in ("learn", "search", "relations", "lm", "paper"):  # each before those that import it
     assert f"ghrr.{name}" not in sys.modules, name
     assert name in dir(ghrr)
     assert getattr(ghrr, name) is sys.modules[f"ghrr.{name}"]

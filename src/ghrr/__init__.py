@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ghrr import lm as lm
     from ghrr import paper as paper
     from ghrr import relations as relations
+    from ghrr import search as search
 
 __version__ = "0.2.0"
 
@@ -76,7 +77,7 @@ __all__ = [
 ]
 
 # Imported on first use: they need optional packages and take long to import. Not in __all__ for the same reason.
-_LAZY = ("learn", "lm", "paper", "relations")
+_LAZY = ("learn", "lm", "paper", "relations", "search")
 
 
 def __getattr__(name: str) -> ModuleType:

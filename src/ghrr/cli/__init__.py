@@ -24,6 +24,7 @@ from ghrr.cli.paper import paper_app
 from ghrr.cli.play import play
 from ghrr.cli.records import decode, encode, query
 from ghrr.cli.relations import relations_app
+from ghrr.cli.searching import dedupe, index, search
 from ghrr.cli.shared import EXTRAS, console, escaped
 
 app = typer.Typer(
@@ -36,7 +37,7 @@ app.add_typer(chains_app, name="chains")
 app.add_typer(paper_app, name="paper")
 app.add_typer(lm_app, name="lm")
 app.add_typer(relations_app, name="relations")
-for command in (encode, query, decode, learn, predict, compare, play):
+for command in (encode, query, decode, index, search, dedupe, learn, predict, compare, play):
     app.command()(command)
 BIBTEX = """\
 @article{yeung2024ghrr,

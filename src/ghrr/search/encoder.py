@@ -1,0 +1,286 @@
+r"""Records as vectors whose dot product is their similarity.
+
+A document with the fields f is encoded as
+
+.. math:: r = \frac{1}{\sqrt{W}} \sum_f \sqrt{w_f}\; k_f * v_f , \qquad W = \sum_f w_f ,
+
+where :math:`k_f` is the hypervector of the path (its keys bound in order), :math:`v_f` that of the value, and
+:math:`w_f` the weight of the field. So :math:`\delta(r, r') \approx \sum_f w_f s_f / \sqrt{W W'}`: the weighted mean of
+the similarities of the fields that both have.
+
+The exact score of a pair uses the documents themselves. Fields that one of the two lacks are left out:
+
+.. math:: s = \frac{\sum_{f \in \text{both}} w_f s_f}{W_\text{both} + \kappa\,(W_\text{example} - W_\text{both})} .
+
+With κ = 0 a missing field would have no effect at all, and a record with a single field that agrees would be a
+perfect answer. κ = 0.25 prefers the more complete of two records that agree equally.
+
+Without labels, the weight of a field is :math:`w_f = -\ln u_f`, where :math:`u_f` is the mean similarity of two random
+records: agreement that is rare by chance counts more. The text of all fields together is a field of its own, with the
+weight of the text fields that the document has: it finds values that are in another field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ghrr import ops
+from ghrr.search.fields import Field, check_kinds, infer_kind, is_textual, make_field
+from ghrr.search.kernel_fields import KernelField
+from ghrr.search.paths import WHOLE, Column, Path, columns, show
+from ghrr.space import Space
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+KAPPA = 0.25  # how much a field that the record lacks counts as unlike
+_FIT_ROWS = 100_000  # documents that statistics are taken from
+_FIT_PAIRS = 4_000
+_CHUNK_NUMBERS = 1 << 24  # real numbers of encoded documents held at a time
+
+
+@dataclass
+class Prepared:
+    """Documents in the form that their fields compare.
+
+    Parameters
+    ----------
+    count
+        Number of documents.
+    rows
+        For each field the row of its values of each document, ``(fields, n)``; -1 where the value is missing.
+    values
+        For each field the prepared values.
+    """
+
+    count: int
+    rows: NDArray[np.int64]
+    values: list[Any] = field(default_factory=list)
+
+
+class RecordEncoder:
+    """Encode documents, and compare them field by field.
+
+    Parameters
+    ----------
+    space
+        Space of the hypervectors.
+    kinds
+        Kinds of fields by name, where the inferred ones do not fit; see :class:`ghrr.search.Field`.
+    whole
+        Whether the text of all fields is a field of its own, if at least two fields have text.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.search.encoder import RecordEncoder
+    >>> encoder = RecordEncoder(ghrr.Space(dim=500, m=2, seed=0))
+    >>> people = [{"name": "Ada Lovelace", "born": 1815}, {"name": "Alan Turing", "born": 1912}]
+    >>> new = encoder.fit(people)
+    >>> h = encoder.encode(people + [{"name": "Ada Lovelace"}])
+    >>> [round(x, 1) for x in ghrr.pairwise_similarity(h[2], h).tolist()]
+    [0.7, 0.0, 1.0]
+    """
+
+    def __init__(self, space: Space, *, kinds: Mapping[str, str] | None = None, whole: bool = True) -> None:
+        self.space = space
+        self.kinds = check_kinds("RecordIndex", kinds)
+        self.whole = whole
+        self.fields: list[Field] = []
+        self._keys: dict[Path, Tensor] = {}
+
+    @property
+    def active(self) -> list[Field]:
+        """Fields that are compared."""
+        return [one for one in self.fields if one.encoder is not None]
+
+    # ------------------------------------------------------------------------------------------------------ statistics
+
+    def fit(self, documents: Sequence[Mapping[str, Any]]) -> list[Field]:
+        """Add a field for each path that is new, with statistics of these documents; return the new fields."""
+        sample = documents[:: max(1, len(documents) // _FIT_ROWS)]
+        found = columns(sample)
+        known = {one.path for one in self.fields}
+        new = []
+        for path, column in found.items():
+            if path not in known:
+                made = make_field(path, self.kinds.get(show(path)) or infer_kind(path, column))
+                self._fit_field(made, column, len(sample))
+                new.append(made)
+        before = [one for one in self.fields if one.path != WHOLE]
+        whole = [one for one in self.fields if one.path == WHOLE]
+        self.fields = before + new + whole
+        texts = [one for one in self.fields if is_textual(one)]
+        if self.whole and not whole and len(texts) > 1:
+            made = make_field(WHOLE, "text")
+            self._fit_field(made, _whole_text(found, [one.path for one in texts]), len(sample))
+            made.weight = sum(one.weight for one in texts)
+            self.fields.append(made)
+            new.append(made)
+        return new
+
+    def _fit_field(self, made: Field, column: Column, count: int) -> None:
+        if made.encoder is None:
+            return
+        made.encoder.fit(column.values)
+        prepared: Any = made.encoder.prepare(column.values)
+        rng = np.random.default_rng(0)
+        pairs = rng.integers(0, len(column.values), size=(2, _FIT_PAIRS))
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        scores = made.encoder.pair_scores(prepared, pairs[0], prepared, pairs[1])
+        scores = scores[np.isfinite(scores)]
+        agreement = float(scores.mean()) if len(scores) else 0.5
+        # Of n records, chance agreement below 1/n cannot be measured.
+        made.weight = float(-np.log(np.clip(agreement, max(1e-3, 1 / (1 + len(column.values))), 0.99)))
+
+    # ------------------------------------------------------------------------------------------------------- documents
+
+    def prepare(self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> Prepared:
+        """Split documents into fields and prepare their values."""
+        found = columns(documents, operation)
+        active = self.active
+        if any(one.path == WHOLE for one in active):
+            given = found.get(WHOLE)
+            texts = [one.path for one in active if is_textual(one)]
+            found[WHOLE] = _whole_text(found, texts, given)
+        prepared = Prepared(len(documents), np.full((len(active), len(documents)), -1, dtype=np.int64))
+        for number, one in enumerate(active):
+            column = found.get(one.path, Column())
+            assert one.encoder is not None
+            values: Any = one.encoder.prepare(column.values)
+            if isinstance(one.encoder, KernelField):
+                present = np.flatnonzero(np.isfinite(values[0]).all(axis=1))
+            else:
+                present = np.flatnonzero(np.diff(values.offsets) > 0)
+            prepared.rows[number, np.array(column.rows, dtype=np.int64)[present]] = present
+            prepared.values.append(values)
+        return prepared
+
+    def weights(self, factors: Mapping[str, float] | None = None) -> Floats:
+        """Return the weights of the active fields, times factors by name."""
+        return np.array([one.weight * (factors or {}).get(one.name, 1.0) for one in self.active])
+
+    def shares(self, prepared: Prepared) -> Floats:
+        """Return the share of its weight that each field has in each document: 1 if present, 0 if missing.
+
+        The text of all fields has the share of the text fields that are present.
+
+        Shapes
+        ------
+        output: ``(n, fields)``
+        """
+        present = (prepared.rows >= 0).T.astype(np.float64)
+        active = self.active
+        whole = next((number for number, one in enumerate(active) if one.path == WHOLE), None)
+        texts = [number for number, one in enumerate(active) if is_textual(one)]
+        if whole is not None and texts:
+            own = np.array([active[number].weight for number in texts])
+            present[:, whole] *= present[:, texts] @ own / max(own.sum(), 1e-12)
+        return present
+
+    def encode(
+        self, documents: Sequence[Mapping[str, Any]] | Prepared, *, factors: Mapping[str, float] | None = None
+    ) -> Tensor:
+        """Return the hypervectors of documents, of energy about 1.
+
+        Parameters
+        ----------
+        documents
+            Documents, or prepared ones.
+        factors
+            Factors of the weights by name of a field.
+
+        Shapes
+        ------
+        output: ``(n, dim, m, m)``
+        """
+        prepared = documents if isinstance(documents, Prepared) else self.prepare(documents)
+        weights = (self.weights(factors) * self.shares(prepared)).T
+        out = torch.zeros(prepared.count, *self.space.shape, dtype=self.space.dtype)
+        present = prepared.rows >= 0
+        totals = np.maximum(weights.sum(axis=0), 1e-12)
+        step = max(1, _CHUNK_NUMBERS // (2 * self.space.total_dim))
+        for number, one in enumerate(self.active):
+            with_value = np.flatnonzero(present[number] & (weights[number] > 0))
+            for start in range(0, len(with_value), step):
+                rows = with_value[start : start + step]
+                values = self._encode_values(one, prepared.values[number], prepared.rows[number, rows])
+                scales = torch.from_numpy(np.sqrt(weights[number, rows] / totals[rows])).to(out.real.dtype)
+                bound = ops.bind(self._key(one.path), values).mul_(scales[:, None, None, None])
+                if len(rows) == prepared.count:
+                    out += bound
+                else:
+                    out[rows] += bound
+        return out
+
+    def _encode_values(self, one: Field, values: Any, rows: Integers) -> Tensor:
+        if isinstance(one.encoder, KernelField):
+            return one.encoder.encode(self.space, (values[0][rows], values[1][rows]), one.name)
+        assert one.encoder is not None
+        return one.encoder.encode(self.space, values if len(rows) == len(values) else values.take(rows))
+
+    def _key(self, path: Path) -> Tensor:
+        """Return the hypervector of a path: its keys bound in order."""
+        if path not in self._keys:
+            namespace = "whole" if path == WHOLE else "key"
+            self._keys[path] = reduce(ops.bind, self.space.vectors(list(path), namespace=namespace).unbind(0))
+        return self._keys[path]
+
+    # ----------------------------------------------------------------------------------------------------- comparisons
+
+    def field_scores(
+        self, examples: Prepared, example_rows: Integers, documents: Prepared, document_rows: Integers
+    ) -> Floats:
+        """Return the similarity of each field for each pair, between 0 and 1; NaN where one of the two lacks it.
+
+        Shapes
+        ------
+        output: ``(pairs, fields)``
+        """
+        out = np.full((len(example_rows), len(self.active)), np.nan)
+        for number, one in enumerate(self.active):
+            a, b = examples.rows[number, example_rows], documents.rows[number, document_rows]
+            both = np.flatnonzero((a >= 0) & (b >= 0))
+            if len(both) and one.encoder is not None:
+                pairs = (a[both], b[both])
+                out[both, number] = one.encoder.pair_scores(
+                    examples.values[number], pairs[0], documents.values[number], pairs[1]
+                )
+        return out
+
+
+def combine(scores: Floats, weights: Floats) -> Floats:
+    """Return the score of each pair from the scores of its fields; see :mod:`ghrr.search.encoder`.
+
+    Shapes
+    ------
+    scores, weights: ``(pairs, fields)``, weights of 0 for fields that the example lacks; output: ``(pairs,)``
+    """
+    both = np.isfinite(scores)
+    agreement = (np.where(both, scores, 0) * weights).sum(axis=1)
+    shared, wanted = (both * weights).sum(axis=1), weights.sum(axis=1)
+    result: Floats = agreement / np.maximum(shared + KAPPA * (wanted - shared), 1e-12)
+    return result
+
+
+def _whole_text(found: Mapping[Path, Column], paths: Sequence[Path], given: Column | None = None) -> Column:
+    """Return the text of all text fields of each document, or the text that a document has under ``"*"``."""
+    texts: dict[int, list[str]] = {}
+    for path in paths:
+        column = found.get(path)
+        if column is None:
+            continue
+        for row, value in zip(column.rows, column.values, strict=True):
+            parts = value if isinstance(value, list | tuple) else [value]
+            texts.setdefault(row, []).extend(map(str, parts))
+    if given is not None:
+        texts.update({row: [str(value)] for row, value in zip(given.rows, given.values, strict=True)})
+    rows = sorted(texts)
+    return Column(rows, [" ".join(texts[row]) for row in rows])

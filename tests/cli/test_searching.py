@@ -1,0 +1,164 @@
+"""ghrr index, search and dedupe."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ghrr import cli
+from ghrr.search import RecordIndex
+from tests.cli.common import invoke
+from tests.processes import start, wait_until
+
+PEOPLE = [
+    {"name": "Ada Lovelace", "city": "London", "age": 36},
+    {"name": "Alan Turing", "city": "London", "age": 41},
+    {"name": "Grace Hopper", "city": "New York", "age": 85},
+    {"name": "Grace Hoper", "city": "New York", "age": 85},
+]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.jsonl"
+    path.write_text("".join(json.dumps(person) + "\n" for person in PEOPLE))
+    return path
+
+
+@pytest.fixture
+def folder(people: Path, tmp_path: Path) -> Path:
+    result = invoke("index", str(people), "-o", str(tmp_path / "people.idx"))
+    assert result.exit_code == 0, result.output
+    assert "4 records" in result.output
+    assert "number" in result.output
+    return tmp_path / "people.idx"
+
+
+def test_search_prints_hits_as_table_and_as_json(folder: Path) -> None:
+    table = invoke("search", str(folder), '{"name": "ada lovelase"}', "-k", "1")
+    assert table.exit_code == 0
+    assert "Ada" in table.output
+    lines = invoke("search", str(folder), '{"city": "London", "age": 40}', "--json").output.splitlines()
+    first = json.loads(lines[0])
+    assert first["document"] in PEOPLE[:2]
+    assert set(first) == {"id", "score", "probability", "fields", "document"}
+
+
+def test_search_without_hit_exits_with_1(folder: Path) -> None:
+    result = invoke("search", str(folder), '{"name": "zzz"}', "--threshold", "0.9")
+    assert result.exit_code == 1
+    assert "Nothing found" in result.output
+
+
+def test_search_reads_examples_from_stdin(folder: Path) -> None:
+    text = '{"name": "Alan"}\n{"name": "Ada"}\n'
+    result = CliRunner().invoke(cli.app, ["search", str(folder), "-", "-k", "1", "--json"], input=text)
+    assert [json.loads(line)["document"]["name"] for line in result.output.splitlines()] == [
+        "Alan Turing",
+        "Ada Lovelace",
+    ]
+
+
+def test_conditions_are_applied(folder: Path) -> None:
+    result = invoke("search", str(folder), '{"age": 80}', "--must-not", '{"city": "New York"}', "--json")
+    assert {json.loads(line)["document"]["city"] for line in result.output.splitlines()} == {"London"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "{folder}", '{"name": '], "not valid JSON"),
+        (["search", "{folder}", "[1]"], "must be a JSON object"),
+        (["search", "{folder}", '{"other": 1}'], "has no value in a field"),
+        (["search", "{folder}/none", "{}"], "has no index"),
+        (["index", "{people}", "-o", "{folder}"], "already exists"),
+        (["index", "{people}.txt", "-o", "{folder}2"], "suffix"),
+        (["index", "{people}", "-o", "{folder}2", "--id", "key"], "has no id"),
+        (["index", "{people}", "-o", "{folder}2", "--kind", "name"], "FIELD=KIND"),
+        (["index", "{people}", "-o", "{folder}2", "--kind", "name=words"], "kind of field 'name'"),
+        (["dedupe", "{people}", "--threshold", "0.5", "--rate", "0.5"], "threshold or rate"),
+        (["dedupe", "{people}", "--id", "city"], "ids must be new and all different"),
+    ],
+)
+def test_mistakes_are_explained(folder: Path, people: Path, arguments: list[str], message: str) -> None:
+    result = invoke(
+        *(text.format(folder=folder, people=people) if "{f" in text or "{p" in text else text for text in arguments)
+    )
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_broken_lines_can_be_skipped(people: Path, tmp_path: Path) -> None:
+    people.write_text(people.read_text() + "{broken\n")
+    stopped = invoke("index", str(people), "-o", str(tmp_path / "a"))
+    assert stopped.exit_code == 2
+    assert "line 5" in stopped.output
+    skipped = invoke("index", str(people), "-o", str(tmp_path / "b"), "--skip-errors")
+    assert skipped.exit_code == 0
+    assert "line 5" in skipped.output
+    assert len(RecordIndex.open(tmp_path / "b")) == 4
+
+
+def test_dedupe_writes_pairs(people: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pairs.csv"
+    result = invoke("dedupe", str(people), "-o", str(out), "--threshold", "0.6")
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert [(row["first"], row["second"], row["group"]) for row in rows] == [("2", "3", "0")]
+    assert invoke("dedupe", str(people), "--threshold", "1").exit_code == 1
+
+
+def test_force_removes_only_an_index(people: Path, folder: Path, tmp_path: Path) -> None:
+    assert invoke("index", str(people), "-o", str(folder), "--force").exit_code == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("keep")
+    assert invoke("index", str(people), "-o", str(other), "--force").exit_code == 2
+    assert (other / "thesis.txt").read_text() == "keep"
+
+
+SLOW_SOURCE = """
+import sys
+import ghrr.search.tables as tables
+import ghrr.cli.searching as searching
+from ghrr.cli import app
+searching._BATCH = 100
+read = tables.read_documents
+def slow(*arguments, **settings):
+    for number, document in enumerate(read(*arguments, **settings)):
+        if number == 250:
+            print("waiting", flush=True)
+            input()
+        yield document
+tables.read_documents = slow
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_index_goes_on_after_an_interrupt(tmp_path: Path) -> None:
+    source, out = tmp_path / "many.jsonl", tmp_path / "many.idx"
+    source.write_text("".join(json.dumps({"name": f"person {i}"}) + "\n" for i in range(300)))
+    command = [sys.executable, "-c", SLOW_SOURCE, "index", str(source), "-o", str(out)]
+    import subprocess
+
+    process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "waiting"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode != 0
+    assert "200 records are saved" in errors
+    assert len(RecordIndex.open(out)) == 200
+    result = invoke("index", str(source), "-o", str(out))
+    assert result.exit_code == 0, result.output
+    assert "Going on after 200 records" in result.output
+    assert RecordIndex.open(out).ids == [str(i) for i in range(300)]
+    wait_until(lambda: process.poll() is not None)

@@ -1,0 +1,37 @@
+"""Documents for tests of search."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+NAMES = [
+    "Ada Lovelace",
+    "Alan Turing",
+    "Grace Hopper",
+    "Kurt Gödel",
+    "Emmy Noether",
+    "John von Neumann",
+    "Alonzo Church",
+]
+CITIES = [("London", 51.5, -0.13), ("Princeton", 40.36, -74.67), ("Göttingen", 51.53, 9.93), ("New York", 40.7, -74.0)]
+
+
+def people(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Return nested documents with text, numbers, dates, points, lists and booleans; some fields are missing."""
+    rng = random.Random(seed)
+    documents = []
+    for number in range(count):
+        city, latitude, longitude = rng.choice(CITIES)
+        document: dict[str, Any] = {
+            "name": f"{rng.choice(NAMES)} {rng.choice('ABCDEFGHIJ')}{number}",
+            "born": {"year": rng.randrange(1800, 1950), "city": city},
+            "joined": f"20{rng.randrange(10, 25)}-0{rng.randrange(1, 10)}-1{rng.randrange(10)}",
+            "location": {"lat": latitude + rng.random(), "lon": longitude + rng.random()},
+            "tags": rng.sample(["poet", "logic", "code", "maths", "physics"], 2),
+            "active": rng.random() < 0.5,
+        }
+        for key in rng.sample(list(document), rng.randrange(2)):
+            del document[key]
+        documents.append(document)
+    return documents
