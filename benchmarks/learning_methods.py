@@ -140,11 +140,11 @@ def _large_method(training: str, sets: tuple[str, ...]) -> Method:
 
 
 def _order_method(m: int, *, shift: bool) -> Method:
+    """Return ridge training with one m. All of them try the same configurations, so that only the order differs."""
     fixed: Config = {"m": m} | ({} if m > 1 else {"shift": shift})
 
     def spaces(kind: str) -> list[Space]:
-        own = _NGRAMS if kind == "text" else structures.encoder_space(kind)
-        return [own | {name: [value] for name, value in fixed.items()}]
+        return [_NGRAMS if kind == "text" else structures.encoder_space(kind)]
 
     def default(kind: str) -> Config:
         starts: dict[str, Config] = {
@@ -152,11 +152,14 @@ def _order_method(m: int, *, shift: bool) -> Method:
             "graph": {"encoder": "graph", "radius": 0, "directed": True},
             "series": {"encoder": "series"},
         }
-        return starts[kind] | fixed
+        return starts[kind]
+
+    def build(config: Config, context: Context) -> Any:
+        return _hd("ridge")(config | fixed, context)
 
     kinds = ("text", *(kind for kind in ("series", "graph") if structures.encoder_space(kind)))
     name = f"order m={m}" + ("" if m > 1 else ", shifted" if shift else ", unordered")
-    return Method(name, "order", kinds, _hd("ridge"), spaces, default, on_gpu=True)
+    return Method(name, "order", kinds, build, spaces, default, on_gpu=True, drawn_as="order")
 
 
 # --------------------------------------------------------------------------------------------------------- torch-hd

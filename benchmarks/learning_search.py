@@ -66,6 +66,8 @@ class Method:
         Method whose best configuration is used instead of a search.
     sets
         Data sets, if not all of its kinds.
+    drawn_as
+        Name that seeds the random configurations, by default that of the method. Methods of one name try the same.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Method:
     deterministic: bool = False
     tuned_by: str | None = None
     sets: tuple[str, ...] | None = None
+    drawn_as: str | None = None
 
 
 def configurations(method: Method, kind: str, data: str, budget: int) -> list[Config]:
@@ -85,7 +88,7 @@ def configurations(method: Method, kind: str, data: str, budget: int) -> list[Co
     spaces = method.spaces(kind)
     if not spaces:
         return []
-    source = random.Random(f"{data}/{method.name}")  # noqa: S311
+    source = random.Random(f"{data}/{method.drawn_as or method.name}")  # noqa: S311
     return [method.default(kind), *(_draw(source.choice(spaces), source) for _ in range(budget - 1))]
 
 

@@ -406,9 +406,9 @@ def _compared_with() -> str:
 TABLES: dict[str, Callable[[], Table]] = {
     **{f"accuracy-{kind}": functools.partial(accuracy, kind) for kind in ("table", "image", "text", "series", "graph")},
     "torch-hd": functools.partial(detail, FLAT, ["torch-hd"]),
-    "documented": functools.partial(detail, (), ["torch-hd documented"]),
+    "documented": functools.partial(detail, FLAT, ["torch-hd documented"]),
     "baselines": functools.partial(detail, FLAT, ["baseline"]),
-    "graphs": functools.partial(detail, ["graph"], ["torch-hd", "baseline"]),
+    "graphs": functools.partial(detail, ["graph"], ["torch-hd documented", "torch-hd", "baseline"]),
     "languages": languages,
     "ranks": ranks,
     "wilcoxon": wilcoxon,

@@ -210,6 +210,25 @@ def test_loader_refuses_a_changed_packed_file(
         data.load("wine", tmp_path)
 
 
+# -------------------------------------------------------------------------------------------------------------- methods
+
+
+def test_orders_are_compared_with_the_same_configurations(benchmark_modules: Modules) -> None:
+    pytest.importorskip("torchhd")
+    methods, search = benchmark_modules("learning_methods").METHODS, benchmark_modules("learning_search")
+    drawn = {
+        family: [
+            search.configurations(method, "series", "GunPoint", 8)
+            for method in methods.values()
+            if method.family == family and "series" in method.kinds
+        ]
+        for family in ("order", "torch-hd")
+    }
+    assert len(drawn["order"]) == 5
+    assert all(configs == drawn["order"][0] for configs in drawn["order"])
+    assert drawn["torch-hd"][0] != drawn["torch-hd"][1]  # negative control: other methods draw their own
+
+
 # ------------------------------------------------------------------------------------------------------- stored results
 
 
