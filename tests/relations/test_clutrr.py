@@ -73,7 +73,11 @@ def test_malformed_line_is_named(folder: Path, line: Any, reason: str) -> None:
         load_clutrr(folder, verify=False)
 
 
-@pytest.mark.parametrize("content", [b"plain text", gzip.compress(b"x" * 1000)[:-12], gzip.compress(b"\xff\xfe")])
+@pytest.mark.parametrize(
+    "content",
+    [b"plain text", gzip.compress(b"x" * 1000)[:-12], gzip.compress(b"\xff\xfe")],
+    ids=["not compressed", "cut off", "not UTF-8"],
+)
 def test_damaged_file_is_named(folder: Path, content: bytes) -> None:
     (folder / "train.jsonl.gz").write_bytes(content)
     with pytest.raises(ValueError, match=r"train.jsonl.gz is not gzip-compressed UTF-8 text"):
