@@ -335,7 +335,7 @@ def speed(count: int) -> list[Row]:
     ]
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Run the parts whose data are given, and store each when it is finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--linkage", type=Path, help="folder with the linkage sets")
@@ -344,7 +344,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, help="generated records to index, to measure time and memory")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--parts", nargs="+", help="names of parts to run; by default all whose data are given")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     path = arguments.out / "search.json"
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     parts: list[tuple[str, Any]] = [("orders", orders)]

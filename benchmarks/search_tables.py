@@ -43,6 +43,25 @@ def linkage() -> Table:
     return ["method", *_SETS.values()], rows
 
 
+def first_recalls() -> dict[str, dict[str, float]]:
+    """Return recall at 1 by set: that of the best TF-IDF, of vectors, and of vectors and documents."""
+    found = {}
+    for name, title in _SETS.items():
+        rows = _stored("search")[f"linkage-{name}"]
+        exact = max(row["recall@1"] for row in rows if row["method"].startswith("TF-IDF"))
+        own = {m: statistics.mean(r["recall@1"] for r in rows if r["method"] == m) for m in _METHODS[:2]}
+        found[title] = {"best exact TF-IDF": exact, **own}
+    return found
+
+
+def recalls_by_size() -> dict[tuple[int, str], list[tuple[int, float]]]:
+    """Return bytes per record and recall at 1, by m and method."""
+    found: dict[tuple[int, str], list[tuple[int, float]]] = {}
+    for row in _stored("search")["sizes"]:
+        found.setdefault((row["m"], row["method"]), []).append((row["bytes"], row["recall@1"]))
+    return found
+
+
 def calibration() -> Table:
     """Mean probability of the first hit, and how often it is right, if every second partner is missing."""
     rows = []
@@ -81,6 +100,23 @@ def countries() -> Table:
     rows = _stored("search")["countries"]
     kinds = list(dict.fromkeys(row["examples"] for row in rows))
     return ["examples", "recall@1"], [[k, _cell([r for r in rows if r["examples"] == k], "recall@1")] for k in kinds]
+
+
+def speed() -> Table:
+    """Time and memory of an index of generated records."""
+    rows = []
+    for row in _stored("search")["speed"]:
+        rate, ratio = f"{row['records_per_s']:,.0f}", row["search_s"] / row["product_and_top_k_s"]
+        times = [
+            f"{row['build_s']:.0f}",
+            rate,
+            f"{row['peak_memory_gb']:.1f}",
+            f"{row['search_s']:.1f}",
+            f"{ratio:.2f}",
+        ]
+        rows.append([f"{row['records']:,}", *times])
+    head = ["records", "indexed in (s)", "records per second", "peak memory (GB)", "100 queries (s)"]
+    return [*head, "relative to product and top-k"], rows
 
 
 def sizes() -> Table:

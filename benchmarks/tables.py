@@ -236,6 +236,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "search-febrl": lambda: table(*search_tables.febrl()),
     "search-orders": lambda: table(*search_tables.orders()),
     "search-countries": lambda: table(*search_tables.countries()),
+    "search-speed": lambda: table(*search_tables.speed()),
     "search-sizes": lambda: table(*search_tables.sizes()),
     "relations-peers": lambda: table(*relations_peer_tables.speed()),
     **{f"learning-{name}": functools.partial(formatted, make) for name, make in learning_tables.TABLES.items()},

@@ -1,0 +1,57 @@
+"""The benchmark of search: its scores, and a run on small generated data."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("sklearn")
+Modules = Callable[[str], ModuleType]
+
+
+def test_scores_of_pairs(benchmark_modules: Modules) -> None:
+    search = benchmark_modules("search")
+    right = search.pairs_of([["a", "b", "c"]])
+    assert right == {("a", "b"), ("a", "c"), ("b", "c")}
+    scores = search.pair_scores({("a", "b"), ("x", "y")}, right)
+    assert scores == pytest.approx({"precision": 1 / 2, "recall": 1 / 3, "f1": 2 / 5})
+    assert search.recall([["a", "b"], ["c"], []], ["b", "c", "d"]) == pytest.approx(
+        {"recall@1": 1 / 3, "recall@10": 2 / 3}
+    )
+
+
+def test_linkage_compares_all_methods(
+    benchmark_modules: Modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = benchmark_modules("search")
+    monkeypatch.setattr(search, "SEEDS", (0,))
+    monkeypatch.setattr(search, "LABELLED", 10)
+    rows = [f"product {i * 7919 % 1000} model x{i}" for i in range(30)]
+    folder = tmp_path / "abt-buy"
+    folder.mkdir()
+    for side, names in (("left", rows), ("right", [row.upper() for row in rows])):
+        text = "id|name|price\n" + "".join(f"{i}|{name}|{i + 10}\n" for i, name in enumerate(names))
+        (folder / f"{side}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    pairs = "D1|D2\n" + "".join(f"{i}|{i}\n" for i in range(30))
+    (folder / "matches.csv.gz").write_bytes(gzip.compress(pairs.encode()))
+    found = {row["method"]: row["recall@1"] for row in search.linkage(tmp_path, "abt-buy")}
+    assert len(found) == 7
+    assert found["vectors and documents"] == 1
+
+
+def test_speed_is_stored(benchmark_modules: Modules, tmp_path: Path) -> None:
+    benchmark_modules("search").main(["--parts", "speed", "--records", "300", "--out", str(tmp_path)])
+    [row] = json.loads((tmp_path / "search.json").read_text())["speed"]
+    assert row["records"] == 300
+    assert row["found_itself"] == 1
+
+
+def test_stored_figure_is_current(benchmark_modules: Modules, tmp_path: Path) -> None:
+    figures = benchmark_modules("search_figures")
+    [drawn] = figures.main(["--out", str(tmp_path)])
+    assert drawn.read_text() == (figures.FOLDER / drawn.name).read_text(), "run python benchmarks/search_figures.py"
