@@ -176,10 +176,16 @@ def _predicted(name: str, task: str) -> str:
     return f"{needed.reals_per_vector // (2 if needed.dtype.is_complex else 1):,}"
 
 
+def _ratio(value: Measured | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value[0]:.2g}" if value[0] < 10 else f"{value[0]:.0f}"
+
+
 def bind_time(model: str) -> str:
     """Time of bind, relative to FHRR."""
     value = _value(_rows(), model, "both", ("compare-cost", "bind", 2304))
-    return "–" if value is None else f"{value[0]:.2g}"
+    return _ratio(value)
 
 
 def ghrr() -> Table:
@@ -237,7 +243,7 @@ def cost() -> Table:
                 _value(rows, model, budget, ("compare-cost", verb, 2304))
                 for verb in ("bind", "unbind", "bundle", "cleanup")
             ]
-            body.append([title(model, budget), *("–" if v is None else f"{v[0]:.2g}" for v in values)])
+            body.append([title(model, budget), *(_ratio(value) for value in values)])
     return ["model", "bind", "unbind", "bundle", "cleanup"], body
 
 
