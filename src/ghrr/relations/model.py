@@ -43,9 +43,10 @@ class RelationModel(nn.Module):
 
     Attributes
     ----------
-    temperature, background
-        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`, and share of a uniform
-        distribution in them; fitted at the end of training.
+    temperature
+        Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`; fitted at the end of training.
+    background
+        Share of a uniform distribution in these probabilities; fitted at the end of training.
 
     Examples
     --------

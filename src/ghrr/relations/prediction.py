@@ -30,7 +30,7 @@ def predict(
 
     The ``score`` of a match is :math:`\delta(h * r, t)`, and its ``margin`` is the distance to the next entity. The
     ``probability`` is a softmax of the scores over all candidates, mixed with a uniform distribution and fitted to
-    validation triples (:mod:`ghrr.relations.calibration`): the probability that t is the missing answer of a question,
+    validation triples (``relations/calibration.py``): the probability that t is the missing answer of a question,
     given that its known answers are not candidates. It is calibrated for single relations; for longer paths it is
     only a ranking.
 
