@@ -85,7 +85,7 @@ class RecordEncoder:
     >>> people = [{"name": "Ada Lovelace", "born": 1815}, {"name": "Alan Turing", "born": 1912}]
     >>> new = encoder.fit(people)
     >>> h = encoder.encode(people + [{"name": "Ada Lovelace"}])
-    >>> [round(x, 1) for x in ghrr.pairwise_similarity(h[2], h).tolist()]
+    >>> [round(abs(x), 1) for x in ghrr.pairwise_similarity(h[2], h).tolist()]
     [0.7, 0.0, 1.0]
     """
 

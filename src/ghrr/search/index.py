@@ -351,7 +351,7 @@ class RecordIndex(RecordStore):
         ----------
         threshold
             Least score of a pair. By default the valley between the scores of pairs that are alike and of pairs that
-            are not (Otsu's criterion on all pairs of neighbours).
+            are not; see ``ghrr.search.duplicates.valley``.
         rate
             Expected number of pairs per record, instead of a threshold.
         neighbours
