@@ -60,6 +60,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"Tensor|(torch|numpy|pandas|sklearn|networkx|typing|collections|contextlib|pathlib|os|types)\..*"),
     ("py:class", r"ghrr\.(_.*|memory\.segment\..*|structures\.path_tree\..*|paper\.experiment\..*)|Items"),
+    ("py:class", r"ghrr\.search\.(bags|encoder|kernel_fields|store)\..*"),
     ("py:class", r"ghrr\.learn\.(base|graph_colours)\..*|pd\.DataFrame|Figure"),
     ("py:class", r"ghrr\.search\.(bags|encoder|kernel_fields)\..*|dict\[str"),  # the type of a field of a named tuple
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ghrr.memory import Match
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class RecordMatch(Match):
     """Record that is similar to an example. ``guess`` is its id.
 
@@ -29,5 +29,5 @@ class RecordMatch(Match):
     ('ada', 'Ada Lovelace', ['born', 'name'])
     """
 
-    document: Any = None
-    fields: dict[str, float] = field(default_factory=dict)
+    document: Any
+    fields: dict[str, float]
