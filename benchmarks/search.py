@@ -15,8 +15,10 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import itertools
 import json
 import random
+import re
 import resource
 import tempfile
 import time
@@ -85,19 +87,41 @@ def read_linkage(folder: Path, name: str) -> tuple[Documents, list[str], Documen
 
 
 def tfidf(records: Documents, ids: list[str], examples: Documents, right: list[str]) -> list[Row]:
-    """Return the recall of exact TF-IDF on all values as one text, ties in the order of the records."""
-    texts, queries = ([" ".join(one.values()) for one in side] for side in (records, examples))
+    """Return the recall of exact TF-IDF on the values as one text, ties in the order of the records.
+
+    Each vectorizer is tried on all columns and on those that both tables have, with and without punctuation. The best
+    of the four is kept: the settings of our own encoder were chosen by its results on these sets as well.
+    """
+    shared = set().union(*records) & set().union(*examples)
     rows = []
     for method, settings in TFIDF.items():
-        vectorizer = TfidfVectorizer(sublinear_tf=True, **settings).fit(texts + queries)
-        matrix = vectorizer.transform(texts).T.tocsr()
-        found = []
-        for start in range(0, len(queries), 200):
-            scores = (vectorizer.transform(queries[start : start + 200]) @ matrix).toarray()
-            best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
-            found += [[ids[i] for i in own] for own in best]
-        rows.append({"method": f"TF-IDF, {method}", **recall(found, right)})
+        tried: list[Row] = []
+        for columns, plain in itertools.product(("all columns", "shared columns"), (False, True)):
+            texts, queries = (
+                [_as_text(one, shared if columns == "shared columns" else set(one), plain) for one in side]
+                for side in (records, examples)
+            )
+            found = _nearest(TfidfVectorizer(sublinear_tf=True, **settings), texts, queries, ids)
+            setting = f"{columns}, {'without' if plain else 'with'} punctuation"
+            tried.append({"method": f"TF-IDF, {method}", "setting": setting, **recall(found, right)})
+        rows.append(max(tried, key=lambda row: row["recall@1"]))
     return rows
+
+
+def _as_text(document: dict[str, str], columns: set[str], plain: bool) -> str:
+    text = " ".join(value for name, value in document.items() if name in columns)
+    return re.sub(r"[^\w\s]", "", text) if plain else text
+
+
+def _nearest(vectorizer: TfidfVectorizer, texts: list[str], queries: list[str], ids: list[str]) -> list[list[str]]:
+    """Return the ids of the ten texts that are most similar to each query."""
+    matrix = vectorizer.fit(texts + queries).transform(texts).T.tocsr()
+    found = []
+    for start in range(0, len(queries), 200):
+        scores = (vectorizer.transform(queries[start : start + 200]) @ matrix).toarray()
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
+        found += [[ids[i] for i in own] for own in best]
+    return found
 
 
 def linkage(folder: Path, name: str) -> list[Row]:
