@@ -93,7 +93,7 @@ present = [own[0].probability for i, own in enumerate(found) if i % 2]
 absent = [own[0].probability for i, own in enumerate(found) if not i % 2]
 figure, axis = plt.subplots(figsize=(6, 2.8), layout="constrained")
 axis.hist([present, absent], bins=20, label=["partner is in the index", "partner was removed"])
-axis.set(xlabel="probability of the best hit", ylabel="examples")
+axis.set(title="Probability of right and wrong hits", xlabel="probability of the best hit", ylabel="examples")
 axis.legend()
 
 # %%
@@ -125,4 +125,4 @@ pairs = {(first, second) for cluster in clusters for first, second, _ in cluster
 print(len(pairs), "pairs,", len(pairs & {(str(i), str(200 + i)) for i in range(200)}), "of 200 right")
 
 # %%
-# Next: :doc:`the guide </guides/search>` has conditions, ranges, files, tables and engines.
+# Next: the guide *Search* has conditions, ranges, files, tables and engines.
