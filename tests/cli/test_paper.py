@@ -62,7 +62,8 @@ def test_run_and_plot_as_commands(tmp_path: Path) -> None:
     assert (out / "index.html").exists()
 
 
-def test_run_reports_missing_cluster(tmp_path: Path) -> None:
+def test_run_reports_missing_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ghrr.paper.execution._CONNECT_SECONDS", 0.5)
     result = invoke("paper", "run", "quasi-orthogonality", "--out", str(tmp_path), "--dask", "tcp://127.0.0.1:9")
     assert result.exit_code == 2
     assert "no dask scheduler answers at tcp://127.0.0.1:9" in result.output.replace("\n", " ")

@@ -25,6 +25,7 @@ from ghrr.paper.journal import Trial, as_columns
 from ghrr.paper.registry import ALL
 
 WORKER_TIMEOUT = 20.0  # seconds to wait for a new worker after a cluster has lost all of them
+_CONNECT_SECONDS = 10.0  # to wait for the scheduler
 
 
 class ComputeError(RuntimeError):
@@ -86,7 +87,7 @@ def _run_on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Tr
 
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are raised, so do not log them too
     try:
-        client = Client(address, timeout="10s", set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise ClusterError(f"no dask scheduler answers at {address}: {error}") from error
     try:
