@@ -12,7 +12,7 @@ from ghrr import ops
 from ghrr.relations.scoring import to_rows
 
 Softmax = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-# Rows of scores start at multiples of so many numbers: matrix products on a GPU take more than twice as long otherwise.
+# Rows of scores are padded to a multiple of this: matrix products on a GPU have fast kernels for aligned rows only.
 _ALIGNMENT = 32
 
 
