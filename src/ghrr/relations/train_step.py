@@ -83,7 +83,8 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
         torch.autograd.backward([queries, penalty], [query_gradient, None])
         for rows, indices in ((heads, head_indices), (tails, tail_indices)):
             if rows.grad is not None:
-                entity_gradient.index_add_(0, indices, rows.grad)
+                # On a GPU, index_put_ adds repeated rows in a fixed order; index_add_ does not.
+                entity_gradient.index_put_((indices,), rows.grad, accumulate=True)
         model.entity_table.grad = entity_gradient
         update()
         return loss
