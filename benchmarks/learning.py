@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seeds", type=int, default=5, help="seeds of the test (5)")
     run.add_argument("--total-dim", type=int, default=2048, help="complex numbers per class vector (2048)")
     run.add_argument("--tune-samples", type=int, default=10_000, help="most samples of a search (10000)")
-    run.add_argument("--limit", type=float, default=300.0, help="seconds that a task may take (300)")
+    run.add_argument("--limit", type=float, default=300.0, help="seconds that a task may take (300); slower ones of earlier runs with a lower limit run again")
     run.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many minutes")
     run.add_argument("--jobs", type=int, default=1, help="processes on the CPU, one thread each (1)")
     run.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 def measure(options: argparse.Namespace) -> int:
     """Run all tasks that are not in the journal."""
     options.out.mkdir(parents=True, exist_ok=True)
-    journal = schedule.Journal(options.out / "journal.jsonl", retry=options.retry)
+    journal = schedule.Journal(options.out / "journal.jsonl", retry=options.retry, limit=options.limit)
     pairs = schedule.searches(options.sets, options.methods, options.data, budget=options.budget, seeds=options.seeds)
     devices = ["cuda"] * (options.gpu_jobs if options.device == "cuda" else 0) + ["cpu"] * options.jobs
     workers = [

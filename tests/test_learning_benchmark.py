@@ -185,6 +185,34 @@ def test_stored_journal_is_deterministic_and_can_be_collected(benchmark_modules:
     assert len(entries) == 1
 
 
+def test_tasks_over_a_lower_time_limit_run_again(benchmark_modules: Modules, tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    journal, path = benchmark_modules("learning_schedule").Journal, tmp_path / "journal.jsonl"
+    states = [{"status": "time limit", "limit_s": 60.0}, {"status": "ValueError: no"}, {}]
+    lines = [_entry("iris", "HD ridge", "test", seed, **state) for seed, state in enumerate(states)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def known(**settings: Any) -> list[int]:
+        return [index for *_, index in journal(path, **settings).entries]
+
+    assert known() == known(limit=60.0) == [0, 1, 2]
+    assert known(limit=61.0) == [1, 2]
+    assert known(limit=61.0, retry=True) == [2]
+
+
+def test_best_configuration_may_come_from_a_larger_search(benchmark_modules: Modules, tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    schedule, path = benchmark_modules("learning_schedule"), tmp_path / "journal.jsonl"
+    tried = [_entry("iris", "HD ridge", "tune", index, 0.1 * index, config={"number": index}) for index in (0, 1, 5)]
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in tried))
+    method = benchmark_modules("learning_methods").METHODS["HD ridge"]
+    search = schedule.Search("iris", method, [{"number": 0}, {"number": 1}], seeds=2, large=False, size=1)
+    tasks = search.next_tasks(schedule.Journal(path))
+    assert [(task.stage, task.index, task.config) for task in tasks] == [("test", s, {"number": 5}) for s in (0, 1)]
+    search.configs.append({"number": 2})  # negative control: a configuration is missing
+    assert [(task.stage, task.index) for task in search.next_tasks(schedule.Journal(path))] == [("tune", 2)]
+
+
 # ------------------------------------------------------------------------------------------------------------ data sets
 
 
