@@ -148,7 +148,13 @@ def _priority(search: Search) -> int:
     family, huge = search.method.family, search.size >= _HUGE
     if family == "ghrr large":
         return 0 if search.data in _TARGETS else 7
-    ranks = {"baseline": 2, "torch-hd": 3, "order": 5, "ghrr": 8 if huge else 4, "torch-hd documented": 7 if huge else 6}
+    ranks = {
+        "baseline": 2,
+        "torch-hd": 3,
+        "order": 5,
+        "ghrr": 8 if huge else 4,
+        "torch-hd documented": 7 if huge else 6,
+    }
     return 1 if search.method.name == "HD ridge" else ranks[family]
 
 
