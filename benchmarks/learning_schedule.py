@@ -251,19 +251,15 @@ def _choose(
 ) -> list[Task]:
     """Return the first tasks for a worker.
 
-    Without a GPU, the first of all. Otherwise a worker on a GPU takes large tasks that can use it, and others last; a
-    worker on a CPU leaves those out that would take long there.
+    Without a GPU, the first of all. Otherwise a worker on a GPU takes tasks that need it, then other large ones that
+    can use it, then the rest; a worker on a CPU leaves those out that need a GPU.
     """
-    has_gpu = any(other.setting.device == "cuda" for other in workers)
-    on_gpu = worker.setting.device == "cuda"
-    others: list[Task] = []
-    for pair in pairs:
-        tasks = waiting[pair.data, pair.method.name]
-        waits = has_gpu and _needs_gpu(pair)
-        if tasks and (waits or (pair.method.on_gpu and pair.large) if on_gpu else not waits):
-            return tasks
-        others = others or tasks
-    return others if on_gpu else []
+    found = [pair for pair in pairs if waiting[pair.data, pair.method.name]]
+    if worker.setting.device == "cuda":
+        found.sort(key=lambda pair: (not _needs_gpu(pair), not (pair.method.on_gpu and pair.large)))
+    elif any(other.setting.device == "cuda" for other in workers):
+        found = [pair for pair in found if not _needs_gpu(pair)]
+    return waiting[found[0].data, found[0].method.name] if found else []
 
 
 def _needs_gpu(pair: Search) -> bool:

@@ -213,6 +213,26 @@ def test_best_configuration_may_come_from_a_larger_search(benchmark_modules: Mod
     assert [(task.stage, task.index) for task in search.next_tasks(schedule.Journal(path))] == [("tune", 2)]
 
 
+def test_workers_on_a_gpu_take_what_needs_it_first(benchmark_modules: Modules, tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    schedule, methods = benchmark_modules("learning_schedule"), benchmark_modules("learning_methods").METHODS
+    setting = benchmark_modules("learning_tasks").Setting
+    chosen = [("wine", "k-NN", False), ("letter", "Vanilla", True), ("letter", "HD ridge", True)]
+    pairs = [schedule.Search(data, methods[name], [], seeds=1, large=large, size=1) for data, name, large in chosen]
+    cpu, cuda = (schedule.Worker(setting(tmp_path, 64, 100, device), limit=1.0) for device in ("cpu", "cuda"))
+
+    def order(worker: Any, workers: list[Any]) -> list[str]:
+        waiting = {(pair.data, pair.method.name): [pair.method.name] for pair in pairs}
+        taken = []
+        while tasks := schedule._choose(pairs, waiting, worker, workers):
+            taken.append(tasks.pop())
+        return taken
+
+    assert order(cpu, [cpu]) == ["k-NN", "Vanilla", "HD ridge"]
+    assert order(cpu, [cpu, cuda]) == ["k-NN", "Vanilla"]
+    assert order(cuda, [cpu, cuda]) == ["HD ridge", "Vanilla", "k-NN"]
+
+
 # ------------------------------------------------------------------------------------------------------------ data sets
 
 
