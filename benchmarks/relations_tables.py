@@ -63,20 +63,21 @@ def settings() -> tuple[list[str], list[list[str]]]:
 
 
 def _setting(graph: str, config: dict[str, Any]) -> str:
-    """Describe the regulariser, and the settings that are not those of most runs."""
+    """Describe the regulariser, and the settings that are not those of most runs. Older runs lack some of them."""
     parts = [f"{config['regularizer']} {config['regularizer_weight']:g}"]
     if config.get("product_weight", 1.0) != 1.0:
         parts.append(f"products × {config['product_weight']:g}")
     if config.get("relation_weight"):
         parts.append(f"relations × {config['relation_weight']:g}")
-    if config["relation_form"] != "relaxed":
+    if config.get("relation_form", "relaxed") != "relaxed":
         parts.append(f"{config['relation_form']} relations")
-    if config["learning_rate"] != 0.1:
+    if config.get("learning_rate", 0.1) != 0.1:
         parts.append(f"learning rate {config['learning_rate']:g}")
-    if config["batch"] != _USUAL_BATCH[graph]:
+    if config.get("batch", _USUAL_BATCH[graph]) != _USUAL_BATCH[graph]:
         parts.append(f"batch {config['batch']}")
-    if config["dim"] * config["m"] ** 2 > 1000:
-        parts.append(f"{config['dim'] * config['m'] ** 2:,} numbers")
+    numbers = config.get("dim", 1) * config["m"] ** 2
+    if numbers > 1000:
+        parts.append(f"{numbers:,} numbers")
     return ", ".join(parts)
 
 
@@ -89,10 +90,18 @@ def tuning() -> tuple[list[str], list[list[str]]]:
         found: dict[tuple[str, int], dict[int, str]] = {}
         for run in runs:
             config = run["config"]
-            found.setdefault((_setting(graph, config), config["epochs"]), {})[config["m"]] = f"{run['valid']['mrr']:.3f}"
+            found.setdefault((_setting(graph, config), config["epochs"]), {})[config["m"]] = (
+                f"{run['valid']['mrr']:.3f}"
+            )
         for (setting, epochs), scores in found.items():
             rows.append([graph, setting, str(epochs), *(scores.get(m, "–") for m in sizes)])
     return ["graph", "setting", "epochs", *(f"m = {m}" for m in sizes)], rows
+
+
+def seconds_per_epoch() -> str:
+    """Time of an epoch of WN18RR with m = 10, in a run that had the GPU to itself."""
+    runs = json.loads((_RUNS / "tuning" / "WN18RR.json").read_text("utf-8"))["runs"]
+    return f"{next(run['seconds_per_epoch'] for run in runs if 'seconds_per_epoch' in run):.2f} s"
 
 
 def times() -> tuple[list[str], list[list[str]]]:
