@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ghrr._checks import check_batch
 from ghrr.models.counting import count_different_bits, pack_bits
-from ghrr.models.protocol import Architecture, Device, Facts, Scores
+from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,10 +93,10 @@ class BSC(Architecture):
         ones = items.sum(dim=-2, dtype=torch.int16 if n < 1 << 14 else torch.int32)
         if n % 2:
             return ones > n // 2
-        random = self._sample(tuple(ones.shape[:-1]), generator, ones.device)
+        random = draw_on(items.device, generator, lambda d: self._sample(tuple(ones.shape[:-1]), generator, d))
         return torch.where(ones == n // 2, random, ones > n // 2)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the vector: every binary vector is normal."""
         (x,) = self._check("normalize", x=x)
         return x

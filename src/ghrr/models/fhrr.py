@@ -70,7 +70,7 @@ class FHRR(Architecture):
         (x,) = self._check("inverse", x=x)
         return x.conj()
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Divide every component by its absolute value; zero stays zero."""
         (x,) = self._check("normalize", x=x)
         return torch.sgn(x)

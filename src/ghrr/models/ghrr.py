@@ -115,7 +115,7 @@ class GHRR(Architecture):
         """Add the items."""
         return algebra.bundle(*self._check("bundle", items=items))
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Project every slot to the nearest unitary matrix."""
         return algebra.normalize(*self._check("normalize", x=x), to="unitary")
 

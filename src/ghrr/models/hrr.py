@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -92,14 +91,9 @@ class HRR(Architecture):
         (x,) = self._check("inverse", x=x)
         return x.flip(-1).roll(1, -1)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Scale to norm 1, or to the nearest unitary vector."""
         return self._project(*self._check("normalize", x=x)) if self.unitary else super().normalize(x)
-
-    @property
-    def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{d}`."""
-        return 1 / math.sqrt(self.dim)
 
     def _settings(self) -> Iterable[str]:
         yield from super()._settings()

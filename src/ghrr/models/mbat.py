@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import check_batch, check_broadcast
-from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
+from ghrr.models.protocol import Architecture, Device, Facts, draw_on, random_orthogonal, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,15 +65,12 @@ class MBAT(Architecture):
     def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw orthogonal matrices, ``(*batch, dim, dim)``."""
         batch = check_batch("MBAT.random_keys", batch)
-        source = device if generator is None else generator.device
-        keys = random_orthogonal(batch, self.dim, self.dtype, generator, source)
-        return keys if device is None else keys.to(device)
+        return draw_on(device, generator, lambda d: random_orthogonal(batch, self.dim, self.dtype, generator, d))
 
     def identity(self, *batch: int, device: Device = None) -> Tensor:
         """Return the identity among the keys: the unit matrix."""
-        batch = check_batch("MBAT.identity", batch)
         eye = torch.eye(self.dim, dtype=self.dtype, device=device)
-        return eye.repeat(*batch, 1, 1) if batch else eye
+        return eye.repeat(*check_batch("MBAT.identity", batch), 1, 1)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Apply the key a to the vector b; see :meth:`bind_keys` for two keys."""
@@ -95,7 +91,3 @@ class MBAT(Architecture):
         (x,) = self._check_shapes("inverse", self.key_shape, x=x)
         return x.mT
 
-    @property
-    def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{d}`."""
-        return 1 / math.sqrt(self.dim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -226,11 +226,8 @@ class Architecture(ABC):
     def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random vectors, ``(*batch, *shape)``, from a generator or from torch's global one."""
         batch = check_batch(f"{self.name}.random", batch)
-        source = None if generator is None else generator.device
-        target = source if device is None else check_device(f"{self.name}.random", device)
-        if source is not None and target != source:
-            return self._sample(batch, generator, source).to(target)
-        return self._sample(batch, generator, target)
+        target = None if device is None else check_device(f"{self.name}.random", device)
+        return draw_on(target, generator, lambda d: self._sample(batch, generator, d))
 
     def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random keys, ``(*batch, *key_shape)``: vectors, unless the model has matrices as keys."""
@@ -280,8 +277,11 @@ class Architecture(ABC):
         self._check_items("bundle", items)
         return items.sum(dim=-len(self.shape) - 1)
 
-    def normalize(self, x: Tensor) -> Tensor:
-        """Scale to a similarity of 1 with itself; zero stays zero."""
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+        """Scale to a similarity of 1 with itself; zero stays zero.
+
+        ``generator`` breaks ties, in the model that has them (bipolar MAP).
+        """
         (x,) = self._check("normalize", x=x)
         square = self.similarity(x, x)
         return x * torch.where(square > 0, square, 1.0).rsqrt().reshape(*square.shape, *[1] * len(self.shape))
@@ -389,21 +389,15 @@ def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
         raise ValueError(f"{name}: no vectors have dim={dim}; the nearest sizes that fit are {nearest}")
 
 
-def squares_around(dim: int) -> tuple[int, ...]:
-    """Return the square numbers at or around a number.
-
-    Examples
-    --------
-    >>> squares_around(1024), squares_around(1000)
-    ((1024,), (961, 1024))
-    """
-    root = math.isqrt(dim)
-    return (dim,) if root * root == dim else tuple(r * r for r in (root, root + 1) if r)
+def draw_on(device: Device, generator: torch.Generator | None, sample: Callable[[Device], Tensor]) -> Tensor:
+    """Sample on the device of the generator, which fixes the numbers, and move the result to ``device``."""
+    x = sample(device if generator is None else generator.device)
+    return x if device is None else x.to(device)
 
 
-def nearest_square(wanted: int) -> int:
-    """Return the square number that is nearest to a number."""
-    return min(squares_around(wanted), key=lambda size: abs(size - wanted))
+def signs(negative: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return -1 where a condition holds, and 1 elsewhere."""
+    return 1 - 2 * negative.to(dtype)
 
 
 def unit_gaussian(
@@ -419,6 +413,5 @@ def random_orthogonal(
 ) -> Tensor:
     """Draw orthogonal matrices from the Haar measure: QR with the signs of the diagonal of R fixed."""
     q, r = torch.linalg.qr(torch.randn((*batch, size, size), dtype=dtype, generator=generator, device=device))
-    signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
-    orthogonal: Tensor = q * signs
+    orthogonal: Tensor = q * signs(r.diagonal(dim1=-2, dim2=-1) < 0, dtype).unsqueeze(-2)
     return orthogonal

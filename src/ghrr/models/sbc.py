@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ghrr._checks import check_batch, check_integer
 from ghrr.models.counting import count_equal_bytes
-from ghrr.models.protocol import Architecture, Device, Facts, Scores
+from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
 _CHUNK = 1 << 22  # entries of a table of counts
 
@@ -121,7 +121,7 @@ class SBC(Architecture):
         n, blocks = items.shape[-2:]
         rows = items.reshape(-1, n, blocks)
         if n == 0:
-            return self._sample(tuple(items.shape[:-2]), generator, items.device)
+            return draw_on(items.device, generator, lambda d: self._sample(tuple(items.shape[:-2]), generator, d))
         per_row = blocks * self.block_size
         chunks = torch.split(rows, max(1, _CHUNK // per_row))
         return torch.cat([self._most_frequent(chunk, generator) for chunk in chunks]).reshape(*items.shape[:-2], blocks)
@@ -132,10 +132,10 @@ class SBC(Architecture):
         table = torch.zeros((len(rows), self.block_size, rows.shape[2]), device=rows.device)
         table.scatter_add_(1, rows.long(), torch.ones((1, 1, 1), device=rows.device).expand_as(rows))
         if n > 1:  # random numbers below 1 break ties
-            table += torch.rand(table.shape, generator=generator, device=rows.device)
+            table += draw_on(rows.device, generator, lambda d: torch.rand(table.shape, generator=generator, device=d))
         return table.argmax(dim=1).to(torch.uint8)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the vector: every block has one index."""
         (x,) = self._check("normalize", x=x)
         return x
