@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.counting import count_different_bits, pack_bits
 from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
@@ -71,9 +70,8 @@ class BSC(Architecture):
         shape = (*batch, self.dim)
         return torch.randint(0, 2, shape, dtype=torch.uint8, generator=generator, device=device).view(torch.bool)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return zeros."""
-        return torch.zeros((*check_batch("BSC.identity", batch), self.dim), dtype=torch.bool, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.zeros(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Take the exclusive or."""
@@ -123,6 +121,7 @@ class BSC(Architecture):
         A member agrees with the majority with a mean similarity of :math:`E|S_n|/n`, where :math:`S_n` is the sum of n
         random signs.
         """
+        items = self._check_count(items)
         half = (items + 1) // 2
         mean = math.exp(math.log(2 * half) + _log_binomial(items, half) - items * math.log(2)) / items
         std = math.sqrt((1 - mean**2) / self.dim)

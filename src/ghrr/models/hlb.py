@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.protocol import Architecture, Device, Facts, signs
 
 
@@ -57,9 +56,8 @@ class HLB(Architecture):
         noise = torch.randn(shape, generator=generator, device=device, dtype=self.dtype) / math.sqrt(self.dim)
         return signs(negative, self.dtype) + noise
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return ones."""
-        return torch.ones((*check_batch("HLB.identity", batch), self.dim), dtype=self.dtype, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.ones(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 
@@ -74,10 +73,9 @@ class HRR(Architecture):
         projected: Tensor = torch.fft.irfft(torch.sgn(torch.fft.rfft(x)), n=self.dim)
         return projected
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return vectors with a 1 in the first component."""
-        x = torch.zeros((*check_batch("HRR.identity", batch), self.dim), dtype=self.dtype, device=device)
-        x[..., 0] = 1
+    def _identity(self, device: Device) -> Tensor:
+        x = torch.zeros(self.dim, dtype=self.dtype, device=device)
+        x[0] = 1
         return x
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_choice
+from ghrr._checks import check_choice
 from ghrr.models.protocol import Architecture, Device, Facts, draw_on, signs
 
 _VALUES = ("bipolar", "continuous")
@@ -76,9 +76,8 @@ class MAP(Architecture):
         x = torch.rand((*batch, self.dim), dtype=self.dtype, generator=generator, device=device)
         return signs(x < 0.5, self.dtype) if self._is_bipolar else 2 * x - 1
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return ones."""
-        return torch.ones((*check_batch("MAP.identity", batch), self.dim), dtype=self.dtype, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.ones(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""

@@ -11,7 +11,15 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_broadcast, check_choice, check_device, check_integer, describe
+from ghrr._checks import (
+    check_batch,
+    check_broadcast,
+    check_choice,
+    check_device,
+    check_generator,
+    check_integer,
+    describe,
+)
 
 SIDES = ("left", "right")
 Device = torch.device | str | None
@@ -225,20 +233,42 @@ class Architecture(ABC):
 
     def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random vectors, ``(*batch, *shape)``, from a generator or from torch's global one."""
-        batch = check_batch(f"{self.name}.random", batch)
-        target = None if device is None else check_device(f"{self.name}.random", device)
-        return draw_on(target, generator, lambda d: self._sample(batch, generator, d))
+        return self._draw("random", self._sample, batch, generator, device)
 
     def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random keys, ``(*batch, *key_shape)``: vectors, unless the model has matrices as keys."""
-        return self.random(*batch, generator=generator, device=device)
+        return self._draw("random_keys", self._sample_keys, batch, generator, device)
+
+    def _draw(
+        self,
+        verb: str,
+        sample: Callable[[tuple[int, ...], torch.Generator | None, Device], Tensor],
+        batch: tuple[int, ...],
+        generator: torch.Generator | None,
+        device: Device,
+    ) -> Tensor:
+        operation = f"{self.name}.{verb}"
+        batch = check_batch(operation, batch)
+        device = None if device is None else check_device(operation, device)
+        generator = None if generator is None else check_generator(operation, generator)
+        return draw_on(device, generator, lambda d: sample(batch, generator, d))
 
     @abstractmethod
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor: ...
 
-    @abstractmethod
+    def _sample_keys(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
+        return self._sample(batch, generator, device)
+
     def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the neutral element of binding; ``facts.identity`` says on which side."""
+        """Return the neutral element of binding, ``(*batch, *key_shape)``; ``facts.identity`` says on which side."""
+        operation = f"{self.name}.identity"
+        batch = check_batch(operation, batch)
+        one = self._identity(None if device is None else check_device(operation, device))
+        return one.repeat(*batch, *[1] * one.ndim)
+
+    @abstractmethod
+    def _identity(self, device: Device) -> Tensor:
+        """Return one neutral element."""
 
     # ------------------------------------------------------------------ binding
 
@@ -260,6 +290,8 @@ class Architecture(ABC):
         If ``x`` is a bundle, the result is the value plus noise. Exact or approximate, by ``facts.inverse``.
         """
         self._check_side(side)
+        self._check_shapes("unbind", self.key_shape, key=key)
+        self._check("unbind", x=x)
         inverse = self.inverse(key)
         return self.bind(inverse, x) if side == "left" else self.bind(x, inverse)
 
@@ -323,11 +355,15 @@ class Architecture(ABC):
 
         For a sum, a member scores 1 plus the noise of the others, another vector the noise of all.
         """
+        items = self._check_count(items)
         variance = self.noise_std**2
         member = math.sqrt((items - 1) * variance + self._self_similarity_std**2)
         return Scores(1.0, member, math.sqrt(items * variance))
 
     # ------------------------------------------------------------------ checks
+
+    def _check_count(self, items: int) -> int:
+        return check_integer(f"{self.name}.bundle_scores", "items", items, least=1)
 
     def _check(self, verb: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are vectors of this model on one device whose batches broadcast."""

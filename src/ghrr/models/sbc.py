@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_integer
+from ghrr._checks import check_integer
 from ghrr.models.counting import count_equal_bytes
 from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
@@ -98,9 +98,8 @@ class SBC(Architecture):
         shape = (*batch, *self.shape)
         return torch.randint(0, self.block_size, shape, dtype=torch.uint8, generator=generator, device=device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return zeros."""
-        return torch.zeros((*check_batch("SBC.identity", batch), *self.shape), dtype=torch.uint8, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.zeros(self.shape, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Add the indices modulo the block size."""
@@ -169,7 +168,7 @@ class SBC(Architecture):
 
         A member has the index of a block with probability E[c]/n, where c is the count of the most frequent index.
         """
-        size, blocks = self.block_size, self.shape[0]
+        items, size, blocks = self._check_count(items), self.block_size, self.shape[0]
         equal = expected_largest_count(items, size) / items
         factor = size / (size - 1)
         std = factor * math.sqrt(equal * (1 - equal) / blocks)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.protocol import Architecture, Device
 
 
@@ -30,10 +29,8 @@ class SquareMatrices(Architecture):
     def _matrix(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self._root, self._root))
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the unit matrix."""
-        eye = torch.eye(self._root, dtype=self.dtype, device=device).flatten()
-        return eye.repeat(*check_batch(f"{self.name}.identity", batch), 1)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.eye(self._root, dtype=self.dtype, device=device).flatten()
 
     def inverse(self, x: Tensor) -> Tensor:
         """Transpose: the exact inverse of an orthogonal matrix, and an approximate one of other random matrices."""

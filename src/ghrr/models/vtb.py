@@ -62,9 +62,8 @@ class VTB(SquareMatrices):
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return unit_gaussian((*batch, self.dim), self.dtype, generator, device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the identity on the right: the unit matrix divided by √r. On the left it transposes."""
-        return super().identity(*batch, device=device) / math.sqrt(self._root)
+    def _identity(self, device: Device) -> Tensor:
+        return super()._identity(device) / math.sqrt(self._root)  # neutral on the right; on the left it transposes
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Transform the rows of a by the matrix b."""
