@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -24,7 +26,7 @@ DOUBLE = {
 }
 
 
-ROTATIONS = {f"ghrr-3-{rotation}": {"m": 3, "rotation": rotation} for rotation in ("fixed", "shared")}
+ROTATIONS: dict[str, dict[str, Any]] = {f"ghrr-3-{kind}": {"m": 3, "rotation": kind} for kind in ("fixed", "shared")}
 
 
 def double(name: str, reals: int) -> Architecture:

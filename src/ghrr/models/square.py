@@ -27,7 +27,7 @@ class SquareMatrices(Architecture):
         return math.isqrt(self.dim)
 
     def _matrix(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self._root, self._root))
+        return x.reshape(*x.shape[:-1], self._root, self._root)
 
     def _identity(self, device: Device) -> Tensor:
         return torch.eye(self._root, dtype=self.dtype, device=device).flatten()
