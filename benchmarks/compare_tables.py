@@ -23,7 +23,8 @@ from ghrr import models
 from ghrr.files import atomic_write
 from ghrr.paper import COMPARISONS
 from ghrr.paper.comparisons.dimensions import PUBLISHED
-from ghrr.paper.contestants import BYTES, CORE, REALS, TITLES, title
+from ghrr.paper.comparisons.order import PATHS, PRODUCTS
+from ghrr.paper.contestants import BYTES, CORE, DIAGONALITIES, REALS, TITLES, title
 from ghrr.paper.model_figures import summarise
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +41,7 @@ COLUMNS: tuple[tuple[str, str, float, str], ...] = (
     ("compare-sequences", "by binding", 32, "sequence of 32"),
     ("compare-trees", "trees", 5, "tree of depth 5"),
     ("compare-robustness", "erased", 0.9, "90 % erased"),
-    ("compare-order", "a.b and b.a", 2, "a.b against b.a"),
+    ("compare-order", PATHS, 2, "a.b against b.a"),
 )
 DIFFERENT = 2.0  # standard errors within which two shares are taken as equal
 
@@ -84,7 +85,7 @@ def _value(rows: Sequence[dict[str, Any]], model: str, budget: str, column: Sequ
 
 
 def _format(value: Measured | None) -> str:
-    return "–" if value is None else f"{value[0]:.2f} ± {value[1]:.2f}"
+    return "–" if value is None else f"{round(value[0], 2) + 0.0:.2f} ± {value[1]:.2f}"  # no negative zero
 
 
 def entries() -> list[tuple[str, str]]:
@@ -222,6 +223,18 @@ def robustness() -> Table:
     return ["model", "75 % erased", "90 % erased", "30 % flipped", "40 % flipped", "noise 2", "noise 4"], body
 
 
+def order() -> Table:
+    """Similarity of products and of paths in both orders."""
+    rows = _rows()
+    columns = [("compare-order", task, 2) for task in (PRODUCTS, PATHS)]
+    names = [*entries(), *((name, "both") for name in DIAGONALITIES)]
+    body = [
+        [title(model, budget), *(_format(_value(rows, model, budget, column)) for column in columns)]
+        for model, budget in names
+    ]
+    return ["model", "a∘b against b∘a", "a.b against b.a"], body
+
+
 def shifts() -> Table:
     """Sequences read by powers of a key and by shifts."""
     rows = _rows()
@@ -271,6 +284,7 @@ TABLES = {
     "winners": winners,
     "dimensions": dimensions,
     "ghrr": ghrr,
+    "order": order,
     "robustness": robustness,
     "sequences": shifts,
     "cost": cost,

@@ -61,4 +61,4 @@ def test_second_run_adds_models_and_keeps_finished_trials(tmp_path: Path) -> Non
     assert "ghrr compare --experiment compare-order --quick --seed 0" in page
     assert invoke("compare", "fhrr", "-j", "1", "--out", str(out)).exit_code == 0
     assert journal.read_text().splitlines() == second
-    assert len((out / "compare-order.csv").read_text().splitlines()) == 1 + 2 * 2 * 10
+    assert len((out / "compare-order.csv").read_text().splitlines()) == 1 + 2 * 3 * 10  # blocks, tasks, pairs

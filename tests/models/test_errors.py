@@ -24,6 +24,10 @@ from ghrr import models
         (lambda: models.GHRR(10, m=2, rotation="random"), "rotation"),
         (lambda: models.make("hrrr", reals=10), "did you mean 'hrr'"),
         (lambda: models.HRR.sized(reals=0), "reals must be a whole number of at least 1"),
+        (lambda: models.HRR(8).random(device="gpu"), r"HRR\.random: device 'gpu' cannot be used"),
+        (lambda: models.MBAT(8).random_keys(device="gpu"), r"MBAT\.random_keys: device 'gpu' cannot be used"),
+        (lambda: models.VTB(9).identity(device="gpu"), r"VTB\.identity: device 'gpu' cannot be used"),
+        (lambda: models.BSC(8).bundle_scores(0), r"BSC\.bundle_scores: items must be a whole number of at least 1"),
     ],
 )
 def test_settings_that_no_model_has(make: Callable[[], object], words: str) -> None:
@@ -54,6 +58,20 @@ def test_batches_that_do_not_broadcast() -> None:
     mbat = models.MBAT(8)
     with pytest.raises(ValueError, match=r"MBAT\.bind: the batch shapes do not broadcast"):
         mbat.bind(mbat.random_keys(2), mbat.random(3))
+
+
+def test_generator_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"MAP\.random: generator must be a torch\.Generator"):
+        models.MAP(8).random(generator=0)  # type: ignore[arg-type]
+
+
+def test_unbind_names_the_argument_that_does_not_fit() -> None:
+    for model in (models.HRR(8), models.MBAT(8), models.GHRR(8)):
+        key, value = model.random_keys(), model.random()
+        with pytest.raises(ValueError, match=rf"{model.name}\.unbind: key must be a"):
+            model.unbind(value, key.flatten()[:7], side="left")
+        with pytest.raises(ValueError, match=rf"{model.name}\.unbind: x must be a"):
+            model.unbind(value.flatten()[:7], key, side="left")
 
 
 def test_sides() -> None:

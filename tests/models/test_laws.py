@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from ghrr import models
 from ghrr.models import Architecture
@@ -23,13 +26,18 @@ DOUBLE = {
 }
 
 
+ROTATIONS: dict[str, dict[str, Any]] = {f"ghrr-3-{kind}": {"m": 3, "rotation": kind} for kind in ("fixed", "shared")}
+
+
 def double(name: str, reals: int) -> Architecture:
     """Return a model in double precision."""
+    if name in ROTATIONS:
+        return models.GHRR.sized(reals=reals, dtype=torch.complex128, **ROTATIONS[name])
     entry = models.MODELS[name]
     return entry.model.sized(reals=reals, dtype=DOUBLE[entry.model.dtype], **entry.settings)
 
 
-names = pytest.mark.parametrize("name", models.MODELS)
+names = pytest.mark.parametrize("name", [*models.MODELS, *ROTATIONS])
 laws = pytest.mark.parametrize("law", models.LAWS)
 
 
@@ -54,6 +62,15 @@ def test_a_wrong_fact_is_found() -> None:
     for law, right in (("commutative", False), ("distributive", True)):
         deviation = models.LAWS[law].deviation(model, torch.Generator().manual_seed(0))
         assert (deviation <= ROUNDING) is right
+
+
+@pytest.mark.parametrize("law", ["distributive", "right distributive"])
+def test_binding_that_is_not_linear_breaks_a_law_that_all_models_obey(law: str) -> None:
+    class Affine(models.MAP):
+        def bind(self, a: Tensor, b: Tensor) -> Tensor:
+            return super().bind(a, b) + 1
+
+    assert models.LAWS[law].deviation(Affine(64), torch.Generator().manual_seed(0)) > BROKEN
 
 
 @names
@@ -124,7 +141,7 @@ def test_shift_changes_random_vectors_and_is_undone(name: str) -> None:
 
 @names
 def test_random_vectors_follow_the_generator(name: str) -> None:
-    model = models.make(name, reals=72)
+    model = double(name, 72)
     first, second, third = (model.random(2, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
     assert torch.equal(first, second)
     assert not torch.equal(first, third)

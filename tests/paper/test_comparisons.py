@@ -97,6 +97,17 @@ def test_trials_have_finite_values_of_every_model(name: str, tables: dict[str, p
 
 
 @names
+def test_trials_draw_random_numbers_from_their_own_generator(name: str) -> None:
+    """The global generator has another state in each process, so numbers from it would differ between runs."""
+    experiment, settings = paper.COMPARISONS[name], SMALL[name]
+    state = torch.get_rng_state()
+    for params in experiment.trials(settings):
+        if params["block"] == 0 and params["model"] in ("map", "bsc", "sbc"):  # models with random ties
+            experiment.run_trial(settings, params, generator())
+            assert torch.equal(torch.get_rng_state(), state), params
+
+
+@names
 def test_figure_names_its_axes_and_survives_missing_models(name: str, tables: dict[str, pd.DataFrame]) -> None:
     data = table_of(name, tables)
     first = data[data["model"] == data["model"].iloc[0]]

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.counting import count_different_bits, pack_bits
-from ghrr.models.protocol import Architecture, Device, Facts, Scores
+from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,9 +70,8 @@ class BSC(Architecture):
         shape = (*batch, self.dim)
         return torch.randint(0, 2, shape, dtype=torch.uint8, generator=generator, device=device).view(torch.bool)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return zeros."""
-        return torch.zeros((*check_batch("BSC.identity", batch), self.dim), dtype=torch.bool, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.zeros(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Take the exclusive or."""
@@ -93,10 +91,10 @@ class BSC(Architecture):
         ones = items.sum(dim=-2, dtype=torch.int16 if n < 1 << 14 else torch.int32)
         if n % 2:
             return ones > n // 2
-        random = self._sample(tuple(ones.shape[:-1]), generator, ones.device)
+        random = draw_on(items.device, generator, lambda d: self._sample(tuple(ones.shape[:-1]), generator, d))
         return torch.where(ones == n // 2, random, ones > n // 2)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the vector: every binary vector is normal."""
         (x,) = self._check("normalize", x=x)
         return x
@@ -123,6 +121,7 @@ class BSC(Architecture):
         A member agrees with the majority with a mean similarity of :math:`E|S_n|/n`, where :math:`S_n` is the sum of n
         random signs.
         """
+        items = self._check_count(items)
         half = (items + 1) // 2
         mean = math.exp(math.log(2 * half) + _log_binomial(items, half) - items * math.log(2)) / items
         std = math.sqrt((1 - mean**2) / self.dim)

@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.protocol import Architecture, Device, Facts
 
 
@@ -56,9 +55,8 @@ class FHRR(Architecture):
         angles = torch.rand((*batch, self.dim), dtype=real, generator=generator, device=device) * (2 * math.pi)
         return torch.polar(torch.ones_like(angles), angles)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return ones."""
-        return torch.ones((*check_batch("FHRR.identity", batch), self.dim), dtype=self.dtype, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.ones(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""
@@ -70,7 +68,7 @@ class FHRR(Architecture):
         (x,) = self._check("inverse", x=x)
         return x.conj()
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Divide every component by its absolute value; zero stays zero."""
         (x,) = self._check("normalize", x=x)
         return torch.sgn(x)

@@ -93,9 +93,8 @@ class GHRR(Architecture):
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return self.space.random(*batch, generator=generator, device=device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the unit matrix in every slot."""
-        return self.space.identity(*batch, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return self.space.identity(device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the matrices of each slot."""
@@ -108,14 +107,17 @@ class GHRR(Architecture):
 
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Remove a key from a product, on the side on which it was bound."""
+        self._check_side(side)
         x, key = self._check("unbind", x=x, key=key)
         return algebra.unbind(x, key, side=side)
 
     def bundle(self, items: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Add the items."""
-        return algebra.bundle(*self._check("bundle", items=items))
+        (items,) = self._check("bundle", items=items)
+        self._check_items("bundle", items)
+        return algebra.bundle(items)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Project every slot to the nearest unitary matrix."""
         return algebra.normalize(*self._check("normalize", x=x), to="unitary")
 

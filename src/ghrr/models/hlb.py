@@ -9,8 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
-from ghrr.models.protocol import Architecture, Device, Facts
+from ghrr.models.protocol import Architecture, Device, Facts, signs
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,13 +52,12 @@ class HLB(Architecture):
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         shape = (*batch, self.dim)
-        signs = torch.rand(shape, generator=generator, device=device, dtype=self.dtype) < 0.5
+        negative = torch.rand(shape, generator=generator, device=device, dtype=self.dtype) < 0.5
         noise = torch.randn(shape, generator=generator, device=device, dtype=self.dtype) / math.sqrt(self.dim)
-        return torch.where(signs, -1.0, 1.0) + noise
+        return signs(negative, self.dtype) + noise
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return ones."""
-        return torch.ones((*check_batch("HLB.identity", batch), self.dim), dtype=self.dtype, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.ones(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 
@@ -75,10 +73,9 @@ class HRR(Architecture):
         projected: Tensor = torch.fft.irfft(torch.sgn(torch.fft.rfft(x)), n=self.dim)
         return projected
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return vectors with a 1 in the first component."""
-        x = torch.zeros((*check_batch("HRR.identity", batch), self.dim), dtype=self.dtype, device=device)
-        x[..., 0] = 1
+    def _identity(self, device: Device) -> Tensor:
+        x = torch.zeros(self.dim, dtype=self.dtype, device=device)
+        x[0] = 1
         return x
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
@@ -92,14 +89,9 @@ class HRR(Architecture):
         (x,) = self._check("inverse", x=x)
         return x.flip(-1).roll(1, -1)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Scale to norm 1, or to the nearest unitary vector."""
         return self._project(*self._check("normalize", x=x)) if self.unitary else super().normalize(x)
-
-    @property
-    def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{d}`."""
-        return 1 / math.sqrt(self.dim)
 
     def _settings(self) -> Iterable[str]:
         yield from super()._settings()

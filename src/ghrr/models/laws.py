@@ -115,6 +115,14 @@ LAWS: dict[str, BindingLaw] = {
             model.bundle(torch.stack([model.bind(k, v), model.bind(k, w), model.bind(k, v)])),
         ),
     ),
+    "right distributive": BindingLaw(
+        "(v + w + v) ∘ k = v ∘ k + w ∘ k + v ∘ k",
+        lambda facts: None if facts.matrix_keys else True,
+        lambda model, k, l, v, w: (
+            model.bind(_sum(model, v, w), k),
+            model.bundle(torch.stack([model.bind(v, k), model.bind(w, k), model.bind(v, k)])),
+        ),
+    ),
 }
 
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_choice
-from ghrr.models.protocol import Architecture, Device, Facts
+from ghrr._checks import check_choice
+from ghrr.models.protocol import Architecture, Device, Facts, draw_on, signs
 
 _VALUES = ("bipolar", "continuous")
 
@@ -74,11 +74,10 @@ class MAP(Architecture):
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         x = torch.rand((*batch, self.dim), dtype=self.dtype, generator=generator, device=device)
-        return torch.where(x < 0.5, -1.0, 1.0).to(self.dtype) if self._is_bipolar else 2 * x - 1
+        return signs(x < 0.5, self.dtype) if self._is_bipolar else 2 * x - 1
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return ones."""
-        return torch.ones((*check_batch("MAP.identity", batch), self.dim), dtype=self.dtype, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.ones(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""
@@ -95,7 +94,10 @@ class MAP(Architecture):
         (x,) = self._check("normalize", x=x)
         if not self._is_bipolar:
             return x.clamp(-1, 1)
-        return torch.where(x == 0, self._sample(tuple(x.shape[:-1]), generator, x.device), x.sign())
+        ties = x == 0
+        count = int(ties.sum())
+        random = draw_on(x.device, generator, lambda d: torch.rand(count, generator=generator, device=d))
+        return x.sign().masked_scatter(ties, signs(random < 0.5, self.dtype))
 
     @property
     def _scale(self) -> float:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_broadcast
+from ghrr._checks import check_broadcast
 from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
 
 
@@ -63,18 +62,11 @@ class MBAT(Architecture):
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return unit_gaussian((*batch, self.dim), self.dtype, generator, device)
 
-    def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
-        """Draw orthogonal matrices, ``(*batch, dim, dim)``."""
-        batch = check_batch("MBAT.random_keys", batch)
-        source = device if generator is None else generator.device
-        keys = random_orthogonal(batch, self.dim, self.dtype, generator, source)
-        return keys if device is None else keys.to(device)
+    def _sample_keys(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
+        return random_orthogonal(batch, self.dim, self.dtype, generator, device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the identity among the keys: the unit matrix."""
-        batch = check_batch("MBAT.identity", batch)
-        eye = torch.eye(self.dim, dtype=self.dtype, device=device)
-        return eye.repeat(*batch, 1, 1) if batch else eye
+    def _identity(self, device: Device) -> Tensor:
+        return torch.eye(self.dim, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Apply the key a to the vector b; see :meth:`bind_keys` for two keys."""
@@ -94,8 +86,3 @@ class MBAT(Architecture):
         """Transpose a key: the inverse of an orthogonal matrix."""
         (x,) = self._check_shapes("inverse", self.key_shape, x=x)
         return x.mT
-
-    @property
-    def noise_std(self) -> float:
-        r"""Standard deviation of the similarity of two independent random vectors, :math:`1/\sqrt{d}`."""
-        return 1 / math.sqrt(self.dim)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_broadcast, check_choice, check_device, check_integer, describe
+from ghrr._checks import (
+    check_batch,
+    check_broadcast,
+    check_choice,
+    check_device,
+    check_generator,
+    check_integer,
+    describe,
+)
 
 SIDES = ("left", "right")
 Device = torch.device | str | None
@@ -225,23 +233,42 @@ class Architecture(ABC):
 
     def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random vectors, ``(*batch, *shape)``, from a generator or from torch's global one."""
-        batch = check_batch(f"{self.name}.random", batch)
-        source = None if generator is None else generator.device
-        target = source if device is None else check_device(f"{self.name}.random", device)
-        if source is not None and target != source:
-            return self._sample(batch, generator, source).to(target)
-        return self._sample(batch, generator, target)
+        return self._draw("random", self._sample, batch, generator, device)
 
     def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random keys, ``(*batch, *key_shape)``: vectors, unless the model has matrices as keys."""
-        return self.random(*batch, generator=generator, device=device)
+        return self._draw("random_keys", self._sample_keys, batch, generator, device)
+
+    def _draw(
+        self,
+        verb: str,
+        sample: Callable[[tuple[int, ...], torch.Generator | None, Device], Tensor],
+        batch: tuple[int, ...],
+        generator: torch.Generator | None,
+        device: Device,
+    ) -> Tensor:
+        operation = f"{self.name}.{verb}"
+        batch = check_batch(operation, batch)
+        device = None if device is None else check_device(operation, device)
+        generator = None if generator is None else check_generator(operation, generator)
+        return draw_on(device, generator, lambda d: sample(batch, generator, d))
 
     @abstractmethod
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor: ...
 
-    @abstractmethod
+    def _sample_keys(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
+        return self._sample(batch, generator, device)
+
     def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the neutral element of binding; ``facts.identity`` says on which side."""
+        """Return the neutral element of binding, ``(*batch, *key_shape)``; ``facts.identity`` says on which side."""
+        operation = f"{self.name}.identity"
+        batch = check_batch(operation, batch)
+        one = self._identity(None if device is None else check_device(operation, device))
+        return one.repeat(*batch, *[1] * one.ndim)
+
+    @abstractmethod
+    def _identity(self, device: Device) -> Tensor:
+        """Return one neutral element."""
 
     # ------------------------------------------------------------------ binding
 
@@ -263,6 +290,8 @@ class Architecture(ABC):
         If ``x`` is a bundle, the result is the value plus noise. Exact or approximate, by ``facts.inverse``.
         """
         self._check_side(side)
+        self._check_shapes("unbind", self.key_shape, key=key)
+        self._check("unbind", x=x)
         inverse = self.inverse(key)
         return self.bind(inverse, x) if side == "left" else self.bind(x, inverse)
 
@@ -280,8 +309,11 @@ class Architecture(ABC):
         self._check_items("bundle", items)
         return items.sum(dim=-len(self.shape) - 1)
 
-    def normalize(self, x: Tensor) -> Tensor:
-        """Scale to a similarity of 1 with itself; zero stays zero."""
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+        """Scale to a similarity of 1 with itself; zero stays zero.
+
+        ``generator`` breaks ties, in the model that has them (bipolar MAP).
+        """
         (x,) = self._check("normalize", x=x)
         square = self.similarity(x, x)
         return x * torch.where(square > 0, square, 1.0).rsqrt().reshape(*square.shape, *[1] * len(self.shape))
@@ -323,11 +355,15 @@ class Architecture(ABC):
 
         For a sum, a member scores 1 plus the noise of the others, another vector the noise of all.
         """
+        items = self._check_count(items)
         variance = self.noise_std**2
         member = math.sqrt((items - 1) * variance + self._self_similarity_std**2)
         return Scores(1.0, member, math.sqrt(items * variance))
 
     # ------------------------------------------------------------------ checks
+
+    def _check_count(self, items: int) -> int:
+        return check_integer(f"{self.name}.bundle_scores", "items", items, least=1)
 
     def _check(self, verb: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are vectors of this model on one device whose batches broadcast."""
@@ -389,21 +425,15 @@ def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
         raise ValueError(f"{name}: no vectors have dim={dim}; the nearest sizes that fit are {nearest}")
 
 
-def squares_around(dim: int) -> tuple[int, ...]:
-    """Return the square numbers at or around a number.
-
-    Examples
-    --------
-    >>> squares_around(1024), squares_around(1000)
-    ((1024,), (961, 1024))
-    """
-    root = math.isqrt(dim)
-    return (dim,) if root * root == dim else tuple(r * r for r in (root, root + 1) if r)
+def draw_on(device: Device, generator: torch.Generator | None, sample: Callable[[Device], Tensor]) -> Tensor:
+    """Sample on the device of the generator, which fixes the numbers, and move the result to ``device``."""
+    x = sample(device if generator is None else generator.device)
+    return x if device is None else x.to(device)
 
 
-def nearest_square(wanted: int) -> int:
-    """Return the square number that is nearest to a number."""
-    return min(squares_around(wanted), key=lambda size: abs(size - wanted))
+def signs(negative: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return -1 where a condition holds, and 1 elsewhere."""
+    return 1 - 2 * negative.to(dtype)
 
 
 def unit_gaussian(
@@ -419,6 +449,5 @@ def random_orthogonal(
 ) -> Tensor:
     """Draw orthogonal matrices from the Haar measure: QR with the signs of the diagonal of R fixed."""
     q, r = torch.linalg.qr(torch.randn((*batch, size, size), dtype=dtype, generator=generator, device=device))
-    signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
-    orthogonal: Tensor = q * signs
+    orthogonal: Tensor = q * signs(r.diagonal(dim1=-2, dim2=-1) < 0, dtype).unsqueeze(-2)
     return orthogonal

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_integer
+from ghrr._checks import check_integer
 from ghrr.models.counting import count_equal_bytes
-from ghrr.models.protocol import Architecture, Device, Facts, Scores
+from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
 _CHUNK = 1 << 22  # entries of a table of counts
 
@@ -98,9 +98,8 @@ class SBC(Architecture):
         shape = (*batch, *self.shape)
         return torch.randint(0, self.block_size, shape, dtype=torch.uint8, generator=generator, device=device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return zeros."""
-        return torch.zeros((*check_batch("SBC.identity", batch), *self.shape), dtype=torch.uint8, device=device)
+    def _identity(self, device: Device) -> Tensor:
+        return torch.zeros(self.shape, dtype=self.dtype, device=device)
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Add the indices modulo the block size."""
@@ -121,7 +120,7 @@ class SBC(Architecture):
         n, blocks = items.shape[-2:]
         rows = items.reshape(-1, n, blocks)
         if n == 0:
-            return self._sample(tuple(items.shape[:-2]), generator, items.device)
+            return draw_on(items.device, generator, lambda d: self._sample(tuple(items.shape[:-2]), generator, d))
         per_row = blocks * self.block_size
         chunks = torch.split(rows, max(1, _CHUNK // per_row))
         return torch.cat([self._most_frequent(chunk, generator) for chunk in chunks]).reshape(*items.shape[:-2], blocks)
@@ -132,10 +131,10 @@ class SBC(Architecture):
         table = torch.zeros((len(rows), self.block_size, rows.shape[2]), device=rows.device)
         table.scatter_add_(1, rows.long(), torch.ones((1, 1, 1), device=rows.device).expand_as(rows))
         if n > 1:  # random numbers below 1 break ties
-            table += torch.rand(table.shape, generator=generator, device=rows.device)
+            table += draw_on(rows.device, generator, lambda d: torch.rand(table.shape, generator=generator, device=d))
         return table.argmax(dim=1).to(torch.uint8)
 
-    def normalize(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the vector: every block has one index."""
         (x,) = self._check("normalize", x=x)
         return x
@@ -169,7 +168,7 @@ class SBC(Architecture):
 
         A member has the index of a block with probability E[c]/n, where c is the count of the most frequent index.
         """
-        size, blocks = self.block_size, self.shape[0]
+        items, size, blocks = self._check_count(items), self.block_size, self.shape[0]
         equal = expected_largest_count(items, size) / items
         factor = size / (size - 1)
         std = factor * math.sqrt(equal * (1 - equal) / blocks)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
-from ghrr.models.protocol import Architecture, Device, Facts, nearest_square, random_orthogonal, squares_around
+from ghrr.models.protocol import Device, Facts, random_orthogonal
+from ghrr.models.square import SquareMatrices
 
 
 @dataclass(frozen=True, repr=False)
-class SMR(Architecture):
+class SMR(SquareMatrices):
     r"""Square matrices, bound by the matrix product, :math:`a \circ b = A B`.
 
     A vector is one orthogonal :math:`r \times r` matrix, :math:`d = r^2`, drawn from the Haar measure, so that the
@@ -38,14 +37,6 @@ class SMR(Architecture):
 
     name: ClassVar[str] = "SMR"
 
-    def possible_sizes(self, near: int) -> tuple[int, ...]:
-        """Return the square numbers around a number."""
-        return squares_around(near)
-
-    @classmethod
-    def _nearest_dim(cls, wanted: int, settings: dict[str, Any]) -> int:
-        return nearest_square(wanted)
-
     @property
     def facts(self) -> Facts:
         """What is true of the model."""
@@ -59,30 +50,13 @@ class SMR(Architecture):
             paper="Kelly, Blostein and Mewhort 2013",
         )
 
-    @property
-    def _root(self) -> int:
-        return math.isqrt(self.dim)
-
-    def _matrix(self, x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:-1], self._root, self._root)
-
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return random_orthogonal(batch, self._root, self.dtype, generator, device).flatten(-2)
-
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the unit matrix."""
-        eye = torch.eye(self._root, dtype=self.dtype, device=device).flatten()
-        return eye.repeat(*check_batch("SMR.identity", batch), 1) if batch else eye
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the matrices."""
         a, b = self._check("bind", a=a, b=b)
         return (self._matrix(a) @ self._matrix(b)).flatten(-2)
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """Transpose: the inverse of an orthogonal matrix."""
-        (x,) = self._check("inverse", x=x)
-        return self._matrix(x).mT.flatten(-2)
 
     @property
     def _scale(self) -> float:

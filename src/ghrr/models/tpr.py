@@ -66,8 +66,7 @@ class TPR(Architecture):
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return unit_gaussian((*batch, self.dim), self.dtype, generator, device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Raise: there is no identity, because binding raises the order."""
+    def _identity(self, device: Device) -> Tensor:
         raise ValueError("TPR.identity: binding raises the order of a tensor, so no vector is an identity")
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch
-from ghrr.models.protocol import Architecture, Device, Facts, nearest_square, squares_around, unit_gaussian
+from ghrr.models.protocol import Device, Facts, unit_gaussian
+from ghrr.models.square import SquareMatrices
 
 
 @dataclass(frozen=True, repr=False)
-class VTB(Architecture):
+class VTB(SquareMatrices):
     r"""Vector-derived transformation binding: the right factor is a matrix that transforms the left one.
 
     Both factors are read as matrices A and B of :math:`r \times r` numbers, :math:`d = r^2`; then
@@ -42,14 +42,6 @@ class VTB(Architecture):
 
     name: ClassVar[str] = "VTB"
 
-    def possible_sizes(self, near: int) -> tuple[int, ...]:
-        """Return the square numbers around a number."""
-        return squares_around(near)
-
-    @classmethod
-    def _nearest_dim(cls, wanted: int, settings: dict[str, Any]) -> int:
-        return nearest_square(wanted)
-
     @property
     def facts(self) -> Facts:
         """What is true of the model."""
@@ -64,33 +56,19 @@ class VTB(Architecture):
             paper="Gosmann and Eliasmith 2019",
         )
 
-    @property
-    def _root(self) -> int:
-        return math.isqrt(self.dim)
-
-    def _matrix(self, x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:-1], self._root, self._root)
-
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
         return (a @ b).flatten(-2) * math.sqrt(self._root)
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:
         return unit_gaussian((*batch, self.dim), self.dtype, generator, device)
 
-    def identity(self, *batch: int, device: Device = None) -> Tensor:
-        """Return the identity on the right: the unit matrix divided by √r. On the left it transposes."""
-        eye = torch.eye(self._root, dtype=self.dtype, device=device).flatten() / math.sqrt(self._root)
-        return eye.repeat(*check_batch("VTB.identity", batch), 1) if batch else eye
+    def _identity(self, device: Device) -> Tensor:
+        return super()._identity(device) / math.sqrt(self._root)  # neutral on the right; on the left it transposes
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Transform the rows of a by the matrix b."""
         a, b = self._check("bind", a=a, b=b)
         return self._product(self._matrix(a), self._matrix(b).mT)
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """Transpose: the approximate inverse on the right."""
-        (x,) = self._check("inverse", x=x)
-        return self._matrix(x).mT.flatten(-2)
 
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Remove a key, approximately; on the left after transposing the product, which swaps its factors."""

@@ -20,6 +20,7 @@ _UNUSED_PACKAGES = {
     "paper",
     "play",
     "relations",
+    "search",
     "structures",
 }  # "paper" is added module by module
 _NO_EFFECT = {"ghrr.paper.experiment", "ghrr.paper.statistics", "ghrr.paper.style"}  # they draw and judge only

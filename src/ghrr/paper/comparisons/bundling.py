@@ -25,15 +25,18 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     """Bundle random members of a codebook, and count the members among the nearest candidates."""
     model = sized(params, settings)
     codebook = model.random(settings["candidates"], generator=generator)
-    rows = []
+    bundles = []
     for items in settings["items"]:
         for _ in range(settings["bundles"]):
             chosen = torch.randperm(settings["candidates"], generator=generator)[:items]
-            bundle = model.bundle(codebook[chosen], generator=generator)
-            for task, x in ((SUM, bundle), (NORMALISED, model.normalize(bundle))):
-                nearest = model.pairwise_similarity(x, codebook).topk(items).indices
-                found = float(torch.isin(nearest, chosen).double().mean())
-                rows.append({**params, "task": task, "x": items, "value": found})
+            bundles.append((chosen, model.bundle(codebook[chosen], generator=generator)))
+    normalised = [(chosen, model.normalize(bundle, generator=generator)) for chosen, bundle in bundles]
+    rows = []
+    for task, queries in ((SUM, bundles), (NORMALISED, normalised)):
+        for chosen, x in queries:
+            nearest = model.pairwise_similarity(x, codebook).topk(len(chosen)).indices
+            found = float(torch.isin(nearest, chosen).double().mean())
+            rows.append({**params, "task": task, "x": len(chosen), "value": found})
     return pd.DataFrame(rows)
 
 

@@ -55,7 +55,8 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
             for items in settings["items"]:
                 members.append(torch.randperm(settings["candidates"], generator=generator)[:items])
                 bundles.append(model.bundle(codebook[members[-1]], generator=generator))
-            for task, x in ((SUM, torch.stack(bundles)), (NORMALISED, model.normalize(torch.stack(bundles)))):
+            sums = torch.stack(bundles)
+            for task, x in ((SUM, sums), (NORMALISED, model.normalize(sums, generator=generator))):
                 ranked = model.pairwise_similarity(x, codebook).argsort(dim=-1, descending=True)
                 for k, (items, chosen) in enumerate(zip(settings["items"], members, strict=True)):
                     found = torch.isin(ranked[k, :items], chosen).double().mean()

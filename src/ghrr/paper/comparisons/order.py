@@ -1,4 +1,4 @@
-"""Order: the similarity of the paths a.b and b.a."""
+"""Order: the similarity of the products a∘b and b∘a, and of the paths a.b and b.a."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ghrr import models
 from ghrr.paper.contestants import CORE, DIAGONALITIES, contestants, sized, title
@@ -15,13 +16,15 @@ from ghrr.paper.model_structures import rescale
 from ghrr.paper.statistics import equals, is_close, mean_with_error, rows_where
 from ghrr.paper.style import BLUE, GREY, new_figure, style
 
+PRODUCTS, PATHS, READ = "a∘b and b∘a", "a.b and b.a", "read by b.a"
+
 
 def trials(settings: Settings) -> list[Params]:
     return repeat(contestants([*CORE, *DIAGONALITIES]), settings["blocks"])
 
 
 def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
-    """Compare a∘(b∘v) with b∘(a∘v), and read v from the first by the path b.a."""
+    """Compare a∘b with b∘a and a∘(b∘v) with b∘(a∘v), and read v from a∘(b∘v) by the path b.a."""
     model = sized(params, settings, order=3)
     n = settings["pairs_of_matrices"] if model.facts.matrix_keys else settings["pairs"]
     a, b = model.random_keys(2, n, generator=generator)
@@ -30,16 +33,27 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
     wrong = there
     for key in (b, a):
         wrong = model.unbind(wrong, key, side="left")
-    measured = {"a.b and b.a": model.similarity(there, back), "read by b.a": model.similarity(wrong, rescale(model, v))}
+    measured = {
+        PRODUCTS: _similarity_of_keys(model, model.bind_keys(a, b), model.bind_keys(b, a)),
+        PATHS: model.similarity(there, back),
+        READ: model.similarity(wrong, rescale(model, v)),
+    }
     return pd.concat(
         [pd.DataFrame({**params, "task": task, "x": 2, "value": values.double()}) for task, values in measured.items()],
         ignore_index=True,
     )
 
 
+def _similarity_of_keys(model: models.Architecture, a: Tensor, b: Tensor) -> Tensor:
+    """Return the similarity of vectors of equal length, or the cosine of matrices."""
+    if model.facts.matrix_keys:
+        return torch.cosine_similarity(a.flatten(1), b.flatten(1))
+    return model.similarity(rescale(model, a), rescale(model, b))
+
+
 @style()
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    table = summarise(rows_where(data, task="a.b and b.a"))
+    table = summarise(rows_where(data, task=PATHS))
     figure = new_figure(0.26 * len(table) + 0.9)
     axis = figure.subplots()
     y = np.arange(len(table))
@@ -54,7 +68,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
 
 
 def _similarity(data: pd.DataFrame, name: str) -> pd.Series[float]:
-    return rows_where(data, task="a.b and b.a", model=name)["value"]
+    return rows_where(data, task=PATHS, model=name)["value"]
 
 
 def _commutative_models_lose_order(data: pd.DataFrame, settings: Settings) -> list[Check]:
