@@ -133,6 +133,41 @@ def test_regression_of_batches_equals_one_fit() -> None:
     assert np.abs(part - whole).max() > 0.01 * np.abs(y).max()
 
 
+def wave(count: int, seed: int) -> tuple[Any, Any]:
+    x = np.random.default_rng(seed).uniform(-3, 3, (count, 1))
+    return x, 50 + 7 * np.sin(2 * x[:, 0])
+
+
+def online(**settings: Any) -> HDRegressor:
+    return HDRegressor(KernelFeatures(60, bandwidth=0.5, random_state=0), training="online", random_state=0, **settings)
+
+
+def test_online_regression_learns() -> None:
+    (x, y), (xt, yt) = wave(300, 0), wave(100, 1)
+    assert online(batch_size=50).fit(x, y).score(xt, yt) > 0.95
+    shuffled = np.random.default_rng(0).permutation(y)  # negative control: nothing to learn
+    assert online(batch_size=50).fit(x, shuffled).score(xt, yt) < 0.1
+
+
+def test_online_regression_learns_a_stream() -> None:
+    x, y = wave(300, 0)
+    model, scores = online(batch_size=50), []
+    for _ in range(4):
+        for rows in np.array_split(np.arange(300), 3):
+            model.partial_fit(x[rows], y[rows])
+        scores.append(model.score(x, y))
+    assert scores[-1] > max(0.9, scores[0])
+    assert model.n_iter_ == 12
+
+
+def test_online_regression_stops_early() -> None:
+    x, y = wave(300, 0)
+    noise = y + np.random.default_rng(0).normal(scale=50.0, size=300)
+    model = online(early_stopping=True, max_epochs=500).fit(x, noise)
+    assert model.n_iter_ < 500
+    assert online(max_epochs=30).fit(x, noise).n_iter_ == 30  # negative control
+
+
 def test_probabilities_equal_those_of_the_distribution() -> None:
     """Two Gaussian classes: the probability is a logistic function of a linear score, so every bin must fit."""
     random = np.random.default_rng(0)
