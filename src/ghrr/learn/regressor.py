@@ -170,12 +170,11 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     def _add_to_online(self, samples: Any, targets: Array, weights: Array) -> None:
         if not hasattr(self, "_scale"):
             self._start_at_mean(samples, targets, weights)
-        if getattr(self, "_descent", None) is None:
-            self._descent = self._descend()
+        descent = self._descent = getattr(self, "_descent", None) or self._descend()
         order = np.random.default_rng(seed_of(self.random_state))
         goals = self._standardize(targets)
-        self._descent.epoch(self._shuffled(self._feature_source(samples), (goals, weights), order))
-        self._use_descent(self._descent)
+        descent.epoch(self._shuffled(self._feature_source(samples), (goals, weights), order))
+        self._use_descent(descent)
 
     def _use_ridge(self, solution: RidgeSolution) -> None:
         self.alpha_, self.n_iter_ = solution.alpha, 1
