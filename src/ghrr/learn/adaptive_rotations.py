@@ -85,7 +85,7 @@ def learn_rotations(
     optimizer = torch.optim.Adam([*rotations.weights, *rotations.biases], lr=3e-3)
     optimizer.add_param_group({"params": [log_penalty], "lr": 0.1})
     order = torch.Generator().manual_seed(seed)
-    for _ in range(_STEPS if len(x) > 2 else 0):  # one or two samples say nothing
+    for _ in range(_STEPS if len(x) > 2 else 0):  # one or two samples are too few
         rows = torch.randperm(len(x), generator=order)[:_BATCH].to(x.device)
         z = torch.view_as_real(rotate(x[rows], phasors[rows], rotations)).flatten(start_dim=1)
         fitted = max(1, 2 * len(rows) // 3)

@@ -30,8 +30,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     r"""Classify samples by one hypervector per class.
 
     An encoder turns samples into features; the score of a class is the inner product of the features with the vector of
-    the class (plus a constant), and the class with the highest score is predicted. ``training`` says how the vectors
-    are found:
+    the class (plus a constant), and the class with the highest score is predicted. ``training`` is the method
+    that finds the vectors:
 
     - ``"ridge"`` (default): least squares in closed form, with the penalty chosen by generalised cross-validation. The
       most accurate in most cases.

@@ -23,7 +23,7 @@ _CHUNK_PHASES = (1 << 19, 1 << 24)
 
 
 class ImageFeatures(FeatureEncoder):
-    r"""Encode grey images by their patches: what is where, within a tolerance.
+    r"""Encode grey images by their patches and the approximate positions of these.
 
     Every patch p at position u is encoded by fractional powers and bound to its position, and all are bundled:
     :math:`\sum_u \|p_u\|\, \phi(p_u / \|p_u\|) * \psi(u)`, for patches without their mean. Two images are similar if

@@ -22,7 +22,7 @@ from ghrr.learn.ridge import NUMBER_PENALTIES, NormalEquations, RidgeSolution
 class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     r"""Predict numbers by one hypervector per target: a linear regression on the features of an encoder.
 
-    ``training`` says how the vectors are found:
+    ``training`` is the method that finds the vectors:
 
     - ``"ridge"`` (default): least squares in closed form, with the penalty chosen by generalised cross-validation. With
       :class:`KernelFeatures` this approximates kernel ridge regression, at a cost linear in the number of samples.

@@ -92,7 +92,7 @@ def save(path: PathLike, estimator: BaseEstimator) -> None:
 
 
 def load(path: PathLike) -> Any:
-    """Read an estimator that :func:`save` wrote. It predicts on the CPU unless its ``device`` says otherwise.
+    """Read an estimator that :func:`save` wrote. It predicts on its ``device``, by default the CPU.
 
     Raises
     ------

@@ -34,9 +34,9 @@ class TextFeatures(FeatureEncoder):
     differ. For m = 1 binding commutes, and factor j is shifted by j slots instead. Texts are similar if they share
     n-grams.
 
-    The weights matter more than the dimension: in a bundle of all n-grams, the most frequent ones drown the rest.
-    ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity, and ``"learned"`` by the logarithm and by how
-    much an n-gram says about the class.
+    The weights matter more than the dimension: in a bundle of all n-grams, the most frequent ones dominate.
+    ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity, and ``"learned"`` by the logarithm of the
+    count and by the information of the n-gram about the class.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class TextFeatures(FeatureEncoder):
     weighting
         ``"count"``; ``"sqrt"``, the root of the count; ``"idf"``, the root times the logarithm of the inverse share of
         texts that contain the n-gram; or ``"learned"``, :math:`\ln(1 + 10^5 s)` for the share s of the n-gram in the
-        text, times the root of what it says about the class. ``"learned"`` needs labels in ``fit``; see
+        text, times the root of its information about the class. ``"learned"`` needs labels in ``fit``; see
         ``ghrr.learn.ngram_weights.class_information``.
     lowercase
         Change texts to lower case first; tokens stay as they are.
@@ -238,7 +238,7 @@ class TextFeatures(FeatureEncoder):
         if self._grams and len(self._grams[place]):
             keys, table, own = as_keys(self._grams[place]), self._gram_weights[place], as_keys(counted.grams)
             at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-            # N-grams that were never seen are as rare as the rarest, and say nothing about the class.
+            # N-grams that were never seen are as rare as the rarest, and have no information about the class.
             unseen = table.max() if self.weighting == "idf" else 0.0
             weights = weights * np.where(keys[at] == own, table[at], unseen)[counted.indices]
         return weights
