@@ -15,7 +15,15 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from ghrr.learn import HDClassifier, HDRegressor, ImageFeatures, KernelFeatures, TextFeatures
+from ghrr.learn import (
+    GraphFeatures,
+    HDClassifier,
+    HDRegressor,
+    ImageFeatures,
+    KernelFeatures,
+    SeriesFeatures,
+    TextFeatures,
+)
 
 pd = pytest.importorskip("pandas")
 X, Y = load_iris(return_X_y=True)
@@ -73,6 +81,27 @@ def test_grid_search_tunes_settings_of_the_encoder() -> None:
         HDRegressor(KernelFeatures(100, random_state=0)), {"encoder__bandwidth": [0.01, 0.5, 100.0]}, cv=3
     )
     assert search.fit(x, np.sin(3 * x[:, 0])).best_params_ == {"encoder__bandwidth": 0.5}
+
+
+SERIES = [np.sin(np.arange(12 + i % 3) / (1 + i % 2)) for i in range(20)]
+GRAPHS = [(["a", "b", "c"], [[0, 1], [1 + i % 2, 2 - i % 2]]) for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "samples", "grid"),
+    [
+        (TextFeatures(20, random_state=0), TEXTS, {"n": [1, 2], "weighting": ["sqrt", "learned"]}),
+        (SeriesFeatures(20, random_state=0), SERIES, {"window": [2, 3], "positions": ["neighbours", "powers"]}),
+        (GraphFeatures(20, random_state=0), GRAPHS, {"radius": [0, 1], "directed": [True, False]}),
+        (ImageFeatures(20, random_state=0), IMAGES, {"patch": [2, 3]}),
+    ],
+)
+def test_searches_tune_encoders_of_lists_and_arrays(encoder: Any, samples: Any, grid: dict[str, Any]) -> None:
+    model = make_pipeline(HDClassifier(encoder))
+    named = {f"hdclassifier__encoder__{name}": values for name, values in grid.items()}
+    search = GridSearchCV(model, named, cv=2, error_score="raise").fit(samples, np.arange(20) % 2)
+    assert len(search.cv_results_["params"]) == np.prod([len(values) for values in grid.values()])
+    assert search.predict(samples[:3]).shape == (3,)
 
 
 def test_column_transformer_mixes_texts_and_numbers() -> None:
@@ -143,10 +172,10 @@ def online(**settings: Any) -> HDRegressor:
 
 
 def test_online_regression_learns() -> None:
-    (x, y), (xt, yt) = wave(300, 0), wave(100, 1)
-    assert online(batch_size=50).fit(x, y).score(xt, yt) > 0.95
+    (x, y), (xt, yt) = wave(200, 0), wave(100, 1)
+    assert online(batch_size=100).fit(x, y).score(xt, yt) > 0.95
     shuffled = np.random.default_rng(0).permutation(y)  # negative control: nothing to learn
-    assert online(batch_size=50).fit(x, shuffled).score(xt, yt) < 0.1
+    assert online(batch_size=100).fit(x, shuffled).score(xt, yt) < 0.1
 
 
 def test_online_regression_learns_a_stream() -> None:
