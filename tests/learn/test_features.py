@@ -57,11 +57,19 @@ def test_image_features_equal_their_definition() -> None:
     np.testing.assert_allclose(encoder.transform(images), want, atol=1e-5)
 
 
+ROWS = np.random.default_rng(0).random((7, 64)).astype(np.float32)
+
+
 @pytest.mark.parametrize(
-    "encoder", [ImageFeatures(30, patch=3, random_state=0), SeriesFeatures(30, m=2, random_state=0)]
+    ("encoder", "samples"),
+    [
+        (ImageFeatures(30, patch=3, random_state=0), ROWS),
+        (SeriesFeatures(30, m=2, random_state=0), ROWS),
+        (TextFeatures(30, m=2, n=[1, 2], random_state=0), ["abc" * i for i in range(1, 8)]),
+        (TextFeatures(30, n=3, random_state=0), ["abcd"[i % 3 :] * i for i in range(1, 8)]),
+    ],
 )
-def test_features_do_not_depend_on_the_number_of_threads(encoder: Any) -> None:
-    samples = np.random.default_rng(0).random((7, 64)).astype(np.float32)
+def test_features_do_not_depend_on_the_number_of_threads(encoder: Any, samples: Any) -> None:
     encoder.fit(samples)
     before = torch.get_num_threads()
     found = []

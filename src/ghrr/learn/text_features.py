@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from numbers import Integral
@@ -15,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.learn.base import Effects, FeatureEncoder, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, run_on_rows, seed_of
 from ghrr.learn.ngram_counts import NGramCounts, count_ngrams, stable_order
 from ghrr.learn.ngram_vectors import as_keys, ngram_vectors
 from ghrr.learn.ngram_weights import class_information, rarity
@@ -217,13 +218,17 @@ class TextFeatures(FeatureEncoder):
                 (len(out), len(grams)),
                 check_invariants=False,
             ).to(out.device)
-            for columns, vectors in self._columns(grams):
-                out[:, columns] += torch.sparse.mm(sparse, vectors)
+            run_on_rows(functools.partial(self._add_slots, sparse, grams, out), self.space_.dim, out.device)
 
-    def _columns(self, grams: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
+    def _add_slots(self, sparse: Tensor, grams: NDArray[Any], out: Tensor, slots: slice) -> None:
+        """Add the n-gram vectors of each text, weighted by a sparse matrix ``(texts, k)``, for a range of slots."""
+        for columns, vectors in self._columns(grams, slots):
+            out[:, columns] += torch.sparse.mm(sparse, vectors)
+
+    def _columns(self, grams: NDArray[Any], slots: slice = slice(None)) -> Iterator[tuple[slice, Tensor]]:
         """Yield some columns of the features of n-grams at a time, ``(k, columns)``."""
         width = 2 * self.space_.m**2
-        for start, vectors in ngram_vectors(self._vectors, grams):
+        for start, vectors in ngram_vectors(self._vectors, grams, slots):
             yield slice(width * start, width * (start + vectors.shape[1])), torch.view_as_real(vectors).flatten(1)
 
     def _weights(self, counted: NGramCounts, place: int) -> NDArray[Any]:
