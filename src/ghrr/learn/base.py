@@ -107,10 +107,16 @@ def run_on_rows(work: Callable[[slice], None], count: int, device: torch.device)
     Inside ``work`` PyTorch uses one thread. Encoders compute in chunks that stay in the cache. Dividing each operation
     on such a chunk between threads takes longer than the operation, above all on a busy machine.
     """
-    if device.type == "cpu":
-        run_in_threads(work, count, calls_torch=True)
-    else:
+    if device.type != "cpu":
         work(slice(0, count))
+        return
+    is_inference = torch.is_inference_mode_enabled()  # a setting of the thread
+
+    def run(rows: slice) -> None:
+        with torch.inference_mode(is_inference):
+            work(rows)
+
+    run_in_threads(run, count, calls_torch=True)
 
 
 def seed_of(random_state: Any) -> int:
