@@ -11,7 +11,7 @@ limit. ::
     python benchmarks/learning.py pack --data FOLDER --out FOLDER    # copy all data into small files
 
 To resume the stored run, unpack ``results/learning_journal.jsonl.gz`` as ``journal.jsonl`` into the folder ``--out``.
-``benchmarks/learning_data.py`` says how to get the data.
+``benchmarks/learning_data.py`` describes how to get the data.
 """
 
 from __future__ import annotations

@@ -90,12 +90,13 @@ def _encoder(config: Config, context: Context) -> Any:
 class UnorderedText(TextFeatures):
     """TextFeatures for m = 1 without shifts: the order of the symbols of an n-gram is lost."""
 
-    def _columns(self, grams: Any) -> Iterator[tuple[slice, Tensor]]:
+    def _columns(self, grams: Any, slots: slice = slice(None)) -> Iterator[tuple[slice, Tensor]]:
         """Yield products of the vectors of the symbols, for some slots at a time."""
         index = torch.as_tensor(grams, device=self._vectors.device)
         step = max(1, (1 << 21) // max(1, index.numel()))
-        for start in range(0, self._vectors.shape[1], step):
-            products = self._vectors[:, start : start + step][index].prod(dim=1)
+        first, last, _ = slots.indices(self._vectors.shape[1])
+        for start in range(first, last, step):
+            products = self._vectors[:, start : min(last, start + step)][index].prod(dim=1)
             yield slice(2 * start, 2 * (start + products.shape[1])), torch.view_as_real(products).flatten(1)
 
 

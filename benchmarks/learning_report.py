@@ -1,6 +1,6 @@
 """Results of ``benchmarks/learning.py`` from its journals: one row per data set and method, ranks and tests.
 
-Every pair of a data set and a method that the benchmark knows has a row. ``status`` says what became of it:
+Every pair of a data set and a method that the benchmark knows has a row. ``status`` is one of:
 
 ``complete``
     All seeds or folds are there.

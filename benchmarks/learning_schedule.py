@@ -140,7 +140,7 @@ def _count_numbers(data: Dataset) -> int:
 
 
 def _priority(search: Search) -> int:
-    """Return the rank of a pair: targets and ``HD ridge`` first, pairs that take long and say little last.
+    """Return the rank of a pair: targets and ``HD ridge`` first, slow pairs of minor interest last.
 
     Small data sets come first within a rank, so that a run that is stopped has many complete pairs. Baselines that take
     minutes on huge sets start early, because one process does them.

@@ -24,6 +24,7 @@ ALL_TEN = "HD ridge and torch-hd"
 WITHOUT_ONE = "HD ridge and torch-hd without IntRVFL"
 WITH_BASELINES = "HD ridge, torch-hd without IntRVFL, and baselines"
 BASELINES_ONLY = "HD ridge and baselines"
+DEVICES = ("cpu", "cuda")
 NONE_BETTER = "No torch-hd classifier is significantly better on any data set."
 Table = tuple[list[str], list[list[str]]]
 Row = dict[str, Any]
@@ -323,7 +324,7 @@ def _bytes(row: Row | None) -> str:
 def speed() -> Table:
     """Return times, memory and accuracy on MNIST, for every device that was measured."""
     rows = []
-    for device in ("cpu", "cuda"):
+    for device in DEVICES:
         path = RESULTS / f"learning_speed_{device}.json"
         if not path.exists():
             continue
@@ -346,10 +347,23 @@ def speed() -> Table:
     return ["device", "encoder", "samples", "fit", "predict 10,000", "peak memory of the host", "accuracy"], rows
 
 
+def gpu_factors() -> str:
+    """Return how many times faster than the CPU the GPU fits and predicts on MNIST, for each encoder."""
+    cpu, gpu = (json.loads((RESULTS / f"learning_speed_{device}.json").read_text())["rows"] for device in DEVICES)
+    most = max(row["samples"] for row in cpu)
+    pairs = [(a, b) for a in cpu for b in gpu if a["samples"] == b["samples"] == most and a["encoder"] == b["encoder"]]
+    parts = [
+        f"{a['fit_seconds'] / b['fit_seconds']:.0f} and {a['predict_seconds'] / b['predict_seconds']:.0f} times "
+        f"({a['encoder']})"
+        for a, b in pairs
+    ]
+    return ", ".join(parts)
+
+
 def linearity() -> str:
     """Return how well straight lines describe fit time against samples, for every device and encoder."""
     parts = []
-    for device in ("cpu", "cuda"):
+    for device in DEVICES:
         measured = json.loads((RESULTS / f"learning_speed_{device}.json").read_text(encoding="utf-8"))
         name = "GPU" if device == "cuda" else "CPU"
         parts += [f"{line['explained']:.3f} ({encoder}, {name})" for encoder, line in measured["lines"].items()]
@@ -457,4 +471,5 @@ VALUES: dict[str, Callable[[], str]] = {
     "learning-complete": completeness,
     "learning-significance": significance,
     "learning-linear": linearity,
+    "learning-gpu": gpu_factors,
 }

@@ -188,7 +188,7 @@ def test_stored_journal_is_deterministic_and_can_be_collected(benchmark_modules:
 def test_tasks_over_a_lower_time_limit_run_again(benchmark_modules: Modules, tmp_path: Path) -> None:
     pytest.importorskip("torchhd")
     journal, path = benchmark_modules("learning_schedule").Journal, tmp_path / "journal.jsonl"
-    states = [{"status": "time limit", "limit_s": 60.0}, {"status": "ValueError: no"}, {}]
+    states: list[dict[str, Any]] = [{"status": "time limit", "limit_s": 60.0}, {"status": "ValueError: no"}, {}]
     lines = [_entry("iris", "HD ridge", "test", seed, **state) for seed, state in enumerate(states)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 

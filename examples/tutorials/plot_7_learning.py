@@ -198,13 +198,13 @@ assert set(sizes.index[-3:]) == {"message", "parcels", "plan"}
 assert one["message"] > 0 > one["plan"]
 
 # %%
-# The model expects this customer to stay because of the message, although few parcels in the plan "flat" speak
-# against it.
+# The model expects this customer to stay because of the message, although few parcels in the plan "flat" are
+# evidence against it.
 #
 # Save, load, predict
 # -------------------
 # ``learn.save`` writes settings and learned numbers to one safetensors file, without pickle: loading a file from
-# somebody else runs none of their code.
+# someone else runs none of their code.
 
 model.fit(X, y)
 learn.save(folder / "cancel.safetensors", model)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
 
-from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, TextFeatures
+from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, SeriesFeatures, TextFeatures
 
 
 @pytest.mark.parametrize("sampling", ["random", "orthogonal", "qmc"])
@@ -55,19 +57,33 @@ def test_image_features_equal_their_definition() -> None:
     np.testing.assert_allclose(encoder.transform(images), want, atol=1e-5)
 
 
-def test_image_features_do_not_depend_on_the_number_of_threads() -> None:
-    images = np.random.default_rng(0).random((7, 64)).astype(np.float32)
-    encoder = ImageFeatures(dim=30, patch=3, random_state=0).fit(images)
+ROWS = np.random.default_rng(0).random((7, 64)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "samples"),
+    [
+        (ImageFeatures(30, patch=3, random_state=0), ROWS),
+        (SeriesFeatures(30, m=2, random_state=0), ROWS),
+        (TextFeatures(30, m=2, n=[1, 2], random_state=0), ["abc" * i for i in range(1, 8)]),
+        (TextFeatures(30, n=3, random_state=0), ["abcd"[i % 3 :] * i for i in range(1, 8)]),
+    ],
+)
+def test_features_do_not_depend_on_the_number_of_threads(encoder: Any, samples: Any) -> None:
+    encoder.fit(samples)
     before = torch.get_num_threads()
     found = []
     try:
         for count in (1, 3):
             torch.set_num_threads(count)
-            found.append(encoder.transform(images))
+            found.append(encoder.transform(samples))
+        with torch.inference_mode():
+            found.append(encoder.transform(samples))
     finally:
         torch.set_num_threads(before)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
-    assert np.abs(found[0] - found[0][::-1]).max() > 0.01  # negative control: images differ
+    for other in found[1:]:
+        np.testing.assert_allclose(found[0], other, atol=1e-6)
+    assert np.abs(found[0] - found[0][::-1]).max() > 0.01  # negative control: samples differ
 
 
 @pytest.mark.parametrize("m", [1, 2])

@@ -15,7 +15,15 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from ghrr.learn import HDClassifier, HDRegressor, ImageFeatures, KernelFeatures, TextFeatures
+from ghrr.learn import (
+    GraphFeatures,
+    HDClassifier,
+    HDRegressor,
+    ImageFeatures,
+    KernelFeatures,
+    SeriesFeatures,
+    TextFeatures,
+)
 
 pd = pytest.importorskip("pandas")
 X, Y = load_iris(return_X_y=True)
@@ -75,6 +83,27 @@ def test_grid_search_tunes_settings_of_the_encoder() -> None:
     assert search.fit(x, np.sin(3 * x[:, 0])).best_params_ == {"encoder__bandwidth": 0.5}
 
 
+SERIES = [np.sin(np.arange(12 + i % 3) / (1 + i % 2)) for i in range(20)]
+GRAPHS = [(["a", "b", "c"], [[0, 1], [1 + i % 2, 2 - i % 2]]) for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "samples", "grid"),
+    [
+        (TextFeatures(20, random_state=0), TEXTS, {"n": [1, 2], "weighting": ["sqrt", "learned"]}),
+        (SeriesFeatures(20, random_state=0), SERIES, {"window": [2, 3], "positions": ["neighbours", "powers"]}),
+        (GraphFeatures(20, random_state=0), GRAPHS, {"radius": [0, 1], "directed": [True, False]}),
+        (ImageFeatures(20, random_state=0), IMAGES, {"patch": [2, 3]}),
+    ],
+)
+def test_searches_tune_encoders_of_lists_and_arrays(encoder: Any, samples: Any, grid: dict[str, Any]) -> None:
+    model = make_pipeline(HDClassifier(encoder))
+    named = {f"hdclassifier__encoder__{name}": values for name, values in grid.items()}
+    search = GridSearchCV(model, named, cv=2, error_score="raise").fit(samples, np.arange(20) % 2)
+    assert len(search.cv_results_["params"]) == np.prod([len(values) for values in grid.values()])
+    assert search.predict(samples[:3]).shape == (3,)
+
+
 def test_column_transformer_mixes_texts_and_numbers() -> None:
     frame = pd.DataFrame({"text": TEXTS, "number": np.arange(20.0), "colour": ["red", "blue"] * 10})
     columns = make_column_transformer(
@@ -131,6 +160,41 @@ def test_regression_of_batches_equals_one_fit() -> None:
     np.testing.assert_allclose(stream.predict(x), whole, rtol=1e-6, atol=1e-6 * np.abs(y).max())
     part = HDRegressor(encoder, alpha=1e-3).fit(x[:75], y[:75]).predict(x)  # negative control: the first batch alone
     assert np.abs(part - whole).max() > 0.01 * np.abs(y).max()
+
+
+def wave(count: int, seed: int) -> tuple[Any, Any]:
+    x = np.random.default_rng(seed).uniform(-3, 3, (count, 1))
+    return x, 50 + 7 * np.sin(2 * x[:, 0])
+
+
+def online(**settings: Any) -> HDRegressor:
+    return HDRegressor(KernelFeatures(60, bandwidth=0.5, random_state=0), training="online", random_state=0, **settings)
+
+
+def test_online_regression_learns() -> None:
+    (x, y), (xt, yt) = wave(200, 0), wave(100, 1)
+    assert online(batch_size=100).fit(x, y).score(xt, yt) > 0.95
+    shuffled = np.random.default_rng(0).permutation(y)  # negative control: nothing to learn
+    assert online(batch_size=100).fit(x, shuffled).score(xt, yt) < 0.1
+
+
+def test_online_regression_learns_a_stream() -> None:
+    x, y = wave(300, 0)
+    model, scores = online(batch_size=50), []
+    for _ in range(4):
+        for rows in np.array_split(np.arange(300), 3):
+            model.partial_fit(x[rows], y[rows])
+        scores.append(model.score(x, y))
+    assert scores[-1] > max(0.9, scores[0])
+    assert model.n_iter_ == 12
+
+
+def test_online_regression_stops_early() -> None:
+    x, y = wave(300, 0)
+    noise = y + np.random.default_rng(0).normal(scale=50.0, size=300)
+    model = online(early_stopping=True, max_epochs=500).fit(x, noise)
+    assert model.n_iter_ < 500
+    assert online(max_epochs=30).fit(x, noise).n_iter_ == 30  # negative control
 
 
 def test_probabilities_equal_those_of_the_distribution() -> None:

@@ -55,6 +55,31 @@ def test_loaded_classifier_predicts_the_same(tmp_path: Path, estimator: Any, sam
     assert repr(loaded) == repr(model)
 
 
+@pytest.mark.parametrize("training", ["ridge", "online"])
+def test_loaded_regressor_predicts_the_same_and_goes_on(tmp_path: Path, training: str) -> None:
+    y = X @ [1.0, 2.0, 0.0, 0.5]
+    model = learn.HDRegressor(learn.KernelFeatures(20, random_state=0), training=training).fit(X, y)
+    learn.save(tmp_path / "m.safetensors", model)
+    loaded = learn.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.partial_fit(X, y).score(X, y) > 0.5
+
+
+def test_files_without_the_newer_settings_of_a_regressor_load(tmp_path: Path) -> None:
+    model = learn.HDRegressor(learn.KernelFeatures(20, random_state=0)).fit(X, X[:, 0])
+    expected = model.predict(X)
+    for name in ("training", "max_epochs", "batch_size"):
+        delattr(model, name)
+    learn.save(tmp_path / "m.safetensors", model)
+    loaded = learn.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(loaded.predict(X), expected)
+    assert (loaded.training, loaded.max_epochs) == ("ridge", 100)
+    del model.alpha  # negative control: a setting that every file has
+    learn.save(tmp_path / "m.safetensors", model)
+    with pytest.raises(ValueError, match="alpha"):
+        learn.load(tmp_path / "m.safetensors")
+
+
 def test_stream_continues_after_loading(tmp_path: Path) -> None:
     model = learn.HDClassifier(learn.KernelFeatures(20, random_state=0), alpha=0.1)
     model.partial_fit(X[:30], Y[:30], classes=np.unique(Y))

@@ -22,8 +22,8 @@ from ghrr.learn import (
     SeriesFeatures,
     TableFeatures,
     TextFeatures,
+    adaptive_rotations,
 )
-from ghrr.learn import adaptive_rotations
 from ghrr.learn.classifier import TRAINING
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ def _pad(X: Any) -> Any:
         PaddedImages(dim=16, patch=2),
         RowsAsGraphs(dim=16, radius=1),
         *(HDClassifier(SMALL, training=training, random_state=0) for training in TRAINING),
-        HDRegressor(SMALL, random_state=0),
+        *(HDRegressor(SMALL, training=training, random_state=0) for training in ("ridge", "online")),
     ]
 )
 def test_scikit_learn_check(estimator: BaseEstimator, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_core_needs_no_scikit_learn_and_estimators_name_the_extra() -> None:
         "        if name.split('.')[0] in {'sklearn', 'scipy'}:\n"
         "            raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
-        "import ghrr.learn.ridge, ghrr.learn.prototypes, ghrr.learn.softmax, ghrr.learn.probabilities\n"
+        "import ghrr.learn.ridge, ghrr.learn.prototypes, ghrr.learn.gradient_training, ghrr.learn.probabilities\n"
         "try:\n"
         "    ghrr.learn.HDClassifier\n"
         "except ImportError as error:\n"

@@ -2,8 +2,8 @@
 
 Encoders are transformers from samples to real features whose inner product is a similarity of hypervectors;
 :class:`HDClassifier` and :class:`HDRegressor` learn one hypervector per class or target. The numerical core (the
-modules ``ridge``, ``prototypes``, ``softmax``, ``probabilities`` and ``bandwidth``) needs PyTorch alone, so the
-estimators are imported on first use.
+modules ``ridge``, ``prototypes``, ``gradient_training``, ``probabilities`` and ``bandwidth``) needs PyTorch alone, so
+the estimators are imported on first use.
 """
 
 import importlib

@@ -68,7 +68,8 @@ def learn_rotations(
     >>> [w.shape for w in learn_rotations(encoder, x, torch.sin(9 * x**2), torch.ones(30), seed=0).weights]
     [torch.Size([32, 1]), torch.Size([32, 32]), torch.Size([2, 32])]
     """
-    distinct, index = torch.cat([x.float(), targets.float()], dim=1).unique(dim=0, return_inverse=True)
+    rows = torch.cat([x.float(), targets.float()], dim=1)
+    distinct, index = torch.unique(rows, dim=0, return_inverse=True)
     x, targets = distinct.split([x.shape[1], targets.shape[1]], dim=1)
     weights = torch.zeros(len(x), device=x.device).index_add_(0, index, weights.float())
     targets = targets - _weighted_mean(targets, weights)
@@ -84,7 +85,7 @@ def learn_rotations(
     optimizer = torch.optim.Adam([*rotations.weights, *rotations.biases], lr=3e-3)
     optimizer.add_param_group({"params": [log_penalty], "lr": 0.1})
     order = torch.Generator().manual_seed(seed)
-    for _ in range(_STEPS if len(x) > 2 else 0):  # one or two samples say nothing
+    for _ in range(_STEPS if len(x) > 2 else 0):  # one or two samples are too few
         rows = torch.randperm(len(x), generator=order)[:_BATCH].to(x.device)
         z = torch.view_as_real(rotate(x[rows], phasors[rows], rotations)).flatten(start_dim=1)
         fitted = max(1, 2 * len(rows) // 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from torch import Tensor
+
+from ghrr.ops.threads import run_in_threads
 
 # Numbers of features made at a time: 64 MiB in single precision.
 _BATCH_NUMBERS = 1 << 24
@@ -97,6 +99,24 @@ def row_slices(count: int, n_features: int) -> Iterator[slice]:
     step = max(1, _BATCH_NUMBERS // max(1, n_features))
     for start in range(0, count, step):
         yield slice(start, min(count, start + step))
+
+
+def run_on_rows(work: Callable[[slice], None], count: int, device: torch.device) -> None:
+    """Call ``work`` with slices that cover ``range(count)``, on a CPU with one slice per thread.
+
+    Inside ``work`` PyTorch uses one thread. Encoders compute in chunks that stay in the cache. Dividing each operation
+    on such a chunk between threads takes longer than the operation, above all on a busy machine.
+    """
+    if device.type != "cpu":
+        work(slice(0, count))
+        return
+    is_inference = torch.is_inference_mode_enabled()  # a setting of the thread
+
+    def run(rows: slice) -> None:
+        with torch.inference_mode(is_inference):
+            work(rows)
+
+    run_in_threads(run, count, calls_torch=True)
 
 
 def seed_of(random_state: Any) -> int:

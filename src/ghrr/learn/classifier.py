@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,16 +15,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.learn.base import class_signs, n_samples, seed_of
-from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
+from ghrr.learn.base import class_signs, seed_of
+from ghrr.learn.gradient_training import GradientTraining, cross_entropy
+from ghrr.learn.linear_model import Array, FeatureSource, LinearOnFeatures, checked_weights, take
 from ghrr.learn.probabilities import fit_temperature
 from ghrr.learn.prototypes import class_sums, cosines, online_update
 from ghrr.learn.ridge import CLASS_PENALTIES, NormalEquations
-from ghrr.learn.softmax import LabelledBatch, SoftmaxTraining, train_with_early_stopping
 
-FeatureSource = Callable[[Array], Tensor]  # from indices of samples to their features
 _CALIBRATED = 10_000  # samples that the temperature is fitted to
-_STORED_NUMBERS = 1 << 27  # features kept for all epochs: 512 MiB
 TRAINING = ("ridge", "refined", "online", "centroid")
 
 
@@ -33,8 +30,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     r"""Classify samples by one hypervector per class.
 
     An encoder turns samples into features; the score of a class is the inner product of the features with the vector of
-    the class (plus a constant), and the class with the highest score is predicted. ``training`` says how the vectors
-    are found:
+    the class (plus a constant), and the class with the highest score is predicted. ``training`` is the method
+    that finds the vectors:
 
     - ``"ridge"`` (default): least squares in closed form, with the penalty chosen by generalised cross-validation. The
       most accurate in most cases.
@@ -222,22 +219,12 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         chosen, rows = take(samples, train), (labels[train], weights[train])
         self._fit_ridge(chosen, *rows)
         start = self.temperature_ * self.class_vectors_.mT, self.temperature_ * self.intercept_
-        training = SoftmaxTraining(*start, rate=self.learning_rate, decay=0.0)
-        order = np.random.default_rng(seed_of(self.random_state))
-        validation = None
-        if held_out is not None:
-            aside, columns = take(samples, held_out), (labels[held_out], weights[held_out])
-            validation = lambda: self._batches(aside, *columns, width=self._width(aside))  # noqa: E731
-        features_of = self._feature_source(chosen)
-        batches = lambda: self._shuffled(features_of, rows, order)  # noqa: E731
-        settings = {"epochs": self.max_epochs, "patience": self.patience}
-        for epoch, loss, judged in train_with_early_stopping(training, batches, validation, **settings):  # type: ignore[arg-type]
-            self.n_iter_ = epoch
-            self._report(f"epoch {epoch}: loss {loss:.4f}" + ("" if judged is None else f", held out {judged:.4f}"))
+        training = GradientTraining(*start, cross_entropy, rate=self.learning_rate)
+        self._train(training, samples, (labels, weights), train, held_out)
         self._set_vectors(training.weights.detach().mT, training.intercept.detach())
         self.temperature_ = 1.0
         if held_out is not None:
-            self._calibrate(aside, *columns)
+            self._calibrate(take(samples, held_out), labels[held_out], weights[held_out])
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one more batch of samples, without forgetting the earlier ones.
@@ -273,7 +260,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if self.training == "ridge":
             self._add_to_ridge(samples, labels, weights)
         elif self.training == "refined":
-            self._add_to_softmax(samples, labels, weights)
+            self._add_to_refined(samples, labels, weights)
         else:
             self._add_to_prototypes(samples, labels, weights)
         return self
@@ -299,15 +286,15 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         self._set_vectors(solution.weights.mT, solution.intercept)
         self._calibrate(samples, labels, weights, solution.shrinkage)
 
-    def _add_to_softmax(self, samples: Any, labels: Array, weights: Array) -> None:
-        if getattr(self, "_softmax", None) is None:
+    def _add_to_refined(self, samples: Any, labels: Array, weights: Array) -> None:
+        if getattr(self, "_descent", None) is None:
             zeros = torch.zeros(len(self.classes_), self._width(samples), device=self.device or "cpu")
             start = getattr(self, "class_vectors_", zeros).mT, getattr(self, "intercept_", zeros[:, 0])
-            self._softmax = SoftmaxTraining(*start, rate=self.learning_rate, decay=0.0)
+            self._descent = GradientTraining(*start, cross_entropy, rate=self.learning_rate)
         order = np.random.default_rng(seed_of(self.random_state))
-        self._softmax.epoch(self._shuffled(self._feature_source(samples), (labels, weights), order))
+        self._descent.epoch(self._shuffled(self._feature_source(samples), (labels, weights), order))
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
-        self._set_vectors(self._softmax.weights.detach().mT, self._softmax.intercept.detach())
+        self._set_vectors(self._descent.weights.detach().mT, self._descent.intercept.detach())
         self.temperature_ = 1.0
 
     def _add_to_prototypes(self, samples: Any, labels: Array, weights: Array) -> None:
@@ -355,36 +342,6 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             self.intercept_ = torch.as_tensor(logs / self.temperature_).to(vectors)
 
     # ---------------------------------------------------------------------------------------------------------- parts
-
-    def _feature_source(self, samples: Any) -> FeatureSource:
-        """Return a function from indices of samples to their features, which are stored if they fit in memory."""
-        width = self._width(samples)
-        if n_samples(samples) * width > _STORED_NUMBERS:
-            return lambda rows: self._features(take(samples, rows))
-        stored = torch.cat([features for (features,) in self._batches(samples, width=width)])
-        return lambda rows: stored[torch.as_tensor(rows, device=stored.device)]
-
-    def _shuffled(
-        self, features_of: FeatureSource, columns: tuple[Array, Array], order: np.random.Generator
-    ) -> Iterator[LabelledBatch]:
-        """Yield batches of ``batch_size`` samples in random order."""
-        labels, weights = (torch.as_tensor(column).to(self.device or "cpu") for column in columns)
-        shuffled = order.permutation(len(labels))
-        for start in range(0, len(shuffled), self.batch_size):
-            rows = shuffled[start : start + self.batch_size]
-            index = torch.as_tensor(rows, device=labels.device)
-            yield features_of(rows), labels[index], weights[index]
-
-    def _split(self, labels: Array) -> tuple[Array, Array | None]:
-        """Return the indices of the samples to train on and, with early stopping, of those to hold out."""
-        if not self.early_stopping:
-            return np.arange(len(labels)), None
-        order = np.random.default_rng(seed_of(self.random_state)).permutation(len(labels))
-        # Evenly spaced samples in the order of classes: each class is held out in its proportion.
-        ranked = order[np.argsort(labels[order], kind="stable")]
-        step = max(2, round(1 / self.validation_fraction))
-        held_out = ranked[step // 2 :: step]
-        return np.setdiff1d(np.arange(len(labels)), held_out), np.sort(held_out)
 
     def _set_vectors(self, vectors: Tensor, intercept: Tensor) -> None:
         self.class_vectors_ = vectors.double().contiguous()

@@ -1,4 +1,4 @@
-"""Explanations: which features, n-grams, patches, steps, edges or neighbourhoods speak for a class."""
+"""Explanations: how much features, n-grams, patches, steps, edges or neighbourhoods contribute to a class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = 3  # panels beside each other
 
 
 def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None) -> pd.DataFrame:
-    r"""Return which features speak for the predicted classes, by unbinding them from the class vectors.
+    r"""Return the contribution of each feature to the predicted classes, by unbinding it from the class vectors.
 
     The score of class k for a sample with the features z is :math:`\langle z, c_k \rangle + b_k`. A feature f
     contributes the part of :math:`\langle z, c_k - \bar c \rangle` that is due to it. The mean :math:`\bar c` of the

@@ -32,7 +32,7 @@ def name_neighbourhoods(
 ) -> dict[int, str]:
     """Return a name for every colour of a radius: the labels of the nodes at distance 0, 1, … up to the radius.
 
-    Different neighbourhoods can have the same name, because it does not say which nodes are connected.
+    Different neighbourhoods can have the same name, because the name does not contain which nodes are connected.
 
     Examples
     --------

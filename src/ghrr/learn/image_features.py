@@ -15,8 +15,7 @@ from torch import Tensor
 
 from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, seed_of
-from ghrr.ops.threads import run_in_threads
+from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, run_on_rows, seed_of
 
 # Phases computed at a time, on a CPU, where they stay in the cache, and on a GPU. The matrix product that sums patches
 # does as many multiplications per patch as there are images in a chunk.
@@ -24,7 +23,7 @@ _CHUNK_PHASES = (1 << 19, 1 << 24)
 
 
 class ImageFeatures(FeatureEncoder):
-    r"""Encode grey images by their patches: what is where, within a tolerance.
+    r"""Encode grey images by their patches and the approximate positions of these.
 
     Every patch p at position u is encoded by fractional powers and bound to its position, and all are bundled:
     :math:`\sum_u \|p_u\|\, \phi(p_u / \|p_u\|) * \psi(u)`, for patches without their mean. Two images are similar if
@@ -151,11 +150,7 @@ class ImageFeatures(FeatureEncoder):
             for images, result in zip(*parts, strict=True):
                 self._encode_into(images, result)
 
-        if pixels.is_cuda:
-            encode_rows(slice(None))
-        else:
-            # Each thread encodes its own images. Operations on so few numbers lose more by threads than they gain.
-            run_in_threads(encode_rows, len(pixels), calls_torch=True)
+        run_on_rows(encode_rows, len(pixels), pixels.device)
         return torch.nn.functional.normalize(out, dim=1)
 
     def _step(self) -> int:

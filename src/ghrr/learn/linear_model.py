@@ -14,18 +14,21 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 from torch import Tensor
 
-from ghrr.learn.base import FeatureEncoder, as_tensor, n_samples, row_slices
+from ghrr.learn.base import FeatureEncoder, as_tensor, n_samples, row_slices, seed_of
+from ghrr.learn.gradient_training import GoalBatch, GradientTraining, train_with_early_stopping
 from ghrr.learn.kernel_features import KernelFeatures
 from ghrr.learn.ridge import Batch, NormalEquations, RidgeSolution, solve_dual
 
 Array = NDArray[Any]
+FeatureSource = Callable[[Array], Tensor]  # from indices of samples to their features
+_STORED_NUMBERS = 1 << 27  # features kept for all epochs: 512 MiB
 
 
 class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
     """Base of estimators that are linear in the features of an encoder.
 
-    Subclasses have the parameters ``encoder``, ``alpha``, ``random_state``, ``device`` and ``verbose``, and a list of
-    penalties to choose from, in units of the mean squared length of the centred features.
+    Subclasses have the parameters below, and a list of penalties to choose from, in units of the mean squared length of
+    the centred features.
     """
 
     _penalties: ClassVar[tuple[float, ...]]
@@ -33,10 +36,17 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
 
     encoder: Any
     alpha: Any
+    max_epochs: int
+    learning_rate: float
+    batch_size: int
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
     random_state: Any
     device: Any
     verbose: Any
     encoder_: Any
+    n_iter_: int
 
     # ---------------------------------------------------------------------------------------------------- features
 
@@ -100,6 +110,62 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
         for features, goals, shares in batches:
             sums.add(features.to(self._dtype), goals, shares)
         return sums.solve(alphas)
+
+    # ------------------------------------------------------------------------------------------------------ epochs
+
+    def _feature_source(self, samples: Any) -> FeatureSource:
+        """Return a function from indices of samples to their features, which are stored if they fit in memory."""
+        width = self._width(samples)
+        if n_samples(samples) * width > _STORED_NUMBERS:
+            return lambda rows: self._features(take(samples, rows))
+        stored = torch.cat([features for (features,) in self._batches(samples, width=width)])
+        return lambda rows: stored[torch.as_tensor(rows, device=stored.device)]
+
+    def _shuffled(
+        self, features_of: FeatureSource, columns: tuple[Array, Array], order: np.random.Generator
+    ) -> Iterator[GoalBatch]:
+        """Yield batches of ``batch_size`` samples in random order."""
+        goals, weights = (torch.as_tensor(column).to(self.device or "cpu") for column in columns)
+        shuffled = order.permutation(len(goals))
+        for start in range(0, len(shuffled), self.batch_size):
+            rows = shuffled[start : start + self.batch_size]
+            index = torch.as_tensor(rows, device=goals.device)
+            yield features_of(rows), goals[index], weights[index]
+
+    def _split(self, goals: Array) -> tuple[Array, Array | None]:
+        """Return the indices of the samples to train on and, with early stopping, of those to hold out."""
+        if not self.early_stopping:
+            return np.arange(len(goals)), None
+        order = np.random.default_rng(seed_of(self.random_state)).permutation(len(goals))
+        # Evenly spaced samples in the order of classes or targets: each class is held out in its proportion.
+        ranked = order[np.argsort(goals[order], kind="stable")]
+        step = max(2, round(1 / self.validation_fraction))
+        held_out = ranked[step // 2 :: step]
+        return np.setdiff1d(np.arange(len(goals)), held_out), np.sort(held_out)
+
+    def _train(
+        self,
+        training: GradientTraining,
+        samples: Any,
+        columns: tuple[Array, Array],
+        train: Array,
+        held_out: Array | None,
+    ) -> None:
+        """Train in epochs on some samples. Columns are the goals and the weights of all samples."""
+        order = np.random.default_rng(seed_of(self.random_state))
+        features_of = self._feature_source(take(samples, train))
+        goals, weights = (column[train] for column in columns)
+        validation = None
+        if held_out is not None:
+            aside, others = take(samples, held_out), [column[held_out] for column in columns]
+            validation = lambda: self._batches(aside, *others, width=self._width(aside))  # noqa: E731
+        batches = lambda: self._shuffled(features_of, (goals, weights), order)  # noqa: E731
+        settings = {"epochs": self.max_epochs, "patience": self.patience}
+        for epoch, loss, judged in train_with_early_stopping(training, batches, validation, **settings):  # type: ignore[arg-type]
+            self.n_iter_ = epoch
+            self._report(f"epoch {epoch}: loss {loss:.4f}" + ("" if judged is None else f", held out {judged:.4f}"))
+
+    # -------------------------------------------------------------------------------------------------- prediction
 
     def _apply(self, X: Any, function: Callable[[Tensor], Tensor]) -> Array:
         """Return a function of the features of all samples, batch by batch."""

@@ -28,7 +28,7 @@ class _Halves:
     middle: int
 
 
-def ngram_vectors(symbols: Tensor, grams: NDArray[Any]) -> Iterator[tuple[int, Tensor]]:
+def ngram_vectors(symbols: Tensor, grams: NDArray[Any], slots: slice = slice(None)) -> Iterator[tuple[int, Tensor]]:
     """Yield the hypervectors of n-grams for some slots at a time: the first slot and ``(k, slots, m, m)``.
 
     The symbols of an n-gram are bound in order; for m = 1, where binding commutes, symbol j is shifted by j slots. Many
@@ -40,6 +40,8 @@ def ngram_vectors(symbols: Tensor, grams: NDArray[Any]) -> Iterator[tuple[int, T
         Hypervectors of the symbols, ``(symbols, dim, m, m)``.
     grams
         Rows of the symbols of each n-gram, ``(k, n)``.
+    slots
+        Range of slots to compute; all by default.
 
     Examples
     --------
@@ -53,9 +55,10 @@ def ngram_vectors(symbols: Tensor, grams: NDArray[Any]) -> Iterator[tuple[int, T
     dim, m = symbols.shape[1:3]
     plan = _plan(grams, symbols.device)
     step = max(1, _CHUNK_NUMBERS[symbols.is_cuda] // max(1, len(grams) * m**2))
-    for start in range(0, dim, step):
-        slots = torch.arange(start, min(dim, start + step), device=symbols.device)
-        yield start, _bind_halves(plan, symbols, slots)
+    first, last, _ = slots.indices(dim)
+    for start in range(first, last, step):
+        chunk = torch.arange(start, min(last, start + step), device=symbols.device)
+        yield start, _bind_halves(plan, symbols, chunk)
 
 
 def _plan(grams: NDArray[Any], device: torch.device) -> _Halves | Tensor:

@@ -1,4 +1,4 @@
-"""Weights of n-grams: how rare they are, and how much they say about the class of a text."""
+"""Weights of n-grams: their rarity, and their information about the class of a text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rarity(counted: NGramCounts, weights: NDArray[Any]) -> NDArray[Any]:
 
 
 def class_information(counted: NGramCounts, labels: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    r"""Return what each n-gram says about the class of a text, in nats, between 0 and the logarithm of the classes.
+    r"""Return the information of each n-gram about the class of a text, in nats, from 0 to the logarithm of K classes.
 
     For an n-gram g with :math:`c_{gk}` occurrences in class k, of which :math:`e_{gk}` are expected from the length of
     the class alone, the lift is :math:`r_{gk} = (c_{gk} + 1) / (e_{gk} + 1)`, and the class of a text with g has the

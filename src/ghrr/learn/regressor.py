@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,28 +13,43 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
+from ghrr.learn.base import seed_of
+from ghrr.learn.gradient_training import GradientTraining, squared_error
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
-from ghrr.learn.ridge import NUMBER_PENALTIES, NormalEquations
+from ghrr.learn.ridge import NUMBER_PENALTIES, NormalEquations, RidgeSolution
 
 
 class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
-    r"""Predict numbers by one hypervector per target: ridge regression on the features of an encoder.
+    r"""Predict numbers by one hypervector per target: a linear regression on the features of an encoder.
 
-    With :class:`KernelFeatures` this approximates kernel ridge regression, at a cost linear in the number of samples.
+    ``training`` is the method that finds the vectors:
+
+    - ``"ridge"`` (default): least squares in closed form, with the penalty chosen by generalised cross-validation. With
+      :class:`KernelFeatures` this approximates kernel ridge regression, at a cost linear in the number of samples.
+    - ``"online"``: least squares by Adam, in batches. It needs no matrix of the size of the features squared, so it is
+      for very large dimensions. Early stopping takes the place of the penalty.
 
     Parameters
     ----------
     encoder
         Transformer to features, or ``"passthrough"``. By default a :class:`KernelFeatures` with 1,024 slots.
+    training
+        ``"ridge"`` or ``"online"``.
     alpha
-        Penalty, in units of the mean squared length of the centred features, or ``"gcv"`` to choose it by generalised
-        cross-validation.
+        Penalty of the ridge regression, in units of the mean squared length of the centred features, or ``"gcv"`` to
+        choose it by generalised cross-validation.
+    max_epochs, learning_rate, batch_size
+        Most passes over the data, size of the updates and samples per update, for ``"online"``.
+    early_stopping
+        Hold out ``validation_fraction`` of the samples and stop when ``patience`` epochs bring no improvement.
+    validation_fraction, patience
+        Settings of early stopping.
     random_state
-        Seed of the default encoder.
+        Seed of the default encoder and of the order of samples.
     device
         Device that trains and predicts.
     verbose
-        2 reports batches on standard error.
+        1 reports epochs, 2 also batches, on standard error.
 
     Attributes
     ----------
@@ -45,7 +60,9 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     encoder_
         The fitted encoder.
     alpha_
-        Penalty that was chosen.
+        Penalty that was chosen, for ``"ridge"``.
+    n_iter_
+        Passes over the data.
 
     Examples
     --------
@@ -59,13 +76,21 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "encoder": [StrOptions({"passthrough"}), None, object],
+        "training": [StrOptions({"ridge", "online"})],
         "alpha": [StrOptions({"gcv"}), Interval(Real, 0, None, closed="neither")],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "device": [str, torch.device, None],
         "verbose": ["verbose"],
     }
 
     _sums: NormalEquations | None
+    _descent: GradientTraining | None
     _dtype = torch.float64
     _penalties = NUMBER_PENALTIES
 
@@ -73,13 +98,27 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         self,
         encoder: Any = None,
         *,
+        training: str = "ridge",
         alpha: Any = "gcv",
+        max_epochs: int = 100,
+        learning_rate: float = 0.05,
+        batch_size: int = 256,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
         random_state: Any = None,
         device: Any = None,
         verbose: int = 0,
     ) -> None:
         self.encoder = encoder
+        self.training = training
         self.alpha = alpha
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -92,28 +131,78 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         kept = np.flatnonzero(weights > 0)
         samples = self._fit_encoder(take(X, kept), y[kept], weights[kept])
         targets, weights = targets[kept], weights[kept]
-        self._sums = None
-        solution = self._solve_ridge(samples, targets, weights)
-        self.alpha_ = solution.alpha
-        self._set_vectors(solution.weights, solution.intercept)
+        self._sums = self._descent = None
+        if self.training == "ridge":
+            self._use_ridge(self._solve_ridge(samples, targets, weights))
+            return self
+        self._start_at_mean(samples, targets, weights)
+        descent = self._descend()
+        self._train(descent, samples, (self._standardize(targets), weights), *self._split(targets[:, 0]))
+        self._use_descent(descent)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from one more batch; the encoder is fitted on the first one."""
+        """Learn from one more batch of samples; the encoder is fitted on the first one.
+
+        Ridge regression gives the same result as one fit on all batches. Online training makes one pass over the batch.
+        """
         self._validate_params()
         y, targets = self._check_targets(X, y)
         weights = checked_weights(sample_weight, X, y)
         first = not hasattr(self, "encoder_")
         samples = self._fit_encoder(X, y, weights) if first else self._check_samples(X)
+        passes = getattr(self, "n_iter_", 0) + 1
+        if self.training == "ridge":
+            self._add_to_ridge(samples, targets, weights)
+        else:
+            self._add_to_online(samples, targets, weights)
+        self.n_iter_ = passes
+        return self
+
+    def _add_to_ridge(self, samples: Any, targets: Array, weights: Array) -> None:
         width = self._width(samples)
         sums = getattr(self, "_sums", None) or NormalEquations(width, targets.shape[1], self.device)
         for features, goals, shares in self._batches(samples, targets, weights, width=width):
             sums.add(features.to(self._dtype), goals, shares)
         self._sums = sums
-        solution = sums.solve(self._penalties if isinstance(self.alpha, str) else [float(self.alpha)])
-        self.alpha_ = solution.alpha
+        self._use_ridge(sums.solve(self._penalties if isinstance(self.alpha, str) else [float(self.alpha)]))
+
+    def _add_to_online(self, samples: Any, targets: Array, weights: Array) -> None:
+        if not hasattr(self, "_scale"):
+            self._start_at_mean(samples, targets, weights)
+        descent = self._descent = getattr(self, "_descent", None) or self._descend()
+        order = np.random.default_rng(seed_of(self.random_state))
+        goals = self._standardize(targets)
+        descent.epoch(self._shuffled(self._feature_source(samples), (goals, weights), order))
+        self._use_descent(descent)
+
+    def _use_ridge(self, solution: RidgeSolution) -> None:
+        self.alpha_, self.n_iter_ = solution.alpha, 1
         self._set_vectors(solution.weights, solution.intercept)
-        return self
+
+    def _start_at_mean(self, samples: Any, targets: Array, weights: Array) -> None:
+        """Set vectors that predict the mean of the targets, and find the scale of the targets."""
+        center = np.average(targets, axis=0, weights=weights)
+        deviations = np.sqrt(np.average(np.square(targets - center), axis=0, weights=weights))
+        self._center, self._scale = center, np.where(deviations > 0, deviations, 1.0)
+        device = self.device or "cpu"
+        zeros = torch.zeros(self._width(samples), targets.shape[1], dtype=torch.float64, device=device)
+        self._set_vectors(zeros, torch.as_tensor(center).to(device))
+
+    def _standardize(self, targets: Array) -> Array:
+        standard: Array = (targets - self._center) / self._scale
+        return standard
+
+    def _descend(self) -> GradientTraining:
+        """Return training on standardised targets that starts at the present vectors."""
+        center, scale = (torch.as_tensor(part).to(self.intercept_) for part in (self._center, self._scale))
+        start = self.target_vectors_.mT / scale, (self.intercept_ - center) / scale
+        return GradientTraining(*start, squared_error, rate=self.learning_rate)
+
+    def _use_descent(self, training: GradientTraining) -> None:
+        weights, intercept = training.weights.detach(), training.intercept.detach()
+        center, scale = (torch.as_tensor(part).to(intercept) for part in (self._center, self._scale))
+        self._set_vectors(weights * scale, intercept * scale + center)
 
     def _check_targets(self, X: Any, y: Any) -> tuple[Array, Array]:
         if y is None:

@@ -106,9 +106,10 @@ class NormalEquations:
 
         Penalties are in units of the mean squared length of the centred features.
         """
-        lower = self.gram.tril()
         feature_mean, target_mean = self.feature_sum / self.count, self.target_sum / self.count
-        centred = lower + lower.tril(-1).mT - self.count * torch.outer(feature_mean, feature_mean)
+        centred = self.gram.tril()  # large: changed in place
+        centred += centred.tril(-1).mT
+        centred.addr_(feature_mean, feature_mean, alpha=-float(self.count))
         cross = self.cross - self.count * torch.outer(feature_mean, target_mean)
         squares = self.target_squares - self.count * target_mean.square().sum()
         best = _lowest_error(centred, cross, squares, float(self.count), alphas, dual=False)
@@ -172,11 +173,12 @@ def _solve(  # noqa: PLR0917
     :math:`1 + n - \alpha\,\mathrm{tr}(K + \alpha I)^{-1}` for an n x n matrix in both forms.
     """
     penalty = alpha * unit
-    eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-    factor, failed = torch.linalg.cholesky_ex(gram + penalty * eye)
+    shifted = gram.clone()
+    shifted.diagonal().add_(penalty)
+    factor, failed = torch.linalg.cholesky_ex(shifted)
+    del shifted  # with thousands of features, each of these matrices takes hundreds of megabytes
     solution = torch.cholesky_solve(right, factor)
-    inverse_trace = torch.linalg.solve_triangular(factor, eye, upper=False).square().sum()
-    parameters = 1 + len(gram) - penalty * float(inverse_trace)
+    parameters = 1 + len(gram) - penalty * float(torch.cholesky_inverse(factor).trace())
     if dual:
         residual = penalty**2 * solution.square().sum()
     else:

@@ -40,7 +40,19 @@ _CLASSES = {
     )
 }
 _PLAIN = (str, int, float, bool, type(None))
-_NOT_STORED = ("_softmax",)  # the state of an optimiser
+_NOT_STORED = ("_descent",)  # the state of an optimiser
+# Settings that files of version 0.2 do not have; they get their defaults.
+_ADDED = {
+    "HDRegressor": {
+        "training",
+        "max_epochs",
+        "learning_rate",
+        "batch_size",
+        "early_stopping",
+        "validation_fraction",
+        "patience",
+    }
+}
 
 
 def save(path: PathLike, estimator: BaseEstimator) -> None:
@@ -80,7 +92,7 @@ def save(path: PathLike, estimator: BaseEstimator) -> None:
 
 
 def load(path: PathLike) -> Any:
-    """Read an estimator that :func:`save` wrote. It predicts on the CPU unless its ``device`` says otherwise.
+    """Read an estimator that :func:`save` wrote. It predicts on its ``device``, by default the CPU.
 
     Raises
     ------
@@ -159,7 +171,9 @@ def _unpack_object(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     cls: Any = NormalEquations if packed["class"] == NormalEquations.__name__ else _CLASSES[packed["class"]]
     result = cls.__new__(cls)
     if cls is not NormalEquations:
-        missing = set(cls().get_params(deep=False)) - set(state)
+        defaults = cls().get_params(deep=False)
+        state = {name: defaults[name] for name in _ADDED.get(cls.__name__, ())} | state
+        missing = set(defaults) - set(state)
         if missing:
             raise ValueError(f"{cls.__name__} lacks the settings {sorted(missing)}")
     vars(result).update(state)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.learn.base import Effects, FeatureEncoder, check_reference, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, check_reference, run_on_rows, seed_of
 from ghrr.space import Space
 
 Series = NDArray[Any] | list[NDArray[Any]]
@@ -184,8 +184,13 @@ class SeriesFeatures(FeatureEncoder):
     def encode(self, samples: Series) -> Tensor:
         """Return the features of checked series, ``(n, 2 * dim * m**2)``."""
         out = torch.zeros(len(samples), *self.space_.shape, dtype=self.space_.dtype, device=self.frequencies_.device)
-        for chunk, values, lengths in self._chunks(samples):
-            self._encode_into(values, lengths, out[chunk])
+
+        def encode_rows(rows: slice) -> None:
+            own = out[rows]
+            for chunk, values, lengths in self._chunks(samples[rows]):
+                self._encode_into(values, lengths, own[chunk])
+
+        run_on_rows(encode_rows, len(samples), out.device)
         return torch.nn.functional.normalize(torch.view_as_real(out).flatten(start_dim=1), dim=1)
 
     def _chunks(self, samples: Series) -> Iterator[tuple[slice, Tensor, Tensor]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from numbers import Integral
@@ -15,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.learn.base import Effects, FeatureEncoder, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, run_on_rows, seed_of
 from ghrr.learn.ngram_counts import NGramCounts, count_ngrams, stable_order
 from ghrr.learn.ngram_vectors import as_keys, ngram_vectors
 from ghrr.learn.ngram_weights import class_information, rarity
@@ -34,9 +35,9 @@ class TextFeatures(FeatureEncoder):
     differ. For m = 1 binding commutes, and factor j is shifted by j slots instead. Texts are similar if they share
     n-grams.
 
-    The weights matter more than the dimension: in a bundle of all n-grams, the most frequent ones drown the rest.
-    ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity, and ``"learned"`` by the logarithm and by how
-    much an n-gram says about the class.
+    The weights matter more than the dimension: in a bundle of all n-grams, the most frequent ones dominate.
+    ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity, and ``"learned"`` by the logarithm of the
+    count and by the information of the n-gram about the class.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class TextFeatures(FeatureEncoder):
     weighting
         ``"count"``; ``"sqrt"``, the root of the count; ``"idf"``, the root times the logarithm of the inverse share of
         texts that contain the n-gram; or ``"learned"``, :math:`\ln(1 + 10^5 s)` for the share s of the n-gram in the
-        text, times the root of what it says about the class. ``"learned"`` needs labels in ``fit``; see
+        text, times the root of its information about the class. ``"learned"`` needs labels in ``fit``; see
         ``ghrr.learn.ngram_weights.class_information``.
     lowercase
         Change texts to lower case first; tokens stay as they are.
@@ -217,13 +218,17 @@ class TextFeatures(FeatureEncoder):
                 (len(out), len(grams)),
                 check_invariants=False,
             ).to(out.device)
-            for columns, vectors in self._columns(grams):
-                out[:, columns] += torch.sparse.mm(sparse, vectors)
+            run_on_rows(functools.partial(self._add_slots, sparse, grams, out), self.space_.dim, out.device)
 
-    def _columns(self, grams: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
+    def _add_slots(self, sparse: Tensor, grams: NDArray[Any], out: Tensor, slots: slice) -> None:
+        """Add the n-gram vectors of each text, weighted by a sparse matrix ``(texts, k)``, for a range of slots."""
+        for columns, vectors in self._columns(grams, slots):
+            out[:, columns] += torch.sparse.mm(sparse, vectors)
+
+    def _columns(self, grams: NDArray[Any], slots: slice = slice(None)) -> Iterator[tuple[slice, Tensor]]:
         """Yield some columns of the features of n-grams at a time, ``(k, columns)``."""
         width = 2 * self.space_.m**2
-        for start, vectors in ngram_vectors(self._vectors, grams):
+        for start, vectors in ngram_vectors(self._vectors, grams, slots):
             yield slice(width * start, width * (start + vectors.shape[1])), torch.view_as_real(vectors).flatten(1)
 
     def _weights(self, counted: NGramCounts, place: int) -> NDArray[Any]:
@@ -238,7 +243,7 @@ class TextFeatures(FeatureEncoder):
         if self._grams and len(self._grams[place]):
             keys, table, own = as_keys(self._grams[place]), self._gram_weights[place], as_keys(counted.grams)
             at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-            # N-grams that were never seen are as rare as the rarest, and say nothing about the class.
+            # N-grams that were never seen are as rare as the rarest, and have no information about the class.
             unseen = table.max() if self.weighting == "idf" else 0.0
             weights = weights * np.where(keys[at] == own, table[at], unseen)[counted.indices]
         return weights
