@@ -50,13 +50,17 @@ _TRAINING: dict[str, dict[str, Any]] = {
 }
 
 
+# Levels of values with long tails need narrow kernels.
+_BANDWIDTHS = {"series": {"bandwidth": [0.05, 0.1, 0.2, 0.4, 0.6, 0.9, 1.4]}}
+
+
 def _encoder_spaces(kind: str) -> list[dict[str, Any]]:
     if kind == "text":
         return [_NGRAMS | {"m": [1, 2, 3]}]
     if kind in ("series", "graph"):
         own = structures.encoder_space(kind)
         return [
-            *([own | {"m": [1, 2, 3]}] if own else []),
+            *([own | {"m": [1, 2, 3]} | _BANDWIDTHS.get(kind, {})] if own else []),
             *([_KERNELS | {"scale": scales(kind)}] if kind == "series" else []),
         ]
     return [_KERNELS | {"scale": scales(kind)}, *([_PATCHES] if kind == "image" else [])]
