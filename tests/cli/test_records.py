@@ -254,7 +254,7 @@ def test_bad_queries_are_refused(ada: Path, people: Path, tmp_path: Path) -> Non
     people.write_bytes(changed)
     assert "damaged or changed" in fails("query", str(people), "age")
     people.write_bytes(content[:-10])
-    assert "cut short" in fails("query", str(people), "age")
+    assert "truncated" in fails("query", str(people), "age")
 
 
 UNSAFE = "[/x]\x1b[31m\x9b2J\u202e\u2066"

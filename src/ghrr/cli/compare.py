@@ -20,7 +20,7 @@ def compare(  # noqa: PLR0917 (typer reads options from a signature)
     experiment: Annotated[
         list[str] | None, typer.Option("--experiment", "-e", help="Run this experiment only; can be repeated.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="Take many repetitions, or few.")] = False,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Use many repetitions (full) or few (quick).")] = False,
     out: Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")] = Path("comparison"),
     seed: Annotated[int, typer.Option(min=0, help="Random seed. The same seed gives the same numbers.")] = 0,
     jobs: Annotated[

@@ -40,7 +40,9 @@ def paper_list() -> None:
 @paper_app.command("run")
 def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
     names: Annotated[list[str] | None, typer.Argument(help="Names of experiments.  [default: all]")] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="Use the sizes of the paper, or smaller ones.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="Use the sizes of the paper (full) or smaller ones (quick).")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")] = Path("report"),
     seed: Annotated[int, typer.Option(min=0, help="Random seed. The same seed gives the same numbers.")] = 0,
     jobs: Annotated[

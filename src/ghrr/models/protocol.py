@@ -1,4 +1,4 @@
-"""The protocol of all models: the verbs that every architecture has, and facts about it as data."""
+"""The interface of all models: the operations that every architecture has, and its properties as data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REAL = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Facts:
-    """What is true of a model. The tests check every entry.
+    """Properties of a model. Tests check each of them.
 
     Attributes
     ----------
@@ -108,9 +108,9 @@ class Scores:
 class Architecture(ABC):
     """Base class of all architectures.
 
-    A model describes vectors and holds none: they are plain tensors ``(*batch, *shape)``. All verbs are batched, and
-    batches broadcast. ``bundle`` never normalises, unless the model has no other bundles (BSC, SBC). Similarities are
-    scaled: 1 for a random vector with itself, 0 on average for two independent ones.
+    A model describes vectors but holds none: they are plain tensors ``(*batch, *shape)``. All operations are batched,
+    and batches broadcast. ``bundle`` never normalises, except in BSC and SBC, which have no other bundles. Similarities
+    are scaled: 1 for a random vector with itself, 0 on average for two independent ones.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Architecture(ABC):
     @property
     @abstractmethod
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -204,7 +204,9 @@ class Architecture(ABC):
         """
         operation = f"{cls.name}.sized"
         if (reals is None) == (nbytes is None):
-            raise TypeError(f"{operation}: give one of reals and nbytes")
+            raise TypeError(
+                f"{operation}: expected one of reals and nbytes, got {'neither' if reals is None else 'both'}"
+            )
         name, given = ("reals", reals) if nbytes is None else ("nbytes", nbytes)
         budget = check_integer(operation, name, given, least=1)  # type: ignore[arg-type]  # one of them is given
         order = check_integer(operation, "order", order, least=1)
@@ -260,7 +262,7 @@ class Architecture(ABC):
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Remove a key from a product: the value v from ``bind(key, v)`` (left), or from ``bind(v, key)`` (right).
 
-        If ``x`` is a bundle, the result is the value plus noise. Exact or approximate, by ``facts.inverse``.
+        If ``x`` is a bundle, the result is the value plus noise. ``facts.inverse`` says whether unbinding is exact.
         """
         self._check_side(side)
         inverse = self.inverse(key)
@@ -319,9 +321,9 @@ class Architecture(ABC):
         return 0.0
 
     def bundle_scores(self, items: int) -> Scores:
-        """Return mean and spread of the similarities of a bundle of ``items`` random vectors, by theory.
+        """Return mean and standard deviation of the similarities of a bundle of ``items`` random vectors, by theory.
 
-        For a sum, a member scores 1 plus the noise of the others, another vector the noise of all.
+        In a sum, a member scores 1 plus the noise of the other members, and another vector the noise of all members.
         """
         variance = self.noise_std**2
         member = math.sqrt((items - 1) * variance + self._self_similarity_std**2)
@@ -329,29 +331,31 @@ class Architecture(ABC):
 
     # ------------------------------------------------------------------ checks
 
-    def _check(self, verb: str, **given: Any) -> list[Tensor]:
+    def _check(self, operation: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are vectors of this model on one device whose batches broadcast."""
-        return self._check_shapes(verb, self.shape, **given)
+        return self._check_shapes(operation, self.shape, **given)
 
-    def _check_shapes(self, verb: str, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
+    def _check_shapes(self, operation: str, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
         axes = len(shape)
         for name, x in given.items():
             if not isinstance(x, Tensor) or x.dtype != self.dtype or x.shape[-axes:] != shape:
-                self._refuse(verb, name, x, shape)
-        self._check_devices(verb, given)
-        check_broadcast(f"{self.name}.{verb}", **{name: tuple(x.shape[:-axes]) for name, x in given.items()})
+                self._refuse(operation, name, x, shape)
+        self._check_devices(operation, given)
+        check_broadcast(f"{self.name}.{operation}", **{name: tuple(x.shape[:-axes]) for name, x in given.items()})
         return list(given.values())
 
-    def _check_devices(self, verb: str, given: dict[str, Tensor]) -> None:
+    def _check_devices(self, operation: str, given: dict[str, Tensor]) -> None:
         devices = {name: x.device for name, x in given.items()}
         if len(set(devices.values())) > 1:
             found = ", ".join(f"{name} on {device}" for name, device in devices.items())
-            raise ValueError(f"{self.name}.{verb}: all vectors must be on one device, got {found}; use .to(device)")
+            raise ValueError(
+                f"{self.name}.{operation}: all vectors must be on one device, got {found}; use .to(device)"
+            )
 
-    def _check_items(self, verb: str, items: Tensor) -> None:
+    def _check_items(self, operation: str, items: Tensor) -> None:
         if items.ndim < len(self.shape) + 1:
             raise ValueError(
-                f"{self.name}.{verb}: items need an axis of items before the vector, got {describe(items)}; "
+                f"{self.name}.{operation}: items need an axis of items before the vector, got {describe(items)}; "
                 f"stack the vectors first"
             )
 
@@ -365,11 +369,11 @@ class Architecture(ABC):
             )
         return queries, items
 
-    def _refuse(self, verb: str, name: str, x: Any, shape: tuple[int, ...]) -> None:
+    def _refuse(self, operation: str, name: str, x: Any, shape: tuple[int, ...]) -> None:
         expected = ", ".join(map(str, shape))
         error = ValueError if isinstance(x, Tensor) else TypeError
         raise error(
-            f"{self.name}.{verb}: {name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
+            f"{self.name}.{operation}: {name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
             f"(*batch, {expected}), got {describe(x)}; all vectors must come from one model, here {self!r}"
         )
 
@@ -383,10 +387,10 @@ class Architecture(ABC):
 
 
 def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
-    """Raise unless ``dim`` is one of the possible sizes, which are those next to it."""
+    """Raise unless ``dim`` is one of the possible sizes, which are the nearest ones."""
     if dim not in possible:
         nearest = " or ".join(map(str, possible))
-        raise ValueError(f"{name}: no vectors have dim={dim}; the nearest sizes that fit are {nearest}")
+        raise ValueError(f"{name}: dim must be a size that the model supports, got {dim}; the nearest are {nearest}")
 
 
 def squares_around(dim: int) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ class SBC(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=True,
             associative=True,
@@ -136,7 +136,7 @@ class SBC(Architecture):
         return table.argmax(dim=1).to(torch.uint8)
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Return the vector: every block has one index."""
+        """Return the vector unchanged: every block has one index."""
         (x,) = self._check("normalize", x=x)
         return x
 
@@ -165,7 +165,7 @@ class SBC(Architecture):
         return 1 / math.sqrt((self.block_size - 1) * self.shape[0])
 
     def bundle_scores(self, items: int) -> Scores:
-        """Return mean and spread of the similarities of a bundle, by theory.
+        """Return mean and standard deviation of the similarities of a bundle, by theory.
 
         A member has the index of a block with probability E[c]/n, where c is the count of the most frequent index.
         """

@@ -108,7 +108,7 @@ class Attention(nn.Module):
         settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(AttentionConfig)}
         return cls(**settings, batch_first=batch_first, dtype=dtype)
 
-    # False keeps torch's transformer layers from their fast path for inference, which would compute vanilla attention.
+    # False disables the fast path of torch's transformer layers for inference, which would compute vanilla attention.
     _qkv_same_embed_dim = False
 
     @property

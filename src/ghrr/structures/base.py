@@ -132,8 +132,8 @@ class Structure:
         """Warn that ``decode`` stopped at its default limit."""
         if most is None and count >= _MOST_DECODED:
             warnings.warn(
-                f"{operation}: stopped after {_MOST_DECODED} elements, there may be more; give most= to read all of "
-                f"them, or to accept this",
+                f"{operation}: stopped after {_MOST_DECODED} elements, there may be more; pass most= to read more, or "
+                f"to silence this warning",
                 stacklevel=3,
             )
 
@@ -203,7 +203,7 @@ class Structure:
                     return structure, items[_SINGLE]
                 case "mapping":
                     return structure, items
-            raise ValueError(f"the header announces {header['vectors']!r} vectors, but the file has {sorted(items)}")
+            raise ValueError(f"the header lists {header['vectors']!r} vectors, but the file has {sorted(items)}")
 
         return read_container(path, parse, kind=_FORMAT, version=_VERSION, operation=f"{cls.__name__}.load")
 

@@ -199,7 +199,7 @@ class Chain(Structure):
         h
             A chain, ``(dim, m, m)``.
         most
-            Number of elements to read at most. By default 1000, with a warning if they are reached.
+            Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Chain.decode", h)
         limit = self._limit("Chain.decode", most)

@@ -128,7 +128,7 @@ class Stack(Structure):
         h
             A stack, ``(dim, m, m)``.
         most
-            Number of elements to read at most. By default 1000, with a warning if they are reached.
+            Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Stack.decode", h)
         limit = self._limit("Stack.decode", most)

@@ -193,7 +193,7 @@ class Tree(Structure):
         h
             A tree, ``(dim, m, m)``.
         most
-            Number of nodes to read at most. By default 1000, with a warning if they are reached.
+            Maximum number of nodes to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Tree.decode", h)
         limit = self._limit("Tree.decode", most)
