@@ -256,7 +256,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "table", "message"),
     [
-        ({"version": 99}, {}, "format version 99, this ghrr reads up to 2"),
+        ({"version": 99}, {}, "format version 99, expected at most 2"),
         ({"space": {"dim": 11}}, {}, "the tensors do not fit the space and the number of items"),
         ({"space": {"dim": -1}}, {}, "dim must be a whole number of at least 1"),
         ({"space": {"surprise": 1}}, {}, "inconsistent content (TypeError("),
@@ -293,7 +293,7 @@ def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
     assert_holds(ItemMemory.open(where), names(4))  # negative control
     entry = json.loads(whole.partition(b"\n")[2])["entries"][0]
     for change, message in (
-        ({"version": 2}, "version 2, this ghrr reads 'ghrr-item-folder' version 1"),
+        ({"version": 2}, "version 2, expected 'ghrr-item-folder' version 1"),
         (
             {"entries": [{**entry, "name": "../x.safetensors"}]},
             "expected file names as written by ItemMemory, got ['../x",

@@ -13,10 +13,10 @@ from ghrr import models
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: models.VTB(1000), "nearest sizes that fit are 961 or 1024"),
-        (lambda: models.SMR(2), "nearest sizes that fit are 1 or 4"),
-        (lambda: models.SBC(100, block_size=64), "nearest sizes that fit are 64 or 128"),
-        (lambda: models.SBC(10, block_size=64), "nearest sizes that fit are 64"),
+        (lambda: models.VTB(1000), "the nearest are 961 or 1024"),
+        (lambda: models.SMR(2), "the nearest are 1 or 4"),
+        (lambda: models.SBC(100, block_size=64), "the nearest are 64 or 128"),
+        (lambda: models.SBC(10, block_size=64), "the nearest are 64"),
         (lambda: models.SBC(1024, block_size=512), "block_size must be at most 256"),
         (lambda: models.HRR(0), "dim must be a whole number of at least 1, got 0"),
         (lambda: models.HRR(10, dtype=torch.complex64), "dtype must be torch.float32 or torch.float64"),
@@ -32,7 +32,7 @@ def test_settings_that_no_model_has(make: Callable[[], object], words: str) -> N
 
 
 def test_a_budget_is_reals_or_bytes() -> None:
-    with pytest.raises(TypeError, match="give one of reals and nbytes"):
+    with pytest.raises(TypeError, match="expected one of reals and nbytes"):
         models.HRR.sized(reals=10, nbytes=40)
 
 

@@ -366,9 +366,9 @@ def _identity(handle: int) -> tuple[int, int, int, int]:
 def _check_version_0_1(kind: str, metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Compare a file of version 0.1 with its checksum; return the digests of lazy tensors.
 
-    Each kind of file had a checksum of its own: item memories that of the bytes in the order of the file, without
-    ``items``, which had a separate one; checkpoints and other files that of names, dtypes, shapes and bytes, sorted by
-    name and framed differently.
+    The checksum depended on the kind of file. That of item memories covers the bytes in the order of the file, without
+    ``items``, which had a separate one. That of checkpoints and other files covers names, dtypes, shapes and bytes,
+    sorted by name, with different separators.
     """
     digest = hashlib.sha256(metadata["ghrr"].encode())
     is_memory = kind == "ghrr-items"

@@ -20,7 +20,7 @@ from ghrr.nn.phases import Phases
 
 
 class Attention(nn.Module):
-    r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`, K, V alike.
+    r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`; K, V too.
 
     Called with one tensor, the layer computes self-attention and returns a tensor. Called with three, it replaces
     ``torch.nn.MultiheadAttention``: same arguments, masks and pair of outputs. It can be the ``self_attn`` or

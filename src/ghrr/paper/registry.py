@@ -94,6 +94,6 @@ def select(names: Sequence[str]) -> list[Experiment]:
     for name in names:
         if name not in ALL:
             similar = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.3)
-            hint = f"did you mean {similar[0]!r}? " if similar else ""
-            raise ValueError(f"unknown experiment {name!r}; {hint}Experiments: {', '.join(EXPERIMENTS)}")
+            hint = f"; did you mean {similar[0]!r}?" if similar else ""
+            raise ValueError(f"paper: unknown experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}{hint}")
     return [ALL[name] for name in dict.fromkeys(names or EXPERIMENTS)]

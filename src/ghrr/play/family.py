@@ -1,4 +1,4 @@
-"""Family: walk from relative to relative, and see which relation the walk amounts to.
+"""Family: walk from relative to relative, and see which relation the steps compose to.
 
 Two models learn from the same rules for two steps, such as father, sister: aunt. One has matrices of size m, the other
 has m = 1 and as many numbers. Some rules are left out of training, to see what the vectors imply about them.
@@ -98,14 +98,14 @@ def split_rules(left_out: int) -> tuple[tuple[Example, ...], tuple[Example, ...]
 
 
 def answers_of_rules(chain: Sequence[str]) -> list[str]:
-    """Return all relations that a chain can amount to by the rules: none, one, or several that contradict."""
+    """Return all relations that a chain composes to by the rules: none, one, or several that contradict each other."""
     possible = possible_answers(torch.tensor([[RELATIONS.index(name) for name in chain]]))[0]
     return [name for name, is_possible in zip(RELATIONS, possible.tolist(), strict=True) if is_possible]
 
 
 def _known(answers: Sequence[str]) -> str:
     if not answers:
-        return "the rules have no name for this relation. The models have to choose one all the same."
+        return "the rules have no name for this relation, but the models have to choose one."
     if len(answers) > 1:
         return f"the rules contradict each other; by the order of steps it is {' or '.join(answers)}."
     return f"{answers[0]}, by the rules."
@@ -122,10 +122,10 @@ def _listed(found: Cleanup) -> str:
 def _unseen(model: RelationChains, left_out: int) -> str:
     if not left_out:
         return ""
-    _, aside = split_rules(left_out)
-    answers = model.predict([chain for chain, _ in aside])
-    right = sum(answer == target for answer, (_, target) in zip(answers, aside, strict=True))
-    return f"Rules left out of training: {right} of {len(aside)} right."
+    _, held_out = split_rules(left_out)
+    answers = model.predict([chain for chain, _ in held_out])
+    right = sum(answer == target for answer, (_, target) in zip(answers, held_out, strict=True))
+    return f"Rules left out of training: {right} of {len(held_out)} right."
 
 
 def _tree(node: Derivation) -> str:

@@ -10,13 +10,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, check_integer, check_real, describe
+from ghrr._checks import check_device, check_integer, check_names, check_real, describe
 from ghrr.algebra import shift
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE
 from ghrr.space import Space, check_space
-from ghrr.structures.inputs import check_names, check_vector, check_vectors
+from ghrr.structures.inputs import check_vector, check_vectors
 from ghrr.structures.permuted_paths import PermutedPaths
 from ghrr.structures.vocabulary import Vocabulary
 

@@ -18,14 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
+from ghrr._checks import check_integer, check_names, describe
 from ghrr.algebra import multibind, similarity
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.certainty import empty_odds
-from ghrr.structures.inputs import check_names
 from ghrr.structures.peel import peel
 from ghrr.structures.planning import suggest_space
 from ghrr.structures.vocabulary import Name

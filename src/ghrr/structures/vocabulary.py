@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, describe
+from ghrr._checks import check_device, check_names, describe
 from ghrr.algebra import pairwise_similarity, similarity
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches, required_score
 from ghrr.space import Space
-from ghrr.structures.inputs import check_name, check_names, check_vector
+from ghrr.structures.inputs import check_name, check_vector
 from ghrr.unitary import unitarity_error
 
 _CHUNK_SCORES = 1 << 22  # similarities computed at a time: 16 MiB
@@ -285,7 +285,7 @@ class Vocabulary:
         """Raise if the vocabulary has no names."""
         if not len(self):
             raise ValueError(
-                f"{self.namespace}: the vocabulary is empty, so there are no candidates for an answer; encode data "
+                f"{self.namespace}: the vocabulary is empty, so an answer has no candidates; encode data "
                 f"first, or load the structure together with its hypervectors with load(path)"
             )
 

@@ -102,18 +102,18 @@ class Leaves:
         """Split dicts with the same keys in the same order, or lists of the same length, into columns."""
         as_set = kind is list and self._is_set(node)
         for shape, members in _grouped(tuple if kind is dict else len, values):
-            alike, their_rows = _chosen(values, rows, members)
+            group, group_rows = _chosen(values, rows, members)
             if not shape:
-                self._add_leaves(kind, [None] * len(alike), their_rows, node)
+                self._add_leaves(kind, [None] * len(group), group_rows, node)
                 continue
-            self._check_depth(node, their_rows)
+            self._check_depth(node, group_rows)
             if as_set:
-                self._add_elements(alike, np.repeat(their_rows, shape), node)
+                self._add_elements(group, np.repeat(group_rows, shape), node)
                 continue
             for key in shape if kind is dict else range(shape):
                 if kind is dict:
                     self._check_key(node, key)
-                self._add(list(map(itemgetter(key), alike)), their_rows, self.paths.child(node, key))
+                self._add(list(map(itemgetter(key), group)), group_rows, self.paths.child(node, key))
 
     def _add_elements(self, lists: Sequence[Sequence[Any]], rows: Integers, node: int) -> None:
         """Add the elements of lists that are encoded as sets: all under one path."""
