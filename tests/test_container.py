@@ -42,7 +42,7 @@ def assert_refused(path: Path, message: str = ".") -> None:
     assert str(caught.value).startswith(f"read({str(path)!r}): ")
 
 
-def test_header_and_tensors_come_back(path: Path) -> None:
+def test_header_and_tensors_are_restored(path: Path) -> None:
     header, tensors = read(path)
     assert header == {"format": "test", "version": 2, "note": "ü"}
     assert tensors.keys() == TENSORS.keys()
@@ -52,7 +52,7 @@ def test_header_and_tensors_come_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_and_layout_comes_back(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_every_dtype_and_layout_is_restored(dtype: torch.dtype, tmp_path: Path) -> None:
     x = torch.arange(6).reshape(2, 3).to(dtype)
     given = {"strided": x.mT, "empty": x[:0], "shared": x, "conjugated": (x * 1j).conj() if dtype.is_complex else x}
     write_tensors(tmp_path / "x", {}, given, kind="test", version=1)
@@ -67,7 +67,7 @@ def test_other_readers_of_safetensors_read_the_tensors(path: Path) -> None:
         assert json.loads(file.metadata()["ghrr"])["note"] == "ü"
 
 
-def test_a_file_cut_short_anywhere_is_refused(path: Path) -> None:
+def test_a_truncated_file_is_refused(path: Path) -> None:
     whole = path.read_bytes()
     for length in {*range(0, len(whole), 13), len(whole) - 1}:
         path.write_bytes(whole[:length])

@@ -67,7 +67,7 @@ def test_run_reports_missing_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("ghrr.paper.execution._CONNECT_SECONDS", 0.5)
     result = invoke("paper", "run", "quasi-orthogonality", "--out", str(tmp_path), "--dask", "tcp://127.0.0.1:9")
     assert result.exit_code == 2
-    assert "no dask scheduler answers at tcp://127.0.0.1:9" in result.output.replace("\n", " ")
+    assert "cannot connect to a dask scheduler at tcp://127.0.0.1:9" in result.output.replace("\n", " ")
     assert "No trials were computed." in result.output.replace("\n", " ")
 
 

@@ -175,7 +175,7 @@ def write(
     path.write_bytes(join(seal_container(text, entries, data), entries, data))
 
 
-def test_written_by_hand_like_the_real_one(tmp_path: Path) -> None:
+def test_file_written_by_hand_equals_the_saved_one(tmp_path: Path) -> None:
     for storage in ("float32", "int8"):
         write(tmp_path / "mine", storage=storage)
         ItemMemory(SPACE, NAMES, storage=storage).save(tmp_path / "real")

@@ -26,7 +26,7 @@ from ghrr import models
         (lambda: models.HRR.sized(reals=0), "reals must be a whole number of at least 1"),
     ],
 )
-def test_settings_that_no_model_has(make: Callable[[], object], words: str) -> None:
+def test_unsupported_settings_are_refused(make: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
 
@@ -36,15 +36,15 @@ def test_a_budget_is_reals_or_bytes() -> None:
         models.HRR.sized(reals=10, nbytes=40)
 
 
-@pytest.mark.parametrize("verb", ["bind", "similarity", "pairwise_similarity"])
-def test_vectors_of_another_model_are_refused(verb: str) -> None:
+@pytest.mark.parametrize("operation", ["bind", "similarity", "pairwise_similarity"])
+def test_vectors_of_another_model_are_refused(operation: str) -> None:
     model = models.HRR(16)
     x = model.random(2)
     for other in (models.HRR(25).random(2), models.BSC(16).random(2), models.HRR(16, dtype=torch.float64).random(2)):
-        with pytest.raises(ValueError, match=rf"HRR\.{verb}: .*must come from one model, here HRR\(dim=16\)"):
-            getattr(model, verb)(x, other)
+        with pytest.raises(ValueError, match=rf"HRR\.{operation}: .*must come from one model, here HRR\(dim=16\)"):
+            getattr(model, operation)(x, other)
     with pytest.raises(TypeError, match="got list"):
-        getattr(model, verb)(x, [1.0] * 16)
+        getattr(model, operation)(x, [1.0] * 16)
 
 
 def test_batches_that_do_not_broadcast() -> None:

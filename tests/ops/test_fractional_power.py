@@ -134,7 +134,7 @@ def test_huge_angles_go_to_pytorch(size: float) -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_other_than_plain_tensors_go_to_pytorch() -> None:
+def test_tensors_that_are_not_plain_go_to_pytorch() -> None:
     rotation, frequencies, x = single(arguments(2, (7,)))
     assert operations._cpu_supports_encoding(rotation, frequencies, x)
     assert not operations._cpu_supports_encoding(rotation, frequencies, x.double())

@@ -298,7 +298,7 @@ def test_flat_bind_equals_bind(m: int) -> None:
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
-def test_which_tensors_have_a_kernel() -> None:
+def test_kernel_is_chosen_for_small_complex64_slots_on_a_gpu() -> None:
     x = gaussian(2, 3, 3).to(DEVICE, torch.complex64)
     with ops.backend("triton"):
         assert OPERATIONS["bind"].choose_kernel(x, x, False, False) is not None

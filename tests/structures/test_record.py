@@ -468,7 +468,7 @@ def test_near_numbers_make_similar_records() -> None:
     assert ghrr.similarity(atoms[0], atoms[1]) < 5 * noise(1)  # negative control: atoms know no distance
 
 
-def test_a_scale_knows_missing_numbers_and_other_kinds() -> None:
+def test_missing_numbers_and_other_types_on_a_scale() -> None:
     codec = Record(SPACE, numbers=Scale(0, 100, bandwidth=1))
     h = codec.encode({"n": 5})  # no atom is known at all
     assert found(codec.query(h, "n")).label == pytest.approx(5, abs=0.1)

@@ -40,7 +40,7 @@ def test_decode_returns_elements_from_the_top() -> None:
     assert Stack(SPACE).decode(SPACE.zeros()) == []
 
 
-def test_an_overloaded_stack_is_read_as_far_as_it_is_certain() -> None:
+def test_an_overloaded_stack_is_read_until_uncertain() -> None:
     """Where wrong names were taken out, there was always another one that looked likely: it went on for ever."""
     model = Stack(Space(2, 2, seed=1))
     read = model.decode(model.encode(["n0", "n1"] * 150))
