@@ -219,7 +219,7 @@ def test_existing_file_is_kept_without_force(ada: Path) -> None:
         ("x.json", '{"a": NaN}', "NaN is not a JSON number"),
         ("x.json", "{", "not valid JSON"),
         ("x.jsonl", '{"a": 1}\n{"a"\n', "x.jsonl, line 2: parse_json: not valid JSON"),
-        ("x.jsonl", '{"a": 1}\n', "line 1: needs a string or an integer with the key 'id' as label"),
+        ("x.jsonl", '{"a": 1}\n', "line 1: the label must be a string or an integer with the key 'id', got"),
         ("x.jsonl", '{"id": 1}\n{"id": 1}\n', "1"),
         ("x.json", "[" * 100_000, "nested too deeply"),
         ("x.jsonl", "\n", "contains no record"),

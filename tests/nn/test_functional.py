@@ -285,7 +285,7 @@ BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], type[Excepti
         (gaussian(3, 4),) * 3,
         {"attn_mask": torch.ones(3, 3).bool(), "is_causal": True},
         ValueError,
-        "give a mask or is_causal=True, not both",
+        "expected a mask or is_causal=True, got both",
     ),
 }
 

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import ghrr
+from ghrr._checks import describe
 from ghrr.cli.shared import ERRORS, check_output, console, escaped, fail, say, warn
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
                 memory.add(labels, codec.encode_many(documents))
                 progress.update(task, advance=size)
         if not len(memory):
-            raise ValueError(f"{source} contains no record")
+            raise ValueError(f"{source} contains no record, expected at least one JSON document")
         memory.save(out, about=codec.state())
     except ERRORS as error:
         fail(error)
@@ -138,7 +139,7 @@ def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
         except ValueError:
             raise error from None
         if vectors is None:
-            raise ValueError(f"{file} contains a vocabulary but no record") from None
+            raise ValueError(f"{file} contains a vocabulary but no record; save it with hypervectors") from None
         if not isinstance(vectors, dict):
             rows = vectors.reshape(-1, *codec.space.shape)
             vectors = {str(number): row for number, row in enumerate(rows, start=1)}
@@ -282,7 +283,10 @@ def _label(document: Any, key: str | None, source: Path, number: int) -> str:
     if key is None:
         return str(number)
     if not isinstance(document, dict) or not isinstance(document.get(key), (str, int)):
-        raise ValueError(f"{source}, line {number}: needs a string or an integer with the key {key!r} as label")
+        raise ValueError(
+            f"{source}, line {number}: the label must be a string or an integer with the key {key!r}, got "
+            f"{describe(document)}; leave --label out to use line numbers"
+        )
     return str(document[key])
 
 

@@ -119,7 +119,7 @@ def _fill(records: Any, source: str, identifier: str | None, out: Path | None, *
                 warn(f"interrupted; {len(records):,} records are saved. Run the same command to continue")
             raise
     if not len(records):
-        raise ValueError(f"{source}: there are no documents")
+        raise ValueError(f"{source} contains no documents, expected at least one")
     if out is not None:
         records.save(out)
         (out / _MARK).unlink(missing_ok=True)
