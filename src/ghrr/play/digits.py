@@ -67,7 +67,7 @@ def fill_height(bitmap: Tensor) -> Tensor:
 
 
 def draw_sample(pixels: Array) -> str:
-    """Return a drawing with the given number of pixels in each block, those nearest to the neighbours with more."""
+    """Return a drawing with the given number of pixels in each block, nearest to the neighbouring blocks with more."""
     image = torch.from_numpy(pixels).reshape(1, 1, SIDE // BLOCK, SIDE // BLOCK)
     smooth = torch.nn.functional.interpolate(image, (SIDE, SIDE), mode="bilinear", align_corners=False)
     blocks = torch.nn.functional.unfold(smooth, BLOCK, stride=BLOCK)[0]  # (pixels of a block, blocks)

@@ -104,24 +104,24 @@ class Chain(Structure):
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
-        many, single = self.names.resolve_lists("Chain.encode", items)
-        longest = max(map(len, many), default=0)
+        lists, single = self.names.resolve_lists("Chain.encode", items)
+        longest = max(map(len, lists), default=0)
         if self.permute and longest > self.space.dim:
             raise ValueError(
                 f"Chain.encode: a chain of {longest} elements needs as many slots to be shifted by, got a space of "
                 f"{self.space.dim}; use a larger dim, or permute=False"
             )
-        rows = [self.names.indices(one) for one in many]
+        rows = [self.names.indices(one) for one in lists]
         total = self._encode_rows(self.names.vectors(), rows, longest)
-        self._prefixes.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
+        self._prefixes.add(tuple(one[:end]) for one in lists for end in range(1, 1 + min(len(one), _SHORT)))
         return total[0] if single else total
 
-    def _encode_rows(self, table: Tensor, many: list[list[int]], longest: int) -> Tensor:
-        """Encode from the last element to the first: a chain is its first element plus this bound to the rest."""
-        total = self._zeros(len(many))
+    def _encode_rows(self, table: Tensor, lists: list[list[int]], longest: int) -> Tensor:
+        """Encode from the last element to the first: a chain is its first element plus that one bound to the rest."""
+        total = self._zeros(len(lists))
         for position in range(longest - 1, -1, -1):
-            longer = [n for n, one in enumerate(many) if position < len(one)]
-            first = table[torch.tensor([many[n][position] for n in longer])]
+            longer = [n for n, one in enumerate(lists) if position < len(one)]
+            first = table[torch.tensor([lists[n][position] for n in longer])]
             total[longer] = first + bind(first, self._shift(total[longer], 1))
         return total
 
