@@ -153,8 +153,8 @@ def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     assert model.decode(h) == {}
     runs = {path: grams.encode(path) for path in permuted}
     assert grams.decode(times * bundle(torch.stack([runs[path] for path in permuted if is_even(path)]))) == {}
-    lone = model.encode({permuted[0]: times})
-    assert counts_of(model.decode(lone)) == {permuted[0]: times}  # negative control: a single one is certain
+    single = model.encode({permuted[0]: times})
+    assert counts_of(model.decode(single)) == {permuted[0]: times}  # negative control: a single one is certain
     assert grams.decode(times * runs[permuted[0]]).keys() == {permuted[0]}
 
 
