@@ -51,7 +51,7 @@ class SBC(Architecture):
     True
     >>> models.SBC(1000, block_size=16)
     Traceback (most recent call last):
-    ValueError: SBC: no vectors have dim=1000; the nearest sizes that fit are 992 or 1008
+    ValueError: SBC: dim must be a size that the model supports, got 1000; the nearest are 992 or 1008
     """
 
     dtype: torch.dtype = torch.uint8
