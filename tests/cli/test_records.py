@@ -155,7 +155,7 @@ def test_an_array_of_objects_gives_a_hint_to_json_lines(tmp_path: Path) -> None:
 
 
 def test_chosen_space_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ghrr.cli.records._MOST_TOTAL_DIM", 900)
+    monkeypatch.setattr("ghrr.cli.records._MAX_TOTAL_DIM", 900)
     result = invoke("encode", str(array_of_people(tmp_path, 20)), "-o", str(tmp_path / "x"))
     assert result.exit_code == 0
     assert ghrr.ItemMemory.open(tmp_path / "x").space.total_dim == 900

@@ -170,7 +170,7 @@ def test_long_sums_keep_their_precision() -> None:
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads for every product."""
-    monkeypatch.setattr(cpu_products, "LEAST_THREADED", 1)
+    monkeypatch.setattr(cpu_products, "MIN_THREADED", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
 
 
@@ -213,7 +213,7 @@ def test_bind_in_a_forked_process() -> None:
 
 def test_results_on_huge_pages_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.use_deterministic_algorithms(False)
-    monkeypatch.setattr(cpu_products, "_LEAST_HUGE", 1)
+    monkeypatch.setattr(cpu_products, "_MIN_HUGE", 1)
     a, b = gaussian(2, 50, 3, 3)
     torch.testing.assert_close(cpu_products.bind(a, b), a @ b)
 

@@ -249,7 +249,7 @@ def test_decode_tries_new_combinations_of_known_keys(monkeypatch: pytest.MonkeyP
     assert reading.unexplained < 1e-6
     h = writer.encode({"a": {"b": {"c": {"d": "x"}}}, "c": "y"})  # 6 known steps make 1296 paths of length 4
     assert reader.decode(h).value == {"c": "y", "a": {"b": {"c": {"d": "x"}}}}
-    monkeypatch.setattr("ghrr.structures.record.decode._MOST_UNSEEN_PATHS", 500)
+    monkeypatch.setattr("ghrr.structures.record.decode._MAX_UNSEEN_PATHS", 500)
     shallow = reader.decode(h)
     assert shallow.value == {"c": "y"}
     assert shallow.unexplained == pytest.approx(1, abs=1e-3)

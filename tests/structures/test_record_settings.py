@@ -332,7 +332,7 @@ def test_path_vectors_that_do_not_fit_in_memory_are_made_when_needed(m: int, mon
     documents = [{"people": [{"name": f"n{n}", "tags": ["x", f"y{n}"]} for n in range(4)], "count": 4}, [[1, 2], 3]]
     whole = Record(space)
     rows = whole.encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.path_tree._MOST_NUMBERS", 6 * space.total_dim)
+    monkeypatch.setattr("ghrr.structures.path_tree._MAX_NUMBERS", 6 * space.total_dim)
     monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 4 * space.total_dim)
     codec = Record(space)
     assert close(codec.encode_many(documents), rows)

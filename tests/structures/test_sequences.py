@@ -252,7 +252,7 @@ def test_chain_is_decoded_from_the_front() -> None:
         assert model.item(h, place).label == word
     assert model.next(h, WORDS).unknown
     assert model.next(h, ["be"]).unknown
-    assert len(model.decode(h, most=2)) == 2
+    assert len(model.decode(h, limit=2)) == 2
     with pytest.raises(IndexError, match=re.escape("Chain.item: no element is certain at index 5")):
         model.item(h, 5)
 

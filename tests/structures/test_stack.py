@@ -48,10 +48,10 @@ def test_an_overloaded_stack_is_read_until_uncertain() -> None:
     assert len(read) < 300
     roomy = Stack(SPACE)
     h = roomy.encode(NAMES)
-    assert [match.label for match in roomy.decode(h, most=2)] == NAMES[:1:-1]
-    assert roomy.decode(h, most=0) == []
-    with pytest.raises(ValueError, match=re.escape("Stack.decode: most must be a whole number of at least 0")):
-        roomy.decode(h, most=-1)
+    assert [match.label for match in roomy.decode(h, limit=2)] == NAMES[:1:-1]
+    assert roomy.decode(h, limit=0) == []
+    with pytest.raises(ValueError, match=re.escape("Stack.decode: limit must be a whole number of at least 0")):
+        roomy.decode(h, limit=-1)
 
 
 def test_encode_equals_a_sum_of_powers() -> None:

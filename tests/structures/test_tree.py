@@ -160,11 +160,11 @@ def test_every_node_has_a_match() -> None:
         ((1, 1, 0), "in"),
         ((1, 1, 1), "circles"),
     ]
-    first = model.decode(model.encode(PARSED), most=3)
+    first = model.decode(model.encode(PARSED), limit=3)
     assert first.value == ["S", "NP", "VP"]
-    assert model.decode(model.encode(PARSED), most=0).value is MISSING
-    with pytest.raises(ValueError, match=re.escape("Tree.decode: most must be a whole number of at least 0")):
-        model.decode(model.encode(PARSED), most=-1)
+    assert model.decode(model.encode(PARSED), limit=0).value is MISSING
+    with pytest.raises(ValueError, match=re.escape("Tree.decode: limit must be a whole number of at least 0")):
+        model.decode(model.encode(PARSED), limit=-1)
 
 
 def test_decode_returns_confident_nodes_only() -> None:

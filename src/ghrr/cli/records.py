@@ -35,8 +35,8 @@ RecordLabel = Annotated[str | None, typer.Option("--record", help="Label of the 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per record, one per line.")]
 _LINES = {".jsonl", ".ndjson"}
 _BLOCK = 1000  # records at a time
-_LEAST_RATE = 0.9  # share of confident answers below which a warning is printed
-_MOST_TOTAL_DIM = 1 << 15  # largest hypervector that is chosen without --dim: 256 KiB in complex64
+_MIN_RATE = 0.9  # share of confident answers below which a warning is printed
+_MAX_TOTAL_DIM = 1 << 15  # largest hypervector that is chosen without --dim: 256 KiB in complex64
 _BASE_BYTES = 1 << 29  # memory of the command without its hypervectors
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # versions 2 and 1
 
@@ -318,7 +318,7 @@ def _survey(source: Path, *, on_scale: bool) -> _Load:
 def _sufficient_dim(load: _Load, m: int) -> int:
     """Return the number of slots with which 99.9 % of the values of the largest record are read confidently."""
     needed = ghrr.Record.suggest(load.leaves, values=max(2, len(load.values)), m=m, error=0.001).dim
-    return max(1, min(needed, _MOST_TOTAL_DIM // m**2))
+    return max(1, min(needed, _MAX_TOTAL_DIM // m**2))
 
 
 def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
@@ -327,7 +327,7 @@ def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
     if load.objects > 1 and source.suffix.lower() not in _LINES:
         warn(f"{source} is one array of {load.objects} objects, which becomes one record; {_split_hint(source)}")
     rate = answer_rate(space, items=load.leaves, candidates=max(2, len(load.values)))
-    if rate < _LEAST_RATE:
+    if rate < _MIN_RATE:
         advice = "split it" if load.objects > 1 else f"use a larger --dim than {space.dim}, or smaller records"
         warn(
             f"a record of {load.leaves:,} values is above the capacity of {space}: about {rate:.0%} of its answers "

@@ -18,7 +18,7 @@ from ghrr.learn import HDClassifier, ImageFeatures
 
 SIDE = 32  # pixels of a drawing
 BLOCK = 4  # pixels of a drawing per pixel of the data
-MOST_WIDTH = 24  # the widest digits of the data fill six of the eight columns
+MAX_WIDTH = 24  # the widest digits of the data fill six of the eight columns
 Array = NDArray[np.float64]
 
 
@@ -59,7 +59,7 @@ def fill_height(bitmap: Tensor) -> Tensor:
     """Return a drawing scaled to the full height, at most 24 pixels wide, and centred: ``(32, 32)`` to ``(32, 32)``."""
     rows, columns = (bitmap.any(dim=1).nonzero().flatten(), bitmap.any(dim=0).nonzero().flatten())
     cut = bitmap[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    width = max(1, min(MOST_WIDTH, round(SIDE * cut.shape[1] / cut.shape[0])))
+    width = max(1, min(MAX_WIDTH, round(SIDE * cut.shape[1] / cut.shape[0])))
     resize = torch.nn.functional.interpolate
     scaled = resize(cut[None, None], (SIDE, width), mode="bilinear", align_corners=False, antialias=True)[0, 0]
     left = (SIDE - width) // 2

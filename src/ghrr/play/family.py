@@ -24,7 +24,7 @@ from ghrr.play.tab import Failure, Slider, Steps, Tab, Values, View
 from ghrr.relations.chains import ComposedMatch, Derivation, Example, RelationChains, kinship_rules
 from ghrr.relations.chains.kinship import NAMES, RELATIONS, possible_answers
 
-MOST_STEPS = 8
+MAX_STEPS = 8
 EPOCHS = 100
 NEAREST = 5
 # By how many generations the person at the end of a step is older than the one before.
@@ -197,7 +197,7 @@ TAB = Tab(
     notice="A chain of relations is the ordered product of their hypervectors. Trained on chains of two steps, the "
     "model composes longer ones; with m = 1 binding commutes, and the mother of a father is the father of a mother.",
     controls=(
-        Steps("chain", "steps of the walk", tuple(_GENERATIONS), "mother father son sister", MOST_STEPS),
+        Steps("chain", "steps of the walk", tuple(_GENERATIONS), "mother father son sister", MAX_STEPS),
         Slider("m", "m, size of a slot", 2, 8, 8),
         Slider("dim", "dim, number of slots", 1, 32, 8),
         Slider("left_out", "rules left out of training, of 84", 0, 60, 20),

@@ -23,7 +23,7 @@ from ghrr.structures.vocabulary import Vocabulary
 _FORMAT, _VERSION = "ghrr-structure", 1
 _VECTORS, _GIVEN = "vectors.", "given."
 _SINGLE = "x"
-_MOST_DECODED = 1000
+_MAX_DECODED = 1000
 
 Vectors = Tensor | dict[str, Tensor] | None
 
@@ -123,16 +123,16 @@ class Structure:
         return shift(x, position)
 
     @staticmethod
-    def _limit(operation: str, most: int | None) -> int:
-        """Return how many elements ``decode`` reads at most."""
-        return _MOST_DECODED if most is None else check_integer(operation, "most", most, least=0)
+    def _limit(operation: str, limit: int | None) -> int:
+        """Return the maximum number of elements that ``decode`` reads."""
+        return _MAX_DECODED if limit is None else check_integer(operation, "limit", limit, least=0)
 
     @staticmethod
-    def _warn_if_cut(operation: str, count: int, most: int | None) -> None:
+    def _warn_if_cut(operation: str, count: int, limit: int | None) -> None:
         """Warn that ``decode`` stopped at its default limit."""
-        if most is None and count >= _MOST_DECODED:
+        if limit is None and count >= _MAX_DECODED:
             warnings.warn(
-                f"{operation}: stopped after {_MOST_DECODED} elements, there may be more; pass most= to read more, or "
+                f"{operation}: stopped after {_MAX_DECODED} elements, there may be more; pass limit= to read more, or "
                 f"to silence this warning",
                 stacklevel=3,
             )

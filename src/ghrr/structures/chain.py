@@ -164,18 +164,18 @@ class Chain(Structure):
         [match] = self.names.match(self._after(x, names)[None], energy=energy, confidence=self.confidence)
         if self.permute or not names:
             return match
-        most = 1.0
+        highest = 1.0
         if self.space.m == 1:
-            most = 0.5 if len({*names, match.guess}) > 1 else 1.0
+            highest = 0.5 if len({*names, match.guess}) > 1 else 1.0
         elif len(names) < _SHORT:
             [match] = self._prefixes.rejudge(x, [(*names, match.guess)], [match], odds=1.0)
         elif self._has_several_chains(x):
-            most = 0.5
+            highest = 0.5
         scores = torch.stack([similarity(x, product) for product in self._all_prefixes(names)]).double()
         against = _odds_against(scores, answer_noise(self.space, energy), _permutation_similarity(self.space))
         present = 1 / (1 + against)
         missing = 1 - present + present * match.probability_unknown
-        return replace(match, probability=min(most, present * match.probability), probability_unknown=missing)
+        return replace(match, probability=min(highest, present * match.probability), probability_unknown=missing)
 
     def _has_several_chains(self, x: Tensor) -> bool:
         """Return whether x has more than one first element."""
@@ -184,12 +184,12 @@ class Chain(Structure):
     def item(self, h: Tensor | Hypervector, index: int) -> Match:
         """Return the element at an index, from 0; all elements before it are decoded too."""
         index = check_integer("Chain.item", "index", index, least=0)
-        found = self.decode(self._constant("Chain.item", h), most=index + 1)
+        found = self.decode(self._constant("Chain.item", h), limit=index + 1)
         if len(found) <= index:
             raise IndexError(f"Chain.item: no element is certain at index {index}; decoded {len(found)} elements")
         return found[index]
 
-    def decode(self, h: Tensor | Hypervector, most: int | None = None) -> list[Match]:
+    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> list[Match]:
         """Return the elements from the front up to the first that is unknown.
 
         Each element is subtracted and unbound before the next is read.
@@ -198,14 +198,14 @@ class Chain(Structure):
         ----------
         h
             A chain, ``(dim, m, m)``.
-        most
+        limit
             Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Chain.decode", h)
-        limit = self._limit("Chain.decode", most)
+        maximum = self._limit("Chain.decode", limit)
 
         def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
-            if len(found) >= limit or not rest.any():
+            if len(found) >= maximum or not rest.any():
                 return {}
             [match] = self.names.match(rest[None], confidence=self.confidence)
             return {} if match.unknown else {len(found): match}
@@ -215,7 +215,7 @@ class Chain(Structure):
             return self._shift(unbind(rest - element, element, side="left"), -1)
 
         found, _ = peel(x, read, remove)
-        self._warn_if_cut("Chain.decode", len(found), most)
+        self._warn_if_cut("Chain.decode", len(found), limit)
         return list(found.values())
 
 

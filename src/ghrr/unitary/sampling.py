@@ -15,7 +15,7 @@ from ghrr.ops.threads import run_in_threads
 
 # Entries made at a time: on a CPU 1 MiB, to stay in the cache; on a GPU enough to fill it.
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
-_LEAST_NUMBERS = 1 << 10  # for fewer numbers per row, PyTorch is faster than the call of a kernel
+_MIN_NUMBERS = 1 << 10  # for fewer numbers per row, PyTorch is faster than the call of a kernel
 _STORED_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 
 
@@ -110,7 +110,7 @@ def base_slots(
 
 def _kernel_pays_off(rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], *_: object) -> bool:
     # Decided by the size of a row, so that a hypervector is the same to the bit however many are made together.
-    return shape[1] * shape[2] ** 2 >= _LEAST_NUMBERS
+    return shape[1] * shape[2] ** 2 >= _MIN_NUMBERS
 
 
 def _base_slots_by_torch(

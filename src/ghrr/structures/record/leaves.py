@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr.hypervector import Hypervector
-from ghrr.structures.path_tree import MOST_DEPTH, Path, PathTree, show_path
+from ghrr.structures.path_tree import MAX_DEPTH, Path, PathTree, show_path
 from ghrr.structures.record.path_settings import PathSettings
 from ghrr.structures.record.scale import Scale
 
@@ -164,7 +164,7 @@ class Leaves:
         )
 
     def _check_depth(self, node: int, rows: Integers) -> None:
-        if self.paths.depth(node) - self._root_depth >= MOST_DEPTH:
+        if self.paths.depth(node) - self._root_depth >= MAX_DEPTH:
             _raise_for_depth(self.documents[rows[0]], self.paths.path(node)[self._root_depth :])
 
     def _check_key(self, node: int, key: Any) -> None:
@@ -175,7 +175,7 @@ class Leaves:
 
 
 def _raise_for_depth(document: Any, path: Path) -> NoReturn:
-    """Raise for data that continues at a path of ``MOST_DEPTH`` keys: it contains itself, or is nested too deeply."""
+    """Raise for data that continues at a path of ``MAX_DEPTH`` keys: it contains itself, or is nested too deeply."""
     seen: dict[int, Path] = {}
     value = document
     for depth in range(len(path) + 1):
@@ -184,7 +184,7 @@ def _raise_for_depth(document: Any, path: Path) -> NoReturn:
             raise ValueError(f"Record: {where}: the data is cyclic, this object is also at {first}")
         seen[id(value)] = path[:depth]
         value = value[path[depth]] if depth < len(path) else None
-    raise ValueError(f"Record: {show_path(path[:3])}...: the data is nested deeper than {MOST_DEPTH} levels")
+    raise ValueError(f"Record: {show_path(path[:3])}...: the data is nested deeper than {MAX_DEPTH} levels")
 
 
 def distinct(numbers: Integers, count: int) -> Integers:
