@@ -4,7 +4,7 @@ Guess the language of a sentence from its letters
 
 A text is the bundle of its letter trigrams, and a trigram is an ordered product: ``the`` is not ``het``.
 :class:`ghrr.learn.HDClassifier` learns one hypervector per language from such bundles. Unbinding the trigrams from
-these hypervectors shows which of them indicate a language.
+these hypervectors shows which of them are typical of a language.
 """
 
 import matplotlib.pyplot as plt

@@ -198,8 +198,8 @@ assert set(sizes.index[-3:]) == {"message", "parcels", "plan"}
 assert one["message"] > 0 > one["plan"]
 
 # %%
-# The model expects this customer to stay because of the message, although few parcels in the plan "flat" lower the
-# score.
+# The model expects this customer to stay because of the message, although few parcels in the plan "flat" are
+# evidence against it.
 #
 # Save, load, predict
 # -------------------

@@ -143,7 +143,7 @@ app(sys.argv[1:])
 
 
 @pytest.mark.slow
-def test_index_continues_after_an_interrupt(tmp_path: Path) -> None:
+def test_index_goes_on_after_an_interrupt(tmp_path: Path) -> None:
     source, out = tmp_path / "many.jsonl", tmp_path / "many.idx"
     source.write_text("".join(json.dumps({"name": f"person {i}"}) + "\n" for i in range(300)))
     command = [sys.executable, "-c", SLOW_SOURCE, "index", str(source), "-o", str(out)]
@@ -159,6 +159,6 @@ def test_index_continues_after_an_interrupt(tmp_path: Path) -> None:
     assert len(RecordIndex.open(out)) == 200
     result = invoke("index", str(source), "-o", str(out))
     assert result.exit_code == 0, result.output
-    assert "Continuing after 200 records" in result.output
+    assert "Going on after 200 records" in result.output
     assert RecordIndex.open(out).ids == [str(i) for i in range(300)]
     wait_until(lambda: process.poll() is not None)

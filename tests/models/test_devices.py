@@ -13,7 +13,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", models.MODELS)
-def test_operations_give_the_same_numbers_on_every_device(name: str, device: str) -> None:
+def test_verbs_give_the_same_numbers_on_every_device(name: str, device: str) -> None:
     model = models.make(name, reals=144)
     keys, values = model.random_keys(3, generator=generator()), model.random(3, generator=generator())
     here = keys.to(device), values.to(device)
@@ -21,7 +21,7 @@ def test_operations_give_the_same_numbers_on_every_device(name: str, device: str
     assert sampled.device.type == device
     assert torch.equal(sampled.cpu(), values)
     pairs, expected = model.bind(*here), model.bind(keys, values)
-    results = {
+    verbs = {
         "bind": (pairs, expected),
         "unbind": (model.unbind(pairs, here[0], side="left"), model.unbind(expected, keys, side="left")),
         "bundle": (model.bundle(here[1][[0, 1, 0]]), model.bundle(values[[0, 1, 0]])),
@@ -29,9 +29,9 @@ def test_operations_give_the_same_numbers_on_every_device(name: str, device: str
         "pairwise similarity": (model.pairwise_similarity(here[1], here[1]), model.pairwise_similarity(values, values)),
         "shift": (model.shift(here[1], 2), model.shift(values, 2)),
     }
-    for operation, (found, want) in results.items():
-        assert found.device.type == device, operation
-        assert torch.allclose(found.cpu().to(torch.complex64), want.to(torch.complex64), atol=1e-4), operation
+    for verb, (found, want) in verbs.items():
+        assert found.device.type == device, verb
+        assert torch.allclose(found.cpu().to(torch.complex64), want.to(torch.complex64), atol=1e-4), verb
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -43,7 +43,7 @@ def test_vectors_on_different_devices_are_refused() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", models.MODELS)
-def test_identity_is_on_the_requested_device(name: str, device: str) -> None:
+def test_identity_is_on_the_device_that_is_asked_for(name: str, device: str) -> None:
     model = models.make(name, reals=144)
     if model.facts.identity != "none":
         identity = model.identity(2, device=device)

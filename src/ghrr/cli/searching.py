@@ -45,7 +45,7 @@ def index(  # noqa: PLR0917 (typer reads options from a signature)
     m: M = 2,
     force: Force = False,
 ) -> None:
-    """Index documents for `ghrr search`. Run the same command again to continue after an interrupt."""
+    """Index documents for `ghrr search`. Run the same command again to go on after an interrupt."""
     settings = {"source": source, "id": identifier, "kinds": kind or [], "dim": dim, "m": m}
     try:
         records = _start(out, settings, force=force)
@@ -65,10 +65,10 @@ def _start(out: Path, settings: dict[str, Any], *, force: bool) -> Any:
         _remove_index(out)
     if mark.exists():
         if json.loads(mark.read_text()) != settings:
-            raise ValueError(f"{out} was started with other options; use the same options, or start again with --force")
+            raise ValueError(f"{out} was begun with other options; repeat them, or start again with --force")
         if (out / "fields.safetensors").exists():
             records = RecordIndex.open(out)
-            say(f"Continuing after {len(records):,} records.")
+            say(f"Going on after {len(records):,} records.")
             return records
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} already exists; choose another folder, or overwrite an index with --force")
@@ -116,10 +116,10 @@ def _fill(records: Any, source: str, identifier: str | None, out: Path | None, *
         except KeyboardInterrupt:
             if out is not None and len(records):
                 records.save(out)
-                warn(f"interrupted; {len(records):,} records are saved. Run the same command to continue")
+                warn(f"interrupted; {len(records):,} records are saved. Run the same command to go on")
             raise
     if not len(records):
-        raise ValueError(f"{source} contains no documents, expected at least one")
+        raise ValueError(f"{source}: there are no documents")
     if out is not None:
         records.save(out)
         (out / _MARK).unlink(missing_ok=True)

@@ -21,6 +21,10 @@ def compiled(function: Function, fastmath: AbstractSet[str] = frozenset({"contra
 
 
 def inlined(function: Function) -> Function:
-    """Inline a function into the loops that call it before they are compiled, so that m is a constant there."""
+    """Inline a function into the loops that call it before they are compiled, so that m is a constant there.
+
+    Call large functions from the loop, not from each other: numba copies a function at each level, in time that grows
+    with the square of its size.
+    """
     result: Function = numba.njit(function, inline="always")
     return result
