@@ -3,7 +3,8 @@
 For every data set and method, ``--budget`` configurations are scored on a held-out part of the training data (three
 folds below 1,000 samples; at most ``--tune-samples`` samples), then the best one is trained on all training data and
 tested with five seeds: of the method, and of the split where the data come without one. Graphs are tested on their ten
-folds. A task that exceeds ``--limit`` seconds is stored as such. ::
+folds. A task that exceeds ``--limit`` seconds is stored as such, and runs again with a higher
+limit. ::
 
     python benchmarks/learning.py run --data FOLDER --out FOLDER     # measure; resumes from the journal in --out
     python benchmarks/learning.py collect JOURNAL...                 # write and draw the results from journals
@@ -49,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seeds", type=int, default=5, help="seeds of the test (5)")
     run.add_argument("--total-dim", type=int, default=2048, help="complex numbers per class vector (2048)")
     run.add_argument("--tune-samples", type=int, default=10_000, help="most samples of a search (10000)")
-    run.add_argument("--limit", type=float, default=300.0, help="seconds that a task may take (300)")
+    run.add_argument("--limit", type=float, default=300.0, help="most seconds of a task (300)")
     run.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many minutes")
     run.add_argument("--jobs", type=int, default=1, help="processes on the CPU, one thread each (1)")
     run.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -69,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 def measure(options: argparse.Namespace) -> int:
     """Run all tasks that are not in the journal."""
     options.out.mkdir(parents=True, exist_ok=True)
-    journal = schedule.Journal(options.out / "journal.jsonl", retry=options.retry)
+    journal = schedule.Journal(options.out / "journal.jsonl", retry=options.retry, limit=options.limit)
     pairs = schedule.searches(options.sets, options.methods, options.data, budget=options.budget, seeds=options.seeds)
     devices = ["cuda"] * (options.gpu_jobs if options.device == "cuda" else 0) + ["cpu"] * options.jobs
     workers = [

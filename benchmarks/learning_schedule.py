@@ -34,15 +34,22 @@ _TARGETS = ("letter", "languages", "digits")  # data sets with a target that nee
 class Journal:
     """Results of tasks, one JSON object per line; later lines replace earlier ones.
 
-    With ``retry``, tasks that failed before are forgotten, except those over the time limit.
+    Tasks that exceeded a time limit lower than ``limit`` are forgotten, so they run again; with ``retry`` also those
+    that failed.
     """
 
-    def __init__(self, path: Path, *, retry: bool = False) -> None:
+    def __init__(self, path: Path, *, retry: bool = False, limit: float = 0.0) -> None:
         self.path = path
         self.entries: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         for entry in read_journal(path) if path.exists() else ():
-            if not retry or entry["status"] in ("ok", "time limit"):
+            slow = entry["status"] == "time limit"
+            if entry["limit_s"] >= limit if slow else entry["status"] == "ok" or not retry:
                 self.entries[entry["data"], entry["method"], entry["stage"], entry["index"]] = entry
+
+    def tuned(self, data: str, method: str) -> list[dict[str, Any]]:
+        """Return the entries of all configurations of a pair, also those beyond the budget of this run."""
+        found = [entry for key, entry in self.entries.items() if key[:3] == (data, method, "tune")]
+        return sorted(found, key=lambda entry: entry["index"])
 
     def add(self, entry: dict[str, Any]) -> None:
         """Append an entry."""
@@ -77,13 +84,14 @@ class Search:
     def next_tasks(self, journal: Journal) -> list[Task]:
         """Return the tasks that can run now and are not in the journal."""
         name = self.method.name
-        found = self.tried(journal)
-        open_ = [index for index, entry in enumerate(found) if entry is None]
+        found = journal.tuned(self.data, self.method.tuned_by or name)
+        done = {entry["index"] for entry in found}
+        open_ = [index for index in range(len(self.configs)) if index not in done]
         if open_ and _count_slow(found) < SLOW:
             if self.method.tuned_by:
                 return []
             return [Task(self.data, name, "tune", index, self.configs[index]) for index in open_]
-        config = best_config([entry for entry in found if entry is not None]) if found else self._default()
+        config = best_config(found) if self.configs else self._default()
         if config is None:
             return []
         tasks = [Task(self.data, name, "test", seed, config) for seed in range(self.seeds)]
@@ -92,17 +100,12 @@ class Search:
             return []  # the other seeds would exceed it as well
         return [task for task, entry in zip(tasks, tested, strict=True) if entry is None]
 
-    def tried(self, journal: Journal) -> list[dict[str, Any] | None]:
-        """Return the entries of the configurations, None for those that are not in the journal."""
-        name = self.method.tuned_by or self.method.name
-        return [journal.entries.get((self.data, name, "tune", index)) for index in range(len(self.configs))]
-
     def _default(self) -> dict[str, Any]:
         return self.method.default(SOURCES[self.data][0])
 
 
-def _count_slow(entries: Sequence[dict[str, Any] | None]) -> int:
-    return sum(entry is not None and entry["status"] == "time limit" for entry in entries)
+def _count_slow(entries: Sequence[dict[str, Any]]) -> int:
+    return sum(entry["status"] == "time limit" for entry in entries)
 
 
 def best_config(entries: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -139,24 +142,20 @@ def _count_numbers(data: Dataset) -> int:
 def _priority(search: Search) -> int:
     """Return the rank of a pair: targets and ``HD ridge`` first, pairs that take long and say little last.
 
-    Small data sets come first within a rank, so that a run that is stopped has many complete pairs.
+    Small data sets come first within a rank, so that a run that is stopped has many complete pairs. Baselines that take
+    minutes on huge sets start early, because one process does them.
     """
-    family, kind = search.method.family, SOURCES[search.data][0]
+    family, huge = search.method.family, search.size >= _HUGE
     if family == "ghrr large":
-        return 0 if search.data in _TARGETS else 8
-    if search.method.name == "HD ridge":
-        return 1
-    if family == "ghrr":
-        return 9
-    if kind == "image" and search.size >= _HUGE:
-        return 7
+        return 0 if search.data in _TARGETS else 7
     ranks = {
         "baseline": 2,
-        "torch-hd": 5 if kind == "series" else 3,
-        "order": 4 if search.size < _HUGE else 8,
-        "torch-hd documented": 6,
+        "torch-hd": 3,
+        "order": 5,
+        "ghrr": 8 if huge else 4,
+        "torch-hd documented": 7 if huge else 6,
     }
-    return ranks[family]
+    return 1 if search.method.name == "HD ridge" else ranks[family]
 
 
 @dataclass
@@ -252,25 +251,26 @@ def _choose(
 ) -> list[Task]:
     """Return the first tasks for a worker.
 
-    Without a GPU, the first of all. Otherwise a worker on a GPU takes large tasks that can use it, and others last; a
-    worker on a CPU leaves those out that would take long there.
+    Without a GPU, the first of all. Otherwise a worker on a GPU takes tasks that need it, then other large ones that
+    can use it, then the rest; a worker on a CPU leaves those out that need a GPU.
     """
-    has_gpu = any(other.setting.device == "cuda" for other in workers)
-    on_gpu = worker.setting.device == "cuda"
-    others: list[Task] = []
-    for pair in pairs:
-        tasks = waiting[pair.data, pair.method.name]
-        waits = has_gpu and _needs_gpu(pair)
-        if tasks and (waits or (pair.method.on_gpu and pair.large) if on_gpu else not waits):
-            return tasks
-        others = others or tasks
-    return others if on_gpu else []
+    found = [pair for pair in pairs if waiting[pair.data, pair.method.name]]
+    if worker.setting.device == "cuda":
+        found.sort(key=lambda pair: (not _needs_gpu(pair), not (pair.method.on_gpu and pair.large)))
+    elif any(other.setting.device == "cuda" for other in workers):
+        found = [pair for pair in found if not _needs_gpu(pair)]
+    return waiting[found[0].data, found[0].method.name] if found else []
 
 
 def _needs_gpu(pair: Search) -> bool:
-    """Return whether a fit would take long on one core: our methods on large sets, all on huge ones, and IntRVFL."""
-    fast = pair.method.family.startswith("torch-hd") and pair.method.name != "IntRVFL"
-    return pair.method.on_gpu and (pair.size >= _HUGE if fast else pair.large or pair.method.name == "IntRVFL")
+    """Return whether a fit would take long on one core.
+
+    That are all methods on huge sets, ours on large ones and on series, dynamic time warping, and IntRVFL, which
+    inverts a matrix of the size of its dimension.
+    """
+    theirs = pair.method.family.startswith("torch-hd")
+    slow = pair.method.name == "IntRVFL" if theirs else pair.large or SOURCES[pair.data][0] == "series"
+    return pair.method.on_gpu and (slow or pair.size >= _HUGE)
 
 
 def _collect(busy: Sequence[Worker]) -> list[dict[str, Any]]:

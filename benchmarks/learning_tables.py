@@ -17,11 +17,14 @@ MOST_BEHIND = 0.005
 LEVEL = 0.05
 TARGETS = {"mnist": 0.985, "fashion": 0.90, "digits": 0.985, "letter": 0.97, "languages": 0.995}
 ORDER = ("order m=1, unordered", "order m=1, shifted", "order m=2", "order m=3", "order m=4")
+ORDER_NAMES = {ORDER[0]: "an encoding without order", ORDER[1]: "m = 1 with shifts"}
 FLAT = ("table", "image", "series")
+GRAPH_FAMILIES = ("torch-hd", "torch-hd documented", "baseline")
 ALL_TEN = "HD ridge and torch-hd"
 WITHOUT_ONE = "HD ridge and torch-hd without IntRVFL"
 WITH_BASELINES = "HD ridge, torch-hd without IntRVFL, and baselines"
 BASELINES_ONLY = "HD ridge and baselines"
+NONE_BETTER = "No torch-hd classifier is significantly better on any data set."
 Table = tuple[list[str], list[list[str]]]
 Row = dict[str, Any]
 
@@ -113,6 +116,22 @@ def detail(kinds: Sequence[str], families: Sequence[str]) -> Table:
     return ["data set", *methods], [[data, *(_cell(_find(data, method)) for method in methods)] for data in sets]
 
 
+def graphs() -> Table:
+    """Return accuracy and median seconds of a fit of all methods on graphs."""
+    rows = [row for row in _rows(["graph"]) if row["method"] == OURS or row["family"] in GRAPH_FAMILIES]
+    methods = _names(sorted(rows, key=lambda row: row["method"] != OURS), "method")
+    sets = _names(rows, "data")
+    return ["data set", *methods], [[data, *(_with_time(_find(data, method)) for method in methods)] for data in sets]
+
+
+def _with_time(row: Row | None) -> str:
+    if row is None or not _measured(row):
+        return _cell(row)
+    device = "cpu" if "cpu" in row["seconds"] else "cuda"
+    on_gpu = "" if device == "cpu" else " GPU"
+    return f"{_cell(row)} in {_short(row['seconds'][device]['fit_s'])} s{on_gpu}"
+
+
 def languages() -> Table:
     """Return accuracy, times and bytes of all methods that were run on the languages."""
     rows = [row for row in _rows(["text"]) if row["status"] != "not run"]
@@ -190,6 +209,12 @@ def behind() -> str:
     )
 
 
+def significance() -> str:
+    """Return whether a torch-hd classifier is significantly better anywhere, as a sentence."""
+    better = [test for test in report()["paired"] if test["difference"] < 0 and test["p"] < LEVEL]
+    return f"A torch-hd classifier is significantly better on: {_list(better)}." if better else NONE_BETTER
+
+
 def _list(tests: Sequence[dict[str, Any]]) -> str:
     shown = (f"{test['data']}, {test['method']} ({100 * test['difference']:+.1f} points)" for test in tests)
     return "; ".join(shown) or "none"
@@ -233,7 +258,7 @@ def _difference(data: str, other: str) -> str:
 def order_verdict() -> str:
     """Return the data sets on which m = 2, 3, 4 is better than, worse than, or not different from m = 1."""
     lines = []
-    for other, title in zip(ORDER[:2], ("an encoding without order", "m = 1 with shifts"), strict=True):
+    for other, title in ORDER_NAMES.items():
         for m, method in zip((2, 3, 4), ORDER[2:], strict=True):
             groups: dict[str, list[str]] = {"better": [], "worse": [], "no significant difference": []}
             for test in report()["order"]:
@@ -241,6 +266,11 @@ def order_verdict() -> str:
                     groups[_verdict(test)].append(test["data"])
             text = "; ".join(f"{name} on {', '.join(sets)}" for name, sets in groups.items() if sets)
             lines.append(f"- m = {m} against {title}: {text or 'not measured'}.")
+    sets = _names(report()["order"], "data")
+    for other, what in zip(ORDER[:2], ("Order does not pay", "Matrices do not pay"), strict=True):
+        gains = {t["data"] for t in report()["order"] if t["other"] == other and _verdict(t) == "better"}
+        missed = ", ".join(data for data in sets if data not in gains) or "no data set"
+        lines.append(f"- {what}, because no m is better than {ORDER_NAMES[other]}, on {missed}.")
     return "\n".join(lines)
 
 
@@ -408,7 +438,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "torch-hd": functools.partial(detail, FLAT, ["torch-hd"]),
     "documented": functools.partial(detail, FLAT, ["torch-hd documented"]),
     "baselines": functools.partial(detail, FLAT, ["baseline"]),
-    "graphs": functools.partial(detail, ["graph"], ["torch-hd documented", "torch-hd", "baseline"]),
+    "graphs": graphs,
     "languages": languages,
     "ranks": ranks,
     "wilcoxon": wilcoxon,
@@ -425,5 +455,6 @@ VALUES: dict[str, Callable[[], str]] = {
     **_rank_values("learning-baseline-rank", lambda: BASELINES_ONLY),
     "learning-rank-others": _compared_with,
     "learning-complete": completeness,
+    "learning-significance": significance,
     "learning-linear": linearity,
 }

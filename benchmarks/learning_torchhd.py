@@ -37,7 +37,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
     "LeHDC": {"epochs": 10},
     "IntRVFL": {},
 }
-_CHUNK_NUMBERS = (1 << 24, 1 << 30)  # numbers of an encoding made at a time, on a CPU and on a GPU
+_CHUNK_NUMBERS = (1 << 24, 1 << 29)  # numbers of an encoding made at a time, on a CPU and on a GPU
 _MANY = 20_000
 _CHANGING = ("NeuralHD", "DistHD")  # their encoders change during training
 

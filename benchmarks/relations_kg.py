@@ -55,9 +55,12 @@ def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationCo
         regularizer_weight=weight,
         product_weight=args.product_weight,
         relation_weight=args.relation_weight,
+        relation_form=args.relation_form,
+        learning_rate=args.learning_rate,
         batch=args.batch,
         epochs=args.epochs,
         evaluate_every=args.evaluate_every,
+        patience=args.patience,
         seed=seed,
         compile=args.compile,
     )
@@ -220,9 +223,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--weight", type=float, help="of the regulariser; default: 0.1 for WN18RR, 0.05 for FB15k-237")
     parser.add_argument("--product-weight", type=float, default=1.0, help="of h * r and t * r† in the regulariser")
     parser.add_argument("--relation-weight", type=float, default=0.0, help="of the cross-entropy of the relation")
+    parser.add_argument("--relation-form", default="relaxed", choices=["relaxed", "unitary", "scaled"])
+    parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--evaluate-every", type=int, default=5)
+    parser.add_argument("--patience", type=int, default=10, help="evaluations without a better MRR before it stops")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for all runs together")
     parser.add_argument("--label", default="", help="added to the names of the results, for other settings")

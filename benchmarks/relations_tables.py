@@ -10,7 +10,8 @@ from typing import Any
 _ROOT = Path(__file__).parents[1]
 _RUNS = _ROOT / "results" / "relations"
 _TIMES = _ROOT / "benchmarks" / "results"
-_GRAPHS = ("WN18RR", "FB15k-237", "kinships")
+_USUAL_BATCH = {"WN18RR": 1000, "FB15k-237": 1000, "kinships": 500}
+_GRAPHS = tuple(_USUAL_BATCH)
 _METRICS = {"mrr": "MRR", "hits_at_1": "hits@1", "hits_at_3": "hits@3", "hits_at_10": "hits@10"}
 
 
@@ -50,7 +51,7 @@ def settings() -> tuple[list[str], list[list[str]]]:
                 [
                     graph,
                     str(m),
-                    _setting(runs[0]["config"]),
+                    _setting(graph, runs[0]["config"]),
                     ", ".join(str(run["best_epoch"]) for run in runs),
                     *(
                         f"{statistics.mean(c[name] for c in calibration):.3f}" if calibration else "–"
@@ -61,26 +62,46 @@ def settings() -> tuple[list[str], list[list[str]]]:
     return ["graph", "m", "setting", "best epochs", "mean confidence", "accuracy"], rows
 
 
-def _setting(config: dict[str, Any]) -> str:
-    """Describe what is tuned: regulariser and second loss."""
-    text = f"{config['regularizer']} {config['regularizer_weight']:g}"
+def _setting(graph: str, config: dict[str, Any]) -> str:
+    """Describe the regulariser, and the settings that are not those of most runs. Older runs lack some of them."""
+    parts = [f"{config['regularizer']} {config['regularizer_weight']:g}"]
     if config.get("product_weight", 1.0) != 1.0:
-        text += f", products × {config['product_weight']:g}"
-    return text + (f", relations × {config['relation_weight']:g}" if config.get("relation_weight") else "")
+        parts.append(f"products × {config['product_weight']:g}")
+    if config.get("relation_weight"):
+        parts.append(f"relations × {config['relation_weight']:g}")
+    if config.get("relation_form", "relaxed") != "relaxed":
+        parts.append(f"{config['relation_form']} relations")
+    if config.get("learning_rate", 0.1) != 0.1:
+        parts.append(f"learning rate {config['learning_rate']:g}")
+    if config.get("batch", _USUAL_BATCH[graph]) != _USUAL_BATCH[graph]:
+        parts.append(f"batch {config['batch']}")
+    numbers = config.get("dim", 1) * config["m"] ** 2
+    if numbers > 1000:
+        parts.append(f"{numbers:,} numbers")
+    return ", ".join(parts)
 
 
 def tuning() -> tuple[list[str], list[list[str]]]:
     """Validation MRR of every setting that was tried, one seed; – where it was not tried for an m."""
-    rows, sizes = [], (1, 3, 5, 10)
-    for graph in _GRAPHS:
-        path = _RUNS / "tuning" / f"{graph}.json"
+    rows = []
+    stored = {graph: json.loads((_RUNS / "tuning" / f"{graph}.json").read_text("utf-8"))["runs"] for graph in _GRAPHS}
+    sizes = sorted({run["config"]["m"] for runs in stored.values() for run in runs})
+    for graph, runs in stored.items():
         found: dict[tuple[str, int], dict[int, str]] = {}
-        for run in json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else ():
+        for run in runs:
             config = run["config"]
-            found.setdefault((_setting(config), config["epochs"]), {})[config["m"]] = f"{run['valid']['mrr']:.3f}"
+            found.setdefault((_setting(graph, config), config["epochs"]), {})[config["m"]] = (
+                f"{run['valid']['mrr']:.3f}"
+            )
         for (setting, epochs), scores in found.items():
             rows.append([graph, setting, str(epochs), *(scores.get(m, "–") for m in sizes)])
     return ["graph", "setting", "epochs", *(f"m = {m}" for m in sizes)], rows
+
+
+def seconds_per_epoch() -> str:
+    """Time of an epoch of WN18RR with m = 10, in a run that had the GPU to itself."""
+    runs = json.loads((_RUNS / "tuning" / "WN18RR.json").read_text("utf-8"))["runs"]
+    return f"{next(run['seconds_per_epoch'] for run in runs if 'seconds_per_epoch' in run):.2f} s"
 
 
 def times() -> tuple[list[str], list[list[str]]]:

@@ -295,6 +295,7 @@ VALUES: dict[str, Callable[[], str]] = {
     "speed-gpu-copy": lambda: _range(_ratios("speed_gpu", "bind", "copy")),
     "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
     "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),
+    "relations-epoch": relations_tables.seconds_per_epoch,
     "chains-2-3": lambda: chain_tables.value("train-2-3", "chart", 8),
     "chains-2-3-m1": lambda: chain_tables.value("train-2-3", "chart", 1),
     "chains-product": lambda: chain_tables.value("train-2-3-4", "product", 8),

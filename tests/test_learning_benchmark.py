@@ -185,6 +185,54 @@ def test_stored_journal_is_deterministic_and_can_be_collected(benchmark_modules:
     assert len(entries) == 1
 
 
+def test_tasks_over_a_lower_time_limit_run_again(benchmark_modules: Modules, tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    journal, path = benchmark_modules("learning_schedule").Journal, tmp_path / "journal.jsonl"
+    states = [{"status": "time limit", "limit_s": 60.0}, {"status": "ValueError: no"}, {}]
+    lines = [_entry("iris", "HD ridge", "test", seed, **state) for seed, state in enumerate(states)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def known(**settings: Any) -> list[int]:
+        return [index for *_, index in journal(path, **settings).entries]
+
+    assert known() == known(limit=60.0) == [0, 1, 2]
+    assert known(limit=61.0) == [1, 2]
+    assert known(limit=61.0, retry=True) == [2]
+
+
+def test_best_configuration_may_come_from_a_larger_search(benchmark_modules: Modules, tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    schedule, path = benchmark_modules("learning_schedule"), tmp_path / "journal.jsonl"
+    tried = [_entry("iris", "HD ridge", "tune", index, 0.1 * index, config={"number": index}) for index in (0, 1, 5)]
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in tried))
+    method = benchmark_modules("learning_methods").METHODS["HD ridge"]
+    search = schedule.Search("iris", method, [{"number": 0}, {"number": 1}], seeds=2, large=False, size=1)
+    tasks = search.next_tasks(schedule.Journal(path))
+    assert [(task.stage, task.index, task.config) for task in tasks] == [("test", s, {"number": 5}) for s in (0, 1)]
+    search.configs.append({"number": 2})  # negative control: a configuration is missing
+    assert [(task.stage, task.index) for task in search.next_tasks(schedule.Journal(path))] == [("tune", 2)]
+
+
+def test_workers_on_a_gpu_take_what_needs_it_first(benchmark_modules: Modules, tmp_path: Path) -> None:
+    pytest.importorskip("torchhd")
+    schedule, methods = benchmark_modules("learning_schedule"), benchmark_modules("learning_methods").METHODS
+    setting = benchmark_modules("learning_tasks").Setting
+    chosen = [("wine", "k-NN", False), ("letter", "Vanilla", True), ("letter", "HD ridge", True)]
+    pairs = [schedule.Search(data, methods[name], [], seeds=1, large=large, size=1) for data, name, large in chosen]
+    cpu, cuda = (schedule.Worker(setting(tmp_path, 64, 100, device), limit=1.0) for device in ("cpu", "cuda"))
+
+    def order(worker: Any, workers: list[Any]) -> list[str]:
+        waiting = {(pair.data, pair.method.name): [pair.method.name] for pair in pairs}
+        taken = []
+        while tasks := schedule._choose(pairs, waiting, worker, workers):
+            taken.append(tasks.pop())
+        return taken
+
+    assert order(cpu, [cpu]) == ["k-NN", "Vanilla", "HD ridge"]
+    assert order(cpu, [cpu, cuda]) == ["k-NN", "Vanilla"]
+    assert order(cuda, [cpu, cuda]) == ["HD ridge", "Vanilla", "k-NN"]
+
+
 # ------------------------------------------------------------------------------------------------------------ data sets
 
 

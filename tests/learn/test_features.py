@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 
 from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, TextFeatures
 
@@ -52,6 +53,21 @@ def test_image_features_equal_their_definition() -> None:
         row_of = np.concatenate([total.real, total.imag])
         want.append(row_of / np.linalg.norm(row_of))
     np.testing.assert_allclose(encoder.transform(images), want, atol=1e-5)
+
+
+def test_image_features_do_not_depend_on_the_number_of_threads() -> None:
+    images = np.random.default_rng(0).random((7, 64)).astype(np.float32)
+    encoder = ImageFeatures(dim=30, patch=3, random_state=0).fit(images)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            found.append(encoder.transform(images))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    assert np.abs(found[0] - found[0][::-1]).max() > 0.01  # negative control: images differ
 
 
 @pytest.mark.parametrize("m", [1, 2])

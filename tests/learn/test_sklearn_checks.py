@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
 from ghrr.learn import (
+    GraphFeatures,
     HDClassifier,
     HDRegressor,
     ImageFeatures,
@@ -22,6 +23,7 @@ from ghrr.learn import (
     TableFeatures,
     TextFeatures,
 )
+from ghrr.learn import adaptive_rotations
 from ghrr.learn.classifier import TRAINING
 
 pytestmark = pytest.mark.slow
@@ -43,6 +45,25 @@ class RowsAsText(TextFeatures):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = False, False, True
+        return tags
+
+
+class RowsAsGraphs(GraphFeatures):
+    """GraphFeatures of rows of numbers, as paths through nodes with these labels."""
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        validate_data(self, X, dtype=np.float64)
+        return super().fit(X)
+
+    def check_samples(self, X: Any) -> Any:
+        fitted = hasattr(self, "n_features_in_")
+        rows = validate_data(self, X, dtype=np.float64, reset=not fitted) if fitted else np.asarray(X)
+        path = [[node, node + 1] for node in range(rows.shape[1] - 1)]
+        return super().check_samples([((5 * row).astype(int), path) for row in rows])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
         return tags
 
 
@@ -73,13 +94,16 @@ def _pad(X: Any) -> Any:
         SeriesFeatures(dim=16, window=3),
         TableFeatures(dim=16),
         KernelFeatures(dim=16, m=2, bandwidth="cv"),
+        KernelFeatures(dim=4, m=2, adaptive=True),
         RowsAsText(dim=16, n=[1, 2]),
         PaddedImages(dim=16, patch=2),
+        RowsAsGraphs(dim=16, radius=1),
         *(HDClassifier(SMALL, training=training, random_state=0) for training in TRAINING),
         HDRegressor(SMALL, random_state=0),
     ]
 )
-def test_scikit_learn_check(estimator: BaseEstimator, check: Any) -> None:
+def test_scikit_learn_check(estimator: BaseEstimator, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_rotations, "_STEPS", 5)  # no check depends on the accuracy of rotations
     check(estimator)
 
 

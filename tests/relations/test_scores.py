@@ -124,7 +124,22 @@ def test_no_more_scores_than_allowed_exist_at_a_time() -> None:
 
     queries, entities, targets = torch.ones(6, 2), torch.ones(20, 2), torch.zeros(6, dtype=torch.int64)
     cross_entropy_gradients(queries, entities, targets, max_scores=79, softmax=recorded)
-    assert sizes == [64, 64, 64]  # rows are padded to 32
+    assert sizes == [60, 60]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("max_scores", [1 << 20, 1000])
+def test_gradients_on_a_gpu_differ_by_the_rounding_of_bfloat16(max_scores: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, entities = (torch.randn(n, 64, generator=generator) for n in (50, 301))
+    targets = torch.randint(301, (50,), generator=generator)
+    expected = cross_entropy_gradients(queries.double(), entities.double(), targets, max_scores=max_scores)
+    found = cross_entropy_gradients(queries.cuda(), entities.cuda(), targets.cuda(), max_scores=max_scores)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == torch.float32
+        assert one.shape == other.shape
+        error = (one.cpu() - other).norm() / other.norm()
+        assert 1e-5 < error < 2**-6  # logits of size 8 are exact to about 2**-7, the rounding of both factors
 
 
 def test_loss_of_improbable_targets_is_exact() -> None:

@@ -43,15 +43,19 @@ def rotate(x: Tensor, phasors: Tensor, rotations: AdaptiveRotations) -> Tensor:
     return exp_hermitian(hermitian) * phasors[..., None, :]
 
 
-def learn_rotations(encoder: AdaptiveEncoder, x: Tensor, targets: Tensor, *, seed: int) -> AdaptiveRotations:
+def learn_rotations(
+    encoder: AdaptiveEncoder, x: Tensor, targets: Tensor, weights: Tensor, *, seed: int
+) -> AdaptiveRotations:
     """Train the network of an encoder to predict targets.
+
+    Equal samples are merged and their weights added, so a weight of 2 equals a sample that is there twice.
 
     Parameters
     ----------
     encoder
         Encoder whose network is trained.
-    x, targets
-        Samples ``(n, features)`` of the order of 1, and what to predict, ``(n, outputs)``.
+    x, targets, weights
+        Samples ``(n, features)`` of the order of 1, what to predict, ``(n, outputs)``, and weights ``(n,)``.
     seed
         Seed of the order of samples.
 
@@ -61,11 +65,14 @@ def learn_rotations(encoder: AdaptiveEncoder, x: Tensor, targets: Tensor, *, see
     >>> from ghrr.learn.adaptive_rotations import learn_rotations
     >>> encoder = ghrr.encoding.AdaptiveEncoder(ghrr.Space(dim=20, m=2), n_features=1)
     >>> x = torch.linspace(-1, 1, 30)[:, None]
-    >>> [w.shape for w in learn_rotations(encoder, x, torch.sin(9 * x**2), seed=0).weights]
+    >>> [w.shape for w in learn_rotations(encoder, x, torch.sin(9 * x**2), torch.ones(30), seed=0).weights]
     [torch.Size([32, 1]), torch.Size([32, 32]), torch.Size([2, 32])]
     """
-    x, targets = x.float(), (targets - targets.mean(dim=0)).float()
-    targets = targets / targets.square().mean().sqrt().clamp(min=1e-12)
+    distinct, index = torch.cat([x.float(), targets.float()], dim=1).unique(dim=0, return_inverse=True)
+    x, targets = distinct.split([x.shape[1], targets.shape[1]], dim=1)
+    weights = torch.zeros(len(x), device=x.device).index_add_(0, index, weights.float())
+    targets = targets - _weighted_mean(targets, weights)
+    targets = targets / _weighted_mean(targets.square(), weights).mean().sqrt().clamp(min=1e-12)
     layers = [layer for layer in encoder.network.children() if isinstance(layer, nn.Linear)]
     rotations = AdaptiveRotations(
         [layer.weight.detach().requires_grad_() for layer in layers],
@@ -81,21 +88,27 @@ def learn_rotations(encoder: AdaptiveEncoder, x: Tensor, targets: Tensor, *, see
         rows = torch.randperm(len(x), generator=order)[:_BATCH].to(x.device)
         z = torch.view_as_real(rotate(x[rows], phasors[rows], rotations)).flatten(start_dim=1)
         fitted = max(1, 2 * len(rows) // 3)
-        loss = _prediction_error(z, targets[rows], fitted, log_penalty.exp())
+        loss = _prediction_error(z, targets[rows], weights[rows], fitted, log_penalty.exp())
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    weights, biases = ([tensor.detach() for tensor in part] for part in rotations[:2])
-    return AdaptiveRotations(weights, biases, rotations.axes)
+    matrices, biases = ([tensor.detach() for tensor in part] for part in rotations[:2])
+    return AdaptiveRotations(matrices, biases, rotations.axes)
 
 
-def _prediction_error(z: Tensor, targets: Tensor, fitted: int, penalty: Tensor) -> Tensor:
+def _prediction_error(z: Tensor, targets: Tensor, weights: Tensor, fitted: int, penalty: Tensor) -> Tensor:
     """Return the mean squared error on the samples after the first ``fitted``, predicted from those."""
-    z = z - z[:fitted].mean(dim=0)
-    known = targets[:fitted].mean(dim=0)
-    gram = z[:fitted] @ z[:fitted].mT
+    own = weights[:fitted]
+    z, known = z - _weighted_mean(z[:fitted], own), _weighted_mean(targets[:fitted], own)
+    roots = (own / own.mean()).sqrt()[:, None]
+    rows = roots * z[:fitted]
+    gram = rows @ rows.mT
     ridge = penalty * gram.diagonal().mean().clamp(min=1e-12) * torch.eye(fitted, dtype=gram.dtype, device=gram.device)
-    dual = torch.linalg.solve(gram + ridge, targets[:fitted] - known)
-    predicted = z[fitted:] @ (z[:fitted].mT @ dual) + known
-    error: Tensor = (predicted - targets[fitted:]).square().mean()
-    return error
+    dual = torch.linalg.solve(gram + ridge, roots * (targets[:fitted] - known))
+    predicted = z[fitted:] @ (rows.mT @ dual) + known
+    return _weighted_mean((predicted - targets[fitted:]).square(), weights[fitted:]).mean()
+
+
+def _weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """Return the mean over samples, ``(n, columns)`` to ``(columns,)``."""
+    return weights @ values / weights.sum()

@@ -16,9 +16,11 @@ from torch import Tensor
 from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, seed_of
+from ghrr.ops.threads import run_in_threads
 
-# Phases computed at a time on a CPU, to stay in the cache; a GPU gets more.
-_CHUNK_PHASES = (1 << 19, 1 << 26)
+# Phases computed at a time, on a CPU, where they stay in the cache, and on a GPU. The matrix product that sums patches
+# does as many multiplications per patch as there are images in a chunk.
+_CHUNK_PHASES = (1 << 19, 1 << 24)
 
 
 class ImageFeatures(FeatureEncoder):
@@ -143,8 +145,17 @@ class ImageFeatures(FeatureEncoder):
         phases = self.position_phases_
         pixels = as_tensor(samples, phases.device)
         out = pixels.new_empty(len(pixels), 2 * int(self.dim))
-        for images, result in zip(torch.split(pixels, self._step()), torch.split(out, self._step()), strict=True):
-            self._encode_into(images, result)
+
+        def encode_rows(rows: slice) -> None:
+            parts = (torch.split(whole[rows], self._step()) for whole in (pixels, out))
+            for images, result in zip(*parts, strict=True):
+                self._encode_into(images, result)
+
+        if pixels.is_cuda:
+            encode_rows(slice(None))
+        else:
+            # Each thread encodes its own images. Operations on so few numbers lose more by threads than they gain.
+            run_in_threads(encode_rows, len(pixels), calls_torch=True)
         return torch.nn.functional.normalize(out, dim=1)
 
     def _step(self) -> int:

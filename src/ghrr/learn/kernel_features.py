@@ -133,7 +133,7 @@ class KernelFeatures(FeatureEncoder):
             Labels ``(n,)``, or numbers ``(n,)`` or ``(n, targets)`` in floating point, for ``bandwidth="cv"`` and
             ``adaptive``.
         sample_weight
-            Weights of the samples in the median distance and in the regression.
+            Weights of the samples in the median distance, in the regression and in the training of rotations.
         """
         self._validate_params()
         X = validate_data(self, X, accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32])
@@ -162,9 +162,9 @@ class KernelFeatures(FeatureEncoder):
         self.rotations_ = None
         if self.adaptive:
             adaptive = AdaptiveEncoder(space, X.shape[1], bandwidth=self.bandwidth_, device=self.device, **settings)
-            targets = torch.as_tensor(_check_goals(X, y)[0][used]).to(self.frequencies_)
-            x = torch.as_tensor(chosen).to(self.frequencies_)
-            self.rotations_ = learn_rotations(adaptive, x, targets, seed=seed)
+            columns = chosen, _check_goals(X, y)[0][used], weights[used]
+            samples = (torch.as_tensor(column).to(self.frequencies_) for column in columns)
+            self.rotations_ = learn_rotations(adaptive, *samples, seed=seed)
             self.n_features_out_ *= int(self.m)
         return self
 

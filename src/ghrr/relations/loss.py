@@ -12,8 +12,7 @@ from ghrr import ops
 from ghrr.relations.scoring import to_rows
 
 Softmax = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-# Rows of scores are padded to a multiple of this: matrix products on a GPU have fast kernels for aligned rows only.
-_ALIGNMENT = 32
+_ALIGNMENT = 64  # of the number of entities in matrix products on a GPU
 
 
 def softmax_error(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,7 +47,8 @@ def cross_entropy_gradients(
     .. math:: G_Q = \frac1n (P - Y) E, \qquad G_E = \frac1n (P - Y)^\top Q ,
 
     where Y is 1 at the targets. They are computed directly rather than by autograd: P replaces the scores, the gradient
-    of the table of entities is written once, and the score matrix exists for ``max_scores`` numbers at a time.
+    of the table of entities is written once, and the score matrix exists for ``max_scores`` numbers at a time. On a
+    GPU, the three matrix products multiply bfloat16 numbers and add in float32.
 
     Parameters
     ----------
@@ -77,22 +77,34 @@ def cross_entropy_gradients(
     True
     """
     count, size = len(queries), len(entities)
-    query_gradient, entity_gradient = torch.empty_like(queries), torch.empty_like(entities)
+    query_gradient, entity_gradient = torch.empty_like(queries), torch.empty(0)
     losses = []
-    width = -(-size // _ALIGNMENT) * _ALIGNMENT
-    rows = max(1, max_scores // width)
+    table = _padded_bfloat16(entities) if entities.is_cuda else entities
+    operands, scaled = queries.to(table.dtype), (queries / count).to(table.dtype)
+    rows = max(1, max_scores // len(table))
     for start in range(0, count, rows):
-        chunk = queries[start : start + rows]
-        logits = queries.new_full((len(chunk), width), -torch.inf)
-        torch.mm(chunk, entities.T, out=logits[:, :size])
-        loss, padded_error = softmax(logits, targets[start : start + rows])
+        chunk = slice(start, start + rows)
+        logits = _product(operands[chunk], table.T)
+        logits[:, size:] = -torch.inf
+        loss, error = softmax(logits, targets[chunk])
         losses.append(loss)
-        error = padded_error[:, :size]
-        query_gradient[start : start + rows] = (error @ entities).div_(count)
-        torch.addmm(
-            entity_gradient, error.T, chunk, beta=float(start > 0), alpha=1 / count, out=entity_gradient
-        )  # beta = 0 ignores the uninitialised memory
+        error = error.to(table.dtype)
+        query_gradient[chunk] = _product(error, table).div_(count)
+        gradient = _product(error.T, scaled[chunk])[:size]
+        entity_gradient = entity_gradient.add_(gradient) if start else gradient
     return torch.stack(losses).sum() / count, query_gradient, entity_gradient
+
+
+def _padded_bfloat16(table: Tensor) -> Tensor:
+    """Return a table in bfloat16, with rows of zeros: fast kernels need sizes that are multiples of a power of two."""
+    padded = table.new_zeros(-(-len(table) // _ALIGNMENT) * _ALIGNMENT, table.shape[1], dtype=torch.bfloat16)
+    padded[: len(table)] = table
+    return padded
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product in float32 or better; ``out_dtype`` exists on a GPU only."""
+    return torch.mm(a, b, out_dtype=torch.float32) if a.dtype == torch.bfloat16 else torch.mm(a, b)
 
 
 def relation_cross_entropy(heads: Tensor, relations: Tensor, tails: Tensor, targets: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
 
     The logits are the real inner products :math:`mD\,\delta(h * r, t)`. The rows of heads and tails are leaves of the
     graph of autograd, and their gradients are added to the gradient of the table. Autograd would make a gradient of the
-    size of the table for each of them. On a GPU, steps after the first few replay a CUDA graph.
+    size of the table for each of them. On a GPU, steps after the first few replay a CUDA graph where that is possible.
 
     Shapes
     ------
@@ -83,12 +83,15 @@ def make_step(model: RelationModel, optimizer: torch.optim.Optimizer, config: Re
         torch.autograd.backward([queries, penalty], [query_gradient, None])
         for rows, indices in ((heads, head_indices), (tails, tail_indices)):
             if rows.grad is not None:
-                entity_gradient.index_add_(0, indices, rows.grad)
+                # On a GPU, index_put_ adds repeated rows in a fixed order; index_add_ does not.
+                entity_gradient.index_put_((indices,), rows.grad, accumulate=True)
         model.entity_table.grad = entity_gradient
         update()
         return loss
 
-    return replay_as_graph(step, config.batch) if model.entity_table.is_cuda else step
+    # The exponential of larger matrices reads numbers from the GPU to choose its method; a graph cannot record that.
+    can_be_recorded = model.relation_form == "relaxed" or m <= 2
+    return replay_as_graph(step, config.batch) if model.entity_table.is_cuda and can_be_recorded else step
 
 
 def replay_as_graph(step: Step, batch: int) -> Step:

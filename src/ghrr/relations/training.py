@@ -328,7 +328,7 @@ def _seconds_between_checkpoints(writing: float) -> float:
 
 @contextlib.contextmanager
 def _tf32_products(device: torch.device) -> Iterator[None]:
-    """Compute matrix products in TF32 on a GPU; evaluations compute them in float32."""
+    """Compute float32 matrix products of training in TF32 on a GPU; evaluations compute them in float32."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
     try:
