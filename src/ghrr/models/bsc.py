@@ -97,7 +97,7 @@ class BSC(Architecture):
         return torch.where(ones == n // 2, random, ones > n // 2)
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Return the vector unchanged: every binary vector is normalised."""
+        """Return the vector: every binary vector is normal."""
         (x,) = self._check("normalize", x=x)
         return x
 

@@ -331,31 +331,29 @@ class Architecture(ABC):
 
     # ------------------------------------------------------------------ checks
 
-    def _check(self, operation: str, **given: Any) -> list[Tensor]:
+    def _check(self, verb: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are vectors of this model on one device whose batches broadcast."""
-        return self._check_shapes(operation, self.shape, **given)
+        return self._check_shapes(verb, self.shape, **given)
 
-    def _check_shapes(self, operation: str, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
+    def _check_shapes(self, verb: str, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
         axes = len(shape)
         for name, x in given.items():
             if not isinstance(x, Tensor) or x.dtype != self.dtype or x.shape[-axes:] != shape:
-                self._refuse(operation, name, x, shape)
-        self._check_devices(operation, given)
-        check_broadcast(f"{self.name}.{operation}", **{name: tuple(x.shape[:-axes]) for name, x in given.items()})
+                self._refuse(verb, name, x, shape)
+        self._check_devices(verb, given)
+        check_broadcast(f"{self.name}.{verb}", **{name: tuple(x.shape[:-axes]) for name, x in given.items()})
         return list(given.values())
 
-    def _check_devices(self, operation: str, given: dict[str, Tensor]) -> None:
+    def _check_devices(self, verb: str, given: dict[str, Tensor]) -> None:
         devices = {name: x.device for name, x in given.items()}
         if len(set(devices.values())) > 1:
             found = ", ".join(f"{name} on {device}" for name, device in devices.items())
-            raise ValueError(
-                f"{self.name}.{operation}: all vectors must be on one device, got {found}; use .to(device)"
-            )
+            raise ValueError(f"{self.name}.{verb}: all vectors must be on one device, got {found}; use .to(device)")
 
-    def _check_items(self, operation: str, items: Tensor) -> None:
+    def _check_items(self, verb: str, items: Tensor) -> None:
         if items.ndim < len(self.shape) + 1:
             raise ValueError(
-                f"{self.name}.{operation}: items need an axis of items before the vector, got {describe(items)}; "
+                f"{self.name}.{verb}: items need an axis of items before the vector, got {describe(items)}; "
                 f"stack the vectors first"
             )
 
@@ -369,11 +367,11 @@ class Architecture(ABC):
             )
         return queries, items
 
-    def _refuse(self, operation: str, name: str, x: Any, shape: tuple[int, ...]) -> None:
+    def _refuse(self, verb: str, name: str, x: Any, shape: tuple[int, ...]) -> None:
         expected = ", ".join(map(str, shape))
         error = ValueError if isinstance(x, Tensor) else TypeError
         raise error(
-            f"{self.name}.{operation}: {name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
+            f"{self.name}.{verb}: {name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
             f"(*batch, {expected}), got {describe(x)}; all vectors must come from one model, here {self!r}"
         )
 

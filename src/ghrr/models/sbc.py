@@ -136,7 +136,7 @@ class SBC(Architecture):
         return table.argmax(dim=1).to(torch.uint8)
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Return the vector unchanged: every block has one index."""
+        """Return the vector: every block has one index."""
         (x,) = self._check("normalize", x=x)
         return x
 

@@ -93,16 +93,16 @@ class TPR(Architecture):
             return torch.einsum("...p,...pq->...q", key, x.reshape(*x.shape[:-1], size, -1))
         return torch.einsum("...qp,...p->...q", x.reshape(*x.shape[:-1], -1, size), key)
 
-    def _check(self, operation: str, **given: Any) -> list[Tensor]:
+    def _check(self, verb: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are tensors of some order."""
         for name, x in given.items():
             if not isinstance(x, Tensor) or x.dtype != self.dtype or x.ndim < 1 or not self._is_order(x.shape[-1]):
-                self._refuse(operation, name, x, (self.dim,))
-        self._check_devices(operation, given)
-        check_broadcast(f"TPR.{operation}", **{name: tuple(x.shape[:-1]) for name, x in given.items()})
-        if operation in ("similarity", "pairwise_similarity") and len({x.shape[-1] for x in given.values()}) > 1:
+                self._refuse(verb, name, x, (self.dim,))
+        self._check_devices(verb, given)
+        check_broadcast(f"TPR.{verb}", **{name: tuple(x.shape[:-1]) for name, x in given.items()})
+        if verb in ("similarity", "pairwise_similarity") and len({x.shape[-1] for x in given.values()}) > 1:
             raise ValueError(
-                f"TPR.{operation}: tensors must have one order, got sizes {[x.shape[-1] for x in given.values()]}"
+                f"TPR.{verb}: tensors must have one order, got sizes {[x.shape[-1] for x in given.values()]}"
             )
         return list(given.values())
 
