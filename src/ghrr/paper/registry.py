@@ -92,7 +92,7 @@ def select(names: Sequence[str]) -> list[Experiment]:
     ['fixed-vs-varying']
     """
     for name in names:
-        if name not in ALL:
+        if name not in ALL:  # as ghrr._checks.check_known, which is private: this package uses public names only
             similar = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.3)
             hint = f"; did you mean {similar[0]!r}?" if similar else ""
             raise ValueError(f"paper: unknown experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}{hint}")
