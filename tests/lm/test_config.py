@@ -64,7 +64,10 @@ def test_attention_of_version_0_1_is_split_into_attention_and_mode(attention: st
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"vocab_size": 5, "haeds": 2, "depth": 3}, "ModelConfig: unknown settings depth, haeds; known are attention,"),
+        (
+            {"vocab_size": 5, "haeds": 2, "depth": 3},
+            "ModelConfig: unknown settings depth, haeds, expected only attention,",
+        ),
         ({"vocab_size": 5, "width": 8, "embed_dim": 8}, "ModelConfig: embed_dim is given twice"),
         ({"vocab_size": 5, "attention": "ghrr-row", "mode": "row"}, "ModelConfig: mode is given twice"),
         ({"vocab_size": 5, "version": 3}, "ModelConfig: the settings have version 3, expected at most 2"),
