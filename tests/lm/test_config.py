@@ -66,7 +66,7 @@ def test_attention_of_version_0_1_is_split_into_attention_and_mode(attention: st
     [
         (
             {"vocab_size": 5, "haeds": 2, "depth": 3},
-            "ModelConfig: unknown settings depth, haeds, expected only attention,",
+            "ModelConfig: unknown settings depth, haeds, expected only",
         ),
         ({"vocab_size": 5, "width": 8, "embed_dim": 8}, "ModelConfig: embed_dim is given twice"),
         ({"vocab_size": 5, "attention": "ghrr-row", "mode": "row"}, "ModelConfig: mode is given twice"),

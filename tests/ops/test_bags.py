@@ -34,7 +34,7 @@ def poisoned_memory() -> Iterator[None]:
 
 
 def bags(keys: int, values: int, sizes: tuple[int, ...] = SIZES_OF_BAGS, seed: int = 0) -> Bags:
-    """Places in two tables for bags of these sizes, and where each starts."""
+    """Indices into two tables for bags of these sizes, and the offset of each bag."""
     generator = torch.Generator().manual_seed(seed)
     places = [torch.randint(0, size, (sum(sizes),), generator=generator) for size in (keys, values)]
     return places[0], places[1], torch.tensor([0, *sizes]).cumsum(0)

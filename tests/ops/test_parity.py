@@ -22,7 +22,7 @@ DTYPES = (torch.complex64, torch.complex128)
 
 
 def bind_bags(keys: Tensor, values: Tensor) -> Tensor:
-    """Three bags, of which the second is empty, and all if there is nothing to put into them."""
+    """Three bags, of which the second is empty; all are empty if there are no items."""
     n = 7 if len(keys) and len(values) else 0
     places = torch.arange(n)
     starts = torch.tensor([0, n // 2, n // 2, n])

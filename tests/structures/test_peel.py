@@ -55,7 +55,7 @@ def confident_of(name: str, decoded: Any) -> set[Any]:
 
 @pytest.mark.parametrize("name", ["Graph", "Automaton", "NGrams", "Sequence"])
 def test_decode_finds_more_with_peeling_and_stays_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a load at which one reading finds a part only; the control reads once."""
+    """At a load at which a single reading finds only a part; the negative control reads once."""
 
     def read_once(x: torch.Tensor, read: Any, remove: Any) -> Any:
         return dict(read(x, {})), x

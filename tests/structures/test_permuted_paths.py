@@ -127,7 +127,7 @@ def test_dependent_paths_give_no_wrong_counts(letters: str, most: int) -> None:
 
 
 def test_leakage_alone_gives_wrong_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: were the others there once each, with either sign, many an absent one would be certain."""
+    """Negative control: if each other path is assumed to be present once, many absent ones are certain."""
     monkeypatch.setattr(Decorrelation, "bias", lambda self, _: self.leakage.sqrt())
     counts = skewed("aabbc", 40, 0)
     model = Set(Space.from_total(8000, 2))

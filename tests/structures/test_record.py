@@ -50,7 +50,7 @@ def leaves(value: Any) -> int:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Equal, and of the same kinds: True is not 1, though Python says that they are equal."""
+    """Whether two values are equal and of the same type: True is not 1."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):
@@ -270,7 +270,7 @@ def test_query_returns_the_part_under_a_path() -> None:
 
 
 def test_decode_finds_more_with_peeling() -> None:
-    """At twice the load at which single answers are certain, decoding still finds nearly all, and errs rarely."""
+    """At twice the load at which single answers are certain, decoding still finds nearly all values with few errors."""
     space = Space.from_total(900, 3, seed=2)
     codec = Record(space)
     words = [f"word {n}" for n in range(500)]
@@ -341,7 +341,7 @@ def test_every_kind_of_space_is_calibrated(settings: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_decode_finds_few_of_many_known_paths() -> None:
-    """Decoding tries 1000 paths of which 10 are taken: hardly any other is believed, and none of the 10 is missed."""
+    """Decoding tries 1000 paths, 10 of which have a value: it finds all 10, and almost no others."""
     space = Space.from_total(400, 2, seed=3)
     codec = Record(space)
     rng = random.Random(5)

@@ -41,7 +41,7 @@ def test_decode_returns_elements_from_the_top() -> None:
 
 
 def test_an_overloaded_stack_is_read_until_uncertain() -> None:
-    """Where wrong names were taken out, there was always another one that looked likely: it went on for ever."""
+    """Regression: decoding did not end, because after each wrong name another one looked likely."""
     model = Stack(Space(2, 2, seed=1))
     read = model.decode(model.encode(["n0", "n1"] * 150))
     assert all(match.confident for match in read)
