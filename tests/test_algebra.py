@@ -63,7 +63,7 @@ def _bind(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     return bind
 
 
-# A law checker is worth something only if it notices: each law, and an operation that breaks it.
+# Negative controls of the law checker: each law, and an operation that breaks it.
 SABOTAGE: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "associative": ("bind", _bind(lambda a, b: (a @ b).mT)),
     "distributes from the left": ("bind", _bind(lambda a, b: a @ (b * b.abs()))),

@@ -42,7 +42,7 @@ def assert_refused(path: Path, message: str = ".") -> None:
     assert str(caught.value).startswith(f"read({str(path)!r}): ")
 
 
-def test_header_and_tensors_come_back(path: Path) -> None:
+def test_header_and_tensors_are_restored(path: Path) -> None:
     header, tensors = read(path)
     assert header == {"format": "test", "version": 2, "note": "ü"}
     assert tensors.keys() == TENSORS.keys()
@@ -52,7 +52,7 @@ def test_header_and_tensors_come_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_and_layout_comes_back(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_every_dtype_and_layout_is_restored(dtype: torch.dtype, tmp_path: Path) -> None:
     x = torch.arange(6).reshape(2, 3).to(dtype)
     given = {"strided": x.mT, "empty": x[:0], "shared": x, "conjugated": (x * 1j).conj() if dtype.is_complex else x}
     write_tensors(tmp_path / "x", {}, given, kind="test", version=1)
@@ -67,7 +67,7 @@ def test_other_readers_of_safetensors_read_the_tensors(path: Path) -> None:
         assert json.loads(file.metadata()["ghrr"])["note"] == "ü"
 
 
-def test_a_file_cut_short_anywhere_is_refused(path: Path) -> None:
+def test_a_truncated_file_is_refused(path: Path) -> None:
     whole = path.read_bytes()
     for length in {*range(0, len(whole), 13), len(whole) - 1}:
         path.write_bytes(whole[:length])
@@ -98,7 +98,7 @@ def test_a_file_that_is_not_safetensors_is_refused(content: bytes, tmp_path: Pat
 def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x"
     save_file({"weight": torch.zeros(3)}, path)
-    assert_refused(path, "a safetensors file, but not one that ghrr wrote")
+    assert_refused(path, "a safetensors file that was not written by ghrr")
     for text in ("[1, 2]", "null", '{"format": "other"}'):
         save_file({"weight": torch.zeros(3)}, path, metadata={"ghrr": text})
         assert_refused(path, "a safetensors file of another kind, got format (None|'other'), expected 'test'")
@@ -109,13 +109,13 @@ def test_unknown_versions_are_refused(version: Any, path: Path) -> None:
     reseal(path)
     read(path)  # negative control: sealing again alone is not noticed
     reseal(path, lambda header: header.update(version=version))
-    assert_refused(path, "format version .*, this ghrr reads up to 2; use the ghrr that wrote it")
+    assert_refused(path, "format version .*, expected at most 2; upgrade ghrr")
 
 
 def test_a_later_container_version_is_refused(path: Path) -> None:
     metadata, table, data = split(path.read_bytes())
     path.write_bytes(join(metadata | {"container": "3"}, table, data))
-    assert_refused(path, "container version '3', this ghrr reads up to 2")
+    assert_refused(path, "container version .3., expected at most 2")
 
 
 @pytest.mark.parametrize("name", ["sha256", "digests", "container", "ghrr"])
@@ -188,7 +188,7 @@ def test_an_open_file_stays_readable_when_another_replaces_it(lazy: TensorFile, 
 
 def test_an_open_file_that_is_written_to_is_refused(lazy: TensorFile, path: Path) -> None:
     os.truncate(path, 100)
-    with pytest.raises(ValueError, match="wrote to the open file or closed it"):
+    with pytest.raises(ValueError, match="the open file was changed or closed"):
         lazy.rows("rows", slice(0, 6))
 
 

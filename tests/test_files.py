@@ -34,7 +34,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_a_saved_hypervector_comes_back_with_its_space(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_saved_hypervector_is_loaded_with_its_space(settings: dict[str, Any], tmp_path: Path) -> None:
     space = Space(10, 3, **settings)
     a, b = space.atoms("a", "b")
     path = tmp_path / "x.safetensors"
@@ -48,7 +48,7 @@ def test_a_saved_hypervector_comes_back_with_its_space(settings: dict[str, Any],
         assert torch.equal(loaded.space.vectors(["a"])[0], a.tensor)
 
 
-def test_named_hypervectors_come_back_in_order(tmp_path: Path) -> None:
+def test_named_hypervectors_are_loaded_in_order(tmp_path: Path) -> None:
     a, b = Space(10, 3).atoms("a", "b")
     ghrr.save(tmp_path / "x", {"bound": a * b, "κ/../ö": ~a})
     loaded = ghrr.load(tmp_path / "x")

@@ -178,7 +178,7 @@ def test_operators_are_differentiable() -> None:
 
 
 BATCH = SPACE.wrap(torch.stack([a.tensor, b.tensor, c.tensor]), "batch")
-VERBS: list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]] = [
+FUNCTIONS: list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]] = [
     (ghrr.bind, (a, b), {}),
     (ghrr.unbind, (a, b), {"side": "left"}),
     (ghrr.unbind, (a, b), {"side": "right", "exact": True}),
@@ -202,23 +202,23 @@ VERBS: list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]] = [
 
 
 def test_all_algebra_functions_are_tested_here() -> None:
-    assert {verb.__name__ for verb, _, _ in VERBS} == set(ghrr.algebra.__all__)
+    assert {function.__name__ for function, _, _ in FUNCTIONS} == set(ghrr.algebra.__all__)
 
 
 def unwrapped(x: Any) -> Any:
     return [unwrapped(one) for one in x] if isinstance(x, list) else x.tensor if isinstance(x, Hypervector) else x
 
 
-@pytest.mark.parametrize(("verb", "arguments", "options"), VERBS)
+@pytest.mark.parametrize(("function", "arguments", "options"), FUNCTIONS)
 def test_functions_accept_hypervectors_and_return_tensors(
-    verb: Callable[..., Tensor], arguments: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., Tensor], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     plain = unwrapped(list(arguments))
-    result = verb(*arguments, **options)
+    result = function(*arguments, **options)
     assert type(result) is Tensor
-    assert torch.equal(result, verb(*plain, **options))
+    assert torch.equal(result, function(*plain, **options))
     if len(arguments) > 1:  # a tensor has no space to differ in
-        assert torch.equal(verb(plain[0], *arguments[1:], **options), result)
+        assert torch.equal(function(plain[0], *arguments[1:], **options), result)
 
 
 def test_functions_reject_hypervectors_of_different_spaces() -> None:

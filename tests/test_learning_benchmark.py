@@ -76,7 +76,7 @@ def test_paired_test_of_three_seeds(benchmark_modules: Modules) -> None:
     assert test([0.75, 0.5], [0.5, 0.25])["p"] == 0
 
 
-def test_holm_multiplies_by_the_tests_that_are_left(benchmark_modules: Modules) -> None:
+def test_holm_multiplies_by_the_number_of_remaining_tests(benchmark_modules: Modules) -> None:
     assert benchmark_modules("learning_ranks").holm([0.04, 0.01, 0.9]) == pytest.approx([0.08, 0.03, 0.9])
 
 

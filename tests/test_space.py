@@ -336,7 +336,7 @@ def test_neutral_elements() -> None:
 # ----------------------------------------------------------------------------------------------- description, equality
 
 
-def test_from_total_rounds_to_the_nearest_and_says_so() -> None:
+def test_from_total_rounds_to_the_nearest_and_reports_it() -> None:
     for total in range(49, 400):
         space = Space.from_total(total, 7)
         assert abs(space.total_dim - total) <= 49 / 2

@@ -69,7 +69,7 @@ class Atoms(torch.utils.data.Dataset[Tensor]):
 
 
 @pytest.mark.slow
-def test_spaces_travel_to_dataloader_workers() -> None:
+def test_spaces_can_be_sent_to_dataloader_workers() -> None:
     space = Space(12, 2, rotation="shared")
     loader = DataLoader(Atoms(space), batch_size=2, num_workers=2, multiprocessing_context="spawn")
     assert torch.equal(torch.cat(list(loader)), space.vectors(["0", "1", "2", "3"]))

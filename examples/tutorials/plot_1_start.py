@@ -90,7 +90,7 @@ for m in (1, 2, 3):
 # %%
 # A nested record
 # ---------------
-# In practice you seldom bind by hand. :class:`ghrr.Record` turns a nested document into one hypervector. The value at
+# In practice you rarely bind by hand. :class:`ghrr.Record` encodes a nested document in one hypervector. The value at
 # ``born.city`` is bound to the product ``born * city``, and all values are bundled.
 
 person = {"name": "Ada", "born": {"year": 1815, "city": "London"}, "tags": ["poet", "countess"]}
@@ -112,8 +112,8 @@ assert city.label == "London"
 assert city.confident
 
 # %%
-# The same keys in the other order are another path. Nothing was stored there, and the answer says so. A field that the
-# document does not have is unknown as well.
+# The same keys in the other order are another path. Nothing was stored there, so the answer is unknown. So is a field
+# that the document does not have.
 
 print(record.query(h, ["city", "born"]))
 print(record.query(h, "email"))

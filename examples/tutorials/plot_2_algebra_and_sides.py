@@ -155,7 +155,7 @@ print(f"energy of the bundle: {ghrr.similarity(total, total):.1f}")
 assert inside.min() > outside.max()
 
 # %%
-# Bundling never normalises by itself. When you want a fixed length, say so. ``normalize(x)`` divides by the norm; this
+# Bundling never normalises. For a fixed length, call ``normalize``. ``normalize(x)`` divides by the norm; this
 # changes all scores by one factor and loses nothing. ``normalize(x, to="unitary")`` replaces each slot by the nearest
 # unitary matrix, so that the bundle can be a key. This is a real change: the items stand out less from the noise.
 

@@ -221,7 +221,8 @@ assert errors["Adaptive rotations"] < errors["Fixed bandwidth"]
 #
 # Try this
 # --------
-# - Decode a number from a bundle with ten other pairs, then with fifty. Does the standard error tell you in time?
+# - Decode a number from a bundle with ten other pairs, then with fifty. Does the standard error grow before the
+#   number is wrong?
 # - Replace ``FractionalPower`` by ``ghrr.encoding.Circular(space, period=24)`` in the curve of the day, and predict
 #   0 to 24 hours.
 # - Encode positions on a map, ``n_features=2``, with one bandwidth per axis.

@@ -3,9 +3,9 @@ Memory and clean-up
 ===================
 
 Every answer that comes out of a hypervector is noisy: it is the right item plus a little of everything else. *Clean-up*
-replaces it by the stored item that is most similar. This tutorial shows how :class:`ghrr.ItemMemory` does it, how it
-knows whether to trust the result, how it grows and is stored, and what to do when the answer is a product of several
-unknown factors.
+replaces it by the stored item that is most similar. This tutorial shows how :class:`ghrr.ItemMemory` does this, when
+you can trust the result, how to add items and save them, and what to do when the answer is a product of several unknown
+factors.
 """
 
 import importlib.util

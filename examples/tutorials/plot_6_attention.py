@@ -22,7 +22,7 @@ plt.style.use("seaborn-v0_8-colorblind")
 # A task in which order matters
 # -----------------------------
 # The input is a list of pairs, a letter and a digit, and then one of the letters again. The answer is the digit
-# *after* that letter: ``c4 a7 f1 b0 a`` has the answer 7. A model that only knows which tokens are present cannot do
+# *after* that letter: ``c4 a7 f1 b0 a`` has the answer 7. A model that only sees which tokens are present cannot do
 # better than guess among the digits it sees.
 
 letters, digits, pairs = "abcdefgh", "01234567", 4
@@ -49,7 +49,7 @@ for row, answer in zip(tokens, answers, strict=True):
 #
 # ``window`` is the setting that makes the difference here. With ``window=2`` each row of Q, K and V is a bundle of two
 # bound tokens: its own and the one before. So the row of a digit also contains its letter, and one layer is enough to
-# find "the digit after a". With ``window=1`` a row knows only its own token.
+# find "the digit after a". With ``window=1`` a row contains only its own token.
 
 
 class Model(nn.Module):

@@ -7,6 +7,7 @@ Checks read shapes and types, not values: they do not wait for a GPU, and they w
 from __future__ import annotations
 
 import cmath
+import difflib
 import math
 import numbers
 import operator
@@ -240,6 +241,15 @@ def check_choice(operation: str, name: str, value: object, choices: tuple[str, .
     """Raise unless ``value`` is one of the strings in ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {short_repr(value)}")
+
+
+def check_known(operation: str, kind: str, name: object, known: Iterable[str]) -> None:
+    """Raise unless a name is one of the known ones; the message suggests the most similar of them."""
+    names = list(known)
+    if name not in names:
+        similar = difflib.get_close_matches(str(name), names, n=1, cutoff=0.3)
+        hint = f"; did you mean {similar[0]!r}?" if similar else ""
+        raise ValueError(f"{operation}: unknown {kind} {short_repr(name)}, expected one of {', '.join(names)}{hint}")
 
 
 def check_names(operation: str, names: Iterable[str]) -> list[str]:

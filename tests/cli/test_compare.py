@@ -29,10 +29,12 @@ def small() -> Iterator[None]:
 def test_unknown_names_are_refused_with_a_suggestion(tmp_path: Path) -> None:
     result = invoke("compare", "hhr", "--out", str(tmp_path / "c"))
     assert result.exit_code == 2
-    assert "unknown model 'hhr'; did you mean 'hrr'?" in result.output
+    assert "compare: unknown model 'hhr', expected one of fhrr, " in result.output
+    assert "did you mean 'hrr'?" in result.output.replace("\n", " ")
     result = invoke("compare", "--experiment", "compare-tree", "--out", str(tmp_path / "c"))
     assert result.exit_code == 2
-    assert "unknown experiment 'compare-tree'; did you mean 'compare-trees'?" in result.output
+    assert "compare: unknown experiment 'compare-tree', expected one of " in result.output
+    assert "did you mean 'compare-trees'?" in result.output.replace("\n", " ")
     assert not (tmp_path / "c").exists()
 
 

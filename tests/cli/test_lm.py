@@ -171,7 +171,7 @@ def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "new")]
     assert "--set has no setting 'depth', expected one of attention, batch" in fails(*train, "--set", "depth=3")
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
-    assert "bpe and limit exclude each other" in fails(*train, "--bpe", "300", "--limit", "100")
+    assert "expected bpe or limit, got both" in fails(*train, "--bpe", "300", "--limit", "100")
     assert "match_parameters: count must be at least" in fails(*train, "--params", "10")
     assert "num_kv_heads must divide num_heads=4, got 3" in fails(*train, "--set", "num_kv_heads=3")
     assert not (tmp_path / "new").exists()

@@ -30,7 +30,8 @@ def test_list_shows_all_experiments() -> None:
 def test_run_rejects_unknown_experiment(tmp_path: Path) -> None:
     result = invoke("paper", "run", "quasi-ortogonality", "--out", str(tmp_path / "r"))
     assert result.exit_code == 2
-    assert "unknown experiment 'quasi-ortogonality'; did you mean 'quasi-orthogonality'?" in result.output
+    assert "paper: unknown experiment 'quasi-ortogonality', expected one of " in result.output
+    assert "did you mean 'quasi-orthogonality'?" in result.output.replace("\n", " ")
     assert not (tmp_path / "r").exists()
     assert "unknown experiment '[/x]'" in invoke("paper", "run", "[/x]").output
 
@@ -66,7 +67,7 @@ def test_run_reports_missing_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("ghrr.paper.execution._CONNECT_SECONDS", 0.5)
     result = invoke("paper", "run", "quasi-orthogonality", "--out", str(tmp_path), "--dask", "tcp://127.0.0.1:9")
     assert result.exit_code == 2
-    assert "no dask scheduler answers at tcp://127.0.0.1:9" in result.output.replace("\n", " ")
+    assert "cannot connect to a dask scheduler at tcp://127.0.0.1:9" in result.output.replace("\n", " ")
     assert "No trials were computed." in result.output.replace("\n", " ")
 
 

@@ -22,7 +22,7 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_port_in_use_is_named_with_a_way_out(taken: int) -> None:
+def test_port_in_use_is_named_with_a_hint(taken: int) -> None:
     result = invoke("play", "--no-browser", "--port", str(taken))
     assert result.exit_code == 2
     assert f"play: port {taken} is in use on 127.0.0.1; choose another with --port" in result.output

@@ -155,7 +155,7 @@ def test_an_array_of_objects_gives_a_hint_to_json_lines(tmp_path: Path) -> None:
 
 
 def test_chosen_space_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ghrr.cli.records._MOST_TOTAL_DIM", 900)
+    monkeypatch.setattr("ghrr.cli.records._MAX_TOTAL_DIM", 900)
     result = invoke("encode", str(array_of_people(tmp_path, 20)), "-o", str(tmp_path / "x"))
     assert result.exit_code == 0
     assert ghrr.ItemMemory.open(tmp_path / "x").space.total_dim == 900
@@ -219,7 +219,7 @@ def test_existing_file_is_kept_without_force(ada: Path) -> None:
         ("x.json", '{"a": NaN}', "NaN is not a JSON number"),
         ("x.json", "{", "not valid JSON"),
         ("x.jsonl", '{"a": 1}\n{"a"\n', "x.jsonl, line 2: parse_json: not valid JSON"),
-        ("x.jsonl", '{"a": 1}\n', "line 1: needs a string or an integer with the key 'id' as label"),
+        ("x.jsonl", '{"a": 1}\n', "line 1: the label must be a string or an integer with the key 'id', got"),
         ("x.jsonl", '{"id": 1}\n{"id": 1}\n', "1"),
         ("x.json", "[" * 100_000, "nested too deeply"),
         ("x.jsonl", "\n", "contains no record"),
@@ -254,7 +254,7 @@ def test_bad_queries_are_refused(ada: Path, people: Path, tmp_path: Path) -> Non
     people.write_bytes(changed)
     assert "damaged or changed" in fails("query", str(people), "age")
     people.write_bytes(content[:-10])
-    assert "cut short" in fails("query", str(people), "age")
+    assert "truncated" in fails("query", str(people), "age")
 
 
 UNSAFE = "[/x]\x1b[31m\x9b2J\u202e\u2066"

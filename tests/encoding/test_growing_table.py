@@ -78,7 +78,7 @@ def test_rows_appended_in_inference_mode_can_be_used_with_gradients() -> None:
     assert x.grad is not None
 
 
-def test_an_interrupted_extend_leaves_the_table_as_it_was() -> None:
+def test_an_interrupted_extend_leaves_the_table_unchanged() -> None:
     table = GrowingTable(SPACE)
     table.append(ROWS[:2])
 

@@ -18,7 +18,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GALLERY = sorted((EXAMPLES / "gallery").glob("plot_*.py"))
 TUTORIALS = sorted((EXAMPLES / "tutorials").glob("plot_*.py"))
-MOST_LINES = 60
+MAX_LINES = 60
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_gallery_example_runs_and_holds_its_claim(path: Path) -> None:
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_gallery_example_is_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
 @pytest.mark.parametrize("path", GALLERY + TUTORIALS, ids=lambda path: path.stem)

@@ -27,7 +27,7 @@ def interrupt_every_line(
     Parameters
     ----------
     prepare
-        Makes the object to act on, anew for each run.
+        Makes the object to act on; called once for each run.
     action
         What is interrupted.
     check

@@ -139,7 +139,7 @@ def test_temporary_folders_of_dead_processes_only_are_removed(tmp_path: Path) ->
     assert set(os.listdir(tmp_path)) == {".ghrr-notes.tmp", elsewhere, "y"}
 
 
-def test_a_process_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
+def test_a_reused_process_id_is_another_process(tmp_path: Path) -> None:
     start = filesystem._start_time(os.getpid())
     if start is None:
         pytest.skip("this system does not say when a process started")

@@ -139,7 +139,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
         "Chain.item": (chain.item, [in_chain, 0], {}),
         "Stack.push": (stack.push, [in_stack, "a"], {}),
         "Stack.pop": (stack.pop, [in_stack], {}),
-        "Stack.decode": (stack.decode, [in_stack], {"most": 3}),
+        "Stack.decode": (stack.decode, [in_stack], {"limit": 3}),
         "HashTable.encode": (structures.HashTable(SPACE).encode, [{"a": "b"}], {}),
         "HashTable.get": (table.get, [in_table, "a"], {}),
         "HashTable.put": (table.put, [in_table, "c", "b"], {}),

@@ -182,7 +182,7 @@ def test_journal_does_not_follow_links(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == "mine, without an end of line"
 
 
-# ------------------------------------------------------------------------------------------------------- sizes that lie
+# ---------------------------------------------------------------------------------------------------------- wrong sizes
 
 
 @pytest.mark.parametrize("read", [ghrr.load, Graph.load, load_checkpoint])

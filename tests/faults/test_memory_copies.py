@@ -145,7 +145,7 @@ def test_file_that_changes_under_an_opened_memory_is_noticed(
         memory.verify,
     )
     for read in reads:
-        with pytest.raises(ValueError, match="wrote to the open file or closed it"):
+        with pytest.raises(ValueError, match="the open file was changed or closed"):
             read()
 
 

@@ -89,7 +89,7 @@ MANIFESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
     "first above its ids": (lambda m: {"entries": change_first(m, first=2)}, "must be from 2 to below 4, got 0 to 3"),
     "name with a path": (lambda m: {"entries": change_first(m, name="../x")}, "expected file names as written"),
     "name no text": (lambda m: {"entries": change_first(m, name=3)}, "name must be text"),
-    "version true": (lambda m: {"version": True}, "version must be a whole number|this ghrr reads"),
+    "version true": (lambda m: {"version": True}, "version must be a whole number|expected"),
 }
 
 
@@ -106,7 +106,7 @@ def test_crafted_manifest(case: str, folder: Path) -> None:
 @pytest.mark.parametrize("text", [DEEP, "3", "null", "{", '{"format": NaN}', "\x00", f'{{"entries": {DEEP}}}'])
 def test_manifest_that_is_no_object(text: str, folder: Path) -> None:
     seal(folder, text)
-    assert_refused(folder, "nested too deeply|expected an object|not valid JSON|this ghrr reads")
+    assert_refused(folder, "nested too deeply|expected an object|not valid JSON|expected")
 
 
 def test_label_that_is_live_in_two_files(folder: Path) -> None:
@@ -175,7 +175,7 @@ def write(
     path.write_bytes(join(seal_container(text, entries, data), entries, data))
 
 
-def test_written_by_hand_like_the_real_one(tmp_path: Path) -> None:
+def test_file_written_by_hand_equals_the_saved_one(tmp_path: Path) -> None:
     for storage in ("float32", "int8"):
         write(tmp_path / "mine", storage=storage)
         ItemMemory(SPACE, NAMES, storage=storage).save(tmp_path / "real")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 def run_threads(rounds: int, *work: Callable[[random.Random], object]) -> None:
     """Call each function again and again, in a thread of its own, until all have been called ``rounds`` times.
 
-    Quick functions go on until the slowest one is done, so that all threads are busy at the same time.
+    Quick functions repeat until the slowest one is done, so that all threads are busy at the same time.
     """
     counts = [0] * len(work)
     errors: list[BaseException] = []

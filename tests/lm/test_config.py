@@ -64,7 +64,10 @@ def test_attention_of_version_0_1_is_split_into_attention_and_mode(attention: st
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"vocab_size": 5, "haeds": 2, "depth": 3}, "ModelConfig: unknown settings depth, haeds; known are attention,"),
+        (
+            {"vocab_size": 5, "haeds": 2, "depth": 3},
+            "ModelConfig: unknown settings depth, haeds, expected only",
+        ),
         ({"vocab_size": 5, "width": 8, "embed_dim": 8}, "ModelConfig: embed_dim is given twice"),
         ({"vocab_size": 5, "attention": "ghrr-row", "mode": "row"}, "ModelConfig: mode is given twice"),
         ({"vocab_size": 5, "version": 3}, "ModelConfig: the settings have version 3, expected at most 2"),
@@ -77,7 +80,7 @@ def test_unreadable_settings_are_named(state: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.parametrize("setting", ["model.seed=3", "phase_seed=3"])
-def test_command_line_tells_the_seed_of_the_model_from_that_of_the_run(setting: str) -> None:
+def test_command_line_distinguishes_seeds_of_model_and_run(setting: str) -> None:
     model, training = _settings([setting, "seed=5", "unit_rows=true"], {})
     config = ModelConfig.from_dict({"vocab_size": 5, **model})
     assert (config.seed, config.normalize_rows, training) == (3, True, {"seed": 5})
@@ -119,7 +122,7 @@ def test_plans_of_version_0_1_are_read(plan: Path) -> None:
         assert config.trainable_phases == run.model.get("phases_trainable", False)
 
 
-def test_command_of_a_plan_keeps_the_seed_of_the_model_apart() -> None:
+def test_command_of_a_plan_distinguishes_seeds_of_model_and_run() -> None:
     run = PlannedRun("a", "", "ptb", {}, None, {"seed": 3}, {"seed": 5})
     assert "--set=model.seed=3" in run.command
     assert "--set=seed=5" in run.command

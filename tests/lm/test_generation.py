@@ -114,6 +114,16 @@ def test_extreme_temperatures_give_valid_tokens(temperature: float, top_k: int |
     assert (generated < 20).all()
 
 
+def test_default_generator_is_that_of_torch() -> None:
+    model, prompt = small_model(), random_tokens(2, 3)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        one, two = generate(model, prompt, 10), generate(model, prompt, 10)
+        torch.manual_seed(0)
+        assert torch.equal(generate(model, prompt, 10), one)
+    assert not torch.equal(one, two)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [

@@ -161,7 +161,7 @@ def test_load_run_rejects_folders_without_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("best.safetensors", lambda data: data[:-1], "not a readable safetensors file; it was cut short"),
+        ("best.safetensors", lambda data: data[:-1], "not a readable safetensors file; it is truncated"),
         ("best.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1]), "does not match its checksum"),
         (
             "vocabulary.json",

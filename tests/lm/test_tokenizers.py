@@ -1,4 +1,4 @@
-"""Tokenizers: decoding inverts encoding, words are counted alike, and a fingerprint identifies a vocabulary."""
+"""Tokenizers: decoding inverts encoding, all count the same words, and a fingerprint identifies a vocabulary."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_repeated_product_does_not_change_the_other_keys() -> None:
     assert torch.equal(three.vectors[2], three.vectors[0])
 
 
-def test_batches_give_the_same_as_single_calls() -> None:
+def test_batches_equal_single_calls() -> None:
     space = Space(60, 2)
     groups = [products_of(space, letters) for letters in ("aab", "abb", "aac")]
     together = decorrelated(torch.stack(groups).reshape(3, 1, 3, *space.shape), space.noise_std)

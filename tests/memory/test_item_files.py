@@ -40,7 +40,7 @@ def assert_holds(memory: ItemMemory, labels: list[str]) -> None:
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_items_come_back_from_a_file_and_a_folder(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_items_are_restored_from_a_file_and_a_folder(settings: dict[str, Any], tmp_path: Path) -> None:
     space = Space(10, 3, **settings)
     memory = ItemMemory(space, names(20))
     memory.remove("item 3")
@@ -55,7 +55,7 @@ def test_items_come_back_from_a_file_and_a_folder(settings: dict[str, Any], tmp_
 
 
 @pytest.mark.parametrize("storage", ["float32", "float64", "bfloat16", "float16", "int8"])
-def test_every_storage_type_comes_back(storage: str, tmp_path: Path) -> None:
+def test_every_storage_type_is_restored(storage: str, tmp_path: Path) -> None:
     memory = ItemMemory(SPACE, NAMES, SPACE.vectors(list("abcde")), storage=storage)
     memory.save(tmp_path / "x")
     tensors = load_file(tmp_path / "x")  # other safetensors readers can read it
@@ -69,7 +69,7 @@ def test_every_storage_type_comes_back(storage: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [ItemMemory.load, ItemMemory.open])
-def test_an_empty_memory_comes_back_and_grows(read: Any, tmp_path: Path) -> None:
+def test_an_empty_memory_is_restored_and_grows(read: Any, tmp_path: Path) -> None:
     memory = ItemMemory(SPACE)
     memory.save(tmp_path / "x")
     memory.commit(tmp_path / "folder")
@@ -256,7 +256,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "table", "message"),
     [
-        ({"version": 99}, {}, "format version 99, this ghrr reads up to 2"),
+        ({"version": 99}, {}, "format version 99, expected at most 2"),
         ({"space": {"dim": 11}}, {}, "the tensors do not fit the space and the number of items"),
         ({"space": {"dim": -1}}, {}, "dim must be a whole number of at least 1"),
         ({"space": {"surprise": 1}}, {}, "inconsistent content (TypeError("),
@@ -293,7 +293,7 @@ def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
     assert_holds(ItemMemory.open(where), names(4))  # negative control
     entry = json.loads(whole.partition(b"\n")[2])["entries"][0]
     for change, message in (
-        ({"version": 2}, "version 2, this ghrr reads 'ghrr-item-folder' version 1"),
+        ({"version": 2}, "version 2, expected 'ghrr-item-folder' version 1"),
         (
             {"entries": [{**entry, "name": "../x.safetensors"}]},
             "expected file names as written by ItemMemory, got ['../x",

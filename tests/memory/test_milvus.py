@@ -384,7 +384,7 @@ def test_an_interrupt_during_the_last_write_undoes_the_change(milvus: Milvus) ->
     assert_holds(milvus(), NAMES[:5])
 
 
-def test_a_memory_that_does_not_know_whether_it_added_raises(milvus: Milvus) -> None:
+def test_a_memory_raises_after_an_add_of_unknown_outcome(milvus: Milvus) -> None:
     memory = milvus()
     client = faulty(memory)
     client.fail("upsert", GONE, call=2, landed=True)

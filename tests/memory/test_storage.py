@@ -46,7 +46,7 @@ def test_error_of_scores_is_bounded(kind: str, items: Tensor) -> None:
 
 @pytest.mark.parametrize("items", ITEMS, ids=["unitary", "arbitrary"])
 @pytest.mark.parametrize(("kind", "finer"), [("bfloat16", "float32"), ("int8", "float16"), ("float16", "float32")])
-def test_the_bound_of_a_finer_type_does_not_hold(kind: str, finer: str, items: Tensor) -> None:
+def test_error_exceeds_the_bound_of_a_finer_type(kind: str, finer: str, items: Tensor) -> None:
     error, bound = errors_and_bounds(kind, finer, items)
     assert (error > bound).any()
 

@@ -13,10 +13,10 @@ from ghrr import models
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: models.VTB(1000), "nearest sizes that fit are 961 or 1024"),
-        (lambda: models.SMR(2), "nearest sizes that fit are 1 or 4"),
-        (lambda: models.SBC(100, block_size=64), "nearest sizes that fit are 64 or 128"),
-        (lambda: models.SBC(10, block_size=64), "nearest sizes that fit are 64"),
+        (lambda: models.VTB(1000), "the nearest are 961 or 1024"),
+        (lambda: models.SMR(2), "the nearest are 1 or 4"),
+        (lambda: models.SBC(100, block_size=64), "the nearest are 64 or 128"),
+        (lambda: models.SBC(10, block_size=64), "the nearest are 64"),
         (lambda: models.SBC(1024, block_size=512), "block_size must be at most 256"),
         (lambda: models.HRR(0), "dim must be a whole number of at least 1, got 0"),
         (lambda: models.HRR(10, dtype=torch.complex64), "dtype must be torch.float32 or torch.float64"),
@@ -30,25 +30,25 @@ from ghrr import models
         (lambda: models.BSC(8).bundle_scores(0), r"BSC\.bundle_scores: items must be a whole number of at least 1"),
     ],
 )
-def test_settings_that_no_model_has(make: Callable[[], object], words: str) -> None:
+def test_unsupported_settings_are_refused(make: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
 
 
 def test_a_budget_is_reals_or_bytes() -> None:
-    with pytest.raises(TypeError, match="give one of reals and nbytes"):
+    with pytest.raises(TypeError, match="expected one of reals and nbytes"):
         models.HRR.sized(reals=10, nbytes=40)
 
 
-@pytest.mark.parametrize("verb", ["bind", "similarity", "pairwise_similarity"])
-def test_vectors_of_another_model_are_refused(verb: str) -> None:
+@pytest.mark.parametrize("operation", ["bind", "similarity", "pairwise_similarity"])
+def test_vectors_of_another_model_are_refused(operation: str) -> None:
     model = models.HRR(16)
     x = model.random(2)
     for other in (models.HRR(25).random(2), models.BSC(16).random(2), models.HRR(16, dtype=torch.float64).random(2)):
-        with pytest.raises(ValueError, match=rf"HRR\.{verb}: .*must come from one model, here HRR\(dim=16\)"):
-            getattr(model, verb)(x, other)
+        with pytest.raises(ValueError, match=rf"HRR\.{operation}: .*must come from one model, here HRR\(dim=16\)"):
+            getattr(model, operation)(x, other)
     with pytest.raises(TypeError, match="got list"):
-        getattr(model, verb)(x, [1.0] * 16)
+        getattr(model, operation)(x, [1.0] * 16)
 
 
 def test_batches_that_do_not_broadcast() -> None:

@@ -43,7 +43,7 @@ laws = pytest.mark.parametrize("law", models.LAWS)
 
 @names
 @laws
-def test_law_holds_exactly_when_the_facts_say_so(name: str, law: str) -> None:
+def test_law_holds_if_and_only_if_the_facts_declare_it(name: str, law: str) -> None:
     @settings(max_examples=5, deadline=None)
     @given(seed=st.integers(0, 2**32), reals=st.sampled_from([72, 128, 144]))
     def check(seed: int, reals: int) -> None:
@@ -150,7 +150,7 @@ def test_random_vectors_follow_the_generator(name: str) -> None:
 
 
 @names
-def test_gradients_flow_where_the_facts_say_so(name: str) -> None:
+def test_differentiable_models_have_gradients(name: str) -> None:
     model = double(name, 72)
     if not model.facts.differentiable:
         assert not model.random().is_floating_point()

@@ -214,7 +214,7 @@ def test_scale_of_each_head_starts_at_one_over_the_square_root_of_its_size() -> 
     )
     x = tokens()
     with torch.no_grad():
-        attention.log_scale[1] = -torch.inf  # a head that weighs all alike
+        attention.log_scale[1] = -torch.inf  # a head with equal weights
     weights = attention(x, x, x, average_attn_weights=False)[1]
     torch.testing.assert_close(weights[:, 1], torch.full_like(weights[:, 1], 1 / LENGTH))
     assert weights[:, 0].std() > 0.01

@@ -93,7 +93,7 @@ def test_query_that_sees_no_key_gets_zeros() -> None:
         assert torch.equal(function(q, q, q, hidden), torch.zeros_like(q))
 
 
-def test_real_rows_and_complex_numbers_give_the_same() -> None:
+def test_real_rows_and_complex_numbers_give_equal_results() -> None:
     q, k, v = gaussian(3, 2, 5, 4)
     out = ghrr_attention(from_complex(q), from_complex(k), from_complex(v))
     assert not out.is_complex()
@@ -285,7 +285,7 @@ BAD: dict[str, tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any], type[Excepti
         (gaussian(3, 4),) * 3,
         {"attn_mask": torch.ones(3, 3).bool(), "is_causal": True},
         ValueError,
-        "give a mask or is_causal=True, not both",
+        "expected a mask or is_causal=True, got both",
     ),
 }
 

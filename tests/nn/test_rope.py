@@ -84,7 +84,7 @@ def errors(*, rotated: bool = True) -> list[float]:
     return out
 
 
-def test_rotary_attention_is_the_limit_of_a_small_spread() -> None:
+def test_rotary_attention_is_the_limit_of_a_small_phase_std() -> None:
     off = errors()
     for wide, narrow in itertools.pairwise(off):
         assert 1.9 < wide / narrow < 2.1  # of first order in the std
@@ -113,5 +113,5 @@ def test_scores_depend_on_distance_alone_where_query_and_key_share_positions(sha
 
 
 @pytest.mark.parametrize("mode", ["row", "bundle", "dense"])
-def test_scores_of_other_modes_do_not(mode: str) -> None:
+def test_scores_of_other_modes_depend_on_positions(mode: str) -> None:
     assert not depends_on_distance_alone(make({"mode": mode}))

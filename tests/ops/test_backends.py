@@ -92,7 +92,7 @@ def test_block_can_be_reused_but_not_nested_in_itself() -> None:
     for _ in range(2):
         with block:
             assert backends.selected() == "torch"
-            with pytest.raises(RuntimeError, match="entered already"):
+            with pytest.raises(RuntimeError, match="already active"):
                 block.__enter__()
         assert backends.selected() == "auto"
 

@@ -34,7 +34,7 @@ def poisoned_memory() -> Iterator[None]:
 
 
 def bags(keys: int, values: int, sizes: tuple[int, ...] = SIZES_OF_BAGS, seed: int = 0) -> Bags:
-    """Places in two tables for bags of these sizes, and where each starts."""
+    """Indices into two tables for bags of these sizes, and the offset of each bag."""
     generator = torch.Generator().manual_seed(seed)
     places = [torch.randint(0, size, (sum(sizes),), generator=generator) for size in (keys, values)]
     return places[0], places[1], torch.tensor([0, *sizes]).cumsum(0)
@@ -134,7 +134,7 @@ def test_large_bags_keep_their_precision() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 9])
 def test_bags_in_threads_equal_reference(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_products, "LEAST_THREADED", 1)
+    monkeypatch.setattr(cpu_products, "MIN_THREADED", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     keys, values, some = gaussian(4, 7, 3, 3), gaussian(6, 7, 3, 3, seed=1), bags(4, 6)
     torch.testing.assert_close(cpu_products.bind_bags(keys, values, *some), reference.bind_bags(keys, values, *some))

@@ -35,7 +35,7 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
         calls.append(angles)
         loop(angles, out)
 
-    monkeypatch.setattr(operations, "_LEAST_ANGLES", 1)
+    monkeypatch.setattr(operations, "_MIN_ANGLES", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(phasors, "cos_sin_rows", recorded)
     return calls

@@ -44,7 +44,7 @@ def assert_equal(got: Tensor, want: Tensor, *, terms: int) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("m", SIZES)
 def test_every_number_of_slots(m: int, dtype: torch.dtype) -> None:
-    """Several slots are taken at once for small m, and results in blocks: the ends must fit."""
+    """Small m process several slots at a time, and results in blocks: incomplete last blocks must be right."""
     for dim in (*range(1, 10), 8192 // (16 * m * m) + 3):
         a, b = gaussian(2, 3, dim, m, m)
         want = a @ b
@@ -170,7 +170,7 @@ def test_long_sums_keep_their_precision() -> None:
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads for every product."""
-    monkeypatch.setattr(cpu_products, "LEAST_THREADED", 1)
+    monkeypatch.setattr(cpu_products, "MIN_THREADED", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
 
 
@@ -213,7 +213,7 @@ def test_bind_in_a_forked_process() -> None:
 
 def test_results_on_huge_pages_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.use_deterministic_algorithms(False)
-    monkeypatch.setattr(cpu_products, "_LEAST_HUGE", 1)
+    monkeypatch.setattr(cpu_products, "_MIN_HUGE", 1)
     a, b = gaussian(2, 50, 3, 3)
     torch.testing.assert_close(cpu_products.bind(a, b), a @ b)
 
@@ -252,7 +252,7 @@ print(multiply.multiply_loop(32, 3, False, False, False).cache_hits, sum(rotate.
 
 @pytest.mark.slow
 def test_second_process_loads_loops_from_disk(tmp_path: Path) -> None:
-    """They must not close over anything that differs from one process to the next."""
+    """Their closures must be the same in every process."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", FOUND]
     shown = [subprocess.run(command, capture_output=True, text=True, check=True, env=environment) for _ in range(2)]

@@ -215,7 +215,7 @@ class Subclass(Tensor):
     pass
 
 
-def test_plain_tensors_are_told_from_others() -> None:
+def test_is_plain_is_true_for_plain_tensors_only() -> None:
     x = SMALL.clone()
     assert tensor_state.is_plain(x, torch.nn.Parameter(x, requires_grad=False))
     assert not tensor_state.is_plain(x, x.clone().requires_grad_())

@@ -15,7 +15,7 @@ from tests.helpers import gaussian, generator
 
 
 def pair(m: int, *batch: int, dtype: torch.dtype = torch.complex128) -> tuple[Tensor, Tensor]:
-    dim = operations._LEAST_NUMBERS_CPU // m**2 + 1
+    dim = operations._MIN_NUMBERS_CPU // m**2 + 1
     a, b = (gaussian(*batch, dim, m, m, seed=seed).to(dtype) for seed in (0, 1))
     return a, b
 
@@ -60,7 +60,7 @@ def test_similarity_of_equal_shapes_equals_reference(dtype: torch.dtype, m: int,
 
 def test_similarity_in_threads_equals_reference(monkeypatch: pytest.MonkeyPatch, flat_calls: list[str]) -> None:
     a, b = pair(3, 5)
-    monkeypatch.setattr(cpu_products, "LEAST_THREADED", 1)
+    monkeypatch.setattr(cpu_products, "MIN_THREADED", 1)
     torch.testing.assert_close(ghrr.similarity(a, b), reference.similarity(a, b))
     assert flat_calls == ["similarity"]
 

@@ -51,7 +51,7 @@ def assert_equal(got: Tensor, inputs: list[Tensor]) -> None:
 @pytest.fixture
 def numba_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use numba's loops for tensors of any size, in chunks of a few rows, with two threads."""
-    monkeypatch.setattr(operations, "_LEAST_PHASES", 1)
+    monkeypatch.setattr(operations, "_MIN_PHASES", 1)
     monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
@@ -134,7 +134,7 @@ def test_huge_angles_go_to_pytorch(size: float) -> None:
 
 
 @pytest.mark.usefixtures("numba_for_all")
-def test_other_than_plain_tensors_go_to_pytorch() -> None:
+def test_tensors_that_are_not_plain_go_to_pytorch() -> None:
     rotation, frequencies, x = single(arguments(2, (7,)))
     assert operations._cpu_supports_encoding(rotation, frequencies, x)
     assert not operations._cpu_supports_encoding(rotation, frequencies, x.double())
@@ -194,7 +194,7 @@ import sys, warnings
 import torch
 from ghrr import ops
 from ghrr.ops import operations
-operations._LEAST_PHASES = 0
+operations._MIN_PHASES = 0
 eye, frequencies = torch.eye(2, dtype=torch.complex64).repeat(4, 1, 1), torch.ones(4, 2, 3)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

@@ -78,7 +78,7 @@ def test_tensors_on_another_device_are_launched_by_triton(monkeypatch: pytest.Mo
     assert kernel.ways == ["triton", "triton"]
 
 
-def test_interpreter_compiles_nothing_to_keep() -> None:
+def test_interpreter_keeps_no_compiled_kernel() -> None:
     kernel, out = FakeKernel(compiles=False), aligned(4)
     launch = Launch(kernel, (2,), (), warps=4)
     launch(out)

@@ -17,7 +17,7 @@ from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import gaussian
 
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
-# Batches of the factors: alike, broadcast either way, in the middle, along several axes, over items.
+# Batches of the factors: equal, broadcast either way, in the middle, along several axes, over items.
 SHAPES: dict[str, list[tuple[tuple[int, ...], ...]]] = {
     "bind": [((), ()), ((2, 1), (2,)), ((3, 2), ()), ((1,), (3,)), ((2, 1, 2), (1, 3, 1)), ((2, 1, 2), (2, 2, 2))],
     "bind_bundle": [((3,), (3,)), ((2, 1, 3), (2, 3)), ((1,), (3,)), ((3,), (1,)), ((2, 1), (3,)), ((1, 1), (2, 3))],

@@ -22,7 +22,7 @@ DTYPES = (torch.complex64, torch.complex128)
 
 
 def bind_bags(keys: Tensor, values: Tensor) -> Tensor:
-    """Three bags, of which the second is empty, and all if there is nothing to put into them."""
+    """Three bags, of which the second is empty; all are empty if there are no items."""
     n = 7 if len(keys) and len(values) else 0
     places = torch.arange(n)
     starts = torch.tensor([0, n // 2, n // 2, n])
@@ -229,7 +229,7 @@ class LargestAllocation(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])
-def test_bind_bundle_never_holds_the_bound_items(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_bundle_does_not_store_the_bound_items(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_implementation, "_CHUNK_NUMBERS", 4000)
     keys, values = gaussian(201, 50, m, m), gaussian(201, 50, m, m, seed=1)  # the last chunk can have one item
     with LargestAllocation() as fused:

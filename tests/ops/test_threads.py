@@ -76,7 +76,7 @@ def test_caller_does_all_work_without_threads(what: str, monkeypatch: pytest.Mon
 
 
 def test_memory_outlives_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while others are at work: they write to addresses, so the memory must still be there."""
+    """After Ctrl-C other threads still write to addresses, so the memory must stay allocated."""
 
     def interrupt(waiting: object) -> NoReturn:
         raise KeyboardInterrupt

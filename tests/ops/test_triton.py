@@ -189,13 +189,13 @@ def test_expanded_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
 def test_bind_bundle_with_every_adjoint_whole_and_split(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags in FLAGS:
         check("bind_bundle", inputs(m, (2, 5), (2, 5)), *flags)
-    monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 2)
+    monkeypatch.setattr(gpu_products, "_MIN_ITEMS", 2)
     check("bind_bundle", inputs(m, (2, 5), (2, 5)), True, True)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3], ids=lambda m: f"m{m}")
 def test_bind_bundle_of_more_than_one_group(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_products, "_LEAST_ITEMS", 1000)
+    monkeypatch.setattr(gpu_products, "_MIN_ITEMS", 1000)
     check("bind_bundle", inputs(m, (131,), (131,), dim=1))
 
 
@@ -298,7 +298,7 @@ def test_flat_bind_equals_bind(m: int) -> None:
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
-def test_which_tensors_have_a_kernel() -> None:
+def test_kernel_is_chosen_for_small_complex64_slots_on_a_gpu() -> None:
     x = gaussian(2, 3, 3).to(DEVICE, torch.complex64)
     with ops.backend("triton"):
         assert OPERATIONS["bind"].choose_kernel(x, x, False, False) is not None

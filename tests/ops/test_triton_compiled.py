@@ -131,7 +131,7 @@ def test_operators_pass_opcheck(name: str) -> None:
 
 @needs_gpu
 def test_auto_uses_kernels_for_large_tensors(used: set[str]) -> None:
-    a, b = (x.to(DEVICE, torch.complex64) for x in inputs(3, (), (), dim=operations._LEAST_NUMBERS_GPU // 9 + 1))
+    a, b = (x.to(DEVICE, torch.complex64) for x in inputs(3, (), (), dim=operations._MIN_NUMBERS_GPU // 9 + 1))
     with ops.backend("auto"):
         got = compiled(ops.bind)(a, b)
     assert used == {"bind"}

@@ -141,5 +141,5 @@ def test_killed_worker_process_is_reported() -> None:
 
 @pytest.mark.parametrize("wrong", ["tcp://127.0.0.1:9", "nonsense://x"])
 def test_missing_scheduler_is_reported(tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(paper.ClusterError, match=f"no dask scheduler answers at {wrong}"):
+    with pytest.raises(paper.ClusterError, match=f"cannot connect to a dask scheduler at {wrong}"):
         paper.run([NAME], tmp_path, dask=wrong)

@@ -59,7 +59,7 @@ def test_select_returns_each_experiment_once() -> None:
 def test_select_suggests_similar_name() -> None:
     with pytest.raises(ValueError, match="did you mean 'fixed-vs-varying'"):
         paper.select(["fixed"])
-    with pytest.raises(ValueError, match="unknown experiment 'zzz'; Experiments: algebraic-properties, "):
+    with pytest.raises(ValueError, match="paper: unknown experiment 'zzz', expected one of algebraic-properties, "):
         paper.select(["zzz"])
 
 

@@ -145,7 +145,7 @@ def test_the_suggested_space_is_large_enough_and_not_much_larger(m: int) -> None
 
 
 def test_put_refuses_an_uncertain_current_value() -> None:
-    """An entry that looks more like noise than not was taken for none, and the key had two values then."""
+    """Regression: an entry that looked like noise was taken as absent, and the key then had two values."""
     table = HashTable(Space.from_total(60, 2, seed=3))
     entries = {f"k{n}": f"v{n}" for n in range(40)}
     h = table.encode(entries)

@@ -55,7 +55,7 @@ def confident_of(name: str, decoded: Any) -> set[Any]:
 
 @pytest.mark.parametrize("name", ["Graph", "Automaton", "NGrams", "Sequence"])
 def test_decode_finds_more_with_peeling_and_stays_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a load at which one reading finds a part only; the control reads once."""
+    """At a load at which a single reading finds only a part; the negative control reads once."""
 
     def read_once(x: torch.Tensor, read: Any, remove: Any) -> Any:
         return dict(read(x, {})), x
@@ -75,14 +75,14 @@ def test_decode_finds_more_with_peeling_and_stays_right(name: str, monkeypatch: 
 
 @pytest.mark.parametrize("structure", [Chain, Stack, Tree])
 def test_decode_warns_at_its_default_limit(structure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_MOST_DECODED", 3)
+    monkeypatch.setattr(base, "_MAX_DECODED", 3)
     model = structure(Space(300, 3))
     h = model.encode(["a", "b", "c", "d"])
     with pytest.warns(UserWarning, match="stopped after 3 elements"):
         model.decode(h)
-    found = model.decode(h, most=3)  # an explicit limit gives no warning
+    found = model.decode(h, limit=3)  # an explicit limit gives no warning
     assert len(found.matches if structure is Tree else found) == 3
-    everything = model.decode(h, most=10)
+    everything = model.decode(h, limit=10)
     assert len(everything.matches if structure is Tree else everything) == 4
 
 

@@ -93,7 +93,7 @@ def test_paths_beyond_the_limit_count_as_noise(monkeypatch: pytest.MonkeyPatch) 
     paths: list[Path] = list(itertools.permutations("abc"))
     whole = paths_of(space)
     whole.add(paths)
-    monkeypatch.setattr("ghrr.structures.permuted_paths._MOST_DECORRELATED", 4)
+    monkeypatch.setattr("ghrr.structures.permuted_paths._MAX_DECORRELATED", 4)
     few = paths_of(space)
     few.add(paths)
     h = whole.vectors(paths).sum(dim=0)
@@ -127,7 +127,7 @@ def test_dependent_paths_give_no_wrong_counts(letters: str, most: int) -> None:
 
 
 def test_leakage_alone_gives_wrong_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: were the others there once each, with either sign, many an absent one would be certain."""
+    """Negative control: if each other path is assumed to be present once, many absent ones are certain."""
     monkeypatch.setattr(Decorrelation, "bias", lambda self, _: self.leakage.sqrt())
     counts = skewed("aabbc", 40, 0)
     model = Set(Space.from_total(8000, 2))
@@ -153,8 +153,8 @@ def test_even_permutations_are_not_confident_for_m_2(times: int) -> None:
     assert model.decode(h) == {}
     runs = {path: grams.encode(path) for path in permuted}
     assert grams.decode(times * bundle(torch.stack([runs[path] for path in permuted if is_even(path)]))) == {}
-    lone = model.encode({permuted[0]: times})
-    assert counts_of(model.decode(lone)) == {permuted[0]: times}  # negative control: a single one is certain
+    single = model.encode({permuted[0]: times})
+    assert counts_of(model.decode(single)) == {permuted[0]: times}  # negative control: a single one is certain
     assert grams.decode(times * runs[permuted[0]]).keys() == {permuted[0]}
 
 

@@ -50,7 +50,7 @@ def leaves(value: Any) -> int:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Equal, and of the same kinds: True is not 1, though Python says that they are equal."""
+    """Whether two values are equal and of the same type: True is not 1."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):
@@ -249,7 +249,7 @@ def test_decode_tries_new_combinations_of_known_keys(monkeypatch: pytest.MonkeyP
     assert reading.unexplained < 1e-6
     h = writer.encode({"a": {"b": {"c": {"d": "x"}}}, "c": "y"})  # 6 known steps make 1296 paths of length 4
     assert reader.decode(h).value == {"c": "y", "a": {"b": {"c": {"d": "x"}}}}
-    monkeypatch.setattr("ghrr.structures.record.decode._MOST_UNSEEN_PATHS", 500)
+    monkeypatch.setattr("ghrr.structures.record.decode._MAX_UNSEEN_PATHS", 500)
     shallow = reader.decode(h)
     assert shallow.value == {"c": "y"}
     assert shallow.unexplained == pytest.approx(1, abs=1e-3)
@@ -270,7 +270,7 @@ def test_query_returns_the_part_under_a_path() -> None:
 
 
 def test_decode_finds_more_with_peeling() -> None:
-    """At twice the load at which single answers are certain, decoding still finds nearly all, and errs rarely."""
+    """At twice the load at which single answers are certain, decoding still finds nearly all values with few errors."""
     space = Space.from_total(900, 3, seed=2)
     codec = Record(space)
     words = [f"word {n}" for n in range(500)]
@@ -341,7 +341,7 @@ def test_every_kind_of_space_is_calibrated(settings: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_decode_finds_few_of_many_known_paths() -> None:
-    """Decoding tries 1000 paths of which 10 are taken: hardly any other is believed, and none of the 10 is missed."""
+    """Decoding tries 1000 paths, 10 of which have a value: it finds all 10, and almost no others."""
     space = Space.from_total(400, 2, seed=3)
     codec = Record(space)
     rng = random.Random(5)
@@ -468,7 +468,7 @@ def test_near_numbers_make_similar_records() -> None:
     assert ghrr.similarity(atoms[0], atoms[1]) < 5 * noise(1)  # negative control: atoms know no distance
 
 
-def test_a_scale_knows_missing_numbers_and_other_kinds() -> None:
+def test_missing_numbers_and_other_types_on_a_scale() -> None:
     codec = Record(SPACE, numbers=Scale(0, 100, bandwidth=1))
     h = codec.encode({"n": 5})  # no atom is known at all
     assert found(codec.query(h, "n")).label == pytest.approx(5, abs=0.1)

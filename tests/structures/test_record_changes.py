@@ -110,7 +110,7 @@ def test_given_old_value_is_not_read() -> None:
         ({"l": ["p", "q"]}, {"l": ["r"]}, {"l": ["r", "q"]}),
     ],
 )
-def test_merge_goes_leaf_by_leaf_and_the_second_wins(first: Any, second: Any, want: Any) -> None:
+def test_merge_takes_leaves_of_the_second_record_where_both_have_one(first: Any, second: Any, want: Any) -> None:
     codec = Record(SPACE)
     a, b = codec.encode_many([first, second])
     merged = codec.merge(a, b)

@@ -129,7 +129,7 @@ def test_mappings_of_another_kind_are_refused(numbers: Any) -> None:
         Record(SPACE, numbers=numbers)
 
 
-def test_numbers_far_from_zero_come_back_with_their_error() -> None:
+def test_numbers_far_from_zero_are_decoded_with_their_error() -> None:
     codec, rng = Record(SPACE, numbers=Scale(1.7e9, 1.7e9 + 86400, 60)), random.Random(0)
     documents = [{"t": 1.7e9 + rng.uniform(100, 86300), "name": f"n{n}"} for n in range(60)]
     matches = [match for [match] in codec.query_many(codec.encode_many(documents), [["t"]])]
@@ -300,7 +300,7 @@ def test_an_interrupted_call_leaves_a_codec_that_works(line: int, monkeypatch: p
 
 
 @pytest.mark.parametrize(("leaves", "values", "m"), [(20, 100, 3), (60, 20, 1), (40, 300, 2)])
-def test_the_suggested_space_answers_as_often_as_promised(leaves: int, values: int, m: int) -> None:
+def test_the_suggested_space_reaches_the_requested_rate(leaves: int, values: int, m: int) -> None:
     space = Record.suggest(leaves, values=values, m=m, error=0.02)
     smaller = Space(max(1, int(0.6 * space.dim)), m)
     rates = [answer_rate(Record(one), leaves, values, records=4000 // leaves) for one in (space, smaller)]
@@ -332,7 +332,7 @@ def test_path_vectors_that_do_not_fit_in_memory_are_made_when_needed(m: int, mon
     documents = [{"people": [{"name": f"n{n}", "tags": ["x", f"y{n}"]} for n in range(4)], "count": 4}, [[1, 2], 3]]
     whole = Record(space)
     rows = whole.encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.path_tree._MOST_NUMBERS", 6 * space.total_dim)
+    monkeypatch.setattr("ghrr.structures.path_tree._MAX_NUMBERS", 6 * space.total_dim)
     monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 4 * space.total_dim)
     codec = Record(space)
     assert close(codec.encode_many(documents), rows)

@@ -58,7 +58,7 @@ def test_encode_equals_the_sequence_encoder() -> None:
 
 
 def test_positions_are_unbound_from_the_left() -> None:
-    """And an element from the right; on the wrong side a place leaves the share that commutes."""
+    """On the wrong side the value is not recovered, except for m = 1, where binding commutes."""
     for space in (SPACE, COMMUTING):
         model = Sequence(space)
         h = model.encode(WORDS)
@@ -68,7 +68,7 @@ def test_positions_are_unbound_from_the_left() -> None:
         assert other > 0.9 if space.m == 1 else other < 0.6
 
 
-def test_a_swapped_sequence_reads_swapped() -> None:
+def test_swapped_elements_are_read_in_the_swapped_order() -> None:
     model = Sequence(SPACE)
     one, two = model.encode([["a", "b"], ["b", "a"]])
     assert [match.label for match in model.decode(one)] == ["a", "b"]
@@ -252,7 +252,7 @@ def test_chain_is_decoded_from_the_front() -> None:
         assert model.item(h, place).label == word
     assert model.next(h, WORDS).unknown
     assert model.next(h, ["be"]).unknown
-    assert len(model.decode(h, most=2)) == 2
+    assert len(model.decode(h, limit=2)) == 2
     with pytest.raises(IndexError, match=re.escape("Chain.item: no element is certain at index 5")):
         model.item(h, 5)
 

@@ -42,7 +42,7 @@ def test_decode_returns_counts() -> None:
 
 
 def test_decode_returns_counts_of_permuted_tuples() -> None:
-    """For m = 2, where they share half of each other and more."""
+    """For m = 2 they have a similarity of one half or more."""
     model = Set(Space(800, 2, seed=1))
     members: dict[Any, int] = {("a", "a", "b"): 3, ("b", "a", "a"): 1, ("a", "b", "a"): 0, ("a", "b"): 2, "a": 1}
     h = model.encode(members)
@@ -66,7 +66,7 @@ def test_permuted_tuples_have_the_similarity_of_theory(m: int) -> None:
 
 
 def test_the_noise_of_counts_is_that_of_theory() -> None:
-    """Names that are not there, for own and for shared rotations: deviation √E · noise_std."""
+    """Absent names, for varying and for shared rotations, have the standard deviation √E · noise_std."""
     for space in (Space(60, 2, seed=4), Space(60, 2, rotation="shared", seed=4)):
         model = Set(space)
         h = model.encode(["x", "x", "y", "z"])

@@ -40,18 +40,18 @@ def test_decode_returns_elements_from_the_top() -> None:
     assert Stack(SPACE).decode(SPACE.zeros()) == []
 
 
-def test_an_overloaded_stack_is_read_as_far_as_it_is_certain() -> None:
-    """Where wrong names were taken out, there was always another one that looked likely: it went on for ever."""
+def test_an_overloaded_stack_is_read_until_uncertain() -> None:
+    """Regression: decoding did not end, because after each wrong name another one looked likely."""
     model = Stack(Space(2, 2, seed=1))
     read = model.decode(model.encode(["n0", "n1"] * 150))
     assert all(match.confident for match in read)
     assert len(read) < 300
     roomy = Stack(SPACE)
     h = roomy.encode(NAMES)
-    assert [match.label for match in roomy.decode(h, most=2)] == NAMES[:1:-1]
-    assert roomy.decode(h, most=0) == []
-    with pytest.raises(ValueError, match=re.escape("Stack.decode: most must be a whole number of at least 0")):
-        roomy.decode(h, most=-1)
+    assert [match.label for match in roomy.decode(h, limit=2)] == NAMES[:1:-1]
+    assert roomy.decode(h, limit=0) == []
+    with pytest.raises(ValueError, match=re.escape("Stack.decode: limit must be a whole number of at least 0")):
+        roomy.decode(h, limit=-1)
 
 
 def test_encode_equals_a_sum_of_powers() -> None:

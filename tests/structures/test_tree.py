@@ -160,15 +160,15 @@ def test_every_node_has_a_match() -> None:
         ((1, 1, 0), "in"),
         ((1, 1, 1), "circles"),
     ]
-    first = model.decode(model.encode(PARSED), most=3)
+    first = model.decode(model.encode(PARSED), limit=3)
     assert first.value == ["S", "NP", "VP"]
-    assert model.decode(model.encode(PARSED), most=0).value is MISSING
-    with pytest.raises(ValueError, match=re.escape("Tree.decode: most must be a whole number of at least 0")):
-        model.decode(model.encode(PARSED), most=-1)
+    assert model.decode(model.encode(PARSED), limit=0).value is MISSING
+    with pytest.raises(ValueError, match=re.escape("Tree.decode: limit must be a whole number of at least 0")):
+        model.decode(model.encode(PARSED), limit=-1)
 
 
 def test_decode_returns_confident_nodes_only() -> None:
-    """Overloaded trees: no label is made up, and decoding comes to an end."""
+    """Decoding of overloaded trees ends, and returns no label that was not encoded."""
     children = [f"n{n}" for n in range(300)]
     kept = 0
     for dim in (2, 20, 200, 2000):
@@ -183,7 +183,7 @@ def test_decode_returns_confident_nodes_only() -> None:
 
 
 def test_decode_reads_doubtful_nodes_again() -> None:
-    """Nodes that are certain are taken out, and there is less noise then."""
+    """Confident nodes are subtracted, which leaves less noise."""
     again = 0
     for seed in range(20):
         model = Tree(Space(40, 2, seed=seed))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from ghrr import Space, ops
-from ghrr.unitary import exp_hermitian, haar, is_unitary, orthonormalize, sampling
+from ghrr.unitary import exp_hermitian, haar, is_unitary, orthonormalize, sampling, with_diagonality
 from ghrr.unitary.sampling import add_phases, draw_uniform, haar_from_uniform
 from tests.helpers import assert_mean, gaussian, generator, haar_product
 
@@ -214,6 +215,16 @@ def test_haar_depends_on_its_generator_only() -> None:
     assert torch.equal(one, two)
     assert torch.equal(torch.get_rng_state(), state)
     assert not torch.equal(one, haar(5, m=3, generator=generator(8)))
+
+
+@pytest.mark.parametrize("sample", [haar, functools.partial(with_diagonality, 0.5)])
+def test_default_generator_is_that_of_torch(sample: Callable[..., torch.Tensor]) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        one, two = sample(5, m=3), sample(5, m=3)
+        torch.manual_seed(0)
+        assert torch.equal(sample(5, m=3), one)
+    assert not torch.equal(one, two)
 
 
 @pytest.mark.parametrize("m", [1, 2, 5])

@@ -47,7 +47,7 @@ def test_kernel_and_pytorch_give_the_same_hypervectors(
 def test_threads_do_not_change_base_hypervectors(base_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(500, 2)
     want = space.random(20, generator=generator())
-    monkeypatch.setattr(cpu_unitary, "_LEAST_THREADED_SAMPLES", 1)
+    monkeypatch.setattr(cpu_unitary, "_MIN_THREADED_SAMPLES", 1)
     assert torch.equal(space.random(20, generator=generator()), want)
     assert base_calls == [2, 2]
 

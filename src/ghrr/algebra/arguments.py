@@ -1,4 +1,4 @@
-"""Checks of the arguments of several hypervectors."""
+"""Input validation of functions that take several hypervectors."""
 
 from __future__ import annotations
 

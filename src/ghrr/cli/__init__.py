@@ -67,10 +67,10 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command()
 def demo() -> None:
     """Encode a nested dictionary in one vector, and read it with GHRR, with FHRR and from the wrong side."""
-    story = {"home": {"home": "tea", "work": "coffee"}, "work": {"home": "laptop", "work": "desk"}}
-    values = [value for inner in story.values() for value in inner.values()]
+    document = {"home": {"home": "tea", "work": "coffee"}, "work": {"home": "laptop", "work": "desk"}}
+    values = [value for inner in document.values() for value in inner.values()]
     console.print("\n[bold]One vector for a nested dictionary[/]\n")
-    console.print_json(data=story)
+    console.print_json(data=document)
     console.print(
         "\nEach key is bound to its value (key * value), and the pairs of each dictionary are bundled (added):\n"
         "  H = home * (home * tea + work * coffee) + work * (home * laptop + work * desk)\n"
@@ -83,7 +83,7 @@ def demo() -> None:
         ("FHRR (m = 1): confuses the paths home.work and work.home", fhrr_space, "left"),
         ("GHRR (m = 3), read from the wrong side", ghrr_space, "right"),
     ):
-        console.print(_similarity_table(title, story, values, space, side))
+        console.print(_similarity_table(title, document, values, space, side))
     console.print(
         f"The right value has a similarity of about 1, and noise of 0 ± {ghrr_space.noise_std:.3f} per item. The value "
         "of the swapped path has about 1/m² = 0.11 with GHRR, but 1 with FHRR.\n",
@@ -92,19 +92,19 @@ def demo() -> None:
 
 
 def _similarity_table(
-    title: str, story: dict[str, dict[str, str]], values: list[str], space: ghrr.Space, side: str
+    title: str, document: dict[str, dict[str, str]], values: list[str], space: ghrr.Space, side: str
 ) -> Table:
-    """Read every path of the story from one side, and list the similarity to each value."""
-    keys = dict(zip(story, space.atoms(*story), strict=True))
+    """Read every path of the document from one side, and list the similarity to each value."""
+    keys = dict(zip(document, space.atoms(*document), strict=True))
     atoms = dict(zip(values, space.atoms(*values), strict=True))
-    inner = {key: reduce(add, [keys[k] * atoms[v] for k, v in pairs.items()]) for key, pairs in story.items()}
-    whole = reduce(add, [keys[key] * inner[key] for key in story])
+    inner = {key: reduce(add, [keys[k] * atoms[v] for k, v in pairs.items()]) for key, pairs in document.items()}
+    whole = reduce(add, [keys[key] * inner[key] for key in document])
     table = Table(title=title, title_justify="left", title_style="bold", min_width=60)
     table.add_column("path")
     for value in values:
         table.add_column(value, justify="right")
     table.add_column("answer")
-    for outer, pairs in story.items():
+    for outer, pairs in document.items():
         for key, right in pairs.items():
             found = whole.unbind(keys[outer], side=side).unbind(keys[key], side=side)
             scores = {value: float(found.similarity(atom)) for value, atom in atoms.items()}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ghrr import models
-from ghrr.cli.paper import run_with_progress
+from ghrr._checks import check_known
+from ghrr.cli.paper import Dask, Jobs, Out, Seed, run_with_progress
 from ghrr.cli.shared import fail, need
 
 
@@ -20,16 +20,11 @@ def compare(  # noqa: PLR0917 (typer reads options from a signature)
     experiment: Annotated[
         list[str] | None, typer.Option("--experiment", "-e", help="Run this experiment only; can be repeated.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="Take many repetitions, or few.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")] = Path("comparison"),
-    seed: Annotated[int, typer.Option(min=0, help="Random seed. The same seed gives the same numbers.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes.  [default: number of cores]")
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Compute on the dask cluster at this address: tcp://host:port."),
-    ] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Use many repetitions (full) or few (quick).")] = False,
+    out: Out = Path("comparison"),
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    dask: Dask = None,
 ) -> None:
     """Compare models on bundles, records, sequences, trees, order, damage and time, and write a report.
 
@@ -40,16 +35,13 @@ def compare(  # noqa: PLR0917 (typer reads options from a signature)
         need("cluster")
     from ghrr import paper
 
-    for name in names or []:
-        if name not in models.MODELS:
-            similar = difflib.get_close_matches(name, models.MODELS, n=1)
-            hint = f"did you mean {similar[0]!r}? " if similar else ""
-            fail(f"unknown model {name!r}; {hint}Models: {', '.join(models.MODELS)}")
-    for name in experiment or []:
-        if name not in paper.COMPARISONS:
-            similar = difflib.get_close_matches(name, paper.COMPARISONS, n=1, cutoff=0.3)
-            hint = f"did you mean {similar[0]!r}? " if similar else ""
-            fail(f"unknown experiment {name!r}; {hint}Experiments: {', '.join(paper.COMPARISONS)}")
+    try:
+        for name in names or []:
+            check_known("compare", "model", name, models.MODELS)
+        for name in experiment or []:
+            check_known("compare", "experiment", name, paper.COMPARISONS)
+    except ValueError as error:
+        fail(error)
     size, chosen = "full" if full else "quick", set(names or models.MODELS)
     experiments = paper.select(experiment or list(paper.COMPARISONS))
     experiments = [e for e in experiments if any(t["model"] in chosen for t in e.trials(e.settings[size]))]

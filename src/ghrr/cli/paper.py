@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 paper_app = typer.Typer(help="Reproduce the figures and claims of the paper.", no_args_is_help=True)
 
+Out = Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed. The same seed gives the same numbers.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes.  [default: number of cores]")
+]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Compute on the dask cluster at this address: tcp://host:port.")
+]
+
 
 @paper_app.command("list")
 def paper_list() -> None:
@@ -40,16 +49,13 @@ def paper_list() -> None:
 @paper_app.command("run")
 def paper_run(  # noqa: PLR0917 (typer reads options from a signature)
     names: Annotated[list[str] | None, typer.Argument(help="Names of experiments.  [default: all]")] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="Use the sizes of the paper, or smaller ones.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for trials, tables, figures and the report.")] = Path("report"),
-    seed: Annotated[int, typer.Option(min=0, help="Random seed. The same seed gives the same numbers.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes.  [default: number of cores]")
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Compute on the dask cluster at this address: tcp://host:port."),
-    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="Use the sizes of the paper (full) or smaller ones (quick).")
+    ] = False,
+    out: Out = Path("report"),
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    dask: Dask = None,
 ) -> None:
     """Run experiments and write the report. An interrupted run resumes from its finished trials."""
     need("paper")

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import ghrr
+from ghrr._checks import describe
 from ghrr.cli.shared import ERRORS, check_output, console, escaped, fail, say, warn
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ RecordLabel = Annotated[str | None, typer.Option("--record", help="Label of the 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per record, one per line.")]
 _LINES = {".jsonl", ".ndjson"}
 _BLOCK = 1000  # records at a time
-_LEAST_RATE = 0.9  # share of confident answers below which a warning is printed
-_MOST_TOTAL_DIM = 1 << 15  # largest hypervector that is chosen without --dim: 256 KiB in complex64
+_MIN_RATE = 0.9  # share of confident answers below which a warning is printed
+_MAX_TOTAL_DIM = 1 << 15  # largest hypervector that is chosen without --dim: 256 KiB in complex64
 _BASE_BYTES = 1 << 29  # memory of the command without its hypervectors
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # versions 2 and 1
 
@@ -76,7 +77,7 @@ def encode(  # noqa: PLR0917 (typer reads options from a signature)
                 memory.add(labels, codec.encode_many(documents))
                 progress.update(task, advance=size)
         if not len(memory):
-            raise ValueError(f"{source} contains no record")
+            raise ValueError(f"{source} contains no record, expected at least one JSON document")
         memory.save(out, about=codec.state())
     except ERRORS as error:
         fail(error)
@@ -138,7 +139,7 @@ def _open(file: Path) -> tuple[ghrr.ItemMemory, Record]:
         except ValueError:
             raise error from None
         if vectors is None:
-            raise ValueError(f"{file} contains a vocabulary but no record") from None
+            raise ValueError(f"{file} contains a vocabulary but no record; save it with hypervectors") from None
         if not isinstance(vectors, dict):
             rows = vectors.reshape(-1, *codec.space.shape)
             vectors = {str(number): row for number, row in enumerate(rows, start=1)}
@@ -282,7 +283,10 @@ def _label(document: Any, key: str | None, source: Path, number: int) -> str:
     if key is None:
         return str(number)
     if not isinstance(document, dict) or not isinstance(document.get(key), (str, int)):
-        raise ValueError(f"{source}, line {number}: needs a string or an integer with the key {key!r} as label")
+        raise ValueError(
+            f"{source}, line {number}: the label must be a string or an integer with the key {key!r}, got "
+            f"{describe(document)}; leave --label out to use line numbers"
+        )
     return str(document[key])
 
 
@@ -314,7 +318,7 @@ def _survey(source: Path, *, on_scale: bool) -> _Load:
 def _sufficient_dim(load: _Load, m: int) -> int:
     """Return the number of slots with which 99.9 % of the values of the largest record are read confidently."""
     needed = ghrr.Record.suggest(load.leaves, values=max(2, len(load.values)), m=m, error=0.001).dim
-    return max(1, min(needed, _MOST_TOTAL_DIM // m**2))
+    return max(1, min(needed, _MAX_TOTAL_DIM // m**2))
 
 
 def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
@@ -323,7 +327,7 @@ def _warn_of_load(load: _Load, space: ghrr.Space, source: Path) -> None:
     if load.objects > 1 and source.suffix.lower() not in _LINES:
         warn(f"{source} is one array of {load.objects} objects, which becomes one record; {_split_hint(source)}")
     rate = answer_rate(space, items=load.leaves, candidates=max(2, len(load.values)))
-    if rate < _LEAST_RATE:
+    if rate < _MIN_RATE:
         advice = "split it" if load.objects > 1 else f"use a larger --dim than {space.dim}, or smaller records"
         warn(
             f"a record of {load.leaves:,} values is above the capacity of {space}: about {rate:.0%} of its answers "

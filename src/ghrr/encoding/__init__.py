@@ -1,4 +1,4 @@
-"""Encoders: modules that turn numbers, names, sequences, images and positions into hypervectors."""
+"""Encoders: modules that encode numbers, names, sequences, images and positions as hypervectors."""
 
 from ghrr.encoding.adaptive import AdaptiveEncoder
 from ghrr.encoding.codebook import Codebook

@@ -150,7 +150,7 @@ def _mlp(space: Space, widths: tuple[int, int, int], name: str) -> nn.Sequential
     first, second, last = (skip_init(nn.Linear, *pair) for pair in sizes)  # type: ignore[no-untyped-call]
     source = space.generator(f"adaptive network {name}")
     with torch.no_grad():
-        for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # steep at first, to bend within the data
+        for layer, gain in ((first, 4.0), (second, 1.0), (last, 0.0)):  # large first layer: nonlinear within the data
             bound = gain * layer.in_features**-0.5
             for parameter in layer.parameters():
                 parameter.uniform_(-bound, bound, generator=source)

@@ -291,8 +291,8 @@ def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) ->
     r"""Return the weights of the kernels in the similarity of two encodings with the same phases but other rotations.
 
     :math:`\delta(Q \Lambda(x), R \Lambda(y)) \approx \frac1m \sum_k a_k K_k(x - y)` with :math:`a_k =
-    \mathrm{Re}\,E_j[(R_j^\dagger Q_j)_{kk}]`. Weights can be negative, although the paper's equation reads as if they
-    were magnitudes. Equal rotations have weights of 1. Differentiable.
+    \mathrm{Re}\,E_j[(R_j^\dagger Q_j)_{kk}]`. Weights can be negative, although the paper's equation suggests
+    magnitudes. Equal rotations have weights of 1. Differentiable.
 
     Shapes
     ------

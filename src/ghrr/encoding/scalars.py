@@ -56,8 +56,7 @@ class Level(_Scale):
     r"""Encode numbers on a scale: the similarity is :math:`1 - |x - y| / (high - low)`, from 1 down to 0.
 
     Two random hypervectors represent the ends of the scale. In between, some slots come from one and some from the
-    other, in proportion. The encoding is
-    piecewise constant in x, so its gradient is zero.
+    other, in proportion. The encoding is piecewise constant in x, so its gradient is zero.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ _DTYPES = {
 }
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 _ENTRY = {"dtype": str, "shape": list, "data_offsets": list}
-_UNREADABLE = "not a readable safetensors file; it was cut short or is of another kind"
+_UNREADABLE = "not a readable safetensors file; it is truncated or has another format"
 _DAMAGED = "the content does not match its checksum; the file was damaged or changed"
 # Errors that parsing a damaged or malicious file can raise.
 _PARSE_ERRORS = (LookupError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError, MemoryError)
@@ -64,7 +64,7 @@ Table = dict[str, dict[str, Any]]
 
 @contextmanager
 def prefix_errors(where: str) -> Iterator[None]:
-    """Turn every error that damaged content can cause into a ValueError whose message begins with ``where``."""
+    """Convert every error that damaged content can cause to a ValueError whose message begins with ``where``."""
     try:
         yield
     except _PARSE_ERRORS as error:
@@ -206,7 +206,7 @@ class TensorFile:
     OSError
         There is no such file, or it is not a regular file.
     ValueError
-        The file is damaged, was cut short, or has another format.
+        The file is damaged, truncated, or has another format.
     """
 
     def __init__(self, path: PathLike, *, kind: str, version: int, operation: str, lazy: Collection[str] = ()) -> None:
@@ -256,7 +256,7 @@ class TensorFile:
         if self._start + end != size:
             raise ValueError(f"{_UNREADABLE} (its header describes {self._start + end:,} bytes, it has {size:,})")
         if not isinstance(metadata, dict) or "ghrr" not in metadata:
-            raise ValueError("a safetensors file, but not one that ghrr wrote")
+            raise ValueError("a safetensors file that was not written by ghrr")
         if not all(isinstance(value, str) for value in metadata.values()):
             raise ValueError("the metadata must be strings")
         self._table: Table = table
@@ -265,7 +265,7 @@ class TensorFile:
     def _check_digests(self, metadata: Mapping[str, str]) -> dict[str, str]:
         if metadata["container"] != _CONTAINER:
             raise ValueError(
-                f"container version {metadata['container']!r:.80}, this ghrr reads up to {_CONTAINER}; use a later ghrr"
+                f"container version {metadata['container']!r:.80}, expected at most {_CONTAINER}; upgrade ghrr"
             )
         if self.checksum != _checksum(metadata["ghrr"], metadata["digests"], self._table):
             raise ValueError(_DAMAGED)
@@ -287,7 +287,7 @@ class TensorFile:
         while done < len(buffer):  # the system reads at most 2 GiB at a time
             count = os.preadv(self._handle, [buffer[done:]], self._start + first + done)
             if not count:
-                raise ValueError("the file was cut short while it was read")
+                raise ValueError("the file was truncated while it was read")
             done += count
         dtype, shape = self.shapes[name]
         return content.view(dtype).view(shape)
@@ -327,8 +327,8 @@ class TensorFile:
             unchanged = False
         if not unchanged:
             raise ValueError(
-                f"{self.where}: other code wrote to the open file or closed it; open it again. Writers of ghrr replace "
-                f"files, which is safe"
+                f"{self.where}: the open file was changed or closed by other code; open it again. ghrr itself replaces "
+                f"files and never changes them"
             )
 
 
@@ -338,9 +338,7 @@ def _parse_header(text: str, kind: str, version: int) -> dict[str, Any]:
     if found != kind:
         raise ValueError(f"a safetensors file of another kind, got format {found!r:.80}, expected {kind!r}")
     if type(header.get("version")) is not int or not 1 <= header["version"] <= version:
-        raise ValueError(
-            f"format version {header.get('version')!r:.80}, this ghrr reads up to {version}; use the ghrr that wrote it"
-        )
+        raise ValueError(f"format version {header.get('version')!r:.80}, expected at most {version}; upgrade ghrr")
     assert isinstance(header, dict)
     return header
 
@@ -368,9 +366,9 @@ def _identity(handle: int) -> tuple[int, int, int, int]:
 def _check_version_0_1(kind: str, metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Compare a file of version 0.1 with its checksum; return the digests of lazy tensors.
 
-    Each kind of file had a checksum of its own: item memories that of the bytes in the order of the file, without
-    ``items``, which had a separate one; checkpoints and other files that of names, dtypes, shapes and bytes, sorted by
-    name and framed differently.
+    The checksum depended on the kind of file. That of item memories covers the bytes in the order of the file, without
+    ``items``, which had a separate one. That of checkpoints and other files covers names, dtypes, shapes and bytes,
+    sorted by name, with different separators.
     """
     digest = hashlib.sha256(metadata["ghrr"].encode())
     is_memory = kind == "ghrr-items"

@@ -64,7 +64,7 @@ def load(path: PathLike) -> Hypervector | dict[str, Hypervector]:
     OSError
         There is no such file, or it is a folder, a FIFO or a device.
     ValueError
-        The file is not from :func:`save`, or was cut short or changed.
+        The file is not from :func:`save`, or it was truncated or changed.
 
     Examples
     --------

@@ -141,7 +141,7 @@ class ModelConfig(AttentionConfig):
         unknown = sorted(set(settings) - known)
         if unknown:
             names = ", ".join(sorted(known))
-            raise ValueError(f"ModelConfig: unknown settings {', '.join(unknown)}; known are {names}")
+            raise ValueError(f"ModelConfig: unknown settings {', '.join(unknown)}, expected only {names}")
         return cls(**settings)
 
 
@@ -161,5 +161,5 @@ def rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"ModelConfig: {twice[0]} is given twice, under its name of ghrr 0.1 too; leave one out")
+        raise ValueError(f"ModelConfig: {twice[0]} is given twice, once under its name in ghrr 0.1; remove one")
     return dict(pairs)

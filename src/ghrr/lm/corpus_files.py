@@ -88,7 +88,7 @@ def check_hash(source: str, sha256: str, size: int, expected: CorpusFile) -> Non
     if sha256 != expected.sha256:
         raise ValueError(
             f"{source} is not the file of this corpus: got sha256 {sha256} ({size:,} bytes), expected "
-            f"{expected.sha256} ({expected.size:,} bytes); the file was not used or changed"
+            f"{expected.sha256} ({expected.size:,} bytes); the file was neither used nor changed"
         )
 
 

@@ -83,7 +83,7 @@ def encode_corpus(
     (100, torch.int64)
     """
     if bpe is not None and limit is not None:
-        raise ValueError("encode_corpus: bpe and limit exclude each other; limit applies to words only")
+        raise ValueError("encode_corpus: expected bpe or limit, got both; limit applies to words only")
     if tokenizer is None:
         tokenizer = WordTokenizer.build(corpus.train, limit) if bpe is None else BPETokenizer.train(corpus.train, bpe)
     ids = {split: torch.from_numpy(tokenizer.encode(text)).long() for split, text in corpus.splits.items()}

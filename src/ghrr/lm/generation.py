@@ -18,7 +18,7 @@ def generate(
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Continue prompts by ``count`` tokens.
 
@@ -38,7 +38,7 @@ def generate(
     top_k
         Sample from the k most likely tokens only. Default: from all tokens.
     generator
-        Random number generator on the CPU.
+        Random number generator on the CPU, by default torch's global one.
 
     Shapes
     ------
@@ -55,7 +55,7 @@ def generate(
     """
     check_integer("generate", "count", count, least=0)
     check_real("generate", "temperature", temperature, low=0.0, high=float("inf"))
-    check_generator("generate", generator)
+    source = torch.default_generator if generator is None else check_generator("generate", generator)
     if top_k is not None:
         top_k = min(check_integer("generate", "top_k", top_k, least=1), model.config.vocab_size)
     if prompt.ndim != 2 or prompt.shape[0] < 1 or prompt.shape[1] < 1:
@@ -75,7 +75,7 @@ def generate(
                 raise ValueError(
                     "generate: the model's logits are not finite; its weights are damaged or its training diverged"
                 )
-            unread = _draw(logits, temperature, top_k, generator).to(device)
+            unread = _draw(logits, temperature, top_k, source).to(device)
             tokens = torch.cat((tokens, unread), dim=1)
     finally:
         model.train(training)

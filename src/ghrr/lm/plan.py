@@ -105,7 +105,7 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
             )
             for seed in run["seeds"]
         ]
-    for run in runs:  # an error in the last run must show before the first run starts
+    for run in runs:  # report an error in the last run before the first run starts
         try:
             TrainConfig(**run.training)
             check_memory(ModelConfig.from_dict({"vocab_size": 1, **run.model}))

@@ -84,8 +84,8 @@ def read_manifest(folder: Path) -> Manifest | None:
 def _parse(stored: Any) -> Manifest:
     if isinstance(stored, dict) and (stored.get("format") != FORMAT or stored.get("version") != VERSION):
         raise ValueError(
-            f"format {stored.get('format')!r:.80} version {stored.get('version')!r:.80}, this ghrr reads {FORMAT!r} "
-            f"version {VERSION}; use the ghrr that wrote it"
+            f"format {stored.get('format')!r:.80} version {stored.get('version')!r:.80}, expected {FORMAT!r} "
+            f"version {VERSION}; upgrade ghrr"
         )
     check_fields("manifest", stored, _FIELDS)
     check_count("next_id", stored["next_id"])

@@ -323,7 +323,7 @@ class ItemStore:
         FileNotFoundError
             There is no such file, or the folder holds no items.
         ValueError
-            The items are of another space, or a file was cut short or changed.
+            The items are of another space, or a file was truncated or changed.
 
         Examples
         --------

@@ -108,7 +108,7 @@ class Segment:
     FileNotFoundError
         There is no such file.
     ValueError
-        The file does not hold items, or was cut short or changed.
+        The file does not hold items, or it was truncated or changed.
     """
 
     def __init__(self, path: PathLike) -> None:

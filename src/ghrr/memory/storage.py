@@ -91,7 +91,7 @@ def unpack(stored: Stored, dtype: torch.dtype) -> Tensor:
 class Buffer:
     """Growable array of rows in the order of their ids. Rows never change once they are written.
 
-    Several versions of a table can share one buffer; each version knows how many leading rows belong to it.
+    Several versions of a table can share one buffer; each version stores how many leading rows belong to it.
     :meth:`append` writes after the last row if there is capacity and no other version wrote there. Otherwise it copies
     the rows to a buffer of twice the capacity, so adding a row is amortised O(1).
 

@@ -1,8 +1,8 @@
-"""The other architectures behind the same verbs, to choose and to compare.
+"""Vector symbolic architectures with one interface, to compare them and to choose one.
 
-A model describes vectors, which are plain batched tensors, and has the verbs ``random``, ``bind``, ``unbind``,
-``bundle``, ``normalize``, ``similarity``, ``pairwise_similarity``, ``shift``, ``identity`` and ``inverse``, and facts
-as data. ``MODELS`` names all of them.
+A model describes vectors, which are plain batched tensors. It has the operations ``random``, ``bind``, ``unbind``,
+``bundle``, ``normalize``, ``similarity``, ``pairwise_similarity``, ``shift``, ``identity`` and ``inverse``, and its
+properties as data, ``facts``. ``MODELS`` lists all models by name.
 """
 
 from ghrr.models.bsc import BSC

@@ -17,9 +17,9 @@ from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 class BSC(Architecture):
     r"""Binary spatter codes: bits, bound by exclusive or.
 
-    A vector is its own inverse. A bundle is the majority in every component, with random ties, so it is binary too. The
-    similarity is :math:`1 - 2h`, where h is the share of different bits. Vectors are ``bool`` tensors, one byte per
-    bit. :meth:`pack` stores 8 bits in a byte; :meth:`pairwise_similarity` compares packed bits.
+    A vector is its own inverse. A bundle is the majority in every component, so it is binary too; ties are broken at
+    random. The similarity is :math:`1 - 2h`, where h is the share of different bits. Vectors are ``bool`` tensors, one
+    byte per bit. :meth:`pack` stores 8 bits in a byte; :meth:`pairwise_similarity` compares packed bits.
 
     References
     ----------
@@ -54,7 +54,7 @@ class BSC(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=True,
             associative=True,
@@ -79,7 +79,7 @@ class BSC(Architecture):
         return a ^ b
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Return the vector."""
+        """Return the vector, which is its own inverse."""
         (x,) = self._check("inverse", x=x)
         return x
 
@@ -116,7 +116,7 @@ class BSC(Architecture):
         return 1 - 2 * different.reshape(*queries.shape[:-1], len(items)) / self.dim
 
     def bundle_scores(self, items: int) -> Scores:
-        r"""Return mean and spread of the similarities of a bundle, by theory.
+        r"""Return mean and standard deviation of the similarities of a bundle, by theory.
 
         A member agrees with the majority with a mean similarity of :math:`E|S_n|/n`, where :math:`S_n` is the sum of n
         random signs.

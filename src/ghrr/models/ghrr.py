@@ -1,4 +1,4 @@
-"""GHRR behind the protocol of the other models."""
+"""GHRR with the interface of the other models."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class GHRR(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model; it commutes for m = 1 and for diagonal rotations."""
+        """Properties of the model; it commutes for m = 1 and for diagonal rotations."""
         return Facts(
             commutative=self.m == 1 or self.diagonality == 1,
             associative=True,

@@ -39,7 +39,7 @@ class HLB(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=True,
             associative=True,

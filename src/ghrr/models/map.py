@@ -61,7 +61,7 @@ class MAP(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=True,
             associative=True,
@@ -85,7 +85,7 @@ class MAP(Architecture):
         return a * b
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Return the vector; for continuous vectors with the factor 3, which makes unbinding unbiased."""
+        """Return the vector; a continuous one is multiplied by 3, which makes unbinding unbiased."""
         (x,) = self._check("inverse", x=x)
         return x if self._is_bipolar else 3 * x
 

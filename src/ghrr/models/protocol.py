@@ -1,4 +1,4 @@
-"""The protocol of all models: the verbs that every architecture has, and facts about it as data."""
+"""The interface of all models: the operations that every architecture has, and its properties as data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REAL = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Facts:
-    """What is true of a model. The tests check every entry.
+    """Properties of a model. Tests check each of them.
 
     Attributes
     ----------
@@ -116,9 +116,9 @@ class Scores:
 class Architecture(ABC):
     """Base class of all architectures.
 
-    A model describes vectors and holds none: they are plain tensors ``(*batch, *shape)``. All verbs are batched, and
-    batches broadcast. ``bundle`` never normalises, unless the model has no other bundles (BSC, SBC). Similarities are
-    scaled: 1 for a random vector with itself, 0 on average for two independent ones.
+    A model describes vectors but holds none: they are plain tensors ``(*batch, *shape)``. All operations are batched,
+    and batches broadcast. ``bundle`` never normalises, except in BSC and SBC, which have no other bundles. Similarities
+    are scaled: 1 for a random vector with itself, 0 on average for two independent ones.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Architecture(ABC):
     @property
     @abstractmethod
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -212,7 +212,9 @@ class Architecture(ABC):
         """
         operation = f"{cls.name}.sized"
         if (reals is None) == (nbytes is None):
-            raise TypeError(f"{operation}: give one of reals and nbytes")
+            raise TypeError(
+                f"{operation}: expected one of reals and nbytes, got {'neither' if reals is None else 'both'}"
+            )
         name, given = ("reals", reals) if nbytes is None else ("nbytes", nbytes)
         budget = check_integer(operation, name, given, least=1)  # type: ignore[arg-type]  # one of them is given
         order = check_integer(operation, "order", order, least=1)
@@ -287,7 +289,7 @@ class Architecture(ABC):
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Remove a key from a product: the value v from ``bind(key, v)`` (left), or from ``bind(v, key)`` (right).
 
-        If ``x`` is a bundle, the result is the value plus noise. Exact or approximate, by ``facts.inverse``.
+        If ``x`` is a bundle, the result is the value plus noise. ``facts.inverse`` says whether unbinding is exact.
         """
         self._check_side(side)
         self._check_shapes("unbind", self.key_shape, key=key)
@@ -351,9 +353,9 @@ class Architecture(ABC):
         return 0.0
 
     def bundle_scores(self, items: int) -> Scores:
-        """Return mean and spread of the similarities of a bundle of ``items`` random vectors, by theory.
+        """Return mean and standard deviation of the similarities of a bundle of ``items`` random vectors, by theory.
 
-        For a sum, a member scores 1 plus the noise of the others, another vector the noise of all.
+        In a sum, a member scores 1 plus the noise of the other members, and another vector the noise of all members.
         """
         items = self._check_count(items)
         variance = self.noise_std**2
@@ -419,10 +421,10 @@ class Architecture(ABC):
 
 
 def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
-    """Raise unless ``dim`` is one of the possible sizes, which are those next to it."""
+    """Raise unless ``dim`` is one of the possible sizes, which are the nearest ones."""
     if dim not in possible:
         nearest = " or ".join(map(str, possible))
-        raise ValueError(f"{name}: no vectors have dim={dim}; the nearest sizes that fit are {nearest}")
+        raise ValueError(f"{name}: dim must be a size that the model supports, got {dim}; the nearest are {nearest}")
 
 
 def draw_on(device: Device, generator: torch.Generator | None, sample: Callable[[Device], Tensor]) -> Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ghrr._checks import check_known
 from ghrr.models.bsc import BSC
 from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR
@@ -60,11 +60,8 @@ def make(name: str, *, reals: int | None = None, nbytes: int | None = None, orde
     GHRR(dim=100, m=3)
     >>> models.make("hhr", reals=100)
     Traceback (most recent call last):
-    ValueError: models.make: unknown model 'hhr'; did you mean 'hrr'? Models: fhrr, hrr, ...
+    ValueError: models.make: unknown model 'hhr', expected one of fhrr, hrr, ...; did you mean 'hrr'?
     """
-    if name not in MODELS:
-        similar = difflib.get_close_matches(str(name), MODELS, n=1)
-        hint = f"did you mean {similar[0]!r}? " if similar else ""
-        raise ValueError(f"models.make: unknown model {name!r}; {hint}Models: {', '.join(MODELS)}")
+    check_known("models.make", "model", name, MODELS)
     entry = MODELS[name]
     return entry.model.sized(reals=reals, nbytes=nbytes, order=order, **entry.settings)

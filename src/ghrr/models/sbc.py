@@ -51,7 +51,7 @@ class SBC(Architecture):
     True
     >>> models.SBC(1000, block_size=16)
     Traceback (most recent call last):
-    ValueError: SBC: no vectors have dim=1000; the nearest sizes that fit are 992 or 1008
+    ValueError: SBC: dim must be a size that the model supports, got 1000; the nearest are 992 or 1008
     """
 
     dtype: torch.dtype = torch.uint8
@@ -82,7 +82,7 @@ class SBC(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=True,
             associative=True,
@@ -164,7 +164,7 @@ class SBC(Architecture):
         return 1 / math.sqrt((self.block_size - 1) * self.shape[0])
 
     def bundle_scores(self, items: int) -> Scores:
-        """Return mean and spread of the similarities of a bundle, by theory.
+        """Return mean and standard deviation of the similarities of a bundle, by theory.
 
         A member has the index of a block with probability E[c]/n, where c is the count of the most frequent index.
         """

@@ -1,4 +1,4 @@
-"""Theory of bundling in any model: how many members of a bundle are found again."""
+"""Theory of bundling in any model: the expected share of the members of a bundle that can be found."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _gaussian(scores: Scores) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _counts(components: int, member: float, other: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the same for binomial counts. A random number below 1 is added to each count, to break ties."""
+    """Return the values of :func:`_gaussian` for binomial counts. Adding a random number below 1 breaks ties."""
     count = torch.arange(components + 1, dtype=torch.float64)
     p = torch.tensor([member, other], dtype=torch.float64)
     chances = _binomial(count, components, p)

@@ -50,7 +50,7 @@ class TPR(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=False,
             associative=True,

@@ -20,7 +20,7 @@ from ghrr.nn.phases import Phases
 
 
 class Attention(nn.Module):
-    r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`, K, V alike.
+    r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`; K, V too.
 
     Called with one tensor, the layer computes self-attention and returns a tensor. Called with three, it replaces
     ``torch.nn.MultiheadAttention``: same arguments, masks and pair of outputs. It can be the ``self_attn`` or
@@ -108,7 +108,7 @@ class Attention(nn.Module):
         settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(AttentionConfig)}
         return cls(**settings, batch_first=batch_first, dtype=dtype)
 
-    # False keeps torch's transformer layers from their fast path for inference, which would compute vanilla attention.
+    # False disables the fast path of torch's transformer layers for inference, which would compute vanilla attention.
     _qkv_same_embed_dim = False
 
     @property

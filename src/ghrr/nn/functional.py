@@ -161,7 +161,7 @@ def _check(operation: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None,
     if mask is None:
         return
     if is_causal:
-        raise ValueError(f"{operation}: give a mask or is_causal=True, not both")
+        raise ValueError(f"{operation}: expected a mask or is_causal=True, got both; use one of them")
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise TypeError(
             f"{operation}: attn_mask must be bool (True: may attend) or floating-point, got {describe(mask)}"

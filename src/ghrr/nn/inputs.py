@@ -43,7 +43,10 @@ def check_lengths(tokens: list[Tensor], start: int, max_len: int) -> None:
 def check_causal(mode: str, query: Tensor, key: Tensor) -> None:
     """Raise if causal attention is impossible."""
     if mode == "dense":
-        raise ValueError("Attention: mode 'dense' cannot be causal, since each row depends on all tokens")
+        raise ValueError(
+            "Attention: mode 'dense' cannot be causal, since each row depends on all tokens; use 'feature', 'row' or "
+            "'bundle'"
+        )
     if query.shape != key.shape:
         raise ValueError(
             f"Attention: causal attention needs as many queries as keys, got query {tuple(query.shape)} and key "

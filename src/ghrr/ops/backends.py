@@ -27,7 +27,7 @@ _installed = {name: importlib.util.find_spec(name) is not None for name in _EXTR
 _initial = os.environ.get(ENVIRONMENT_VARIABLE) or "auto"
 _selected = _initial
 _validated = _initial == "auto"  # the name from the environment is checked at its first use
-_selections: list[_Selection] = []  # the last one counts; empty: the name from the environment
+_selections: list[_Selection] = []  # the last one applies; if empty, the environment variable does
 _lock = threading.Lock()
 _failures: dict[str, str] = {}  # error message by backend
 
@@ -95,7 +95,9 @@ class _Selection:
     def __enter__(self) -> None:
         with _lock:
             if self.entered:
-                raise RuntimeError("backend: this block is entered already; make another one with ghrr.backend(name)")
+                raise RuntimeError(
+                    "backend: this context manager is already active; create another one with ghrr.backend(name)"
+                )
             self.entered = True
             others = [selection for selection in _selections if selection is not self]
             if self in _selections and self._replaced is not None and not self._replaced.entered:

@@ -28,12 +28,12 @@ from ghrr.ops.tensor_state import is_plain, needs_no_derivative
 # Both backends have kernels for m up to this.
 LARGEST_M = 8
 # With fewer numbers, PyTorch is faster than the call of a kernel. Measured by benchmarks/gpu_overhead.py on an H200.
-_LEAST_NUMBERS_CPU = 1 << 10
-_LEAST_NUMBERS_GPU = 1 << 15
-_LEAST_FLAT_NUMBERS_GPU = 1 << 10
+_MIN_NUMBERS_CPU = 1 << 10
+_MIN_NUMBERS_GPU = 1 << 15
+_MIN_FLAT_NUMBERS_GPU = 1 << 10
 # With fewer phases, PyTorch takes less time than importing numba.
-_LEAST_PHASES = 1 << 18
-_LEAST_ANGLES = 1 << 16  # the same for cosines and sines alone
+_MIN_PHASES = 1 << 18
+_MIN_ANGLES = 1 << 16  # the same for cosines and sines alone
 _OLDEST_GPU = (7, 0)
 _COMPLEX = (torch.complex64, torch.complex128)
 
@@ -61,12 +61,12 @@ def _is_recent(device: int) -> bool:
 
 
 def _cpu_pays_off(*arguments: object) -> bool:
-    return _most_numbers(arguments) >= _LEAST_NUMBERS_CPU
+    return _most_numbers(arguments) >= _MIN_NUMBERS_CPU
 
 
 def _gpu_pays_off(*arguments: object) -> bool:
     # The custom operator repeats this test at run time.
-    return torch.compiler.is_compiling() or _most_numbers(arguments) >= _LEAST_NUMBERS_GPU
+    return torch.compiler.is_compiling() or _most_numbers(arguments) >= _MIN_NUMBERS_GPU
 
 
 def _most_numbers(arguments: tuple[object, ...]) -> int:
@@ -106,7 +106,7 @@ def _bind_pays_off_on_gpu(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool
     # PyTorch stores conjugates for the gradient of an elementwise product; the gradient of the kernel does not.
     if a.shape[-1] == 1 and not needs_no_derivative(a, b):
         adjoint_a = True
-    return torch.compiler.is_compiling() or _bind_pays_off(_LEAST_NUMBERS_GPU)(a, b, adjoint_a, adjoint_b)
+    return torch.compiler.is_compiling() or _bind_pays_off(_MIN_NUMBERS_GPU)(a, b, adjoint_a, adjoint_b)
 
 
 def _fake_bind(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
@@ -118,14 +118,12 @@ _bind = Operation(
     torch=torch_implementation.bind,
     reference=reference.bind,
     kernels=(
-        Kernel("numba", "ghrr.ops.cpu.products:bind", _cpu_supports, _bind_pays_off(_LEAST_NUMBERS_CPU)),
+        Kernel("numba", "ghrr.ops.cpu.products:bind", _cpu_supports, _bind_pays_off(_MIN_NUMBERS_CPU)),
         Kernel("triton", "ghrr.ops.gpu.products:bind", _gpu_supports, _bind_pays_off_on_gpu),
     ),
     flat_kernels=(
-        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports, _bind_pays_off(_LEAST_NUMBERS_CPU)),
-        Kernel(
-            "triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports_flat, _bind_pays_off(_LEAST_FLAT_NUMBERS_GPU)
-        ),
+        Kernel("numba", "ghrr.ops.cpu.products:bind_flat", _cpu_supports, _bind_pays_off(_MIN_NUMBERS_CPU)),
+        Kernel("triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports_flat, _bind_pays_off(_MIN_FLAT_NUMBERS_GPU)),
     ),
     schema="(Tensor a, Tensor b, bool adjoint_a, bool adjoint_b) -> Tensor",
     check=_check_products("bind"),
@@ -187,7 +185,7 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
 
 
 def _bags_pay_off(keys: Tensor, values: Tensor, key_indices: Tensor, *_: Tensor) -> bool:
-    return len(key_indices) * keys.shape[1:].numel() >= _LEAST_NUMBERS_CPU
+    return len(key_indices) * keys.shape[1:].numel() >= _MIN_NUMBERS_CPU
 
 
 _bind_bags = Operation(
@@ -293,7 +291,7 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
 
 
 def _flat_similarity_pays_off(a: Tensor, b: Tensor) -> bool:
-    return a.numel() >= _LEAST_NUMBERS_CPU
+    return a.numel() >= _MIN_NUMBERS_CPU
 
 
 _similarity = Operation(
@@ -393,7 +391,7 @@ def polar(x: Tensor) -> Tensor:
 def _cpu_supports_encoding(rotation: Tensor, frequencies: Tensor, x: Tensor) -> bool:
     phases = x.shape[:-1].numel() * frequencies.shape[-3:-1].numel()
     return (
-        phases >= _LEAST_PHASES
+        phases >= _MIN_PHASES
         and rotation.dtype == torch.complex64
         and frequencies.dtype == x.dtype == torch.float32
         and rotation.is_cpu
@@ -426,7 +424,7 @@ def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor
 
 
 def _cpu_supports_angles(angles: Tensor) -> bool:
-    return angles.is_cpu and angles.dtype == torch.float32 and angles.ndim > 0 and angles.numel() >= _LEAST_ANGLES
+    return angles.is_cpu and angles.dtype == torch.float32 and angles.ndim > 0 and angles.numel() >= _MIN_ANGLES
 
 
 _cos_sin = Operation(

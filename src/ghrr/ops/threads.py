@@ -21,8 +21,8 @@ def run_in_threads(work: Callable[[slice], Any], rows: int, *, calls_torch: bool
     """Call ``work`` with slices that cover ``range(rows)``, in as many threads as PyTorch uses.
 
     The calling thread takes one slice too, unless ``work`` calls PyTorch, which would start more threads there.
-    ``work`` must keep a reference to everything it writes to: after an interrupt, threads may run on for a while. If no
-    thread can be started, as while the interpreter shuts down, the calling thread does everything.
+    ``work`` must keep a reference to everything it writes to: after an interrupt, threads may keep running for a while.
+    If no thread can be started, as while the interpreter shuts down, the calling thread does everything.
 
     Examples
     --------

@@ -89,7 +89,7 @@ def _run_on_dask(tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, Tr
     try:
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise ClusterError(f"no dask scheduler answers at {address}: {error}") from error
+        raise ClusterError(f"cannot connect to a dask scheduler at {address}: {error}") from error
     try:
         _check_workers(client, address)
         futures = client.map(_run_task, tasks, pure=False)

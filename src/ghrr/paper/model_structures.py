@@ -1,8 +1,8 @@
-"""Records, nested records, sequences and trees over the protocol of models, for comparisons.
+"""Records, nested records, sequences and trees that work with every model, for comparisons.
 
 ``ghrr.structures`` is for GHRR alone: it decorrelates keys by moments of rotations, sums bound pairs by kernels for
 slots, and computes confidence from the noise of a :class:`ghrr.Space`. None of these has a counterpart in the other
-models. These functions use the verbs of the protocol and nothing else, the same for every model.
+models. These functions use only the methods that all models have.
 
 A key is bound on the left of its value, and read by unbinding on the left. Terms are bundled once, after binding, so
 that models with a majority rule do not take a majority of majorities; nested records bundle at every level.

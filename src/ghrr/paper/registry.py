@@ -92,8 +92,8 @@ def select(names: Sequence[str]) -> list[Experiment]:
     ['fixed-vs-varying']
     """
     for name in names:
-        if name not in ALL:
+        if name not in ALL:  # as ghrr._checks.check_known, which is private: this package uses public names only
             similar = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.3)
-            hint = f"did you mean {similar[0]!r}? " if similar else ""
-            raise ValueError(f"unknown experiment {name!r}; {hint}Experiments: {', '.join(EXPERIMENTS)}")
+            hint = f"; did you mean {similar[0]!r}?" if similar else ""
+            raise ValueError(f"paper: unknown experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}{hint}")
     return [ALL[name] for name in dict.fromkeys(names or EXPERIMENTS)]

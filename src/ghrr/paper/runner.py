@@ -103,7 +103,7 @@ def run(
     earlier, notices = reusable_entries(out, size, seed, except_for=experiments)
     earlier = {name: entry for name, entry in earlier.items() if _figure_path(out, name, "svg").is_file()}
     journals: dict[str, Journal] = {}
-    # Trials keep their numbers, on which their random numbers depend, whichever are left out.
+    # Trials keep their numbers even if others are left out, because their random numbers depend on them.
     params = {name: chosen_trials(experiment, size, keep) for name, experiment in experiments.items()}
     finished: dict[str, dict[int, Trial]] = {}
     tasks: list[Task] = []

@@ -28,7 +28,7 @@ KINDS = {"ghrr": "GHRR", "vanilla": "vanilla"}
 SIZE = {"embed_dim": 48, "num_layers": 2, "num_heads": 2, "ffn_dim": 96, "max_len": 32, "dropout": 0.0}
 TRAINING = {"epochs": 4, "batch": 32, "learning_rate": 0.01, "warmup": 10}
 SENTENCES = (4000, 200, 200)  # in the training, validation and test text
-MOST_WORDS = 14  # of the typed text
+MAX_WORDS = 14  # of the typed text
 SAMPLES, NEW_WORDS = 3, 16
 TITLE = "Train both models (some seconds)"
 
@@ -51,12 +51,12 @@ Models = tuple[Trained, ...]
 def draw(values: Values, models: Models) -> View:
     """Draw the weights of each model for the words, and complete the sentence with each model."""
     words = values["text"].split()
-    if not 1 <= len(words) <= MOST_WORDS:
-        raise ValueError(f"play: the beginning must have 1 to {MOST_WORDS} words, got {len(words)}")
+    if not 1 <= len(words) <= MAX_WORDS:
+        raise ValueError(f"play: the beginning must have 1 to {MAX_WORDS} words, got {len(words)}")
     text = " ".join(words)
     tokens = [torch.from_numpy(one.tokenizer.encode(text)).long()[None] for one in models]
     for one, ids in zip(models, tokens, strict=True):
-        if not 1 <= ids.shape[1] <= min(one.model.config.max_len, 4 * MOST_WORDS):
+        if not 1 <= ids.shape[1] <= min(one.model.config.max_len, 4 * MAX_WORDS):
             raise ValueError(f"play: the beginning has {ids.shape[1]} tokens, too many for this model; shorten it")
     maps = [_weights(one.model, ids, values) for one, ids in zip(models, tokens, strict=True)]
 

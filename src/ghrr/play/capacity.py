@@ -14,8 +14,8 @@ from ghrr.play.pictures import draw_figure, paragraph
 from ghrr.play.tab import Choice, Failure, Slider, Tab, Values, View
 
 CANDIDATES = 100
-MOST_ITEMS = 300
-_GRID = range(1, MOST_ITEMS + 1, 13)
+MAX_ITEMS = 300
+_GRID = range(1, MAX_ITEMS + 1, 13)
 
 
 def draw(values: Values, _: Any = None) -> View:
@@ -39,7 +39,7 @@ def draw(values: Values, _: Any = None) -> View:
         axis.axvline(items, color=BLACK, lw=1, ls=":", label="this load")
         axis.plot([items], [expected], "D", color=ORANGE, ms=9, label="theory, this load")
         axis.plot([items], [measured], "o", color=BLUE, ms=7, label="measured")
-        axis.set(xlim=(0, MOST_ITEMS * 1.03), ylim=(0, 1.05), xlabel="key-value pairs in one hypervector")
+        axis.set(xlim=(0, MAX_ITEMS * 1.03), ylim=(0, 1.05), xlabel="key-value pairs in one hypervector")
         axis.set_ylabel("share of right answers")
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
@@ -75,7 +75,7 @@ TAB = Tab(
     notice="Every pair adds noise to the answers of all others: only the total dimension dim · m² matters, unless all "
     "hypervectors share one rotation.",
     controls=(
-        Slider("items", "key-value pairs", 1, MOST_ITEMS, 60),
+        Slider("items", "key-value pairs", 1, MAX_ITEMS, 60),
         Slider("dim", "dim, number of slots", 10, 500, 100, 10),
         Slider("m", "m, size of a slot", 1, 4, 3),
         Choice("rotation", "rotations", ("varying", "fixed", "shared"), "varying"),

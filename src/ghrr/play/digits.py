@@ -18,7 +18,7 @@ from ghrr.learn import HDClassifier, ImageFeatures
 
 SIDE = 32  # pixels of a drawing
 BLOCK = 4  # pixels of a drawing per pixel of the data
-MOST_WIDTH = 24  # the widest digits of the data fill six of the eight columns
+MAX_WIDTH = 24  # the widest digits of the data fill six of the eight columns
 Array = NDArray[np.float64]
 
 
@@ -59,7 +59,7 @@ def fill_height(bitmap: Tensor) -> Tensor:
     """Return a drawing scaled to the full height, at most 24 pixels wide, and centred: ``(32, 32)`` to ``(32, 32)``."""
     rows, columns = (bitmap.any(dim=1).nonzero().flatten(), bitmap.any(dim=0).nonzero().flatten())
     cut = bitmap[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    width = max(1, min(MOST_WIDTH, round(SIDE * cut.shape[1] / cut.shape[0])))
+    width = max(1, min(MAX_WIDTH, round(SIDE * cut.shape[1] / cut.shape[0])))
     resize = torch.nn.functional.interpolate
     scaled = resize(cut[None, None], (SIDE, width), mode="bilinear", align_corners=False, antialias=True)[0, 0]
     left = (SIDE - width) // 2
@@ -67,7 +67,7 @@ def fill_height(bitmap: Tensor) -> Tensor:
 
 
 def draw_sample(pixels: Array) -> str:
-    """Return a drawing with the given number of pixels in each block, those nearest to the neighbours with more."""
+    """Return a drawing with the given number of pixels in each block, nearest to the neighbouring blocks with more."""
     image = torch.from_numpy(pixels).reshape(1, 1, SIDE // BLOCK, SIDE // BLOCK)
     smooth = torch.nn.functional.interpolate(image, (SIDE, SIDE), mode="bilinear", align_corners=False)
     blocks = torch.nn.functional.unfold(smooth, BLOCK, stride=BLOCK)[0]  # (pixels of a block, blocks)

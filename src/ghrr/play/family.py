@@ -1,4 +1,4 @@
-"""Family: walk from relative to relative, and see which relation the walk amounts to.
+"""Family: walk from relative to relative, and see which relation the steps compose to.
 
 Two models learn from the same rules for two steps, such as father, sister: aunt. One has matrices of size m, the other
 has m = 1 and as many numbers. Some rules are left out of training, to see what the vectors imply about them.
@@ -24,7 +24,7 @@ from ghrr.play.tab import Failure, Slider, Steps, Tab, Values, View
 from ghrr.relations.chains import ComposedMatch, Derivation, Example, RelationChains, kinship_rules
 from ghrr.relations.chains.kinship import NAMES, RELATIONS, possible_answers
 
-MOST_STEPS = 8
+MAX_STEPS = 8
 EPOCHS = 100
 NEAREST = 5
 # By how many generations the person at the end of a step is older than the one before.
@@ -98,14 +98,14 @@ def split_rules(left_out: int) -> tuple[tuple[Example, ...], tuple[Example, ...]
 
 
 def answers_of_rules(chain: Sequence[str]) -> list[str]:
-    """Return all relations that a chain can amount to by the rules: none, one, or several that contradict."""
+    """Return all relations that a chain composes to by the rules: none, one, or several that contradict each other."""
     possible = possible_answers(torch.tensor([[RELATIONS.index(name) for name in chain]]))[0]
     return [name for name, is_possible in zip(RELATIONS, possible.tolist(), strict=True) if is_possible]
 
 
 def _known(answers: Sequence[str]) -> str:
     if not answers:
-        return "the rules have no name for this relation. The models have to choose one all the same."
+        return "the rules have no name for this relation, but the models have to choose one."
     if len(answers) > 1:
         return f"the rules contradict each other; by the order of steps it is {' or '.join(answers)}."
     return f"{answers[0]}, by the rules."
@@ -122,10 +122,10 @@ def _listed(found: Cleanup) -> str:
 def _unseen(model: RelationChains, left_out: int) -> str:
     if not left_out:
         return ""
-    _, aside = split_rules(left_out)
-    answers = model.predict([chain for chain, _ in aside])
-    right = sum(answer == target for answer, (_, target) in zip(answers, aside, strict=True))
-    return f"Rules left out of training: {right} of {len(aside)} right."
+    _, held_out = split_rules(left_out)
+    answers = model.predict([chain for chain, _ in held_out])
+    right = sum(answer == target for answer, (_, target) in zip(answers, held_out, strict=True))
+    return f"Rules left out of training: {right} of {len(held_out)} right."
 
 
 def _tree(node: Derivation) -> str:
@@ -197,7 +197,7 @@ TAB = Tab(
     notice="A chain of relations is the ordered product of their hypervectors. Trained on chains of two steps, the "
     "model composes longer ones; with m = 1 binding commutes, and the mother of a father is the father of a mother.",
     controls=(
-        Steps("chain", "steps of the walk", tuple(_GENERATIONS), "mother father son sister", MOST_STEPS),
+        Steps("chain", "steps of the walk", tuple(_GENERATIONS), "mother father son sister", MAX_STEPS),
         Slider("m", "m, size of a slot", 2, 8, 8),
         Slider("dim", "dim, number of slots", 1, 32, 8),
         Slider("left_out", "rules left out of training, of 84", 0, 60, 20),

@@ -14,7 +14,7 @@ from ghrr.paper.style import BLUE, GREY, ORANGE, RED
 from ghrr.play.pictures import draw_figure, paragraph
 from ghrr.play.tab import Choice, Failure, Slider, Tab, Values, View
 
-MOST_M = 3
+MAX_M = 3
 CENTRES = (-2.0, 2.0)
 _START = {1: ("rbf", 1.0), 2: ("rbf", 0.3), 3: ("laplace", 1.0)}
 
@@ -76,7 +76,7 @@ print(f"root mean square error of {{(measured - theory).square().mean().sqrt():.
     noise = f"Measured and theory differ by a {summary}; at most about {1 / (2 * dim * m) ** 0.5:.3f} is expected."
     place = " Right of 0 the rotation changes with x, so the kernel is narrower there." if speed else ""
     description = f"Similarity of numbers with {CENTRES[0]:g} and {CENTRES[1]:g} for dim {dim}, m {m}: {summary}."
-    hidden = {f"{name}{k}": {"visible": k <= m} for k in range(1, MOST_M + 1) for name in ("kernel", "bandwidth")}
+    hidden = {f"{name}{k}": {"visible": k <= m} for k in range(1, MAX_M + 1) for name in ("kernel", "bandwidth")}
     picture = draw_figure(figure, height=3.5, description=description)
     return View(picture + paragraph(noise + place), code, updates=hidden)
 
@@ -95,10 +95,10 @@ TAB = Tab(
     notice="The similarity of two encoded numbers is the mean of the kernels of the diagonal entries; a rotation that "
     "changes with the number narrows it.",
     controls=(
-        Slider("m", "m, number of diagonal entries", 1, MOST_M, 2),
+        Slider("m", "m, number of diagonal entries", 1, MAX_M, 2),
         Slider("dim", "dim, number of slots", 10, 500, 300, 10),
         Slider("speed", "change of the rotation with x > 0", 0.0, 4.0, 0.0, 0.1),
-        *(control for k in range(1, MOST_M + 1) for control in _entry(k)),
+        *(control for k in range(1, MAX_M + 1) for control in _entry(k)),
     ),
     draw=draw,
     failure=Failure("Make it fail: 10 slots are too few", {"dim": 10}),

@@ -22,8 +22,8 @@ from ghrr.play.tab import Choice, Failure, Slider, Tab, Text, Values, View
 from ghrr.structures.planning import answer_rate
 
 SEEN = 8  # documents
-MOST_VALUES = 60  # of a document, so that all its paths can be shown
-MOST_DEPTH = 20
+MAX_VALUES = 60  # of a document, so that all its paths can be shown
+MAX_DEPTH = 20
 MORE = "more"  # key of the added fields
 _GRID = (2, 10, 20, 35, 50, 75, 100, 150, 200, 250, 300, 400)
 DOCUMENT = """\
@@ -112,11 +112,11 @@ def read_document(text: str) -> dict[str, Any]:
     if MORE in document:
         raise ValueError(f"play: the document must not have the key {MORE!r}, which holds the added fields; rename it")
     found = list(leaves(document))
-    if len(found) > MOST_VALUES:
-        raise ValueError(f"play: the document has {len(found)} values, expected at most {MOST_VALUES}; remove some")
+    if len(found) > MAX_VALUES:
+        raise ValueError(f"play: the document has {len(found)} values, expected at most {MAX_VALUES}; remove some")
     deepest = max(len(path) for path, _ in found)
-    if deepest > MOST_DEPTH:
-        raise ValueError(f"play: the document is nested {deepest} levels deep, expected at most {MOST_DEPTH}")
+    if deepest > MAX_DEPTH:
+        raise ValueError(f"play: the document is nested {deepest} levels deep, expected at most {MAX_DEPTH}")
     return document
 
 

@@ -44,7 +44,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some options. ``open_ended``: the options depend on other controls, so that ``draw`` checks the value."""
+    """One of several options. With ``open_ended`` they depend on other controls, and ``draw`` checks the value."""
 
     name: str
     label: str
@@ -109,7 +109,7 @@ _BITMAP = re.compile(f"[0-9a-f]{{{BITMAP_DIGITS}}}")
 
 @dataclass(frozen=True)
 class Steps:
-    """Names from some options, in order, each as often as wanted; as text with a space between names."""
+    """Sequence of names from a list of options, which may repeat, as text with a space between names."""
 
     name: str
     label: str

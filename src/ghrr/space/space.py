@@ -64,8 +64,8 @@ class Space:
     dtype
         ``torch.complex64`` or ``torch.complex128``.
     atom_version
-        Formula of named atoms: 2, or 1 for the atoms of ghrr 0.1. Files store it; a file that does not is read as
-        version 1, so the atoms of its names stay the same.
+        Version of the algorithm that generates named atoms: 2, or 1 for the atoms of ghrr 0.1. Files store it. A file
+        without it is read as version 1, so its names keep their atoms.
 
     Examples
     --------
@@ -360,7 +360,7 @@ class Space:
         candidates
             Number of values that each answer is chosen from.
         error
-            Acceptable share of wrong answers, below 1 - 1/candidates, the share of guessing.
+            Acceptable share of wrong answers, below 1 - 1/candidates, the error rate of guessing.
 
         Examples
         --------

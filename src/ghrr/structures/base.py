@@ -10,20 +10,20 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, check_integer, check_real, describe
+from ghrr._checks import check_device, check_integer, check_names, check_real, describe
 from ghrr.algebra import shift
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE
 from ghrr.space import Space, check_space
-from ghrr.structures.inputs import check_names, check_vector, check_vectors
+from ghrr.structures.inputs import check_vector, check_vectors
 from ghrr.structures.permuted_paths import PermutedPaths
 from ghrr.structures.vocabulary import Vocabulary
 
 _FORMAT, _VERSION = "ghrr-structure", 1
 _VECTORS, _GIVEN = "vectors.", "given."
 _SINGLE = "x"
-_MOST_DECODED = 1000
+_MAX_DECODED = 1000
 
 Vectors = Tensor | dict[str, Tensor] | None
 
@@ -123,17 +123,17 @@ class Structure:
         return shift(x, position)
 
     @staticmethod
-    def _limit(operation: str, most: int | None) -> int:
-        """Return how many elements ``decode`` reads at most."""
-        return _MOST_DECODED if most is None else check_integer(operation, "most", most, least=0)
+    def _limit(operation: str, limit: int | None) -> int:
+        """Return the maximum number of elements that ``decode`` reads."""
+        return _MAX_DECODED if limit is None else check_integer(operation, "limit", limit, least=0)
 
     @staticmethod
-    def _warn_if_cut(operation: str, count: int, most: int | None) -> None:
+    def _warn_if_cut(operation: str, count: int, limit: int | None) -> None:
         """Warn that ``decode`` stopped at its default limit."""
-        if most is None and count >= _MOST_DECODED:
+        if limit is None and count >= _MAX_DECODED:
             warnings.warn(
-                f"{operation}: stopped after {_MOST_DECODED} elements, there may be more; give most= to read all of "
-                f"them, or to accept this",
+                f"{operation}: stopped after {_MAX_DECODED} elements, there may be more; pass limit= to read more, or "
+                f"to silence this warning",
                 stacklevel=3,
             )
 
@@ -203,7 +203,7 @@ class Structure:
                     return structure, items[_SINGLE]
                 case "mapping":
                     return structure, items
-            raise ValueError(f"the header announces {header['vectors']!r} vectors, but the file has {sorted(items)}")
+            raise ValueError(f"the header lists {header['vectors']!r} vectors, but the file has {sorted(items)}")
 
         return read_container(path, parse, kind=_FORMAT, version=_VERSION, operation=f"{cls.__name__}.load")
 

@@ -104,24 +104,24 @@ class Chain(Structure):
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
-        many, single = self.names.resolve_lists("Chain.encode", items)
-        longest = max(map(len, many), default=0)
+        lists, single = self.names.resolve_lists("Chain.encode", items)
+        longest = max(map(len, lists), default=0)
         if self.permute and longest > self.space.dim:
             raise ValueError(
                 f"Chain.encode: a chain of {longest} elements needs as many slots to be shifted by, got a space of "
                 f"{self.space.dim}; use a larger dim, or permute=False"
             )
-        rows = [self.names.indices(one) for one in many]
+        rows = [self.names.indices(one) for one in lists]
         total = self._encode_rows(self.names.vectors(), rows, longest)
-        self._prefixes.add(tuple(one[:end]) for one in many for end in range(1, 1 + min(len(one), _SHORT)))
+        self._prefixes.add(tuple(one[:end]) for one in lists for end in range(1, 1 + min(len(one), _SHORT)))
         return total[0] if single else total
 
-    def _encode_rows(self, table: Tensor, many: list[list[int]], longest: int) -> Tensor:
-        """Encode from the last element to the first: a chain is its first element plus this bound to the rest."""
-        total = self._zeros(len(many))
+    def _encode_rows(self, table: Tensor, lists: list[list[int]], longest: int) -> Tensor:
+        """Encode from the last element to the first: a chain is its first element plus that one bound to the rest."""
+        total = self._zeros(len(lists))
         for position in range(longest - 1, -1, -1):
-            longer = [n for n, one in enumerate(many) if position < len(one)]
-            first = table[torch.tensor([many[n][position] for n in longer])]
+            longer = [n for n, one in enumerate(lists) if position < len(one)]
+            first = table[torch.tensor([lists[n][position] for n in longer])]
             total[longer] = first + bind(first, self._shift(total[longer], 1))
         return total
 
@@ -164,18 +164,18 @@ class Chain(Structure):
         [match] = self.names.match(self._after(x, names)[None], energy=energy, confidence=self.confidence)
         if self.permute or not names:
             return match
-        most = 1.0
+        highest = 1.0
         if self.space.m == 1:
-            most = 0.5 if len({*names, match.guess}) > 1 else 1.0
+            highest = 0.5 if len({*names, match.guess}) > 1 else 1.0
         elif len(names) < _SHORT:
             [match] = self._prefixes.rejudge(x, [(*names, match.guess)], [match], odds=1.0)
         elif self._has_several_chains(x):
-            most = 0.5
+            highest = 0.5
         scores = torch.stack([similarity(x, product) for product in self._all_prefixes(names)]).double()
         against = _odds_against(scores, answer_noise(self.space, energy), _permutation_similarity(self.space))
         present = 1 / (1 + against)
         missing = 1 - present + present * match.probability_unknown
-        return replace(match, probability=min(most, present * match.probability), probability_unknown=missing)
+        return replace(match, probability=min(highest, present * match.probability), probability_unknown=missing)
 
     def _has_several_chains(self, x: Tensor) -> bool:
         """Return whether x has more than one first element."""
@@ -184,12 +184,12 @@ class Chain(Structure):
     def item(self, h: Tensor | Hypervector, index: int) -> Match:
         """Return the element at an index, from 0; all elements before it are decoded too."""
         index = check_integer("Chain.item", "index", index, least=0)
-        found = self.decode(self._constant("Chain.item", h), most=index + 1)
+        found = self.decode(self._constant("Chain.item", h), limit=index + 1)
         if len(found) <= index:
             raise IndexError(f"Chain.item: no element is certain at index {index}; decoded {len(found)} elements")
         return found[index]
 
-    def decode(self, h: Tensor | Hypervector, most: int | None = None) -> list[Match]:
+    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> list[Match]:
         """Return the elements from the front up to the first that is unknown.
 
         Each element is subtracted and unbound before the next is read.
@@ -198,14 +198,14 @@ class Chain(Structure):
         ----------
         h
             A chain, ``(dim, m, m)``.
-        most
-            Number of elements to read at most. By default 1000, with a warning if they are reached.
+        limit
+            Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Chain.decode", h)
-        limit = self._limit("Chain.decode", most)
+        maximum = self._limit("Chain.decode", limit)
 
         def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
-            if len(found) >= limit or not rest.any():
+            if len(found) >= maximum or not rest.any():
                 return {}
             [match] = self.names.match(rest[None], confidence=self.confidence)
             return {} if match.unknown else {len(found): match}
@@ -215,7 +215,7 @@ class Chain(Structure):
             return self._shift(unbind(rest - element, element, side="left"), -1)
 
         found, _ = peel(x, read, remove)
-        self._warn_if_cut("Chain.decode", len(found), most)
+        self._warn_if_cut("Chain.decode", len(found), limit)
         return list(found.values())
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
@@ -40,13 +38,6 @@ def check_name(operation: str, name: object) -> str:
     if not isinstance(name, str) or not name:
         raise TypeError(f"{operation}: needs a non-empty string or a hypervector, got {describe(name)}")
     return name
-
-
-def check_names(operation: str, names: object) -> list[str]:
-    """Return ``names`` as a list; raise for a single string and for anything but non-empty strings."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise TypeError(f"{operation}: needs a list of strings, got {describe(names)}")
-    return [check_name(operation, name) for name in names]
 
 
 def chunks(count: int, space: Space, each: int = 1) -> list[slice]:

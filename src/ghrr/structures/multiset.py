@@ -18,19 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
+from ghrr._checks import check_integer, check_names, describe
 from ghrr.algebra import multibind, similarity
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.certainty import empty_odds
-from ghrr.structures.inputs import check_names
 from ghrr.structures.peel import peel
 from ghrr.structures.planning import suggest_space
 from ghrr.structures.vocabulary import Name
 
-_MOST_BIAS = 0.25  # error from permuted tuples up to which a count is rounded
+_MAX_BIAS = 0.25  # error from permuted tuples up to which a count is rounded
 
 Member = str | tuple[str, ...]
 GivenMember = Name | Sequence[Name]
@@ -171,7 +170,7 @@ class Set(Structure):
             for n, (member, match) in enumerate(zip(members, matches, strict=True)):
                 # A new member must be confident; the count of an earlier one is corrected. The error from permuted
                 # tuples must not reach the next integer.
-                increment = round(match.score) if (match.confident or member in found) and bias[n] < _MOST_BIAS else 0
+                increment = round(match.score) if (match.confident or member in found) and bias[n] < _MAX_BIAS else 0
                 if increment:
                     increments[n] = increment
                     total = int(counts[n]) + match.score

@@ -29,7 +29,7 @@ from ghrr.structures.peel import peel
 from ghrr.structures.planning import suggest_space
 from ghrr.structures.vocabulary import Name
 
-_MOST_PREFIXES = 1 << 16
+_MAX_PREFIXES = 1 << 16
 
 Gram = tuple[str, ...]
 
@@ -148,10 +148,10 @@ class NGrams(Structure):
             return {}
         self.names.check_not_empty()
         count = len(self.names) ** (self.n - 1)
-        if count > _MOST_PREFIXES:
+        if count > _MAX_PREFIXES:
             raise ValueError(
                 f"NGrams.decode: {len(self.names)} names have {count} prefixes to try, expected at most "
-                f"{_MOST_PREFIXES}; query with count, after or before"
+                f"{_MAX_PREFIXES}; query with count, after or before"
             )
         prefixes = list(itertools.product(self.names.names, repeat=self.n - 1))
         increments: dict[Gram, Match] = {}

@@ -32,9 +32,9 @@ from ghrr.structures.inputs import chunks
 from ghrr.structures.permuted_paths import PermutedPaths
 from ghrr.structures.vocabulary import Vocabulary
 
-MOST_DEPTH = 100  # of nesting
-_MOST_NUMBERS = 1 << 24  # complex numbers in the path hypervectors that are kept: 128 MiB in complex64
-_MOST_NEW_KEYS = 8  # length of the longest combination of known keys that is tried
+MAX_DEPTH = 100  # of nesting
+_MAX_NUMBERS = 1 << 24  # complex numbers in the path hypervectors that are kept: 128 MiB in complex64
+_MAX_NEW_KEYS = 8  # length of the longest combination of known keys that is tried
 
 Key = str | int | None
 Path = tuple[Key, ...]
@@ -177,7 +177,7 @@ class PathTree:
         Stops before a length with which there would be more than ``most`` combinations in all.
         """
         keys = list(dict.fromkeys(key for path in self.leaves() for key in path if key is not None))
-        for length in range(1, _MOST_NEW_KEYS + 1 if keys else 1):
+        for length in range(1, _MAX_NEW_KEYS + 1 if keys else 1):
             most -= len(keys) ** length
             if most < 0:
                 return
@@ -254,7 +254,7 @@ class PathTree:
         return unbind(x, keys, side="left")
 
     def _fits(self) -> bool:
-        return len(self._nodes) * self.space.total_dim <= _MOST_NUMBERS
+        return len(self._nodes) * self.space.total_dim <= _MAX_NUMBERS
 
     def _extend_path(self, vectors: Tensor, keys: Tensor) -> Tensor:
         longer = bind(vectors, keys)
@@ -293,7 +293,7 @@ class PathTree:
 
     def _cached_keys(self, names: list[str]) -> Tensor:
         """Return key hypervectors of a large space; they are kept while they fit, because lists share their keys."""
-        if (len(self.keys) + len(names)) * self.space.total_dim <= _MOST_NUMBERS:
+        if (len(self.keys) + len(names)) * self.space.total_dim <= _MAX_NUMBERS:
             return self.keys.encode(names)
         return self.keys.vectors(names)
 
@@ -332,8 +332,8 @@ def check_path(operation: str, path: Any) -> Path:
             raise TypeError(
                 f"{operation}: a key of a path must be a string or a list index from 0, got {describe(key)}"
             )
-    if len(keys) > MOST_DEPTH:
-        raise ValueError(f"{operation}: path has {len(keys)} keys, expected at most {MOST_DEPTH}")
+    if len(keys) > MAX_DEPTH:
+        raise ValueError(f"{operation}: path has {len(keys)} keys, expected at most {MAX_DEPTH}")
     return tuple(keys)
 
 

@@ -18,7 +18,7 @@ def peel(
 ) -> tuple[dict[Key, Found], Tensor]:
     """Read a bundle in rounds until a round finds nothing new.
 
-    Every ``decode`` of a structure is a call of this function.
+    Every ``decode`` of a structure calls this function.
 
     Parameters
     ----------

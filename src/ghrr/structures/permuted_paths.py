@@ -22,9 +22,9 @@ from ghrr.memory.match import Match, make_matches
 from ghrr.space import Space
 from ghrr.structures.inputs import chunks
 
-_MOST_DECORRELATED = 720  # paths decorrelated together: all permutations of six factors
+_MAX_DECORRELATED = 720  # paths decorrelated together: all permutations of six factors
 _CACHED_NUMBERS = 1 << 24  # complex numbers in all cached groups: 128 MiB in complex64
-_SAMPLE = 64  # number of paths that represent those beyond _MOST_DECORRELATED
+_SAMPLE = 64  # number of paths that represent those beyond _MAX_DECORRELATED
 
 Path = tuple[Any, ...]
 FactorKey = tuple[int, ...]  # equal for paths of the same factors
@@ -125,7 +125,7 @@ class PermutedPaths:
         self._cache: dict[FactorKey, _Group] = {}
         self._cached_paths = 0
         self._lock = Lock()  # reading fills the cache, possibly from several threads
-        self._most = max(2, min(_MOST_DECORRELATED, _CACHED_NUMBERS // space.total_dim))
+        self._most = max(2, min(_MAX_DECORRELATED, _CACHED_NUMBERS // space.total_dim))
 
     def add(self, paths: Iterable[Path]) -> None:
         """Store paths that were encoded and can therefore contribute to scores."""

@@ -14,7 +14,7 @@ from ghrr.structures.path_tree import Path
 
 
 class _Missing:
-    """Marks a value that was not found; None would be a null that was found."""
+    """Marker for a value that was not found; None would mean that a null was found."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -80,7 +80,7 @@ class Reading:
 def nest(values: Mapping[Path, Any]) -> Any:
     """Return nested data from values by path; gaps in lists, and data without a value, are ``MISSING``.
 
-    If one path continues another, as after a wrong merge, the longer path wins.
+    If one path is a prefix of another, as after a wrong merge, the longer path is used.
     """
     if set(values) <= {()}:
         return values.get((), MISSING)

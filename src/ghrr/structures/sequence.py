@@ -103,11 +103,11 @@ class Sequence(Structure):
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
-        many, single = self.names.resolve_lists("Sequence.encode", items)
-        rows = torch.from_numpy(np.array(self.names.indices(chain.from_iterable(many)), dtype=np.int64))
-        lengths = torch.tensor([len(one) for one in many], dtype=torch.long)
+        lists, single = self.names.resolve_lists("Sequence.encode", items)
+        rows = torch.from_numpy(np.array(self.names.indices(chain.from_iterable(lists)), dtype=np.int64))
+        lengths = torch.tensor([len(one) for one in lists], dtype=torch.long)
         total = self.encoder.powers.bundle_rows(self.encoder.positions.base, self.names.vectors(), rows, lengths)
-        self._remember_length(max(map(len, many), default=0))
+        self._remember_length(max(map(len, lists), default=0))
         return total[0] if single else total
 
     def _remember_length(self, length: int) -> None:

@@ -120,21 +120,21 @@ class Stack(Structure):
     def _without_top(self, x: Tensor, top: Match) -> Tensor:
         return unbind(x - self.names.encode([top.guess])[0], self._below, side="left")
 
-    def decode(self, h: Tensor | Hypervector, most: int | None = None) -> list[Match]:
+    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> list[Match]:
         """Return the elements from the top down to the first that is not confident.
 
         Parameters
         ----------
         h
             A stack, ``(dim, m, m)``.
-        most
-            Number of elements to read at most. By default 1000, with a warning if they are reached.
+        limit
+            Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Stack.decode", h)
-        limit = self._limit("Stack.decode", most)
+        maximum = self._limit("Stack.decode", limit)
 
         def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
-            if len(found) >= limit or not rest.any():
+            if len(found) >= maximum or not rest.any():
                 return {}
             top = self.peek(rest)
             return {len(found): top} if top.confident else {}
@@ -144,7 +144,7 @@ class Stack(Structure):
             return self._without_top(rest, top)
 
         found, _ = peel(x, read, remove)
-        self._warn_if_cut("Stack.decode", len(found), most)
+        self._warn_if_cut("Stack.decode", len(found), limit)
         return list(found.values())
 
     def _settings(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.certainty import is_settled
 from ghrr.structures.inputs import chunks
-from ghrr.structures.path_tree import MOST_DEPTH, Path, PathTree
+from ghrr.structures.path_tree import MAX_DEPTH, Path, PathTree
 from ghrr.structures.peel import peel
 from ghrr.structures.planning import suggest_space
 from ghrr.structures.reading import MISSING, Reading
@@ -182,7 +182,7 @@ class Tree(Structure):
         """Return the bundle of labels at paths."""
         return self.paths.bundle(list(labels), self.labels.encode(labels.values()))
 
-    def decode(self, h: Tensor | Hypervector, most: int | None = None) -> Reading:
+    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> Reading:
         """Return the tree, with a match for every node by its path; the value is ``MISSING`` without a confident root.
 
         The tree is read from the root down. Confident nodes are subtracted; the others are read again when there is
@@ -192,11 +192,11 @@ class Tree(Structure):
         ----------
         h
             A tree, ``(dim, m, m)``.
-        most
-            Number of nodes to read at most. By default 1000, with a warning if they are reached.
+        limit
+            Maximum number of nodes to read. By default 1000, with a warning if the limit is reached.
         """
         x = self._constant("Tree.decode", h)
-        limit = self._limit("Tree.decode", most)
+        maximum = self._limit("Tree.decode", limit)
         frontier: list[NodePath] = [()] if x.any() else []
         doubtful: list[NodePath] = []  # read, but not confident
         has_less_noise = False  # since they were read
@@ -204,31 +204,31 @@ class Tree(Structure):
         def read(rest: Tensor, found: Mapping[NodePath, Match]) -> dict[NodePath, Match]:
             nonlocal frontier, doubtful, has_less_noise
             new: dict[NodePath, Match] = {}
-            while frontier and len(found) < limit and not new:
-                new = self._confident_labels(rest, frontier, limit - len(found), found)
+            while frontier and len(found) < maximum and not new:
+                new = self._confident_labels(rest, frontier, maximum - len(found), found)
                 doubtful += [path for path in frontier if path not in new]
                 siblings = [(*path[:-1], path[-1] + 1) for path in new if path]
-                frontier = siblings + [(*path, 0) for path in new if len(path) < MOST_DEPTH]
+                frontier = siblings + [(*path, 0) for path in new if len(path) < MAX_DEPTH]
                 has_less_noise = has_less_noise or bool(new)
                 if not frontier and has_less_noise:
                     frontier, doubtful, has_less_noise = doubtful, [], False
             return new
 
         found, residual = peel(x, read, lambda rest, new: rest - self._bundle(_guesses(new)))
-        self._warn_if_cut("Tree.decode", len(found), most)
+        self._warn_if_cut("Tree.decode", len(found), limit)
         matches: dict[Path, Match] = {path: found[path] for path in sorted(found)}
         return Reading(_nest(matches), matches, x, residual)
 
     def _confident_labels(
-        self, x: Tensor, paths: list[NodePath], most: int, removed: Mapping[NodePath, Match]
+        self, x: Tensor, paths: list[NodePath], count: int, removed: Mapping[NodePath, Match]
     ) -> dict[NodePath, Match]:
-        """Return the confident labels of paths, at most ``most``; ``removed`` were subtracted from x before."""
+        """Return the confident labels of paths, at most ``count``; ``removed`` were subtracted from x before."""
         confident: list[tuple[NodePath, Match]] = []
         for chunk in chunks(len(paths), self.space):
             keys = self.paths.permuted.decorrelated_keys(paths[chunk], all_present=True, removed=removed)
             matches = self._labels(x, paths[chunk], keys)
             confident += [(path, one) for path, one in zip(paths[chunk], matches, strict=True) if one.confident]
-        return dict(confident[:most])
+        return dict(confident[:count])
 
     def _labels(self, x: Tensor, paths: Sequence[NodePath], keys: DecorrelatedKeys | None = None) -> list[Match]:
         """Return the best label at every path."""
@@ -247,8 +247,8 @@ class Tree(Structure):
             if isinstance(node, (list, tuple)):
                 if not node:
                     raise ValueError(f"Tree.encode: the node at {list(path)} is an empty list; it needs a label")
-                if len(path) >= MOST_DEPTH:
-                    raise ValueError(f"Tree.encode: the tree is deeper than {MOST_DEPTH} levels, or cyclic")
+                if len(path) >= MAX_DEPTH:
+                    raise ValueError(f"Tree.encode: the tree is deeper than {MAX_DEPTH} levels, or cyclic")
                 stack.extend(((*path, index), child) for index, child in enumerate(node[1:]))
                 node = node[0]
             found[path] = self.labels.resolve(f"Tree.encode: the label at {list(path)}", node)
@@ -277,8 +277,8 @@ def parse_brackets(text: str) -> Any:
     opened = [root]
     for symbol in re.findall(r"[()]|[^\s()]+", text):
         if symbol == "(":
-            if len(opened) > MOST_DEPTH:
-                raise ValueError(f"Tree.encode: the tree is deeper than {MOST_DEPTH} levels")
+            if len(opened) > MAX_DEPTH:
+                raise ValueError(f"Tree.encode: the tree is deeper than {MAX_DEPTH} levels")
             opened[-1].append([])
             opened.append(opened[-1][-1])
         elif symbol != ")":
@@ -317,6 +317,6 @@ def _check_path(operation: str, path: Any) -> NodePath:
     indices = (path,) if isinstance(path, int) else path
     if isinstance(indices, str) or not isinstance(indices, Sequence):
         raise TypeError(f"{operation}: path must be a list of child indices, such as [0, 1]; got {describe(path)}")
-    if len(indices) > MOST_DEPTH:
-        raise ValueError(f"{operation}: path has {len(indices)} indices, expected at most {MOST_DEPTH}")
+    if len(indices) > MAX_DEPTH:
+        raise ValueError(f"{operation}: path has {len(indices)} indices, expected at most {MAX_DEPTH}")
     return tuple(check_integer(operation, "an index of path", index, least=0) for index in indices)

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, describe
+from ghrr._checks import check_device, check_names, describe
 from ghrr.algebra import pairwise_similarity, similarity
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches, required_score
 from ghrr.space import Space
-from ghrr.structures.inputs import check_name, check_names, check_vector
+from ghrr.structures.inputs import check_name, check_vector
 from ghrr.unitary import unitarity_error
 
 _CHUNK_SCORES = 1 << 22  # similarities computed at a time: 16 MiB
-_MOST_UNUSED = 1024  # given hypervectors that are kept although they were only queried
+_MAX_UNUSED = 1024  # given hypervectors that are kept although they were only queried
 _NOT_UNITARY = 1e-3  # error of |A^H A - I| above which a given hypervector is refused
 
 Name = str | Tensor | Hypervector
@@ -161,7 +161,7 @@ class Vocabulary:
 
     def _register(self, name: str, x: Tensor) -> None:
         """Store a given hypervector; the caller holds the lock. Only those in the table are saved."""
-        if len(self._given) > len(self) + _MOST_UNUSED:  # drop those that were only queried
+        if len(self._given) > len(self) + _MAX_UNUSED:  # drop those that were only queried
             self._given = {name: vector for name, vector in self._given.items() if name in self}
             names = self._names_of_given.items()
             self._names_of_given = {digest: name for digest, name in names if name in self._given}
@@ -285,7 +285,7 @@ class Vocabulary:
         """Raise if the vocabulary has no names."""
         if not len(self):
             raise ValueError(
-                f"{self.namespace}: the vocabulary is empty, so there are no candidates for an answer; encode data "
+                f"{self.namespace}: the vocabulary is empty, so an answer has no candidates; encode data "
                 f"first, or load the structure together with its hypervectors with load(path)"
             )
 

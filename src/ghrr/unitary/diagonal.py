@@ -48,7 +48,7 @@ def with_diagonality(
     value: float,
     *batch: int,
     m: int,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     method: str = "closed form",
     dtype: torch.dtype = torch.complex64,
 ) -> Tensor:
@@ -92,11 +92,11 @@ def with_diagonality(
     value = check_diagonality(operation, value, m)
     check_choice(operation, "method", method, ("closed form", "descent"))
     check_complex_dtype(operation, dtype)
-    check_generator(operation, generator)
+    source = torch.default_generator if generator is None else check_generator(operation, generator)
     batch = check_batch(operation, batch)
     if method == "descent":
-        return _descend(value, batch, m, generator).to(dtype)
-    return diagonality_from_uniform(value, draw_uniform(generator, *batch, 5, m)).to(dtype)
+        return _descend(value, batch, m, source).to(dtype)
+    return diagonality_from_uniform(value, draw_uniform(source, *batch, 5, m)).to(dtype)
 
 
 def check_diagonality(operation: str, value: float, m: int) -> float:

@@ -15,11 +15,11 @@ from ghrr.ops.threads import run_in_threads
 
 # Entries made at a time: on a CPU 1 MiB, to stay in the cache; on a GPU enough to fill it.
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
-_LEAST_NUMBERS = 1 << 10  # for fewer numbers per row, PyTorch is faster than the call of a kernel
+_MIN_NUMBERS = 1 << 10  # for fewer numbers per row, PyTorch is faster than the call of a kernel
 _STORED_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 
 
-def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = torch.complex64) -> Tensor:
+def haar(*batch: int, m: int, generator: torch.Generator | None = None, dtype: torch.dtype = torch.complex64) -> Tensor:
     r"""Draw unitary matrices from the Haar measure, the uniform distribution on U(m).
 
     Multiplication by a fixed unitary matrix, on either side, does not change the distribution. It follows that
@@ -32,7 +32,7 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     m
         Size of the matrices.
     generator
-        Source of randomness. The result is on its device.
+        Source of randomness, by default torch's global generator. The result is on its device.
     dtype
         ``torch.complex64`` or ``torch.complex128``. Computed in double precision and rounded once.
 
@@ -43,9 +43,9 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     Examples
     --------
     >>> import torch, ghrr
+    >>> ghrr.unitary.haar(5, m=2).shape
+    torch.Size([5, 2, 2])
     >>> q = ghrr.unitary.haar(1000, m=3, generator=torch.Generator().manual_seed(0))
-    >>> q.shape
-    torch.Size([1000, 3, 3])
     >>> ghrr.unitary.is_unitary(q)
     True
     """
@@ -53,7 +53,8 @@ def haar(*batch: int, m: int, generator: torch.Generator, dtype: torch.dtype = t
     m = check_integer(operation, "m", m, least=1)
     check_complex_dtype(operation, dtype)
     batch = check_batch(operation, batch)
-    return random_slots(generator, math.prod(batch), m, dtype=dtype).reshape(*batch, m, m)
+    source = torch.default_generator if generator is None else generator
+    return random_slots(source, math.prod(batch), m, dtype=dtype).reshape(*batch, m, m)
 
 
 def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
@@ -109,7 +110,7 @@ def base_slots(
 
 def _kernel_pays_off(rotation_keys: Keys, phase_keys: Keys, shape: tuple[int, int, int], *_: object) -> bool:
     # Decided by the size of a row, so that a hypervector is the same to the bit however many are made together.
-    return shape[1] * shape[2] ** 2 >= _LEAST_NUMBERS
+    return shape[1] * shape[2] ** 2 >= _MIN_NUMBERS
 
 
 def _base_slots_by_torch(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BATCH = 1 << 14  # characters given to one thread
 _BYTES = 256
-_MIN_FREQUENCY = 2  # a pair seen once says nothing about other texts
+_MIN_FREQUENCY = 2  # a pair that occurs only once does not generalise
 
 
 class BPETokenizer(Tokenizer):

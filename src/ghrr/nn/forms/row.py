@@ -20,8 +20,8 @@ class RowForm(FullPrecision):
     r"""Row j is :math:`r_j^\top W \Lambda(x_j)`, the form with :math:`P_j = e_j r_j^\top`.
 
     With :math:`r_j = e_j` this is the paper's :math:`E_j`: row j of W multiplies the phases feature by feature, and
-    features do not mix. Fixed orthonormal :math:`r_j` would only rename W, so all variants start at :math:`e_j`, and
-    sharing makes a difference only if positions are trained. Row t depends on token t only.
+    features do not mix. Fixed orthonormal :math:`r_j` are equivalent to another W, so all variants start at
+    :math:`e_j`, and sharing makes a difference only if positions are trained. Row t depends on token t only.
     """
 
     attends_across_tokens = True

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import torch
 from numba import types
 from numba.extending import intrinsic
 from torch import Tensor
 
+from ghrr.ops.cpu.compilation import compiled
 from ghrr.ops.threads import run_in_threads
-
-
-def _compiled(function):
-    return numba.njit(function, nogil=True, error_model="numpy", cache=True)
 
 
 @intrinsic
 def _popcount(context, word):
-    """Count the ones of a word."""
+    """Count the bits of a word that are 1."""
 
     def build(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -26,7 +22,7 @@ def _popcount(context, word):
     return types.uint64(types.uint64), build
 
 
-@_compiled
+@compiled
 def _pack(x, out):  # pragma: no cover
     """Pack rows of bytes that are 0 or 1 into words of 64 bits; the last word is filled with zeros."""
     for row in range(x.shape[0]):
@@ -37,7 +33,7 @@ def _pack(x, out):  # pragma: no cover
             out[row, word] = value
 
 
-@_compiled
+@compiled
 def _count_bits(a, b, out, start, stop):  # pragma: no cover
     for i in range(start, stop):
         for j in range(b.shape[0]):
@@ -47,7 +43,7 @@ def _count_bits(a, b, out, start, stop):  # pragma: no cover
             out[i, j] = total
 
 
-@_compiled
+@compiled
 def _count_bytes(a, b, out, start, stop):  # pragma: no cover
     """Count the bytes that are zero in the exclusive or of two words."""
     low = np.uint64(0x7F7F7F7F7F7F7F7F)

@@ -2,37 +2,23 @@
 
 A buffer holds ``SLOTS`` matrices as ``(row, column, real or imaginary part, slot)``, so that every vector instruction
 processes the same entry of several slots. Its dtype is the precision of the arithmetic: constants are converted to it,
-because one number in double precision would convert all others. Coverage tools cannot trace compiled code, hence the
+because a constant in double precision would convert them all. Coverage tools cannot trace compiled code, hence the
 ``no cover`` marks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 from numpy.typing import NDArray
 
+from ghrr.ops.cpu.compilation import inlined
+
 Lanes = NDArray[Any]  # float32 or float64
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A compile-time constant, so that the compiler knows without run-time tests that the rows of a buffer do not overlap.
 # With 32 it would unroll short loops instead of using vector instructions.
 SLOTS = 64
-
-
-def compiled(function: Function) -> Function:
-    """Compile a loop and store it on disk."""
-    # Allows fused multiply-add, which is more exact.
-    result: Function = numba.njit(function, nogil=True, fastmath={"contract"}, error_model="numpy", cache=True)
-    return result
-
-
-def inlined(function: Function) -> Function:
-    """Inline a function into the loops that call it before they are compiled, so that m is a constant there."""
-    result: Function = numba.njit(function, inline="always")
-    return result
 
 
 @inlined

@@ -11,11 +11,12 @@ reference.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
+
+from ghrr.ops.cpu.compilation import compiled
 
 # Bytes of the result that are computed at a time, to stay in the first-level cache.
 _BLOCK = 8192
@@ -24,8 +25,8 @@ _GROUP = 128
 
 
 def _compiled(function):
-    # Allows sums in another order, for vector instructions. NaN and infinity keep their meaning.
-    return numba.njit(function, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy", cache=True)
+    # Also allows sums in another order, for vector instructions. NaN and infinity keep their meaning.
+    return compiled(function, {"contract", "reassoc"})
 
 
 @intrinsic

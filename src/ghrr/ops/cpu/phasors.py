@@ -10,12 +10,13 @@ import functools
 import math
 from collections.abc import Callable
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from ghrr.ops.cpu.compilation import compiled
 
 Floats = NDArray[np.float32]
 _real = np.float32
@@ -27,12 +28,7 @@ _TWO_OVER_PI = _real(2 / math.pi)
 _PART_1, _PART_2, _PART_3 = _real(201 / 128), _real(4.837512969970703125e-4), _real(7.54978995489188e-8)
 
 
-def _compiled(function):
-    # Allows fused multiply-add, which is more exact.
-    return numba.njit(function, nogil=True, fastmath={"contract"}, error_model="numpy", cache=True)
-
-
-@_compiled
+@compiled
 def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cover
     """Compute cosines and sines of angles in radians up to ``LARGEST_ANGLE``, by polynomials fitted to [-π/4, π/4].
 
@@ -53,7 +49,7 @@ def cos_sin(angles: Floats, cos: Floats, sin: Floats) -> None:  # pragma: no cov
         sin[i] = -second if quarter & 2 else second
 
 
-@_compiled
+@compiled
 def cos_sin_rows(angles: Floats, out: Floats) -> None:  # pragma: no cover
     """Compute cosines and sines of each row of angles, ``(rows, n)`` to ``(rows, 2, n)``."""
     for row in range(angles.shape[0]):
@@ -94,7 +90,7 @@ def _rotate_slot_row(context, m, out, i, q, iq, cos, sin, j):  # noqa: PLR0917
 def rotate_kernel(m: int) -> Callable[[Floats, Floats, Floats, Floats], None]:
     """Return the loop for one m, a compile-time constant: a row of a slot is one vector of 2m real numbers."""
 
-    @_compiled
+    @compiled
     def rotate(angles: Floats, q: Floats, iq: Floats, out: Floats) -> None:  # pragma: no cover
         """Compute Q · diag(e^{iθ}) for each row of angles: ``(rows, dim * m)`` to ``(rows, 2 * dim * m * m)``."""
         rows, phases = angles.shape

@@ -12,18 +12,14 @@ Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ghrr.ops.cpu.compilation import compiled, inlined
 from ghrr.ops.cpu.lanes import SLOTS
 
 Doubles = NDArray[np.float64]
 Words = NDArray[np.uint64]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 ROUNDS = 10
 _LANES = SLOTS // 8
@@ -37,17 +33,7 @@ _HIGH_0, _HIGH_1 = (np.uint64(factor >> 32) for factor in _FACTORS)
 _ADDED_0, _ADDED_1 = (tuple(np.uint64(n * weyl % 2**64) for n in range(ROUNDS)) for weyl in _WEYL)
 
 
-def _compiled(function: Function) -> Function:
-    compiled: Function = numba.njit(function, nogil=True, error_model="numpy", cache=True)
-    return compiled
-
-
-def _inlined(function: Function) -> Function:
-    inlined: Function = numba.njit(function, inline="always")
-    return inlined
-
-
-@_inlined
+@inlined
 def _product(low, high, x):  # pragma: no cover
     """Return the upper and lower 64 bits of x times a factor, which is given in halves."""
     x_low, x_high = x & _LOW, x >> _HALF
@@ -57,14 +43,14 @@ def _product(low, high, x):  # pragma: no cover
     return high * x_high + (second >> _HALF) + (third >> _HALF), (third << _HALF) | (first & _LOW)
 
 
-@_inlined
+@inlined
 def _round(n, a, b, c, d, key_0, key_1):  # noqa: PLR0917 # pragma: no cover
     high_0, low_0 = _product(_LOW_0, _HIGH_0, a)
     high_1, low_1 = _product(_LOW_1, _HIGH_1, c)
     return high_1 ^ b ^ (key_0 + _ADDED_0[n]), low_1, high_0 ^ d ^ (key_1 + _ADDED_1[n]), low_0
 
 
-@_inlined
+@inlined
 def _words(block, key_0, key_1):  # pragma: no cover
     a, b, c, d = np.uint64(block + 1), np.uint64(0), np.uint64(0), np.uint64(0)  # NumPy starts at 1
     # Ten rounds, unrolled: an inner loop would prevent the compiler from processing several blocks at a time.
@@ -80,12 +66,12 @@ def _words(block, key_0, key_1):  # pragma: no cover
     return _round(9, a, b, c, d, key_0, key_1)
 
 
-@_inlined
+@inlined
 def _half(word):  # pragma: no cover
     return np.float64(np.int64(word)) * 2.0**-32
 
 
-@_compiled
+@compiled
 def fill(key: Words, first: int, out: Doubles) -> None:  # pragma: no cover
     """Write the uniform numbers of the slots from ``first`` on, ``(numbers of a slot, SLOTS)``.
 

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.lanes import SLOTS, Lanes, compiled, gram, inlined, load, multiply, polish, store
+from ghrr.ops.cpu.compilation import compiled, inlined
+from ghrr.ops.cpu.lanes import SLOTS, Lanes, gram, load, multiply, polish, store
 
 Reals = NDArray[Any]
 Flags = NDArray[np.bool_]

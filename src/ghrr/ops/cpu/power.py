@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.lanes import SLOTS, Lanes, compiled, gram, inlined, load, polish, store
+from ghrr.ops.cpu.compilation import compiled, inlined
+from ghrr.ops.cpu.lanes import SLOTS, Lanes, gram, load, polish, store
 
 Indices = NDArray[np.int64]
 

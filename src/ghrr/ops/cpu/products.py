@@ -24,9 +24,9 @@ from ghrr.ops.threads import run_in_threads
 
 # Products of at least this many numbers are divided between threads. For fewer, waking a thread takes about as long as
 # its share of the work.
-LEAST_THREADED = 1 << 19
+MIN_THREADED = 1 << 19
 # Results of at least this many numbers are allocated on huge pages.
-_LEAST_HUGE = 1 << 19
+_MIN_HUGE = 1 << 19
 _BITS = {torch.complex64: 32, torch.complex128: 64}
 _EMPTY_REALS: dict[torch.dtype, NDArray[Any]] = {
     torch.complex64: np.empty(0, dtype=np.float32),
@@ -46,7 +46,7 @@ def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False)
 def bind_flat(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
     """Compute :func:`bind` of two contiguous tensors of one shape, with as little overhead as possible."""
     size = a.numel()
-    if size >= LEAST_THREADED:
+    if size >= MIN_THREADED:
         return bind(a, b, adjoint_a, adjoint_b)
     m = a.shape[-1]
     out = torch.empty_like(a)
@@ -67,7 +67,7 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
     rows = 2 * a.numel() // size
     out = torch.empty(batch, dtype=a.dtype.to_real(), device="cpu")
     arguments = size, 1 / (m * dim), _EMPTY_REALS[a.dtype], out.data_ptr(), a.data_ptr(), b.data_ptr()
-    if a.numel() < LEAST_THREADED:
+    if a.numel() < MIN_THREADED:
         loops.similarity(0, rows, *arguments)
     else:
         run_loop_in_threads(lambda rows: loops.similarity(rows.start, rows.stop, *arguments), rows, keep=(out, a, b))
@@ -100,7 +100,7 @@ def bind_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices: 
     for x in (a, b):
         arguments += [x.data_ptr(), x.stride(0) * x.itemsize, x.stride(1) * x.itemsize]
     arguments += [x.contiguous().numpy() for x in (key_indices, value_indices, offsets)]
-    if len(key_indices) * out.shape[1:].numel() < LEAST_THREADED:
+    if len(key_indices) * out.shape[1:].numel() < MIN_THREADED:
         loops.bind_bags(0, len(out), multiply, *arguments)
     else:
         run_loop_in_threads(
@@ -161,7 +161,7 @@ def _run(  # noqa: PLR0917
     table = broadcast_strides(axes, x.itemsize, *[(x.shape, x.stride()) for x in operands])
     multiply = multiply_loop(_BITS[x.dtype], m, *flags).address
     loop = getattr(loops, name)
-    if work < LEAST_THREADED:
+    if work < MIN_THREADED:
         loop(0, slots, multiply, slot, table, *arguments)
     else:
         run_loop_in_threads(
@@ -201,6 +201,6 @@ def _broadcast_shapes(*shapes: torch.Size) -> torch.Size:
 
 def empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Allocate a result, on huge pages if it is large."""
-    if math.prod(shape) < _LEAST_HUGE:
+    if math.prod(shape) < _MIN_HUGE:
         return like.new_empty(shape)
     return torch_implementation.allocate(shape, like)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.ops.cpu import philox
-from ghrr.ops.cpu.lanes import SLOTS, compiled, inlined
+from ghrr.ops.cpu.compilation import compiled, inlined
+from ghrr.ops.cpu.lanes import SLOTS
 from ghrr.ops.cpu.philox import Doubles, Words
 
 

@@ -14,11 +14,11 @@ from torch import Tensor
 from ghrr.ops import torch_polar
 from ghrr.ops.cpu import lanes, power, sampling
 from ghrr.ops.cpu import polar as polar_loops
-from ghrr.ops.cpu.products import LEAST_THREADED, empty, run_loop_in_threads
+from ghrr.ops.cpu.products import MIN_THREADED, empty, run_loop_in_threads
 from ghrr.ops.threads import run_in_threads
 
 # Sampling of at least this many entries is divided between threads. An entry takes longer than in a product.
-_LEAST_THREADED_SAMPLES = 1 << 16
+_MIN_THREADED_SAMPLES = 1 << 16
 
 
 def polar(x: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ def base_slots(
         sampling.base_slots(m, chunks.start, chunks.stop, slots, rotation_keys, phase_keys, roots, out)
 
     chunks = rows * -(-slots // lanes.SLOTS)
-    if out.size < _LEAST_THREADED_SAMPLES:
+    if out.size < _MIN_THREADED_SAMPLES:
         work(slice(0, chunks))
     else:
         run_in_threads(work, chunks)
@@ -106,7 +106,7 @@ def _as_rows(x: Tensor) -> NDArray[Any]:
 
 def _run(work: Callable[[slice], Any], rows: int, numbers: int) -> None:
     """Do the work in several threads if there are enough numbers, otherwise in this one."""
-    if numbers < LEAST_THREADED:
+    if numbers < MIN_THREADED:
         work(slice(0, rows))
     else:
         run_loop_in_threads(work, rows)

@@ -21,9 +21,9 @@ from ghrr.ops.strides import broadcast_strides, slots_in_rows
 _CONFIGURATIONS = dict.fromkeys(range(2, 7), (1, 256, 4)) | {1: (1, 512, 4), 7: (1, 128, 4), 8: (4, 128, 4)}
 # In multibind and powers each thread computes a whole column.
 _COLUMNS, _COLUMN_WARPS = 128, 4
-# Programs that fill a GPU. A sum is split if there are fewer, into parts of at least _LEAST_ITEMS items.
+# Programs that fill a GPU. A sum is split if there are fewer, into parts of at least _MIN_ITEMS items.
 _PROGRAMS = 1 << 11
-_LEAST_ITEMS = 16
+_MIN_ITEMS = 16
 # Larger exponents take fewer steps by repeated squaring, although each of these goes through memory.
 _LARGEST_CHAIN = 8
 # Offsets up to this fit in 32 bits, including those of the last program beyond the end.
@@ -72,7 +72,7 @@ def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoin
     a, adjoint_a = slots_in_rows(keys, adjoint_keys)
     b, adjoint_b = slots_in_rows(values, adjoint_values)
     launch, shape = _bind_bundle_launch(
-        _layout(a), _layout(b), adjoint_a, adjoint_b, _LARGEST_OFFSET, _LEAST_ITEMS, _PROGRAMS
+        _layout(a), _layout(b), adjoint_a, adjoint_b, _LARGEST_OFFSET, _MIN_ITEMS, _PROGRAMS
     )
     if launch is None:
         return a.new_zeros(shape[1:])

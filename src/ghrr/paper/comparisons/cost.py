@@ -1,4 +1,4 @@
-"""Cost: time of every verb, relative to FHRR in the same run."""
+"""Cost: time of every operation, relative to FHRR in the same run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ghrr.paper.model_figures import summarise
 from ghrr.paper.statistics import STANDARD_ERRORS, mean_with_error, rows_where
 from ghrr.paper.style import BLUE, GREEN, GREY, ORANGE, PURPLE, new_figure, style
 
-VERBS = ("bind", "unbind", "bundle", "cleanup")
+OPERATIONS = ("bind", "unbind", "bundle", "cleanup")
 
 
 def trials(settings: Settings) -> list[Params]:
@@ -26,14 +26,14 @@ def trials(settings: Settings) -> list[Params]:
 
 
 def run_trial(settings: Settings, params: Params, generator: torch.Generator) -> pd.DataFrame:
-    """Time the verbs of a model and of FHRR alternately, and take the ratio of medians."""
+    """Time the operations of a model and of FHRR alternately, and take the ratio of medians."""
     calls = _calls(sized(params, settings, order=2), settings, generator)
     reference = _calls(sized({"model": "fhrr", "budget": "both"}, settings), settings, generator)
     rows = []
-    for verb in VERBS:
-        seconds = [[_time(calls[verb]), _time(reference[verb])] for _ in range(settings["repetitions"])]
+    for operation in OPERATIONS:
+        seconds = [[_time(calls[operation]), _time(reference[operation])] for _ in range(settings["repetitions"])]
         ratio = np.median([a for a, _ in seconds]) / np.median([b for _, b in seconds])
-        rows.append({**params, "task": verb, "x": settings["reals"], "value": float(ratio)})
+        rows.append({**params, "task": operation, "x": settings["reals"], "value": float(ratio)})
     return pd.DataFrame(rows)
 
 
@@ -66,8 +66,10 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
     figure = new_figure(0.34 * len(names) + 1.2)
     axis = figure.subplots()
     y = np.arange(len(names))
-    for offset, verb, colour in zip((-0.24, -0.08, 0.08, 0.24), VERBS, (BLUE, ORANGE, GREEN, PURPLE), strict=True):
-        rows = [rows_where(table, task=verb, model=m, budget=b).iloc[0] for m, b in names]
+    for offset, operation, colour in zip(
+        (-0.24, -0.08, 0.08, 0.24), OPERATIONS, (BLUE, ORANGE, GREEN, PURPLE), strict=True
+    ):
+        rows = [rows_where(table, task=operation, model=m, budget=b).iloc[0] for m, b in names]
         axis.errorbar(
             [r["mean"] for r in rows],
             y + offset,
@@ -75,7 +77,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
             fmt="o",
             ms=4,
             color=colour,
-            label=verb,
+            label=operation,
         )
     axis.axvline(1, color=GREY, lw=0.8, ls=":")
     axis.set(yticks=y, yticklabels=[title(*name) for name in names], ylim=(len(names) - 0.5, -0.5), xscale="log")
@@ -104,7 +106,7 @@ CLAIMS = [
 
 EXPERIMENT = Experiment(
     name="compare-cost",
-    title="Cost: time of the verbs",
+    title="Cost: time of the operations",
     caption=(
         "Time to bind and unbind a batch of 100 vectors of 2,304 reals with one key, to bundle them, and to find the "
         "most similar of 1,000 candidates for each, divided by the time of FHRR with as many bytes, measured "

@@ -117,14 +117,14 @@ def _measured(data: pd.DataFrame, name: str, task: str) -> Measured:
 
 
 def _agrees(data: pd.DataFrame, settings: Settings) -> list[Check]:
-    """Compare with the published numbers: one run of the experiment, whose spread is that of ours."""
+    """Compare with the published numbers. They are from one run, whose standard deviation is taken to equal ours."""
     checks = []
     for (name, task), (printed, expected) in PUBLISHED.items():
         values = data[(data["model"] == name) & (data["task"] == task)]["value"]
         if len(values) > 1:
-            # The spread of a few runs is itself uncertain, so it is at least that of rounding to the grid.
-            spread = max(float(values.std()), GRID_STD * math.sqrt(float(values.mean())))
-            error = spread * math.sqrt(1 + 1 / len(values))
+            # The standard deviation of a few runs is uncertain, so it is at least that of rounding to the grid.
+            std = max(float(values.std()), GRID_STD * math.sqrt(float(values.mean())))
+            error = std * math.sqrt(1 + 1 / len(values))
             checks.append(equals(f"{printed}: components for 15 items", float(values.mean()), error, expected))
     return checks
 

@@ -19,7 +19,7 @@ from ghrr.structures.record.encode import encode_items
 from ghrr.structures.record.query import query_set, query_values
 from ghrr.structures.record.tables import RecordTables, is_set
 
-_MOST_UNSEEN_PATHS = 1 << 12  # combinations of known keys that are tried if known paths do not explain a record
+_MAX_UNSEEN_PATHS = 1 << 12  # combinations of known keys that are tried if known paths do not explain a record
 
 Rank = int  # of a member of a set; 0 elsewhere
 
@@ -149,7 +149,7 @@ def decode_paths(
 def decode_record(tables: RecordTables, x: Tensor, *, confidence: float) -> Reading:
     """Decode all known paths, and unseen paths of known keys if more than half a value is unexplained."""
     reading = decode_paths(tables, x, tables.paths.leaves(), confidence=confidence, sparse=True)
-    for paths in tables.paths.unseen_paths(_MOST_UNSEEN_PATHS):
+    for paths in tables.paths.unseen_paths(_MAX_UNSEEN_PATHS):
         if reading.unexplained < 0.5:
             break
         more = decode_paths(

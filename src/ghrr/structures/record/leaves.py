@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr.hypervector import Hypervector
-from ghrr.structures.path_tree import MOST_DEPTH, Path, PathTree, show_path
+from ghrr.structures.path_tree import MAX_DEPTH, Path, PathTree, show_path
 from ghrr.structures.record.path_settings import PathSettings
 from ghrr.structures.record.scale import Scale
 
@@ -102,18 +102,18 @@ class Leaves:
         """Split dicts with the same keys in the same order, or lists of the same length, into columns."""
         as_set = kind is list and self._is_set(node)
         for shape, members in _grouped(tuple if kind is dict else len, values):
-            alike, their_rows = _chosen(values, rows, members)
+            group, group_rows = _chosen(values, rows, members)
             if not shape:
-                self._add_leaves(kind, [None] * len(alike), their_rows, node)
+                self._add_leaves(kind, [None] * len(group), group_rows, node)
                 continue
-            self._check_depth(node, their_rows)
+            self._check_depth(node, group_rows)
             if as_set:
-                self._add_elements(alike, np.repeat(their_rows, shape), node)
+                self._add_elements(group, np.repeat(group_rows, shape), node)
                 continue
             for key in shape if kind is dict else range(shape):
                 if kind is dict:
                     self._check_key(node, key)
-                self._add(list(map(itemgetter(key), alike)), their_rows, self.paths.child(node, key))
+                self._add(list(map(itemgetter(key), group)), group_rows, self.paths.child(node, key))
 
     def _add_elements(self, lists: Sequence[Sequence[Any]], rows: Integers, node: int) -> None:
         """Add the elements of lists that are encoded as sets: all under one path."""
@@ -164,7 +164,7 @@ class Leaves:
         )
 
     def _check_depth(self, node: int, rows: Integers) -> None:
-        if self.paths.depth(node) - self._root_depth >= MOST_DEPTH:
+        if self.paths.depth(node) - self._root_depth >= MAX_DEPTH:
             _raise_for_depth(self.documents[rows[0]], self.paths.path(node)[self._root_depth :])
 
     def _check_key(self, node: int, key: Any) -> None:
@@ -175,7 +175,7 @@ class Leaves:
 
 
 def _raise_for_depth(document: Any, path: Path) -> NoReturn:
-    """Raise for data that continues at a path of ``MOST_DEPTH`` keys: it contains itself, or is nested too deeply."""
+    """Raise for data that continues at a path of ``MAX_DEPTH`` keys: it contains itself, or is nested too deeply."""
     seen: dict[int, Path] = {}
     value = document
     for depth in range(len(path) + 1):
@@ -184,7 +184,7 @@ def _raise_for_depth(document: Any, path: Path) -> NoReturn:
             raise ValueError(f"Record: {where}: the data is cyclic, this object is also at {first}")
         seen[id(value)] = path[:depth]
         value = value[path[depth]] if depth < len(path) else None
-    raise ValueError(f"Record: {show_path(path[:3])}...: the data is nested deeper than {MOST_DEPTH} levels")
+    raise ValueError(f"Record: {show_path(path[:3])}...: the data is nested deeper than {MAX_DEPTH} levels")
 
 
 def distinct(numbers: Integers, count: int) -> Integers:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from ghrr._checks import describe
-from ghrr.structures.path_tree import MOST_DEPTH, Path, show_path
+from ghrr.structures.path_tree import MAX_DEPTH, Path, show_path
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class PathSettings(Generic[T]):
             return
         for key, value in given.items():
             pattern = (key,) if isinstance(key, str) else key
-            if not isinstance(pattern, tuple) or len(pattern) > MOST_DEPTH or not all(map(_is_key, pattern)):
+            if not isinstance(pattern, tuple) or len(pattern) > MAX_DEPTH or not all(map(_is_key, pattern)):
                 raise TypeError(
                     f"{operation}: {name}: a path must be a string or a tuple of keys, list indices and None for any "
                     f'of these, such as ("scores", None); got {describe(key)}'

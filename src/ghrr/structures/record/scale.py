@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ghrr._checks import check_real
 
-_MOST_POINTS = 1 << 18  # points of a scale, which reading tries one by one
+_MAX_POINTS = 1 << 18  # points of a scale, which reading tries one by one
 _SMALLEST, _LARGEST = 1e-30, 1e30  # bandwidths whose frequencies fit in single precision
 _RESOLVED = 1e-3  # largest spacing of doubles at the ends of a scale, in bandwidths
 
@@ -48,10 +48,10 @@ class Scale:
         span = self.high - self.low
         if not math.isfinite(span):
             raise ValueError(f"Scale: the length of the range must be finite, got {self!r}; give a smaller range")
-        if 2 * span / self.bandwidth + 1 > _MOST_POINTS:
+        if 2 * span / self.bandwidth + 1 > _MAX_POINTS:
             raise ValueError(
                 f"Scale: {self!r} has {2 * span / self.bandwidth + 1:.3g} points to try when reading, expected at most "
-                f"{_MOST_POINTS}; give a bandwidth of at least {2 * span / (_MOST_POINTS - 1):.3g}, or a smaller range"
+                f"{_MAX_POINTS}; give a bandwidth of at least {2 * span / (_MAX_POINTS - 1):.3g}, or a smaller range"
             )
         check_real("Scale", "bandwidth", self.bandwidth, low=_SMALLEST, high=_LARGEST)
         spacing = math.ulp(max(abs(self.low), abs(self.high)))

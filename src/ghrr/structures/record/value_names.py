@@ -10,7 +10,7 @@ from typing import Any
 from ghrr import files
 
 _CONSTANTS = {"null": None, "true": True, "false": False}
-_MOST_BITS = 4096
+_MAX_BITS = 4096
 
 
 def name_of(value: Any, where: Callable[[], str]) -> str:
@@ -30,9 +30,9 @@ def name_of(value: Any, where: Callable[[], str]) -> str:
 
 def _plain_number(value: float, where: Callable[[], str]) -> float:
     if isinstance(value, int):
-        if value.bit_length() > _MOST_BITS:
+        if value.bit_length() > _MAX_BITS:
             raise ValueError(
-                f"Record: {where()}: integers can have at most {_MOST_BITS} bits, got one of {value.bit_length()}"
+                f"Record: {where()}: integers can have at most {_MAX_BITS} bits, got one of {value.bit_length()}"
             )
         return int(value)
     if not math.isfinite(value):

@@ -69,7 +69,7 @@ class ValueTable:
             elif scale.low <= value <= scale.high:
                 items.append((scale, float(value)))
             else:
-                raise ValueError(f"Record: {where(n)}: {value!r} is outside of {scale!r}")
+                raise ValueError(f"Record: {where(n)}: {value!r} is outside of {scale!r}; use a larger range")
         for n in given:
             items[n] = self.vocabulary.resolve(f"Record: {where(n)}", values[n])
         return items
