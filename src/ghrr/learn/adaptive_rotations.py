@@ -48,7 +48,7 @@ def learn_rotations(
 ) -> AdaptiveRotations:
     """Train the network of an encoder to predict targets.
 
-    Equal samples are merged and their weights added, so a weight of 2 equals a sample that is there twice.
+    Equal samples are merged and their weights added, so a weight of 2 equals a duplicated sample.
 
     Parameters
     ----------

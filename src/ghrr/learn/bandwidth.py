@@ -10,7 +10,7 @@ from torch import Tensor
 from ghrr.learn.ridge import solve_dual
 
 _MOST_ROWS = 1000  # pairs grow with the square: a million distances
-FACTORS = (1.0, 0.125, 0.25, 0.35, 0.5, 0.7, 1.4, 2.0)  # the first wins a tie
+FACTORS = (1.0, 0.125, 0.25, 0.35, 0.5, 0.7, 1.4, 2.0)  # the first one is used on a tie
 
 
 def evenly_spaced(count: int) -> Tensor:
@@ -21,7 +21,7 @@ def evenly_spaced(count: int) -> Tensor:
 def median_bandwidth(x: Tensor, weights: Tensor | None = None) -> float:
     r"""Return the median distance between two samples, the usual starting point for the bandwidth of a kernel.
 
-    All pairs count, with the product of their weights, so a weight of 2 equals a sample that is there twice. Of more
+    All pairs count, with the product of their weights, so a weight of 2 equals a duplicated sample. Of more
     than 1,000 samples, evenly spaced ones are used. If most samples are equal, the root mean square distance is
     returned instead, and 1 if all are.
 

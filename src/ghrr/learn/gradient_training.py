@@ -1,7 +1,7 @@
 r"""Training in batches by Adam: logistic regression for classes, least squares for numbers.
 
 The scores of a sample are :math:`W^\top z + b`. Memory is linear in the number of features, unlike that of
-:mod:`ghrr.learn.ridge`. Sums are in double precision: a weight of 2 then equals a sample that is there twice.
+:mod:`ghrr.learn.ridge`. Sums are in double precision: a weight of 2 then equals a duplicated sample.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def stable_order(keys: NDArray[Any]) -> Integers:
     """Return the indices that sort integers of at least 0, equal ones in their order.
 
     Like ``argsort(kind="stable")``, but NumPy sorts numbers several times faster than their indices, so the index is
-    put into the lower bits of each number where they have room.
+    put into the lower bits of each number where there are enough of them.
 
     Examples
     --------

@@ -5,7 +5,7 @@ Minimises :math:`\sum_i w_i \|y_i - W^\top z_i - b\|^2 + \alpha \|W\|^2`. Everyt
 together, and more samples can be added later. With fewer samples than features the same solution comes from the Gram
 matrix of the samples, which is smaller.
 
-A weight of 2 gives exactly the result of a sample that is there twice; the choice of the penalty keeps this law.
+A weight of 2 gives exactly the result of a duplicated sample; the choice of the penalty keeps this law.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def load(path: PathLike) -> Any:
     OSError
         There is no such file.
     ValueError
-        The file is not from :func:`save`, or was cut short or changed.
+        The file is not from :func:`save`, or was truncated or changed.
     """
     header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="learn.load")
     with prefix_errors(f"learn.load({str(path)!r})"):

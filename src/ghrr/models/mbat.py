@@ -40,7 +40,7 @@ class MBAT(Architecture):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=False,
             associative=True,

@@ -39,7 +39,7 @@ class SMR(SquareMatrices):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=False,
             associative=True,

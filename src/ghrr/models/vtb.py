@@ -44,7 +44,7 @@ class VTB(SquareMatrices):
 
     @property
     def facts(self) -> Facts:
-        """What is true of the model."""
+        """Properties of the model."""
         return Facts(
             commutative=False,
             associative=False,

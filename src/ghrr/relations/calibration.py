@@ -7,7 +7,7 @@ mixed with a uniform distribution:
 
 It is the probability that i is the missing answer of a held-out question, given that known answers are not
 candidates. The temperature T and the background b minimise the mean of :math:`-\log P` of the right entities of
-validation triples. The background is the share of questions of which the model knows nothing. Without it, these
+validation triples. The background is the share of questions about which the model has no information. Without it, these
 questions raise the temperature, and all answers become too uncertain. Neither changes the order of the candidates.
 """
 

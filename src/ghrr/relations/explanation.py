@@ -114,8 +114,8 @@ def explain(model: RelationModel, relation: str, *, k: int = 3) -> RelationExpla
     check_integer("explain", "k", k, least=1)
     index = model.relation_index(relation)
     vectors, root = model.relation_vectors(), _entity_root(model)
-    adjoint = _unit_rows(vectors[index].mH[None], root)
-    cosines = (_unit_rows(vectors, root) @ adjoint.T)[:, 0]
+    adjoint = _normalized_rows(vectors[index].mH[None], root)
+    cosines = (_normalized_rows(vectors, root) @ adjoint.T)[:, 0]
     order = [i for i in cosines.argsort(descending=True).tolist() if i != index][:k]
     one = vectors[index].expand_as(vectors)
     forward, backward = (to_rows(_weigh(root, x)) for x in (ops.bind(one, vectors), ops.bind(vectors, one)))
@@ -154,10 +154,10 @@ def find_compositions(model: RelationModel, *, k: int = 10, result: str | None =
     check_integer("find_compositions", "k", k, least=1)
     vectors, root = model.relation_vectors(), _entity_root(model)
     results = range(len(model.relations)) if result is None else [model.relation_index(result)]
-    rows = _unit_rows(vectors[list(results)], root)
+    rows = _normalized_rows(vectors[list(results)], root)
     best: list[tuple[float, int, int, int]] = []
     for first, vector in enumerate(vectors):  # one relation at a time bounds the memory
-        products = _unit_rows(ops.bind(vector.expand_as(vectors), vectors), root)
+        products = _normalized_rows(ops.bind(vector.expand_as(vectors), vectors), root)
         cosines = products @ rows.T
         values, places = cosines.flatten().topk(min(k, cosines.numel()))
         for value, place in zip(values.tolist(), places.tolist(), strict=True):
@@ -185,6 +185,6 @@ def _weigh(root: Tensor, vectors: Tensor) -> Tensor:
     return ops.bind(root.expand_as(vectors), vectors)
 
 
-def _unit_rows(vectors: Tensor, root: Tensor) -> Tensor:
+def _normalized_rows(vectors: Tensor, root: Tensor) -> Tensor:
     """Return weighted relations as real rows of norm 1."""
     return torch.nn.functional.normalize(to_rows(_weigh(root, vectors)), dim=1)

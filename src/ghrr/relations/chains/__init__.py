@@ -1,4 +1,4 @@
-"""Reasoning over chains of relations: the sister of a father is an aunt, however long the chain.
+"""Reasoning over chains of relations: the sister of a father is an aunt.
 
 :class:`RelationChains` learns one hypervector per relation from short chains and composes long ones. See
 :mod:`~ghrr.relations.chains.products` for the model and :mod:`~ghrr.relations.chains.chart` for the search.

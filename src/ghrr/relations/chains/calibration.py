@@ -1,9 +1,9 @@
 r"""Calibration: the probability that the best relation of the chart is right.
 
-The scores of the chart are log-probabilities of single derivations, which neither sum to one nor know how well the
-vectors generalise. The probability is therefore a logistic function of the lead of the best relation over the second,
-fitted to chains that were held out of training (:func:`fit_logistic`). The best score itself is not used: it falls with
-the length of the chain, and what it says about short chains is wrong for long ones.
+The scores of the chart are log-probabilities of single derivations, which do not sum to one and do not reflect how well
+the vectors generalise. The probability is therefore a logistic function of the lead of the best relation over the
+second, fitted to chains that were held out of training (:func:`fit_logistic`). The best score itself is not used: it
+falls with the length of the chain, and what holds for short chains is wrong for long ones.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Score of what cannot be. Finite, so that differences of scores are numbers.
+# Score of impossible compositions. Finite, so that differences of scores are numbers.
 IMPOSSIBLE = -1e9
 _CHUNK_NUMBERS = 1 << 24  # numbers in the tensors of one chunk of chains: 64 MiB
 
@@ -133,7 +133,7 @@ def find_step(chart: Chart, row: int, span: tuple[int, int], relation: int) -> S
 
 
 def compose_left_to_right(chains: Tensor, table: Tensor) -> Tensor:
-    """Compose the first two relations, replace them by the most probable relation, and go on to the end.
+    """Compose the first two relations, replace them by the most probable relation, and continue to the end.
 
     The simplest clean-up. It fails when an intermediate product has no name.
 

@@ -132,7 +132,7 @@ def _decompress(content: bytes) -> bytes:
     decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     text = decompressor.decompress(content, _MAX_BYTES)
     if not decompressor.eof:
-        raise ValueError(f"cut short, or more than {_MAX_BYTES:,} bytes of text")
+        raise ValueError(f"truncated, or more than {_MAX_BYTES:,} bytes of text")
     return text
 
 

@@ -12,7 +12,7 @@ def lengthen_chains(
     """Replace random relations by pairs that compose to them until all chains have a length.
 
     A father's sister is an aunt, so ``mother, aunt`` may become ``mother, father, sister``. The relation that the chain
-    composes to is the same, so it stays known however long the chain gets. A chain without a relation that a rule makes
+    composes to is the same, so it is known for chains of any length. A chain without a relation that a rule makes
     cannot grow and is returned as rows of -1.
 
     Parameters

@@ -44,7 +44,7 @@ def load_chains(path: PathLike) -> RelationChains:
     OSError
         There is no such file.
     ValueError
-        The file is not from :func:`save_chains`, or was cut short or changed.
+        The file is not from :func:`save_chains`, or was truncated or changed.
 
     Examples
     --------

@@ -90,7 +90,7 @@ def train_vectors(
     generator
         Source of the order of the batches.
     validation
-        Chains on which to measure the loss after each epoch. Training stops early, and the best epoch counts.
+        Chains for the loss after each epoch. Training stops early and keeps the model of the best epoch.
     progress
         Function to call after each epoch.
 
