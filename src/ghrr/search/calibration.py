@@ -65,8 +65,13 @@ def _set(document: dict[str, Any], path: Path, value: Any) -> None:
     document[path[-1]] = value
 
 
+CANDIDATES = 50  # records that a hit is compared with
+
+
 def prominence(scores: Floats) -> Floats:
-    """Return how far each of several candidates stands out from the rest, z.
+    """Return how far each of several candidates, best first, stands out from the rest, z.
+
+    The rest are the best 50: all records together are less alike, and any hit would stand out from them.
 
     Examples
     --------
@@ -75,8 +80,9 @@ def prominence(scores: Floats) -> Floats:
     >>> prominence(np.array([0.9, 0.3, 0.2, 0.1])).round(1)
     array([ 6.5,  0.5, -0.5, -1.5])
     """
-    centre = np.median(scores)
-    deviation = max(float(np.median(np.abs(scores - centre))), 0.01)
+    near = scores[:CANDIDATES]
+    centre = np.median(near)
+    deviation = max(float(np.median(np.abs(near - centre))), 0.01)
     return np.asarray((scores - centre) / deviation)
 
 
