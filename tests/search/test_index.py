@@ -166,6 +166,15 @@ def test_wrong_arguments_are_named_and_change_nothing(call: Any, error: type[Exc
     assert [field.name for field in records.fields] == ["name"]
 
 
+def test_numbers_of_any_size_are_accepted() -> None:
+    index = RecordIndex(kinds={"x": "number"})
+    index.add([{"x": value} for value in (1.0, 2.0, 3.0, 10**400)])  # the last one is too large for a number
+    with np.errstate(over="raise"):
+        assert index.search({"x": 1e200})[0].score == 0
+    with pytest.raises(ValueError, match="no value in a field"):
+        index.search({"x": 10**400})
+
+
 def test_nan_and_mixed_types_are_accepted() -> None:
     records = RecordIndex()
     records.add([{"x": float("nan"), "name": "Ada"}, {"x": 3, "name": "Alan"}, {"x": "three", "name": "Kurt"}])

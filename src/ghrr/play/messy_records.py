@@ -54,7 +54,8 @@ def _person(rng: random.Random) -> Document:
 
 def _contract(rng: random.Random) -> Document:
     def city() -> Document:
-        return {"city": _messy(rng, rng.choice(_CITIES))}
+        name = rng.choice(_CITIES)
+        return {"city": name.upper() if rng.random() < 0.2 else name}
 
     return {
         "buyer": {"agent": city(), "bank": city()},

@@ -61,13 +61,18 @@ def draw(values: Values, _: Any = None) -> View:
         axis.set_yticks(places, [f"record {hit.guess}" for hit in hits], fontsize=9)
         axis.set(xlim=(0, 1.12), ylim=(len(hits) - 0.4, -0.6), xlabel="score, as a sum over fields")
         axis.set_xticks([0, 0.5, 1])
-        axis.legend(loc="lower left", bbox_to_anchor=(-0.12, 1), ncols=2, fontsize=9)
+        if reasons[0].weights:  # empty if all factors are 0
+            axis.legend(loc="lower left", bbox_to_anchor=(-0.12, 1), ncols=2, fontsize=9)
 
     same = best[0].guess == hits[0].guess
-    found = "the best of all records" if same else f"record {best[0].guess} is better, but its vector was not near"
+    found = (
+        f"Record {hits[0].guess} is the best of all {COUNT}."
+        if same
+        else f"Record {best[0].guess} of all {COUNT} would be better, but its vector is not among the nearest."
+    )
     summary = (
-        f"{mark(same, found)}. {values['candidates']} of {COUNT} documents were compared, found by vectors of "
-        f"{2 * space.total_dim} bytes."
+        f"{mark(same, found)} The documents of {values['candidates']} were compared, found by vectors of "
+        f"{2 * space.total_dim} bytes.<br>Fields, by the data: {_fields(index)}. The field * is the text of all fields."
     )
     listed = "".join(_item(hit, reason) for hit, reason in zip(hits, reasons, strict=True))
     scores = ", ".join(f"record {hit.guess} {hit.score:.2f}" for hit in hits)
@@ -102,6 +107,10 @@ def _part(reason: Explanation, field: str) -> float:
     terms = {name: weight * (reason.fields[name] or 0.0) for name, weight in reason.weights.items()}
     total = sum(terms.values())
     return reason.score * terms[field] / total if total else 0.0
+
+
+def _fields(index: RecordIndex) -> str:
+    return ", ".join(f"{html.escape(field.name)} ({field.kind}, weight {field.weight:.1f})" for field in index.fields)
 
 
 def _item(hit: RecordMatch, reason: Explanation) -> str:
