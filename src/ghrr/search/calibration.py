@@ -29,6 +29,7 @@ PRIOR = np.array([3.0, 1.5, 8.0, 4.0])  # for too few records
 _LEAST = 5  # examples
 _DROPPED = 0.2  # share of fields that an example lacks
 _CHANGED = 0.3  # share of texts with a typing error
+_NEAREST = 50  # scores that a hit is compared with, as many as a search has candidates by default
 
 
 def damaged_examples(documents: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
@@ -65,9 +66,6 @@ def _set(document: dict[str, Any], path: Path, value: Any) -> None:
     document[path[-1]] = value
 
 
-CANDIDATES = 50  # records that a hit is compared with
-
-
 def prominence(scores: Floats) -> Floats:
     """Return how far each of several candidates, best first, stands out from the rest, z.
 
@@ -80,7 +78,7 @@ def prominence(scores: Floats) -> Floats:
     >>> prominence(np.array([0.9, 0.3, 0.2, 0.1])).round(1)
     array([ 6.5,  0.5, -0.5, -1.5])
     """
-    near = scores[:CANDIDATES]
+    near = scores[:_NEAREST]
     centre = np.median(near)
     deviation = max(float(np.median(np.abs(near - centre))), 0.01)
     return np.asarray((scores - centre) / deviation)

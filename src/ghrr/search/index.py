@@ -13,7 +13,7 @@ from torch import Tensor
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
-from ghrr.search.calibration import CANDIDATES, PRIOR, damaged_examples, fit_parameters, probability, prominence
+from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights, list_names
@@ -22,6 +22,7 @@ from ghrr.search.store import BATCH, Document, RecordStore, as_list, id_of
 from ghrr.search.weights import fit_weights
 
 Floats = NDArray[np.float64]
+_CANDIDATES = 50  # records whose documents are compared exactly
 _AGREE = 0.5  # from this score on a field agrees, for must and must_not
 _CALIBRATION = 100  # examples
 _EXAMPLES = 64  # examples whose candidates are compared at a time
@@ -110,7 +111,7 @@ class RecordIndex(RecordStore):
         must: Document | None = None,
         must_not: Document | None = None,
         weights: Mapping[str, float] | None = None,
-        candidates: int = CANDIDATES,
+        candidates: int = _CANDIDATES,
         confidence: float = CONFIDENCE,
     ) -> list[RecordMatch]:
         """Return the records that are most similar to an example, best first.
@@ -163,7 +164,7 @@ class RecordIndex(RecordStore):
         must: Document | None = None,
         must_not: Document | None = None,
         weights: Mapping[str, float] | None = None,
-        candidates: int = CANDIDATES,
+        candidates: int = _CANDIDATES,
         confidence: float = CONFIDENCE,
     ) -> list[list[RecordMatch]]:
         """Search for several examples at once, which is faster; parameters as in :meth:`search`.
@@ -222,7 +223,7 @@ class RecordIndex(RecordStore):
         rows: NDArray[np.int64],
         queries: Tensor,
         *,
-        count: int = CANDIDATES,
+        count: int = _CANDIDATES,
         factors: Mapping[str, float] | None = None,
         conditions: Sequence[tuple[Prepared, bool]] = (),
         k: int = 1,
@@ -297,7 +298,7 @@ class RecordIndex(RecordStore):
 
     def _vector_hits(self, queries: Tensor, k: int, threshold: float, confidence: float) -> list[list[RecordMatch]]:
         """Return hits by the dot product of vectors alone."""
-        labels, scores = self._memory.cleanup(queries, k=max(k, CANDIDATES))
+        labels, scores = self._memory.cleanup(queries, k=max(k, _CANDIDATES))
         results = []
         for own, row in zip(labels, np.clip(scores.double().numpy(), 0, 1), strict=True):
             empty = np.empty((len(own), 0))
