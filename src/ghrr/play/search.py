@@ -72,13 +72,13 @@ def draw(values: Values, _: Any = None) -> View:
     )
     summary = (
         f"{mark(same, found)} The documents of {values['candidates']} were compared, found by vectors of "
-        f"{2 * space.total_dim} bytes.<br>Fields, by the data: {_fields(index)}. The field * is the text of all fields."
+        f"{2 * space.total_dim} bytes."
     )
     listed = "".join(_item(hit, reason) for hit, reason in zip(hits, reasons, strict=True))
     scores = ", ".join(f"record {hit.guess} {hit.score:.2f}" for hit in hits)
     description = f"Scores of the best {len(hits)} of {COUNT} records for dim {space.dim}, m {space.m}: {scores}."
     picture = draw_figure(figure, height=2.6, description=description)
-    return View(picture + paragraph(summary, f'<ol class="ghrr-hits">{listed}</ol>'), code, updates)
+    return View(picture + paragraph(summary, f'<ol class="ghrr-hits">{listed}</ol>', _fields(index)), code, updates)
 
 
 def _fitting_texts(values: Values) -> dict[str, str]:
@@ -110,7 +110,8 @@ def _part(reason: Explanation, field: str) -> float:
 
 
 def _fields(index: RecordIndex) -> str:
-    return ", ".join(f"{html.escape(field.name)} ({field.kind}, weight {field.weight:.1f})" for field in index.fields)
+    found = ", ".join(f"{html.escape(field.name)} ({field.kind}, weight {field.weight:.1f})" for field in index.fields)
+    return f"Fields found in the data: {found}. The field * is the text of all fields."
 
 
 def _item(hit: RecordMatch, reason: Explanation) -> str:
