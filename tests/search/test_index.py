@@ -182,6 +182,15 @@ def test_nan_and_mixed_types_are_accepted() -> None:
     assert records.search({"x": "three"})[0].guess == "2"
 
 
+def test_small_table_without_threshold_does_not_group_records_that_are_unlike() -> None:
+    index = RecordIndex()
+    people = [("Ada Lovelace", "London"), ("Alan Turing", "London"), ("Ada Lovelase", "london"), ("Grace", "Dover")]
+    index.add([{"name": name, "city": city} for name, city in people])
+    assert [cluster.ids for cluster in index.duplicates()] == [("0", "2")]
+    index.remove(["2"])
+    assert index.duplicates() == []
+
+
 def test_duplicates_are_grouped() -> None:
     originals = people(80, seed=5)
     copies = [{**original, "name": original.get("name", "Unknown Person") + "x"} for original in originals[:20]]
