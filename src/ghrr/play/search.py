@@ -36,7 +36,7 @@ def draw(values: Values, _: Any = None) -> View:
     weights = _read_optional(texts["weights"], "the factors of weights")
     space = ghrr.Space(values["dim"], values["m"])
     index = make_index(name, space)
-    conditions = {"must": must, "must_not": must_not, "weights": weights}
+    conditions: dict[str, Any] = {"must": must, "must_not": must_not, "weights": weights}
     try:
         hits = index.search(example, HITS, candidates=values["candidates"], **conditions)
         best = index.search(example, 1, candidates=COUNT, **conditions)
@@ -126,9 +126,7 @@ def _item(hit: RecordMatch, reason: Explanation) -> str:
     )
 
 
-def _code(
-    name: str, space: ghrr.Space, example: dict[str, Any], conditions: dict[str, dict[str, Any] | None], candidates: int
-) -> str:
+def _code(name: str, space: ghrr.Space, example: dict[str, Any], conditions: dict[str, Any], candidates: int) -> str:
     given = "".join(f"    {key}={value!r},\n" for key, value in conditions.items() if value is not None)
     weights = "" if conditions["weights"] is None else f", weights={conditions['weights']!r}"
     return f"""\

@@ -29,7 +29,6 @@ PRIOR = np.array([3.0, 1.5, 8.0, 4.0])  # for too few records
 _LEAST = 5  # examples
 _DROPPED = 0.2  # share of fields that an example lacks
 _CHANGED = 0.3  # share of texts with a typing error
-_NEAREST = 50  # scores that a hit is compared with, as many as a search has candidates by default
 
 
 def damaged_examples(documents: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
@@ -67,9 +66,7 @@ def _set(document: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def prominence(scores: Floats) -> Floats:
-    """Return how far each of several candidates, best first, stands out from the rest, z.
-
-    The rest are the best 50: all records together are less alike, and any hit would stand out from them.
+    """Return how far each of several candidates stands out from the rest, z.
 
     Examples
     --------
@@ -78,9 +75,8 @@ def prominence(scores: Floats) -> Floats:
     >>> prominence(np.array([0.9, 0.3, 0.2, 0.1])).round(1)
     array([ 6.5,  0.5, -0.5, -1.5])
     """
-    near = scores[:_NEAREST]
-    centre = np.median(near)
-    deviation = max(float(np.median(np.abs(near - centre))), 0.01)
+    centre = np.median(scores)
+    deviation = max(float(np.median(np.abs(scores - centre))), 0.01)
     return np.asarray((scores - centre) / deviation)
 
 
