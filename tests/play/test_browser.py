@@ -82,6 +82,7 @@ PRINTED = {
     "capacity": r"(measured [\d.]+, theory [\d.]+)",
     "trees": r"(\d+ of \d+ leaves are right)",
     "models": r"(FHRR: [\d.]+; GHRR, m = 3: [\d.]+)",
+    "search": r"(record \d+: score [\d.]+, probability [\d.]+%)",
     "learn": r"(class \d, probability [\d.]+%)",
     "family": r"m = 8: ([\w-]+, probability [\d.]+%)",
     "attention": r"([\w ,.!?]+)\n$",
@@ -149,6 +150,23 @@ def test_names_of_a_document_are_not_run_as_code(visit: Visit) -> None:
     wait_for_change(page, "records", before)
     expect(page.locator("#records-picture")).to_contain_text(f"{key} reads as")
     assert page.evaluate("window.hacked") is None
+
+
+def test_other_records_bring_their_example_and_an_edited_one_is_searched(visit: Visit) -> None:
+    page = visit("tab=search")
+    before = description(page, "search")
+    page.get_by_label("people").click()
+    before = wait_for_change(page, "search", before)
+    box, hits = page.get_by_label("an example, JSON"), page.locator("#search-picture li")
+    expect(box).to_have_value(re.compile("Lovelase"))
+    expect(hits.first).to_contain_text(re.compile(r"home\.city 1\.00.*Lovelace"))
+    box.fill('{"name": {"first": "Hedy"}, "home": {"city": "bath"}}')
+    before = wait_for_change(page, "search", before)
+    expect(hits.first).to_contain_text(re.compile("Hedy.*Bath"))
+    page.get_by_label("must not agree, JSON").fill('{"name": {"first": "Hedy"}}')
+    wait_for_change(page, "search", before)
+    expect(page.locator("#search-picture")).not_to_contain_text("Hedy")
+    expect(page).to_have_url(re.compile(r"tab=search&records=people&example=.*Hedy"))
 
 
 @pytest.mark.parametrize("device", ["desktop", "phone"])

@@ -70,6 +70,14 @@ NOT_DOCUMENTS: list[Any] = [
     {"path": "/etc/passwd"},
     json.dumps({"n": 10**4000}),
 ]
+NOT_EXAMPLES: list[Any] = [
+    *NOT_DOCUMENTS,
+    '{"price": null}',
+    '{"price": "cheap"}',
+    '{"name": ""}',
+    json.dumps({"price": 10**400}),
+]
+NOT_WEIGHTS: list[Any] = ['{"price": -1}', '{"price": "x"}', '{"price": null}', '{"prize": 1}', '{"price": 1e999}', "3"]
 NOT_SENTENCES: list[Any] = ["", " \n\t ", "the " * 15, "the " * 6000, None, 3, ["the"], {"a": "b"}]
 NOT_DRAWINGS: list[Any] = [
     "",
@@ -121,6 +129,16 @@ UNUSUAL: list[tuple[str, str, Any]] = [
     ("records", "path", MARKUP),
     ("records", "path", "\u202e"),
     *(
+        ("search", "example", json.dumps(example))
+        for example in (
+            {"name": MARKUP},
+            {"*": "$x^$ <script>"},
+            {"name": ["a", 3, "日本"]},
+            {"price": 1e308, MARKUP: 1},
+        )
+    ),
+    *(("search", "weights", text) for text in (" ", "{}", '{"name": 0, "price": 0, "shop.city": 0, "*": 0}')),
+    *(
         ("attention", "text", text)
         for text in (MARKUP, "$\\frac{$ $x^$", "<eos> <unk> ⏎", "日本 👩‍🚀 \u202e", "a\x00b")
     ),
@@ -139,6 +157,9 @@ def invalid_inputs() -> list[tuple[str, str, Any]]:
         cases += [(tab.name, choices[n % len(choices)].name, value) for n, value in enumerate(NOT_CHOICES) if choices]
     cases += [("records", "document", document) for document in NOT_DOCUMENTS]
     cases += [("records", "path", path) for path in NOT_CHOICES if not isinstance(path, str)]
+    cases += [("search", "example", example) for example in NOT_EXAMPLES]
+    cases += [("search", "weights", weights) for weights in NOT_WEIGHTS]
+    cases += [("search", setting, '{"name": ') for setting in ("must", "must_not")]
     cases += [("learn", "drawing", drawing) for drawing in NOT_DRAWINGS]
     cases += [("family", "chain", steps) for steps in NOT_STEPS]
     return cases + [("attention", "text", text) for text in NOT_SENTENCES]
@@ -170,14 +191,14 @@ def test_hostile_inputs_get_a_message_and_the_server_stays_up(address: str) -> N
         picture = draw(address, name, **{setting: value})
         shown = f"{name}.{setting} = {value!r:.80}: {picture:.300}"
         assert 'role="alert"' in picture, shown
-        assert re.search("must|expected|cannot|not valid|unknown|at most|JSON|nested", picture), shown
+        assert re.search("must|expected|cannot|not valid|unknown|at most|JSON|nested|has no|is no", picture), shown
         assert "<img" not in picture, shown
         assert "<script" not in picture, shown
         assert "Traceback" not in picture, shown
     assert 'role="img"' in draw(address, "order")
 
 
-@pytest.mark.parametrize("name", ["records", "attention", "learn", "family", "order"])
+@pytest.mark.parametrize("name", ["records", "search", "attention", "learn", "family", "order"])
 def test_unusual_valid_inputs_are_drawn_and_escaped(name: str, address: str) -> None:
     for tab, setting, value in UNUSUAL:
         if tab == name:

@@ -143,6 +143,30 @@ def test_answers_of_the_rules_are_none_one_or_several(chain: str, answers: list[
     assert said in show(tab, {**tab.defaults, "chain": chain}).picture
 
 
+def test_tiny_vectors_miss_a_record_that_larger_ones_find() -> None:
+    [tab] = [tab for tab in TABS if tab.name == "search"]
+    assert (
+        "would be better, but its vector is not among the nearest"
+        in show(tab, {**tab.defaults, **tab.failure.values}).picture
+    )
+    larger = {**tab.defaults, **tab.failure.values, "dim": 64, "m": 2}
+    assert "is the best of all" in show(tab, larger).picture
+
+
+def test_texts_of_another_set_of_records_are_replaced_unless_they_were_edited() -> None:
+    [tab] = [tab for tab in TABS if tab.name == "search"]
+    edited = '{"bank": {"buyer": {"city": "Dover"}}}'
+    view = show(tab, {**tab.defaults, "records": "contracts", "example": edited})
+    assert view.updates.keys() == {"must_not", "weights"}
+    assert "Dover" in view.code
+
+
+def test_no_record_that_fulfils_the_conditions_is_said() -> None:
+    [tab] = [tab for tab in TABS if tab.name == "search"]
+    same = '{"shop": {"city": "Bath"}}'
+    assert "None of the 300 records" in show(tab, {**tab.defaults, "must": same, "must_not": same}).picture
+
+
 def bitmap(drawing: str) -> np.ndarray[Any, Any]:
     return np.unpackbits(np.frombuffer(bytes.fromhex(drawing), dtype=np.uint8)).reshape(32, 32)
 

@@ -165,11 +165,29 @@ def test_wrong_arguments_are_named_and_change_nothing(call: Any, error: type[Exc
     assert [field.name for field in records.fields] == ["name"]
 
 
+def test_numbers_of_any_size_are_accepted() -> None:
+    index = RecordIndex(kinds={"x": "number"})
+    index.add([{"x": value} for value in (1.0, 2.0, 3.0, 10**400)])  # the last one is too large for a number
+    with np.errstate(over="raise"):
+        assert index.search({"x": 1e200})[0].score == 0
+    with pytest.raises(ValueError, match="no value in a field"):
+        index.search({"x": 10**400})
+
+
 def test_nan_and_mixed_types_are_accepted() -> None:
     records = RecordIndex()
     records.add([{"x": float("nan"), "name": "Ada"}, {"x": 3, "name": "Alan"}, {"x": "three", "name": "Kurt"}])
     assert records["0"] == {"x": None, "name": "Ada"}
     assert records.search({"x": "three"})[0].guess == "2"
+
+
+def test_small_table_without_threshold_does_not_group_records_that_are_unlike() -> None:
+    index = RecordIndex()
+    people = [("Ada Lovelace", "London"), ("Alan Turing", "London"), ("Ada Lovelase", "london"), ("Grace", "Dover")]
+    index.add([{"name": name, "city": city} for name, city in people])
+    assert [cluster.ids for cluster in index.duplicates()] == [("0", "2")]
+    index.remove(["2"])
+    assert index.duplicates() == []
 
 
 def test_duplicates_are_grouped() -> None:

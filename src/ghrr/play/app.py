@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from ghrr.play import architectures, attention, capacity, family, kernels, learn, order, records, trees
+from ghrr.play import architectures, attention, capacity, family, kernels, learn, order, records, search, trees
 from ghrr.play.pictures import message
 from ghrr.play.sketch_pad import sketch_pad
 from ghrr.play.step_buttons import step_buttons
@@ -41,8 +41,8 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
 
 def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
     """Return all tabs, in order. The last one shows the models of ``runs``, or trains its own."""
-    fixed = (order.TAB, records.TAB, kernels.TAB, capacity.TAB, trees.TAB, architectures.TAB, learn.TAB, family.TAB)
-    return (*fixed, attention.make_tab(runs))
+    fixed = (order, records, kernels, capacity, trees, architectures, learn, search, family)
+    return (*(module.TAB for module in fixed), attention.make_tab(runs))
 
 
 def make_page(tabs: Sequence[Tab]) -> gr.Blocks:

@@ -47,6 +47,8 @@ STYLE_SHEET = (
 .ghrr-result ul.ghrr-tree, .ghrr-tree ul { list-style: none; margin: 0; padding: 0; }
 .ghrr-tree ul, .ghrr-result .ghrr-tree li { font-size: inherit; }
 .ghrr-tree ul li { margin-left: 0.5rem; padding-left: 0.7rem; border-left: 2px solid var(--ghrr-grey); }
+.ghrr-hits li { margin: 0.6rem 0; }
+.ghrr-hits code { font-size: 0.85em; color: inherit; background: none; padding: 0; }
 .ghrr-message { border-left: 4px solid var(--ghrr-red); padding: 0.5rem 0.8rem; overflow-wrap: anywhere; }
 .ghrr-right { color: var(--ghrr-blue); }
 .ghrr-wrong { color: var(--ghrr-red); }

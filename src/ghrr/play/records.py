@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 import ghrr
 from ghrr.capacity import recall_error
-from ghrr.files import parse_json
 from ghrr.paper.style import BLACK, BLUE, ORANGE
+from ghrr.play.json_text import read_object
 from ghrr.play.pictures import draw_figure, mark, paragraph
 from ghrr.play.tab import Choice, Failure, Slider, Tab, Text, Values, View
 from ghrr.structures.planning import answer_rate
@@ -102,13 +102,7 @@ print(record.query(vectors[0], {list(path)!r}))
 
 def read_document(text: str) -> dict[str, Any]:
     """Parse a document; raise ``ValueError`` unless it is an object with some values."""
-    document = parse_json(text, "play: the document", strict=True)
-    if not isinstance(document, dict) or not document:
-        raise ValueError('play: the document must be an object with at least one value, such as {"name": "Ada"}')
-    try:
-        json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("play: the document has characters that are not valid Unicode; remove them") from None
+    document = read_object(text, "the document")
     if MORE in document:
         raise ValueError(f"play: the document must not have the key {MORE!r}, which holds the added fields; rename it")
     found = list(leaves(document))

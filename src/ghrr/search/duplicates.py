@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _BINS = 200
 _LEAST = 2  # scores in a group
+_LOWEST = 0.4  # threshold; a small table, or one without duplicates, has no two groups
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +83,7 @@ def valley(scores: Floats) -> float:
     small, and that of Kittler and Illingworth (the least error of two Gaussians), which is too low if groups overlap.
     With the shares :math:`p_i`, means :math:`\mu_i` and variances :math:`\sigma_i^2` of the groups below and above a
     threshold, they maximise :math:`p_1 p_2 (\mu_1 - \mu_2)^2` and minimise
-    :math:`\sum_i p_i \ln (\sigma_i^2 / p_i^2)`.
+    :math:`\sum_i p_i \ln (\sigma_i^2 / p_i^2)`. It is at least 0.4, since there may be no second group.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def valley(scores: Floats) -> float:
     )
     between = share * other_share * np.square(mean - other_mean)
     error = share * np.log(variance / share**2) + other_share * np.log(other_variance / other_share**2)
-    return float(edges[1:][usable][max(_middle_of_highest(between), _middle_of_highest(-error))])
+    return max(_LOWEST, float(edges[1:][usable][max(_middle_of_highest(between), _middle_of_highest(-error))]))
 
 
 def _middle_of_highest(values: Floats) -> int:

@@ -69,7 +69,7 @@ def as_number(value: Any) -> float | None:
     """Return a number, or None if the value is not a finite one."""
     try:
         number = float(value) if not isinstance(value, list | tuple | bytes) else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -163,7 +163,8 @@ class KernelField:
         if self.kind == "embedding":
             return np.asarray(np.clip((a_low * b_low).sum(axis=1), 0, 1))
         gap = np.maximum(0, np.maximum(a_low - b_high, b_low - a_high))
-        return np.asarray(np.exp(-np.square(gap / self.bandwidth).sum(axis=1) / 2))
+        far = np.minimum(gap / self.bandwidth, 1e3)  # the square of a larger one could overflow; the kernel is 0
+        return np.asarray(np.exp(-np.square(far).sum(axis=1) / 2))
 
     def encode(self, space: Space, ends: tuple[Floats, Floats], name: str) -> Tensor:
         """Return the hypervectors of prepared values, ``(n, dim, m, m)``; a range is the mean of points in it."""
