@@ -39,6 +39,7 @@ _MEASURES_COVERAGE = (
     "src/ghrr/ops/*",
     "src/ghrr/space/*",
     "src/ghrr/unitary/*",
+    "tests/models/test_counting.py",
     "tests/nn/*_triton.py",
     "tests/ops/*",
     "tests/test_algebra.py",

@@ -65,6 +65,7 @@ def test_a_sequence_is_the_sum_of_bound_powers() -> None:
     assert not torch.allclose(SequenceEncoder(space, name="other")(items), want, atol=0.1)
 
 
+@pytest.mark.slow
 def test_sequences_have_the_batch_shape_of_the_items() -> None:
     model = SequenceEncoder(SPACE)
     x = model(LETTERS([["a", "b"], ["c", "d"], ["e", "f"]]))
