@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+import ghrr  # noqa: F401 (here, coverage traces the import)
 from tests.untraced import compile_untraced, untraced
 
 torch.set_num_threads(1)  # the tests run in two processes on two cores
@@ -81,12 +83,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
+def _tracing(node: pytest.Item | pytest.Collector) -> AbstractContextManager[None]:
+    file = node.nodeid.partition("::")[0]
+    return nullcontext() if any(fnmatch(file, pattern) for pattern in _MEASURES_COVERAGE) else untraced()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    with _tracing(collector):
+        return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    file = item.nodeid.partition("::")[0]
-    if any(fnmatch(file, pattern) for pattern in _MEASURES_COVERAGE):
-        return (yield)
-    with untraced():
+    with _tracing(item):
         return (yield)
 
 

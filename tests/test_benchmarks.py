@@ -199,7 +199,7 @@ def test_speed_benchmark_reports_no_time_for_a_wrong_kernel(
         yield products.bind_bundle(space, 5, "cpu", "bind_bundle", {})
 
     monkeypatch.setattr(speed, "cases", cases)
-    monkeypatch.setattr(speed.startup, "measure", lambda *_, **__: [])
+    monkeypatch.setattr(speed.startup, "measure", lambda *_: [])
     assert speed.main([*QUICK, "--out", str(tmp_path)]) == 0  # negative control: nothing is wrong
     assert "wrong result" not in capsys.readouterr().out
     monkeypatch.setattr(ghrr, "bind", kernel)
