@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = facts(options.device)  # first, because the benchmark itself raises the load
     print("case, our time, and the time of each other implementation divided by ours: median (quartiles)")
     rows = run_cases(cases(options), options.repeats, options.device)
-    starts = startup.measure(options.device, 2 if options.quick else 3)
+    # Compiling the kernels of all operations takes seconds.
+    starts = startup.measure(options.device, *((2, ["bind"]) if options.quick else (3, startup.OPERATIONS)))
     print("\n".join(startup.line(row) for row in starts))
     store(
         {

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,15 @@ calls = {
     "unbind_similarity": lambda: ghrr.unbind_similarity(x, x, x, side="left"),
     "power": lambda: ghrr.power(x, 5),
 }
-for name, call in calls.items():
+for name in sys.argv[2:]:
     start = time.perf_counter()
-    call()
+    calls[name]()
     if device == "cuda":
         torch.cuda.synchronize()
     print(name, time.perf_counter() - start)
 """
 
+OPERATIONS = ("random", "bind", "bind_bundle", "multibind", "unbind_similarity", "power")
 TARGETS = {"import beyond torch": 0.3, "first call": 10.0, "first call, from the cache": 1.0}
 
 
@@ -63,14 +64,14 @@ def run(code: str, *arguments: str, environment: Mapping[str, str] | None = None
     return done.stdout.splitlines()
 
 
-def measure(device: str, repeats: int) -> list[dict[str, Any]]:
+def measure(device: str, repeats: int, operations: Sequence[str] = OPERATIONS) -> list[dict[str, Any]]:
     """Return the time of the import and of each first call, with the longest acceptable time."""
     seconds = [float(run(IMPORT)[0]) for _ in range(max(2, repeats))]
     rows = [{"what": "import beyond torch", "seconds": quartiles(seconds)["median"]}]
     with tempfile.TemporaryDirectory() as folder:
         environment = {"NUMBA_CACHE_DIR": f"{folder}/numba", "TRITON_CACHE_DIR": f"{folder}/triton"}
         for what in ("first call", "first call, from the cache"):
-            for text in run(FIRST_CALLS, device, environment=environment):
+            for text in run(FIRST_CALLS, device, *operations, environment=environment):
                 name, value = text.split()
                 rows.append({"what": what, "operation": name, "seconds": float(value)})
     return [row | {"most_seconds": TARGETS[str(row["what"])]} for row in rows]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +15,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests.untraced import compile_untraced
+import ghrr  # noqa: F401 (here, coverage traces the import)
+from tests.untraced import compile_untraced, untraced
 
 torch.set_num_threads(1)  # the tests run in two processes on two cores
 if not torch.cuda.is_available():
@@ -30,6 +33,21 @@ _SLOW = (
     "tests/relations/test_chain_model.py",
     "tests/relations/test_training.py",
     "tests/*_triton*",
+)
+
+# The tests that measure the coverage of the packages that `make coverage` checks.
+_MEASURES_COVERAGE = (
+    "src/ghrr/algebra/*",
+    "src/ghrr/ops/*",
+    "src/ghrr/space/*",
+    "src/ghrr/unitary/*",
+    "tests/models/test_counting.py",
+    "tests/nn/*_triton.py",
+    "tests/ops/*",
+    "tests/test_algebra.py",
+    "tests/test_errors.py",
+    "tests/test_space.py",
+    "tests/unitary/*",
 )
 
 settings.register_profile("ghrr", max_examples=40, deadline=None, derandomize=True)
@@ -63,6 +81,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = list(kept.values())
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
+
+
+def _tracing(node: pytest.Item | pytest.Collector) -> AbstractContextManager[None]:
+    file = node.nodeid.partition("::")[0]
+    return nullcontext() if any(fnmatch(file, pattern) for pattern in _MEASURES_COVERAGE) else untraced()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    with _tracing(collector):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    with _tracing(item):
+        return (yield)
 
 
 @pytest.fixture

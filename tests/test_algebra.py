@@ -197,6 +197,7 @@ def test_exponents_and_steps_may_be_numpy_numbers() -> None:
     assert torch.equal(ghrr.shift(a, -(2**61)), ghrr.shift(a, -(2**61) % 5))
 
 
+@pytest.mark.slow
 def test_compiled_power_takes_any_exponent() -> None:
     torch.compiler.reset()
     a = unitary(5, m=2)

@@ -275,6 +275,7 @@ def test_speed_benchmark_rejects_bad_options(
     assert "there is no speed.json in" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_learning_speed_stores_a_row_per_size_and_draws_a_figure(
     run_benchmark: Callable[..., str], tmp_path: Path
 ) -> None:

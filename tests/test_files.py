@@ -162,6 +162,7 @@ def test_tensors_of_another_dtype_are_refused(saved: Path, dtype: torch.dtype) -
 # ------------------------------------------------------------------------------------------------------- atomic writes
 
 
+@pytest.mark.slow
 def test_a_killed_save_leaves_a_complete_file(saved: Path) -> None:
     """A process that saves in a loop is stopped at ten moments; the file is always complete."""
     code = (

@@ -294,6 +294,7 @@ def test_stored_results_are_complete_enough_for_the_page(benchmark_modules: Modu
         assert text()
 
 
+@pytest.mark.slow
 def test_stored_results_belong_to_the_stored_journal(benchmark_modules: Modules) -> None:
     pytest.importorskip("torchhd")
     journal = FOLDER / "results" / "learning_journal.jsonl.gz"

@@ -158,6 +158,7 @@ def test_no_public_name_shadows_a_module() -> None:
     assert shadowing == []
 
 
+@pytest.mark.slow
 def test_large_packages_are_attributes_that_import_on_first_use() -> None:
     code = """
 import sys, ghrr
@@ -193,6 +194,7 @@ def test_versions_agree() -> None:
     assert f"## {ghrr.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.slow
 def test_core_imports_without_command_line_and_plotting_packages() -> None:
     code = (
         "import sys, importlib.abc\n"

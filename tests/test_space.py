@@ -194,6 +194,7 @@ def test_atoms_do_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> N
     assert torch.equal(Space(10, 3).vectors(names), whole)
 
 
+@pytest.mark.slow
 def test_atoms_are_the_same_in_another_process() -> None:
     code = (
         "import ghrr, torch; print(ghrr.Space(8, 2, seed=3, dtype=torch.complex128).vectors(['ä', 'b']).sum().item())"

@@ -93,6 +93,7 @@ def test_forward_mode_derivatives() -> None:
     torch.testing.assert_close(tangent, ghrr.similarity(ghrr.bind(b, a), b))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None and shutil.which("clang++") is None, reason="inductor needs a compiler")
 def test_inductor_compiles_a_whole_computation() -> None:
     torch.compiler.reset()

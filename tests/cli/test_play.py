@@ -58,6 +58,7 @@ def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
     assert f"load_run: {tmp_path} holds no run" in result.output.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_command_line_does_not_import_the_web_server() -> None:
     code = "import sys, ghrr.cli; print({'gradio', 'matplotlib', 'ghrr.play'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

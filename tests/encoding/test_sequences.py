@@ -65,6 +65,7 @@ def test_a_sequence_is_the_sum_of_bound_powers() -> None:
     assert not torch.allclose(SequenceEncoder(space, name="other")(items), want, atol=0.1)
 
 
+@pytest.mark.slow
 def test_sequences_have_the_batch_shape_of_the_items() -> None:
     model = SequenceEncoder(SPACE)
     x = model(LETTERS([["a", "b"], ["c", "d"], ["e", "f"]]))
@@ -97,6 +98,7 @@ def test_a_long_sequence_is_the_sum_of_bound_powers() -> None:
     torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.slow
 def test_indices_may_be_real_or_negative() -> None:
     model = SequenceEncoder(SPACE)
     torch.testing.assert_close(model.keys(-2), ghrr.adjoint(model.keys(2)), atol=1e-4, rtol=0)

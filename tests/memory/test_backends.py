@@ -108,6 +108,7 @@ def test_the_error_names_a_missing_package(backend: str, package: str, monkeypat
         ItemMemory(SPACE, backend=backend, uri="x.db" if backend == "milvus" else None)
 
 
+@pytest.mark.slow
 def test_packages_are_imported_only_when_their_backend_is_chosen() -> None:
     code = (
         "import sys, ghrr.memory\n"

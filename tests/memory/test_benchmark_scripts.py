@@ -56,6 +56,7 @@ def test_sizes_that_are_too_small_raise(
     assert "--repeats must be at least 1, --items at least 1000" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_every_backend_is_measured(
     script: Callable[[str], Main], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,11 +129,13 @@ def test_selection_counts_in_all_threads() -> None:
 BIND = "import torch, ghrr; x = torch.ones(500, 3, 3, dtype=torch.complex64); {before}; ghrr.bind(x, x); {after}"
 
 
+@pytest.mark.slow
 def test_environment_variable_sets_the_initial_backend() -> None:
     code = BIND.format(before="pass", after="print(ghrr.ops.in_use()['cpu'])")
     assert run(code, GHRR_BACKEND="torch") == "torch: selected"
 
 
+@pytest.mark.slow
 def test_unknown_name_in_the_environment_is_an_error_at_first_use() -> None:
     code = BIND.format(before="print('imported')", after="pass")
     printed = run(code, GHRR_BACKEND="fast")
@@ -168,11 +170,13 @@ def test_in_use_names_the_backend_of_each_device(monkeypatch: pytest.MonkeyPatch
 HIDE = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda x: x != 'numba' and find(x) or None; "
 
 
+@pytest.mark.slow
 def test_without_numba_pytorch_computes() -> None:
     code = HIDE + BIND.format(before="pass", after="print(ghrr.ops.in_use()['cpu'])")
     assert run(code).startswith("torch: numba is not installed (pip install 'ghrr[fast]' or")
 
 
+@pytest.mark.slow
 def test_numba_that_cannot_be_imported_is_replaced_with_one_warning() -> None:
     code = (
         "import sys, warnings; sys.modules['llvmlite'] = None\n"
@@ -184,6 +188,7 @@ def test_numba_that_cannot_be_imported_is_replaced_with_one_warning() -> None:
     assert "torch: numba failed (ModuleNotFoundError" in printed
 
 
+@pytest.mark.slow
 def test_import_and_small_products_import_neither_numba_nor_triton() -> None:
     code = (
         "import sys, torch, ghrr; x = torch.ones(50, 3, 3, dtype=torch.complex64); ghrr.bind(x, x); ghrr.ops.in_use(); "

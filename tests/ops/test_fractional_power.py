@@ -205,6 +205,7 @@ print(len(caught), *[w.message for w in caught])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
@@ -225,6 +226,7 @@ def test_encoding_without_numba(prepare: str, said: str) -> None:
     assert shown.startswith(said)
 
 
+@pytest.mark.slow
 def test_numba_is_not_imported_for_small_batches() -> None:
     script = (
         "import sys, torch, ghrr; ghrr.encoding.FractionalPower(ghrr.Space(100, 2), 3)(torch.zeros(5, 3)); "

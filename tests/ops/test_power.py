@@ -90,6 +90,7 @@ def test_small_powers_of_slots_with_eigenvalues_near_minus_one(m: int) -> None:
         torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=tolerance(m, a.dtype, exponent))
 
 
+@pytest.mark.slow
 def test_single_precision_leaves_eigenvalues_near_minus_one_to_double_precision() -> None:
     far = torch.tensor([[2.0, -2.0, 0.3]], dtype=torch.float64).repeat(lanes.SLOTS, 1)
     near, apart = far.clone(), far.clone()

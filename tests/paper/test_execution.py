@@ -140,6 +140,7 @@ def test_killed_worker_process_is_reported() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["tcp://127.0.0.1:9", "nonsense://x"])
-def test_missing_scheduler_is_reported(tmp_path: Path, wrong: str) -> None:
+def test_missing_scheduler_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setattr(execution, "_CONNECT_SECONDS", 0.1)
     with pytest.raises(paper.ClusterError, match=f"cannot connect to a dask scheduler at {wrong}"):
         paper.run([NAME], tmp_path, dask=wrong)

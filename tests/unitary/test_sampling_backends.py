@@ -92,6 +92,7 @@ def test_numba_is_imported_only_for_many_numbers() -> None:
     assert [run(few), run(many)] == ["False", "True"]
 
 
+@pytest.mark.slow
 def test_sampling_without_numba() -> None:
     assert run(HIDE + SAMPLE.format(count=20) + "print(ghrr.unitary.is_unitary(x))") == "True"
 

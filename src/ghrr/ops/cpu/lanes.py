@@ -86,8 +86,7 @@ def multiply(m: int, x: Lanes, y: Lanes, out: Lanes) -> None:  # pragma: no cove
 
 @inlined
 def polish(m: int, x: Lanes, g: Lanes, y: Lanes) -> None:  # pragma: no cover
-    """Do one Newton-Schulz step, X (3 - X^H X) / 2, to the nearest unitary matrix; g and y are overwritten."""
-    gram(m, x, g)
+    """Do one Newton-Schulz step, X (3 - G) / 2 with G = X^H X, to the nearest unitary matrix; overwrites g and y."""
     half = x.dtype.type(0.5)
     for j in range(m):
         for k in range(m):

@@ -312,6 +312,7 @@ def polar_3(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> in
         _load_scaled(3, first, count, source, x, size)
         _polar_3(x, g, y, c, lost)
         if out.itemsize == 8:
+            gram(3, x, g)
             polish(3, x, g, y)
         unknown += _mark(first, count, size, lost, left, most)
         store(3, first, count, x, out)

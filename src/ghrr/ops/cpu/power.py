@@ -151,37 +151,27 @@ def _off_diagonal(m: int, x: Lanes, limit: float) -> int:  # pragma: no cover
 
 
 @inlined
-def _off_identity(m: int, g: Lanes, limit: float) -> int:  # pragma: no cover
-    """Count entries that differ from the identity by more than the limit."""
-    count, most = 0, g.dtype.type(limit * limit)
+def _off_identity(m: int, g: Lanes, small: float, large: float) -> tuple[int, int]:  # pragma: no cover
+    """Count entries that differ from the identity by more than a small and by more than a large limit."""
+    above, far_above = 0, 0
+    first, second = g.dtype.type(small * small), g.dtype.type(large * large)
     for j in range(m):
         for k in range(m):
             one = g.dtype.type(1.0 if j == k else 0.0)
             for i in range(g.shape[-1]):
                 square = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
-                count += 0 if square <= most else 1  # also for NaN
-    return count
+                above += 0 if square <= first else 1  # also for NaN
+                far_above += 0 if square <= second else 1
+    return above, far_above
 
 
 @inlined
-def _diagonalize(m: int, x: Lanes, v: Lanes, rotation: Lanes, zero_square: float) -> bool:  # pragma: no cover
-    """Rotate X to the diagonal V^H X V. Returns whether that succeeded."""
+def _fill_identity(m: int, v: Lanes) -> None:  # pragma: no cover
     for j in range(m):
         for k in range(m):
-            one = x.dtype.type(1.0 if j == k else 0.0)
-            for i in range(x.shape[-1]):
-                v[j, k, 0, i], v[j, k, 1, i] = one, x.dtype.type(0)
-    for _ in range(_SWEEPS):
-        # Pairs of entries that count as zero in their planes add up to at most this.
-        if _off_diagonal(m, x, 0.25 * m * m * zero_square) == 0:
-            return True
-        for p in range(m - 1):
-            for q in range(p + 1, m):
-                _find_rotation(x, p, q, rotation, zero_square)
-                _rotate_columns(m, x, p, q, rotation)
-                _rotate_rows(m, x, p, q, rotation)
-                _rotate_columns(m, v, p, q, rotation)
-    return False
+            one = v.dtype.type(1.0 if j == k else 0.0)
+            for i in range(v.shape[-1]):
+                v[j, k, 0, i], v[j, k, 1, i] = one, v.dtype.type(0)
 
 
 @inlined
@@ -248,31 +238,14 @@ def _combine(  # noqa: PLR0917
                 x[j, k, 0, i], x[j, k, 1, i] = real, imag
 
 
-@inlined
-def _polish_if_needed(m: int, x: Lanes, g: Lanes, v: Lanes, tolerance: float, zero_square: float) -> bool:  # noqa: PLR0917  # pragma: no cover
-    """Replace X by the nearest unitary matrix. Returns False if it is not unitary within the tolerance."""
-    gram(m, x, g)
-    if x.itemsize == 4:
-        if _off_identity(m, g, _CLEAN):
-            if _off_identity(m, g, 0.5 * tolerance):  # the sums are not exact
-                return False
-            polish(m, x, g, v)
-        return True
-    if _off_identity(m, g, tolerance):
-        return False
-    once = _off_identity(m, g, math.sqrt(math.sqrt(zero_square) / m)) == 0  # each step squares the error
-    for _ in range(1 if once else 2):
-        polish(m, x, g, v)
-    return True
-
-
 @functools.cache
 def power_kernel(m: int, bits: int) -> Callable[..., None]:
     """Return the loop for one m, a compile-time constant so that sums are unrolled, and 32 or 64 bits of precision."""
-    precision = np.float32 if bits == 32 else np.float64
+    single = bits == 32
+    precision = np.float32 if single else np.float64
 
     @compiled
-    def power(  # noqa: PLR0917
+    def power(  # noqa: PLR0912, PLR0917
         start: int,
         stop: int,
         chunks: Indices,
@@ -299,22 +272,47 @@ def power_kernel(m: int, bits: int) -> Callable[..., None]:
         for index in range(start, stop):
             row, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
             count = min(SLOTS, dim - first)
-            if x.itemsize == 4:
+            if single:
                 zero_square = _ZERO_SQUARE_SINGLE
+                least_steps, clean, largest_error = 0, _CLEAN, 0.5 * tolerance  # the sums are not exact
             else:
                 largest = 1.0
                 for n in range(offsets[row], offsets[row + 1]):
                     largest = max(largest, abs(exponents[n]))
                 rounded = _ZERO_SQUARE_ROUNDED / (largest * largest) if out.itemsize == 4 else 0.0
                 zero_square = max(rounded, 4 * m * m * _ZERO_SQUARE_DOUBLE)
+                # Each step of polishing squares the error.
+                least_steps, clean, largest_error = 1, math.sqrt(math.sqrt(zero_square) / m), tolerance
             load(m, row * dim + first, count, source, x)
-            if not _polish_if_needed(m, x, g, v, tolerance, zero_square) or not _diagonalize(
-                m, x, v, rotation, zero_square
-            ):
+
+            # Replace X by the nearest unitary matrix.
+            gram(m, x, g)
+            not_clean, not_unitary = _off_identity(m, g, clean, largest_error)
+            if not_unitary:
                 continue
+            for step in range(least_steps + (1 if not_clean else 0)):
+                if step:
+                    gram(m, x, g)
+                polish(m, x, g, v)
+
+            # Rotate X to the diagonal V^H X V.
+            _fill_identity(m, v)
+            sweeps = 0
+            # Pairs of entries that count as zero in their planes add up to at most the limit.
+            while sweeps < _SWEEPS and _off_diagonal(m, x, 0.25 * m * m * zero_square):
+                for p in range(m - 1):
+                    for q in range(p + 1, m):
+                        _find_rotation(x, p, q, rotation, zero_square)
+                        _rotate_columns(m, x, p, q, rotation)
+                        _rotate_rows(m, x, p, q, rotation)
+                        _rotate_columns(m, v, p, q, rotation)
+                sweeps += 1
+            if sweeps == _SWEEPS:
+                continue
+
             for k in range(m):
                 _angles_in_turns(x[k, k, 0], x[k, k, 1], turns[k])
-            if m > 1 and x.itemsize == 4 and _is_near_cut(m, turns):
+            if m > 1 and single and _is_near_cut(m, turns):
                 continue
             for n in range(offsets[row], offsets[row + 1]):
                 _combine(m, exponents[n], turns, v, g, x, rotation[0], rotation[1])
