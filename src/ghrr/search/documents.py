@@ -52,6 +52,12 @@ class DocumentStore:
             )
         return [parse_json(texts[label], f"RecordIndex({NAME})") for label in labels]
 
+    def labels(self) -> set[str]:
+        """Return the labels of the documents in the file."""
+        assert self.folder is not None
+        with self._connection(self.folder, write=False) as connection:
+            return {label for (label,) in connection.execute("SELECT label FROM documents")}
+
     def write(self, folder: Path, keep: Iterable[str]) -> None:
         """Write new documents to a folder. Documents of other labels than ``keep`` are removed by :meth:`clean`."""
         if self.folder is not None and self.folder != folder:

@@ -14,6 +14,7 @@ from ghrr._checks import check_integer, check_real, describe
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
 from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
+from ghrr.search.conditions import Conditions
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights, list_names
@@ -23,7 +24,6 @@ from ghrr.search.weights import fit_weights
 
 Floats = NDArray[np.float64]
 _CANDIDATES = 50  # records whose documents are compared exactly
-_AGREE = 0.5  # from this score on a field agrees, for must and must_not
 _CALIBRATION = 100  # examples
 _EXAMPLES = 64  # examples whose candidates are compared at a time
 
@@ -81,6 +81,9 @@ class RecordIndex(RecordStore):
         Number type of the vectors: ``"int8"`` takes one byte per number. faiss, Milvus and LanceDB use float32.
     backend, uri
         Where vectors are stored and searched, as in :class:`ghrr.ItemMemory`; ``"lancedb"`` too. All are exact.
+    approximate
+        Search faiss, Milvus or LanceDB by an HNSW index. It is faster for millions of records, but misses some, above
+        all for examples with few or wrong values: :attr:`recall` measures how many.
 
     Examples
     --------
@@ -126,11 +129,11 @@ class RecordIndex(RecordStore):
             Least score.
         must, must_not
             Parts of documents. All fields of ``must`` have to agree with a score of at least 0.5, and no field of
-            ``must_not`` may. Both are checked on the documents.
+            ``must_not`` may. Milvus and LanceDB use numbers, dates, categories and booleans as filters.
         weights
             Factors of the weights of fields by name; 0 leaves a field out.
         candidates
-            Number of records whose documents are compared exactly. 0 ranks by the vectors alone; then must and
+            Number of records that fulfil the conditions whose documents are compared exactly. 0 ranks by the vectors alone; then must and
             must_not are not possible, and hits have no scores of fields.
         confidence
             Probability from which a hit is ``confident``.
@@ -194,11 +197,7 @@ class RecordIndex(RecordStore):
                 f"{operation}: example {empty[0]} has no value in a field of this index, got "
                 f"{describe(examples[empty[0]])}; the fields are {list_names([field.name for field in self.fields])}"
             )
-        conditions = [
-            (self._encoder.prepare([part], operation), wanted)
-            for part, wanted in ((must, True), (must_not, False))
-            if part
-        ]
+        conditions = Conditions(operation, self._encoder, must, must_not)
         queries = self._encoder.encode(prepared, factors=factors)
         if not candidates:
             return self._vector_hits(queries, k, threshold, confidence)
@@ -212,7 +211,6 @@ class RecordIndex(RecordStore):
                 count=max(k, candidates),
                 factors=factors,
                 conditions=conditions,
-                k=k,
             )
             results += [self._as_matches(one, k, threshold, confidence) for one in found]
         return results
@@ -225,13 +223,14 @@ class RecordIndex(RecordStore):
         *,
         count: int = _CANDIDATES,
         factors: Mapping[str, float] | None = None,
-        conditions: Sequence[tuple[Prepared, bool]] = (),
-        k: int = 1,
+        conditions: Conditions | None = None,
     ) -> list[_Found]:
-        """Return the best records of examples by exact scores; look at more records until k fulfil the conditions."""
+        """Return records by exact scores: the ``count`` nearest by vector among those that fulfil the conditions."""
         weights = self._encoder.weights(factors) * self._encoder.shares(prepared)
+        bounds = conditions.bounds() if conditions and self._memory.can_filter else []
+        wanted = count
         while True:
-            found = self._memory.cleanup(queries, k=count).labels
+            found = self._nearest(queries, count, bounds)[0]
             labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
             documents = self._documents.get(labels)
             stored = self._encoder.prepare(documents)
@@ -239,8 +238,15 @@ class RecordIndex(RecordStore):
             lengths = [len(own) for own in found]
             at = np.array([place[label] for own in found for label in own], dtype=np.int64)
             owner = np.repeat(np.arange(len(found)), lengths)
-            keep = self._fulfilling(stored, at, conditions)
-            at, owner = at[keep], owner[keep]
+            if conditions:
+                keep = np.flatnonzero(conditions.fulfilled(stored, at))
+                kept = np.bincount(owner[keep], minlength=len(found))
+                if kept.min() < wanted and count <= max(lengths) and count < len(self):
+                    count = min(4 * count, len(self))  # look at more records
+                    continue
+                first = np.cumsum(kept) - kept
+                keep = keep[np.arange(len(keep)) - first[owner[keep]] < wanted]
+                at, owner = at[keep], owner[keep]
             fields = self._encoder.field_scores(prepared, rows[owner], stored, at)
             scores = combine(fields, weights[rows[owner]])
             results = []
@@ -249,22 +255,7 @@ class RecordIndex(RecordStore):
                 own = own[np.argsort(-scores[own], kind="stable")]
                 texts = [labels[i] for i in at[own]]
                 results.append(_Found(texts, scores[own], fields[own], [documents[i] for i in at[own]]))
-            if not conditions or count >= len(self) or min(len(one.labels) for one in results) >= k:
-                return results
-            count = min(4 * count, len(self))
-
-    def _fulfilling(
-        self, stored: Prepared, at: NDArray[np.int64], conditions: Sequence[tuple[Prepared, bool]]
-    ) -> NDArray[np.bool_]:
-        """Return which records have all fields of ``must`` and none of ``must_not``."""
-        keep = np.ones(len(at), dtype=bool)
-        names = np.array([field.name != "*" for field in self._encoder.active])
-        for part, wanted in conditions:
-            scores = self._encoder.field_scores(part, np.zeros(len(at), dtype=np.int64), stored, at)
-            has = (part.rows[:, 0] >= 0) & names
-            agrees = np.nan_to_num(scores) >= _AGREE
-            keep &= (agrees | ~has).all(axis=1) if wanted else ~(agrees & has).any(axis=1)
-        return keep
+            return results
 
     def _as_matches(self, found: _Found, k: int, threshold: float, confidence: float) -> list[RecordMatch]:
         if not len(found.scores):
@@ -298,11 +289,10 @@ class RecordIndex(RecordStore):
 
     def _vector_hits(self, queries: Tensor, k: int, threshold: float, confidence: float) -> list[list[RecordMatch]]:
         """Return hits by the dot product of vectors alone."""
-        labels, scores = self._memory.cleanup(queries, k=max(k, _CANDIDATES))
         results = []
-        for own, row in zip(labels, np.clip(scores.double().numpy(), 0, 1), strict=True):
+        for own, row in zip(*self._nearest(queries, max(k, _CANDIDATES)), strict=True):
             empty = np.empty((len(own), 0))
-            found = _Found(own, row, empty, self._documents.get(own))
+            found = _Found(own, np.clip(row, 0, 1), empty, self._documents.get(own))
             hits = self._as_matches(
                 found._replace(fields=np.full((len(own), len(self._encoder.active)), np.nan)), k, threshold, confidence
             )
@@ -394,7 +384,7 @@ class RecordIndex(RecordStore):
         found: dict[tuple[int, int], float] = {}
         for start in range(0, len(labels), BATCH // 4):
             own = labels[start : start + BATCH // 4]
-            near = self._memory.cleanup(self._memory.vectors(own), k=neighbours + 1).labels
+            near = self._nearest(self._memory.vectors(own), neighbours + 1)[0]
             wanted = {
                 (min(start + i, place[other]), max(start + i, place[other]))
                 for i, others in enumerate(near)

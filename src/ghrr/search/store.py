@@ -9,15 +9,25 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr._locks import Lock
 from ghrr.files import PathLike, lock_folder
-from ghrr.memory import Backend, ItemMemory, TorchBackend
+from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import check_labels, repeated
-from ghrr.search.calibration import PRIOR
+from ghrr.search.calibration import PRIOR, damaged_examples
+from ghrr.search.conditions import filter_columns
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
+from ghrr.search.engines import (
+    ENGINES,
+    can_be_saved,
+    keeps_vectors_in_folder,
+    make_engine,
+    open_memory,
+    write_engine,
+)
 from ghrr.search.fields import Field, check_weights
 from ghrr.search.saving import NAME as FIELDS_NAME
 from ghrr.search.saving import read_encoder, write_encoder
@@ -27,6 +37,8 @@ Document = Mapping[str, Any]
 _VECTORS = "vectors"  # the folder of the item memory
 BATCH = 4096  # documents encoded at a time
 _SEPARATOR = ":"
+RECALL_K = 10
+_RECALL_SAMPLE = 100  # records
 
 
 class RecordStore:
@@ -42,18 +54,27 @@ class RecordStore:
         storage: str | None = None,
         backend: str | Backend = "torch",
         uri: str | None = None,
+        approximate: bool = False,
     ) -> None:
         space = Space(dim=256, m=2, seed=0) if space is None else check_space("RecordIndex", space)
         self._encoder = RecordEncoder(space, kinds=kinds, whole=whole)
         self._given_weights = dict(weights or {})
         check_weights("RecordIndex", weights, list(self._given_weights))
-        self._memory = ItemMemory(space, **_memory_settings(space, storage, backend, uri))
-        self._is_torch = backend == "torch" or isinstance(backend, TorchBackend)
+        self._engine = make_engine(space, storage, backend, uri, approximate=approximate)
+        self._memory = ItemMemory(space, backend=self._engine)
+        if len(self._memory):
+            raise ValueError(
+                f"RecordIndex: the engine must be empty, got one with {len(self._memory):,} vectors; use "
+                f"RecordIndex.open with the folder of their index, or another uri or collection"
+            )
+        self._recall: float | None = None
+        self._unsaved: set[str] = set()  # labels that a program added to the engine and did not save
         self._documents = DocumentStore()
         self._labels: dict[str, str] = {}  # label in the item memory by id
         self._revision = itertools.count()
         self._calibration: np.ndarray[Any, np.dtype[np.float64]] = PRIOR.copy()
         self._folder: Path | None = None
+        self._stamp: tuple[int, int] | None = None  # of the last save that this object knows
         self._removed: set[str] = set()  # labels in the files that are no longer in the index
         self._lock = Lock()
 
@@ -71,7 +92,33 @@ class RecordStore:
     def __repr__(self) -> str:
         width = torch.empty(0, dtype=getattr(torch, self._memory.storage)).element_size()
         size = 2 * self.space.total_dim * width
-        return f"RecordIndex({len(self):,} records, {len(self.fields)} fields, {size:,} bytes each)"
+        text = f"{len(self):,} records, {len(self.fields)} fields, {size:,} bytes each"
+        if self.is_approximate:
+            text += ", approximate: " + (
+                "recall not measured" if self._recall is None else f"recall@{RECALL_K} {self._recall:.3f}"
+            )
+        return f"RecordIndex({text})"
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the engine may miss records, because it was asked to be approximate."""
+        return bool(getattr(self._engine, "approximate", False))
+
+    @property
+    def recall(self) -> float:
+        """Share of the ten best records by vector that the engine finds; 1 for an exact engine.
+
+        It is measured at the first access after a change, on up to 100 examples that are made from stored records: fields
+        are dropped and letters are changed. All vectors are read. Noisier examples have a lower recall.
+        """
+        if not self.is_approximate or not len(self):
+            return 1.0
+        if self._recall is None:
+            labels = list(self._labels.values())
+            chosen = labels[:: max(1, len(labels) // _RECALL_SAMPLE)][:_RECALL_SAMPLE]
+            examples = damaged_examples(self._documents.get(chosen))
+            self._recall = self._memory.recall(self._encoder.encode(examples), RECALL_K)
+        return self._recall
 
     @property
     def space(self) -> Space:
@@ -118,9 +165,14 @@ class RecordStore:
         """
         operation = "RecordIndex.add"
         documents = as_list(operation, documents)
+        self._add(operation, documents, ids)
+
+    def _add(
+        self, operation: str, documents: list[Document], ids: Iterable[str] | None, vectors: Tensor | None = None
+    ) -> None:
         with self._lock:
             names = self._new_ids(operation, documents, ids)
-            self._insert(operation, documents, names, [])
+            self._insert(operation, documents, names, [], vectors)
 
     def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced.
@@ -162,6 +214,7 @@ class RecordStore:
         with self._lock:
             labels = [self._label_of(operation, name) for name in names]
             self._memory.remove(labels)
+            self._recall = None
             self._forget(labels)
             for name in names:
                 del self._labels[name]
@@ -188,8 +241,15 @@ class RecordStore:
             )
         return names
 
-    def _insert(self, operation: str, documents: list[Document], names: list[str], replaced: list[str]) -> None:
-        """Encode and store documents, then drop the labels that they replace."""
+    def _insert(
+        self,
+        operation: str,
+        documents: list[Document],
+        names: list[str],
+        replaced: list[str],
+        vectors: Tensor | None = None,
+    ) -> None:
+        """Encode and store documents, then drop the labels that they replace. ``vectors`` are those of the documents."""
         if not documents:
             return
         texts = as_json(documents, operation)
@@ -197,15 +257,13 @@ class RecordStore:
         before = list(self._encoder.fields)
         labels = [f"{next(self._revision):x}{_SEPARATOR}{name}" for name in names]
         try:
-            self._set_given_weights(self._encoder.fit(documents))
-            vectors = [
-                self._encoder.encode(self._encoder.prepare(documents[start : start + BATCH], operation))
-                for start in range(0, len(documents), BATCH)
-            ]
-            self._memory.add(labels, torch.cat(vectors))
+            if vectors is None:
+                self._set_given_weights(self._encoder.fit(documents))
+            self._add_vectors(operation, labels, documents, vectors)
         except BaseException:
             self._encoder.fields = before
             raise
+        self._recall = None
         if replaced:
             self._memory.remove(replaced)
             self._forget(replaced)
@@ -215,6 +273,19 @@ class RecordStore:
         self._labels.update(zip(names, labels, strict=True))
         if is_first:
             self._calibrate()
+
+    def _add_vectors(
+        self, operation: str, labels: list[str], documents: list[Document], given: Tensor | None
+    ) -> None:
+        vectors, columns = [], []
+        for start in range(0, len(documents), BATCH):
+            prepared = self._encoder.prepare(documents[start : start + BATCH], operation)
+            if given is None:
+                vectors.append(self._encoder.encode(prepared))
+            if self._memory.can_filter:
+                columns.append(filter_columns(self._encoder, prepared))
+        merged = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]} if columns else None
+        self._memory.add(labels, torch.cat(vectors) if given is None else given, columns=merged)
 
     def _set_given_weights(self, new: Sequence[Field]) -> None:
         for field in new:
@@ -251,22 +322,51 @@ class RecordStore:
             path = self._folder if folder is None else Path(folder).resolve()
             if path is None:
                 raise ValueError(f"{operation}: the first save needs a folder, got none")
-            if not self._is_torch:
+            if not can_be_saved(self._engine):
                 raise ValueError(
-                    f"{operation}: only an index with the torch backend can be saved, got {self._memory!r}; the "
-                    f"vectors of other backends are in their own store"
+                    f"{operation}: needs an engine of ghrr, got {type(self._engine).__name__}, which cannot be opened "
+                    f"from a folder; use one of {', '.join(ENGINES)}"
                 )
             path.mkdir(parents=True, exist_ok=True)
             with lock_folder(path, operation):
+                self._check_unchanged(operation, path)
                 self._documents.write(path, self._labels.values())
                 write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-                self._memory.commit(path / _VECTORS)
+                self._folder, self._stamp = path, _stamp(path)
+                if keeps_vectors_in_folder(self._engine):
+                    self._memory.commit(path / _VECTORS)
+                elif self._unsaved:
+                    self._memory.remove(sorted(self._unsaved))
+                    self._unsaved = set()
+                write_engine(path, self._engine, self._recall)
                 self._documents.clean(path, self._removed)
-                self._folder, self._removed = path, set()
+                self._removed = set()
+
+    def _check_unchanged(self, operation: str, path: Path) -> None:
+        """Raise ValueError if the folder holds something else than what this object last saved or opened."""
+        if path == self._folder and _stamp(path) == self._stamp:
+            return
+        if path == self._folder:
+            raise ValueError(
+                f"{operation}: another program saved to {str(path)!r} since this index was opened; open it again and "
+                f"repeat the changes, or save to another folder"
+            )
+        if _stamp(path) is not None:
+            raise ValueError(f"{operation}: {str(path)!r} holds another index; choose a new folder")
 
     @classmethod
-    def open(cls, folder: PathLike) -> Self:
+    def open(cls, folder: PathLike, *, uri: str | None = None) -> Self:
         """Use a saved index without reading its vectors and documents into memory.
+
+        With Milvus and LanceDB, the vectors are in their own store. Records that a program added there and did not
+        save, because it was killed, are not part of the index; the next save removes them.
+
+        Parameters
+        ----------
+        folder
+            As given to :meth:`save`.
+        uri
+            Address of Milvus or LanceDB, if it changed or has a password, which is not stored.
 
         Raises
         ------
@@ -282,15 +382,48 @@ class RecordStore:
         path = Path(folder).resolve()
         if not (path / FIELDS_NAME).exists():
             raise FileNotFoundError(f"RecordIndex.open({str(folder)!r}): the folder has no index")
-        encoder, calibration = read_encoder(path / FIELDS_NAME)
-        index = cls(encoder.space, whole=encoder.whole)
-        index._encoder, index._calibration, index._folder = encoder, calibration, path
-        index._memory = ItemMemory.open(path / _VECTORS, space=encoder.space)
+        index = cls._from_fields(path)
+        index._folder, index._stamp = path, _stamp(path)
+        index._memory, index._engine, index._recall = open_memory(path, path / _VECTORS, index.space, uri)
         index._documents = DocumentStore(path)
-        index._labels = {id_of(label): label for label in index._memory.labels}
+        labels = index._memory.labels
+        if not keeps_vectors_in_folder(index._engine):
+            saved = index._documents.labels()
+            index._unsaved, index._removed = set(labels) - saved, saved.difference(labels)
+            labels = [label for label in labels if label in saved]
+        index._labels = {id_of(label): label for label in labels}
         last = max((int(label.partition(_SEPARATOR)[0], 16) for label in index._memory.labels), default=-1)
         index._revision = itertools.count(last + 1)
         return index
+
+    @classmethod
+    def _from_fields(cls, folder: Path, **settings: Any) -> Self:
+        """Return an empty index with the fields and the calibration of a saved one."""
+        encoder, calibration = read_encoder(folder / FIELDS_NAME)
+        index = cls(encoder.space, whole=encoder.whole, **settings)
+        index._encoder, index._calibration = encoder, calibration
+        return index
+
+    def _nearest(
+        self, queries: Tensor, count: int, where: Sequence[Bound] = ()
+    ) -> tuple[list[list[str]], list[list[float]]]:
+        """Return labels and scores of the records whose vectors are most similar to queries, best first."""
+        found, scores = self._memory.cleanup(queries, k=count + len(self._unsaved), where=where)
+        rows = scores.double().tolist()
+        if self._unsaved:
+            kept = [[place for place, label in enumerate(own) if label not in self._unsaved][:count] for own in found]
+            found = [[own[place] for place in places] for own, places in zip(found, kept, strict=True)]
+            rows = [[row[place] for place in places] for row, places in zip(rows, kept, strict=True)]
+        return found, rows
+
+
+def _stamp(folder: Path) -> tuple[int, int] | None:
+    """Return what identifies the last save to a folder, which replaces the file of fields."""
+    try:
+        found = (folder / FIELDS_NAME).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def id_of(label: str) -> str:
@@ -301,19 +434,3 @@ def as_list(operation: str, documents: Sequence[Document]) -> list[Document]:
     if isinstance(documents, Mapping | str | bytes) or not isinstance(documents, Iterable):
         raise TypeError(f"{operation}: needs a list of documents, got {describe(documents)}; put it into a list")
     return list(documents)
-
-
-def _memory_settings(space: Space, storage: str | None, backend: str | Backend, uri: str | None) -> dict[str, Any]:
-    """Return the arguments of the item memory."""
-    if backend == "lancedb":
-        from ghrr.search.lance_backend import LanceBackend  # noqa: PLC0415 (an optional package)
-
-        if uri is None:
-            raise ValueError('RecordIndex: backend="lancedb" needs a folder, got none; give uri="folder"')
-        return {"backend": LanceBackend(2 * space.total_dim, uri)}
-    settings: dict[str, Any] = {"backend": backend, "uri": uri}
-    if backend == "torch":
-        settings["storage"] = storage or "int8"
-    elif storage is not None:
-        settings["storage"] = storage
-    return settings

@@ -158,6 +158,14 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
         raise ValueError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
 
 
+def id_of_document(document: dict[str, Any], identifier: str, row: int) -> str:
+    """Return the id that a field of a document holds; raise ValueError if it is missing."""
+    value = document.get(identifier)
+    if value is None or value == "":
+        raise ValueError(f"row {row + 1} has no id in the field {identifier!r}; add it, or use row numbers as ids")
+    return str(value)
+
+
 def batches(documents: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
     """Yield lists of up to ``size`` documents."""
     batch: list[dict[str, Any]] = []
