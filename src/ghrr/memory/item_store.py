@@ -111,7 +111,7 @@ class ItemStore:
     @property
     def can_filter(self) -> bool:
         """Whether the backend stores columns of numbers and can search within bounds, as Milvus and LanceDB do."""
-        return hasattr(self._state.backend, "count")
+        return bool(getattr(self._state.backend, "can_filter", False))
 
     def _check_filter(self, operation: str) -> None:
         if not self.can_filter:

@@ -106,9 +106,11 @@ def break_ties(search: Search, queries: Tensor, k: int, count: int, *, width: in
     queries, k
         As in :func:`search_chunks`.
     count
-        Number of rows.
+        Number of rows. If it is less than k, all are returned.
     """
     width = min(max(width, k + 1), count)
+    if not width:
+        return queries.new_empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
     scores, ids = search(queries, width)
     best_scores, best_ids = _sort_by_score_then_id(scores, ids, k)
     if width < count:

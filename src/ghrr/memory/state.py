@@ -64,9 +64,12 @@ class State(NamedTuple):
 
     def search(self, rows: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         """Return ids and dot products of the k best items for each row, ``(q, k)``; fewer if there are fewer items."""
-        filtering: Any = self.backend
-        k = min(k, filtering.count(where) if where else len(self.labels))
+        k = min(k, len(self.labels))
         if not len(rows) or not k:
             return torch.empty(len(rows), k, dtype=torch.int64), torch.empty(len(rows), k)
-        products, ids = filtering.search(rows, k, where) if where else self.backend.search(rows, k)
+        if where:
+            filtering: Any = self.backend
+            products, ids = filtering.search(rows, k, where)
+        else:
+            products, ids = self.backend.search(rows, k)
         return ids, products

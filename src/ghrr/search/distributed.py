@@ -37,7 +37,7 @@ class TableEncoder:
     """Function from tables to tables with a column of vectors; it reads the fields of an index once.
 
     Use it in an actor of a cluster, for example with Ray Data:
-    ``dataset.map_batches(TableEncoder, fn_constructor_args=[folder], batch_format="pyarrow", concurrency=2)``.
+    ``dataset.map_batches(TableEncoder, fn_constructor_args=[folder], batch_format="pyarrow")``.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def encode_with_ray(
             ShardEncoder,
             fn_constructor_args=[str(Path(index).resolve()), identifier],
             batch_size=1,
-            concurrency=min(workers, len(missing)),
+            compute=ray.data.ActorPoolStrategy(size=min(workers, len(missing))),
             num_cpus=1,
         )
         encoded.materialize()

@@ -81,7 +81,7 @@ def open_memory(folder: Path, vectors: Path, space: Space, uri: str | None) -> t
     path = folder / NAME
     if not path.exists():
         memory = ItemMemory.open(vectors, space=space)
-        return memory, TorchBackend(2 * space.total_dim, storage=memory.storage), None
+        return memory, TorchBackend(2 * space.total_dim, storage=memory.storage, device=torch.device("cpu")), None
     with prefix_errors(f"RecordIndex.open({str(path)!r})"):
         settings = check_fields("engine", read_json(path, "RecordIndex.open"), _FIELDS)
         if settings["version"] > VERSION:

@@ -45,6 +45,7 @@ class LanceBackend:
     """
 
     storage = "float32"
+    can_filter = True
 
     def __init__(self, width: int, uri: str, *, approximate: bool = False) -> None:
         try:
@@ -105,9 +106,6 @@ class LanceBackend:
         order = np.argsort(found["id"].to_numpy())
         return Stored(torch.from_numpy(rows[order]))
 
-    def count(self, where: Sequence[Bound]) -> int:
-        return int(self._table.count_rows(_expression(where)))
-
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         if self.approximate and not self._is_indexed:
             self._table.create_index("dot", vector_column_name="vector", index_type="IVF_HNSW_SQ", num_partitions=1)
@@ -119,7 +117,7 @@ class LanceBackend:
             ids = np.stack([one["id"].to_numpy() for one in found]).astype(np.int64)
             return torch.from_numpy(scores), torch.from_numpy(ids)
 
-        count = self.count(where) if where else len(self)
+        count = int(self._table.count_rows(_expression(where) if where else None))
         return break_ties(search, queries.float().cpu().contiguous(), k, count)
 
     def _nearest(self, query: Any, width: int, where: Sequence[Bound]) -> Any:

@@ -71,6 +71,7 @@ class MilvusBackend:
     """
 
     storage = "float32"
+    can_filter = True
 
     def __init__(
         self,
@@ -300,14 +301,6 @@ class MilvusBackend:
             )
         return Stored(numbers)
 
-    def count(self, where: Sequence[Bound]) -> int:
-        operation = "ItemMemory.cleanup"
-        condition = _expression(self._current(operation), where)
-        rows = self._connection.request(
-            operation, "query", self._name, filter=condition, output_fields=["count(*)"], limit=None
-        )
-        return min(int(rows[0]["count(*)"]), _MAX_RESULTS)
-
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         operation = "ItemMemory.cleanup"
         if k > _MAX_RESULTS:
@@ -322,8 +315,14 @@ class MilvusBackend:
             # Rows of an unfinished add are among the results: search again with a filter, which is slower.
             return self._search(operation, queries, width, filter=_expression(record, where))
 
-        count = self.count(where) if where else min(record.count, _MAX_RESULTS)
+        count = min(self._count(operation, record, where) if where else record.count, _MAX_RESULTS)
         return break_ties(search, queries.float().cpu(), k, count)
+
+    def _count(self, operation: str, record: Record, where: Sequence[Bound]) -> int:
+        """Return the number of items within bounds."""
+        condition = _expression(record, where)
+        rows = self._connection.request(operation, "query", self._name, filter=condition, output_fields=["count(*)"])
+        return int(rows[0]["count(*)"])
 
     def _search(self, operation: str, queries: Tensor, width: int, filter: str = "") -> tuple[Tensor, Tensor]:
         scores = np.empty((len(queries), width), dtype=np.float32)

@@ -91,16 +91,18 @@ class Backend(Protocol):
 
 
 class FilteringBackend(Backend, Protocol):
-    """Backend that stores numbers by name with its rows, and can search only rows whose numbers are within bounds."""
+    """Backend that stores numbers by name with its rows, and can search only rows whose numbers are within bounds.
+
+    Its attribute ``can_filter`` is True.
+    """
+
+    can_filter: bool
 
     def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
         """Add rows with their columns."""
 
-    def count(self, where: Sequence[Bound]) -> int:
-        """Return the number of rows within bounds."""
-
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
-        """Return the k largest dot products among the rows within bounds; there are at least k."""
+        """Return the k largest dot products among the rows within bounds; fewer if there are fewer rows."""
 
 
 def import_extra(name: str) -> Any:
