@@ -108,7 +108,9 @@ class LanceBackend:
 
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         if self.approximate and not self._is_indexed:
-            self._table.create_index("dot", vector_column_name="vector", index_type="IVF_HNSW_SQ", num_partitions=1)
+            from lancedb.index import HnswSq  # noqa: PLC0415
+
+            self._table.create_index("vector", config=HnswSq(distance_type="dot", num_partitions=1))
             self._is_indexed = True
 
         def search(queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -139,7 +141,8 @@ def _is_one_of(ids: Tensor) -> str:
 def _expression(where: Sequence[Bound]) -> str:
     """Return the condition that a row is within bounds. It contains only checked names and numbers."""
     parts = []
-    for name, low, high, inside in where:
+    for column, low, high, inside in where:
+        name = f"`{column}`"  # without quotes, LanceDB ignores case
         if inside:
             parts.append(f"({name} >= {low!r} AND {name} <= {high!r})")
         else:  # a comparison with NULL is not true
