@@ -69,7 +69,7 @@ def as_number(value: Any) -> float | None:
     """Return a number, or None if the value is not a finite one."""
     try:
         number = float(value) if not isinstance(value, list | tuple | bytes) else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

@@ -58,8 +58,12 @@ class LanceBackend:
         self._is_indexed = False
         self._pa = pa
         vector = ("vector", pa.list_(pa.float32(), width))
-        connection = lancedb.connect(uri)
-        if _TABLE in connection.list_tables().tables:
+        try:
+            connection = lancedb.connect(uri)
+            names = connection.list_tables().tables
+        except (OSError, RuntimeError) as error:
+            raise OSError(f"LanceBackend({uri!r}): cannot open it ({error!s:.200}); give a folder to write to") from error
+        if _TABLE in names:
             self._table = connection.open_table(_TABLE)
             found = self._table.schema
             if "label" not in found.names or "vector" not in found.names or found.field("vector").type != vector[1]:

@@ -13,6 +13,7 @@ Path = tuple[str, ...]
 WHOLE: Path = ("*",)  # the text of all fields
 MAX_DEPTH = 100
 MAX_LEAVES = 100_000  # values of one document
+_MISSING = ("NAType", "NaTType")  # of pandas
 _LATITUDE, _LONGITUDE = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
@@ -82,6 +83,8 @@ def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth:
             present = [element for element in value if not is_missing(element)]
             if present:
                 leaves[path] = present
+    elif hasattr(value, "tolist"):  # an array or a number of NumPy
+        _collect(value.tolist(), path, leaves, where, depth + 1)
     elif not is_missing(value):
         leaves[path] = value
 
@@ -96,8 +99,10 @@ def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any],
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value counts as missing."""
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+    """Whether a value counts as missing: None, an empty string, and NaN, NA and NaT of pandas."""
+    if isinstance(value, str):
+        return not value
+    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING
 
 
 def as_point(value: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -331,8 +331,10 @@ class RecordStore:
             with lock_folder(path, operation):
                 self._check_unchanged(operation, path)
                 self._documents.write(path, self._labels.values())
-                write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-                self._folder, self._stamp = path, _stamp(path)
+                try:
+                    write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
+                finally:  # after an interrupt too
+                    self._folder, self._stamp = path, _stamp(path)
                 if keeps_vectors_in_folder(self._engine):
                     self._memory.commit(path / _VECTORS)
                 elif self._unsaved:
