@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ghrr import cli
+from ghrr.files import lock_folder
 from ghrr.search import RecordIndex
 from tests.cli.common import invoke
 from tests.processes import start, wait_until
+from tests.search.common import full_disk
 
 PEOPLE = [
     {"name": "Ada Lovelace", "city": "London", "age": 36},
@@ -154,6 +157,40 @@ def test_server_that_is_away_is_named(people: Path, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "the Milvus server at 'http://***@127.0.0.1:1' failed" in " ".join(result.output.split())
     assert "secret" not in result.output + (tmp_path / "x" / "incomplete.json").read_text()
+
+
+def test_full_disk_is_reported_and_the_command_goes_on_later(tmp_path: Path) -> None:
+    source, out = tmp_path / "many.jsonl", tmp_path / "many.idx"
+    source.write_text("".join(json.dumps({"name": f"person {i}"}) + "\n" for i in range(300)))
+    with full_disk(100_000):
+        result = invoke("index", str(source), "-o", str(out))
+    assert result.exit_code == 2
+    assert "Error:" in result.output
+    assert str(out) in "".join(result.output.split())
+    result = invoke("index", str(source), "-o", str(out))
+    assert result.exit_code == 0, result.output
+    assert RecordIndex.open(out).ids == [str(i) for i in range(300)]
+
+
+def test_folder_that_another_process_writes_is_reported(people: Path, tmp_path: Path) -> None:
+    out, good = tmp_path / "people.idx", people.read_text()
+    people.write_text(good + "{broken\n")
+    assert invoke("index", str(people), "-o", str(out)).exit_code == 2
+    people.write_text(good)
+    with lock_folder(out, "test"):
+        result = invoke("index", str(people), "-o", str(out))
+    assert result.exit_code == 2
+    assert f"process {os.getpid()}" in " ".join(result.output.split())
+    assert invoke("index", str(people), "-o", str(out)).exit_code == 0
+
+
+def test_index_of_another_version_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ghrr.search.saving.VERSION", 2)
+    RecordIndex.open(folder).save()
+    monkeypatch.undo()
+    result = invoke("search", str(folder), '{"name": "Ada"}')
+    assert result.exit_code == 2
+    assert "version 2" in " ".join(result.output.split())
 
 
 def test_dedupe_writes_pairs(people: Path, tmp_path: Path) -> None:

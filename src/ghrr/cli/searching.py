@@ -72,6 +72,7 @@ def _start(out: Path, settings: dict[str, Any], *, force: bool) -> Any:
     from ghrr.files import read_json, write_json
     from ghrr.memory.backends.milvus_connection import hide_credentials
     from ghrr.search import RecordIndex
+    from ghrr.search.store import has_index
 
     mark, uri = out / _MARK, settings["uri"]
     public = settings | {"uri": uri and hide_credentials(uri, uri)}
@@ -80,7 +81,7 @@ def _start(out: Path, settings: dict[str, Any], *, force: bool) -> Any:
     if mark.exists():
         if read_json(mark, "ghrr index") != public:
             raise ValueError(f"{out} was begun with other options; repeat them, or start again with --force")
-        if (out / "fields.safetensors").exists():
+        if has_index(out):
             records = RecordIndex.open(out, uri=settings["uri"])
             say(f"Going on after {len(records):,} records.")
             return records

@@ -62,6 +62,8 @@ def _damage(value: Any, rng: random.Random) -> Any:
 def _set(document: dict[str, Any], path: Path, value: Any) -> None:
     for key in path[:-1]:
         document = document.setdefault(key, {})
+        if not isinstance(document, dict):  # a list with objects and other values has both here; keep the latter
+            return
     document[path[-1]] = value
 
 

@@ -33,7 +33,7 @@ def show(path: Path) -> str:
 def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> dict[Path, Column]:
     """Split documents into columns by path.
 
-    ``None``, NaN and empty strings, lists and objects count as missing. An object of a latitude and a longitude is one
+    ``None``, NaN, infinity and empty strings, lists and objects count as missing. An object of a latitude and a longitude is one
     value, a point. The objects of a list share the paths of their keys: each path has the list of their values.
 
     Examples
@@ -99,10 +99,10 @@ def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any],
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value counts as missing: None, an empty string, and NaN, NA and NaT of pandas."""
+    """Whether a value counts as missing: None, an empty string, NaN and infinity, and NA and NaT of pandas."""
     if isinstance(value, str):
         return not value
-    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING
+    return value is None or (isinstance(value, float) and not math.isfinite(value)) or type(value).__name__ in _MISSING
 
 
 def as_point(value: Mapping[str, Any]) -> tuple[float, float] | None:

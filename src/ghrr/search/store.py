@@ -15,11 +15,13 @@ from ghrr._checks import describe
 from ghrr._locks import Lock
 from ghrr.files import PathLike, lock_folder
 from ghrr.memory import Backend, Bound, ItemMemory
+from ghrr.memory.folder import MANIFEST as MANIFEST_NAME
 from ghrr.memory.labels import check_labels, repeated
 from ghrr.search.calibration import PRIOR, damaged_examples
 from ghrr.search.conditions import filter_columns
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
+from ghrr.search.engines import NAME as ENGINE_NAME
 from ghrr.search.engines import (
     ENGINES,
     can_be_saved,
@@ -332,17 +334,21 @@ class RecordStore:
                 self._check_unchanged(operation, path)
                 self._documents.write(path, self._labels.values())
                 try:
-                    write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-                finally:  # after an interrupt too
+                    self._write_vectors(path)
+                finally:  # after an error or an interrupt too
                     self._folder, self._stamp = path, _stamp(path)
-                if keeps_vectors_in_folder(self._engine):
-                    self._memory.commit(path / _VECTORS)
-                elif self._unsaved:
-                    self._memory.remove(sorted(self._unsaved))
-                    self._unsaved = set()
-                write_engine(path, self._engine, self._recall)
                 self._documents.clean(path, self._removed)
                 self._removed = set()
+
+    def _write_vectors(self, path: Path) -> None:
+        """Write the fields, then the vectors, which makes the save effective."""
+        write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
+        if keeps_vectors_in_folder(self._engine):
+            self._memory.commit(path / _VECTORS)
+        elif self._unsaved:
+            self._memory.remove(sorted(self._unsaved))
+            self._unsaved = set()
+        write_engine(path, self._engine, self._recall)
 
     def _check_unchanged(self, operation: str, path: Path) -> None:
         """Raise ValueError if the folder holds something else than what this object last saved or opened."""
@@ -382,7 +388,7 @@ class RecordStore:
         See :meth:`save`.
         """
         path = Path(folder).resolve()
-        if not (path / FIELDS_NAME).exists():
+        if not has_index(path):
             raise FileNotFoundError(f"RecordIndex.open({str(folder)!r}): the folder has no index")
         index = cls._from_fields(path)
         index._folder, index._stamp = path, _stamp(path)
@@ -419,12 +425,17 @@ class RecordStore:
         return found, rows
 
 
+def has_index(folder: Path) -> bool:
+    """Whether a folder has an index; not after a first save that failed or was killed."""
+    complete = (folder / _VECTORS / MANIFEST_NAME, folder / ENGINE_NAME)
+    return (folder / FIELDS_NAME).exists() and any(path.exists() for path in complete)
+
+
 def _stamp(folder: Path) -> tuple[int, int] | None:
     """Return what identifies the last save to a folder, which replaces the file of fields."""
-    try:
-        found = (folder / FIELDS_NAME).stat()
-    except FileNotFoundError:
+    if not has_index(folder):
         return None
+    found = (folder / FIELDS_NAME).stat()
     return found.st_ino, found.st_mtime_ns
 
 
