@@ -17,7 +17,7 @@ from ghrr import ItemMemory, Space
 from ghrr.memory import Bound
 from ghrr.search import Range, RecordIndex
 from ghrr.search.calibration import damaged_examples
-from tests.search.common import people
+from tests.search.common import full_disk, people
 
 DOCUMENTS = people(120)
 EXAMPLES = damaged_examples(DOCUMENTS[:20], seed=2)
@@ -131,7 +131,7 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
     records = RecordIndex(backend="lancedb", uri=str(tmp_path), kinds=kinds)
     expected = RecordIndex(storage="float32", kinds=kinds)
     for one in (records, expected):
-        one.add([{name: number for name in names} for number in range(10)])
+        one.add([dict.fromkeys(names, number) for number in range(10)])
         one.add([{"later": 3}, {"a": 3}])  # a column that the table did not have
     for name in names:
         own, other = (one.search({name: 9}, k=12, must={name: 3}) for one in (records, expected))
@@ -149,9 +149,7 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
         ({"must": {"born": {"year": Range(float("-inf"), 1900)}}}, r"'born.year' must be a number"),
     ],
 )
-def test_conditions_without_effect_are_refused(
-    expected: RecordIndex, conditions: dict[str, Any], message: str
-) -> None:
+def test_conditions_without_effect_are_refused(expected: RecordIndex, conditions: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         expected.search({"name": "Ada"}, **conditions)
 
@@ -167,7 +165,11 @@ def test_bounds_of_an_item_memory_select_items(tmp_path: Path) -> None:
     memory = ItemMemory(space, backend=LanceBackend(2 * space.total_dim, str(tmp_path)))
     memory.add(["a", "b", "c"], columns={"Year": np.array([1.0, 2.0, np.nan])})
     query = space.vectors(["c"])
-    for bound, names in ((Bound("Year", 2, 9), "b"), (Bound("Year", 2, 9, inside=False), "ac"), (Bound("Year", 5, 9), "")):
+    for bound, names in (
+        (Bound("Year", 2, 9), "b"),
+        (Bound("Year", 2, 9, inside=False), "ac"),
+        (Bound("Year", 5, 9), ""),
+    ):
         assert sorted(memory.cleanup(query, 3, where=[bound]).labels[0]) == list(names)
     with pytest.raises(ValueError, match="must be named by letters"):
         memory.cleanup(query, where=[Bound("1 = 1 OR id", 0, 1)])
@@ -350,6 +352,21 @@ def test_index_with_an_own_backend_is_not_saved(tmp_path: Path) -> None:
         records.save(tmp_path)
 
 
-def test_lancedb_needs_a_folder() -> None:
+def test_lancedb_needs_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs a folder"):
         RecordIndex(backend="lancedb")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match=r"LanceDB at '.*file' failed"):
+        RecordIndex(backend="lancedb", uri=str(tmp_path / "file"))
+
+
+def test_full_disk_of_lancedb_adds_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    records.add(DOCUMENTS[:20])
+    with full_disk(30_000), pytest.raises(OSError, match=r"ItemMemory\.add: LanceDB at '.*lance' failed"):
+        records.add(DOCUMENTS[20:100])
+    assert len(records) == 20
+    assert records.search(DOCUMENTS[3], 1)[0].guess == "3"
+    records.add(DOCUMENTS[20:100])
+    assert records.search(DOCUMENTS[99], 1)[0].guess == "99"

@@ -112,7 +112,9 @@ def test_folder_of_another_index_is_refused_and_stays(folder: Path) -> None:
 
 
 def test_engine_of_a_newer_version_is_refused(folder: Path) -> None:
-    (folder / "engine.json").write_text('{"version": 9, "backend": "x", "uri": null, "collection": null, "approximate": false}')
+    (folder / "engine.json").write_text(
+        '{"version": 9, "backend": "x", "uri": null, "collection": null, "approximate": false}'
+    )
     with pytest.raises(ValueError, match=r"engine\.json.*version 9 is newer"):
         RecordIndex.open(folder)
 
@@ -134,7 +136,9 @@ def test_full_disk_at_the_first_save_leaves_no_index(tmp_path: Path) -> None:
 def test_full_disk_loses_nothing(folder: Path, limit: int) -> None:
     opened = RecordIndex.open(folder)
     opened.remove("0")
-    opened.add([{"name": f"new {number}", "text": "x" * 20} for number in range(100)], ids=[f"n{i}" for i in range(100)])
+    opened.add(
+        [{"name": f"new {number}", "text": "x" * 20} for number in range(100)], ids=[f"n{i}" for i in range(100)]
+    )
     with full_disk(limit), pytest.raises(OSError, match=r"too large|disk I/O error|full") as raised:
         opened.save()
     assert str(folder) in str(raised.value)
@@ -186,7 +190,8 @@ from ghrr.memory import ItemMemory
 from ghrr.search import RecordIndex
 from ghrr.search.documents import DocumentStore
 
-folder, steps = sys.argv[1], [(DocumentStore, "write"), (store, "write_encoder"), (ItemMemory, "commit"), (DocumentStore, "clean")]
+folder = sys.argv[1]
+steps = [(DocumentStore, "write"), (store, "write_encoder"), (ItemMemory, "commit"), (DocumentStore, "clean")]
 for number, (owner, name) in enumerate(steps):
     for after in (False, True):
         if os.fork() == 0:

@@ -170,8 +170,8 @@ def _recall(records: Any) -> str:
     if not records.is_approximate:
         return ""
     return (
-        f"\nApproximate search finds {records.recall:.1%} of the ten best records for examples with errors; the noisier an "
-        f"example, the fewer."
+        f"\nApproximate search finds {records.recall:.1%} of the ten best records for examples with errors; the noisier "
+        f"an example, the fewer."
     )
 
 
@@ -251,9 +251,7 @@ def _print_hits(hits: list[Any], *, as_json: bool) -> None:
 
 def dedupe(  # noqa: PLR0917
     source: Source,
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="File of pairs to write; - is standard output.")
-    ] = _STREAM,
+    out: Annotated[str, typer.Option("--out", "-o", help="File of pairs to write; - is standard output.")] = _STREAM,
     identifier: Identifier = None,
     threshold: Annotated[float | None, typer.Option(min=0, max=1, help="Least score of a pair.")] = None,
     rate: Annotated[float | None, typer.Option(min=0, help="Expected number of pairs per record.")] = None,

@@ -48,9 +48,10 @@ class Cleanup(NamedTuple):
 class ItemMemory(ItemStore):
     r"""Hypervectors with labels. :meth:`cleanup` and :meth:`match` find the items that are most similar to a query.
 
-    The search is exact, unless you ask otherwise: it compares a query with every item. You can add and remove items at any time. :meth:`save`
-    writes all items to one file; :meth:`commit` writes only changes to a folder. :meth:`load` reads either into memory.
-    :meth:`open` leaves the items in their files and reads them in chunks, for memories larger than RAM.
+    The search is exact, unless you ask otherwise: it compares a query with every item. You can add and remove items at
+    any time. :meth:`save` writes all items to one file; :meth:`commit` writes only changes to a folder. :meth:`load`
+    reads either into memory. :meth:`open` leaves the items in their files and reads them in chunks, for memories larger
+    than RAM.
 
     Items are stored without gradients, and search is not differentiable. Vectors and queries may be on any device.
 
@@ -84,8 +85,8 @@ class ItemMemory(ItemStore):
     timeout
         Seconds to wait for a response of Milvus; 60 by default.
     approximate
-        Search with an HNSW index of faiss or Milvus. It is faster for many items, but misses some of the best ones, more
-        of them the noisier a query is: measure it with :meth:`recall`.
+        Search with an HNSW index of faiss or Milvus. It is faster for many items, but misses some of the best ones,
+        more of them the noisier a query is: measure it with :meth:`recall`.
 
     Attributes
     ----------

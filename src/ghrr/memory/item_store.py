@@ -115,7 +115,9 @@ class ItemStore:
 
     def _check_filter(self, operation: str) -> None:
         if not self.can_filter:
-            raise ValueError(f"{operation}: {type(self._state.backend).__name__} has no columns to filter by; use Milvus")
+            raise ValueError(
+                f"{operation}: {type(self._state.backend).__name__} has no columns to filter by; use Milvus"
+            )
 
     def add(
         self,

@@ -61,9 +61,10 @@ def _damage(value: Any, rng: random.Random) -> Any:
 
 def _set(document: dict[str, Any], path: Path, value: Any) -> None:
     for key in path[:-1]:
-        document = document.setdefault(key, {})
-        if not isinstance(document, dict):  # a list with objects and other values has both here; keep the latter
+        inner: Any = document.setdefault(key, {})
+        if not isinstance(inner, dict):  # a list of objects and other values has values at two levels; keep the first
             return
+        document = inner
     document[path[-1]] = value
 
 

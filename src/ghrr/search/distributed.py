@@ -22,7 +22,17 @@ import torch
 
 from ghrr._checks import check_choice, check_integer, install_hint
 from ghrr.files import PathLike, parse_json
-from ghrr.search.arrow import VECTOR, as_rows, as_vectors, encode_table, partial_name, pyarrow, vector_column, write_table
+from ghrr.memory import Backend
+from ghrr.search.arrow import (
+    VECTOR,
+    as_rows,
+    as_vectors,
+    encode_table,
+    partial_name,
+    pyarrow,
+    vector_column,
+    write_table,
+)
 from ghrr.search.documents import as_json
 from ghrr.search.index import RecordIndex
 from ghrr.search.saving import NAME, read_encoder
@@ -221,7 +231,12 @@ def encode_with_ray(
 
 
 def index_shards(
-    index: PathLike, shards: Sequence[PathLike], *, backend: str = "torch", uri: str | None = None
+    index: PathLike,
+    shards: Sequence[PathLike],
+    *,
+    backend: str | Backend = "torch",
+    uri: str | None = None,
+    approximate: bool = False,
 ) -> RecordIndex:
     """Return an index of the records in shards, without encoding them again.
 
@@ -231,7 +246,7 @@ def index_shards(
         Folder of the index whose fields encoded the shards. Its own records are not part of the result.
     shards
         Files of :func:`encode_with_dask` or :func:`encode_with_ray`.
-    backend, uri
+    backend, uri, approximate
         Engine, as in :class:`ghrr.search.RecordIndex`.
 
     Examples
@@ -247,7 +262,7 @@ def index_shards(
     >>> index_shards(folder / "sample.idx", [shard]).search({"name": "grace"})[0].guess
     '0-0'
     """
-    records = RecordIndex._from_fields(Path(index).resolve(), backend=backend, uri=uri)
+    records = RecordIndex._from_fields(Path(index).resolve(), backend=backend, uri=uri, approximate=approximate)
     for shard in shards:
         for batch in _batches(shard):
             documents = [parse_json(text, str(shard)) for text in batch["document"].to_pylist()]

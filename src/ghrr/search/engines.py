@@ -20,7 +20,13 @@ from ghrr.space import Space
 NAME = "engine.json"
 VERSION = 1
 ENGINES = ("torch", "faiss", "milvus", "lancedb")
-_FIELDS = {"version": int, "backend": str, "uri": (str, type(None)), "collection": (str, type(None)), "approximate": bool}
+_FIELDS = {
+    "version": int,
+    "backend": str,
+    "uri": (str, type(None)),
+    "collection": (str, type(None)),
+    "approximate": bool,
+}
 
 
 def make_engine(
@@ -41,9 +47,7 @@ def make_engine(
     if backend == "milvus" and uri:
         return MilvusBackend(uri, space, collection="records", approximate=approximate)
     storage = storage or ("int8" if backend == "torch" else None)
-    return make_backend(
-        space, storage, backend, torch.device("cpu"), uri=uri, timeout=None, approximate=approximate
-    )
+    return make_backend(space, storage, backend, torch.device("cpu"), uri=uri, timeout=None, approximate=approximate)
 
 
 def keeps_vectors_in_folder(engine: Backend) -> bool:

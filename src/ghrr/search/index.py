@@ -133,8 +133,8 @@ class RecordIndex(RecordStore):
         weights
             Factors of the weights of fields by name; 0 leaves a field out.
         candidates
-            Number of records that fulfil the conditions whose documents are compared exactly. 0 ranks by the vectors alone; then must and
-            must_not are not possible, and hits have no scores of fields.
+            Number of records whose documents are compared exactly, of those that fulfil the conditions. 0 ranks by the
+            vectors alone; then must and must_not are not possible, and hits have no scores of fields.
         confidence
             Probability from which a hit is ``confident``.
 

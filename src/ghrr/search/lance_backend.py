@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,11 @@ class LanceBackend:
         self._is_indexed = False
         self._pa = pa
         vector = ("vector", pa.list_(pa.float32(), width))
-        try:
+        with self._named_errors("ItemMemory"):
             connection = lancedb.connect(uri)
             names = connection.list_tables().tables
-        except (OSError, RuntimeError) as error:
-            raise OSError(f"LanceBackend({uri!r}): cannot open it ({error!s:.200}); give a folder to write to") from error
-        if _TABLE in names:
-            self._table = connection.open_table(_TABLE)
+            self._table: Any = connection.open_table(_TABLE) if _TABLE in names else None
+        if self._table is not None:
             found = self._table.schema
             if "label" not in found.names or "vector" not in found.names or found.field("vector").type != vector[1]:
                 raise ValueError(
@@ -73,8 +72,19 @@ class LanceBackend:
                 )
         else:
             schema = pa.schema([("id", pa.int64()), ("label", pa.string()), vector])
-            self._table = connection.create_table(_TABLE, schema=schema)
+            with self._named_errors("ItemMemory"):
+                self._table = connection.create_table(_TABLE, schema=schema)
         self.first_id = max(self.existing().values(), default=-1) + 1
+
+    @contextmanager
+    def _named_errors(self, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError) as error:  # LanceDB raises both, for example if the disk is full
+            raise OSError(
+                f"{operation}: LanceDB at {self.uri!r} failed ({error!s:.200}); check the folder, its permissions and "
+                f"the free space"
+            ) from error
 
     def __len__(self) -> int:
         return int(self._table.count_rows())
@@ -84,24 +94,29 @@ class LanceBackend:
         return dict(zip(found["label"].to_pylist(), found["id"].to_pylist(), strict=True))
 
     def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
+        with self._named_errors("ItemMemory.add"):
+            self._add(ids, labels, stored, columns or {})
+        self._is_indexed = False
+
+    def _add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns) -> None:
         pa = self._pa
-        new = [name for name in columns or {} if name not in self._table.schema.names]
+        new = [name for name in columns if name not in self._table.schema.names]
         if new:
-            self._table.add_columns({name: "CAST(NULL AS DOUBLE)" for name in new})
+            self._table.add_columns(dict.fromkeys(new, "CAST(NULL AS DOUBLE)"))
         numbers = pa.array(stored.numbers.float().cpu().numpy().ravel())
         arrays = {
             "id": pa.array(ids.numpy()),
             "label": pa.array(labels, pa.string()),
             "vector": pa.FixedSizeListArray.from_arrays(numbers, self.width),
-            **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in (columns or {}).items()},
+            **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in columns.items()},
         }
         empty = pa.nulls(len(ids), pa.float64())
         schema = self._table.schema
         self._table.add(pa.table([arrays.get(name, empty) for name in schema.names], schema=schema))
-        self._is_indexed = False
 
     def remove(self, ids: Tensor) -> None:
-        self._table.delete(_is_one_of(ids))
+        with self._named_errors("ItemMemory.remove"):
+            self._table.delete(_is_one_of(ids))
         self._is_indexed = False
 
     def stored(self, ids: Tensor) -> Stored:
@@ -111,6 +126,10 @@ class LanceBackend:
         return Stored(torch.from_numpy(rows[order]))
 
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
+        with self._named_errors("ItemMemory.cleanup"):
+            return self._search(queries, k, where)
+
+    def _search(self, queries: Tensor, k: int, where: Sequence[Bound]) -> tuple[Tensor, Tensor]:
         if self.approximate and not self._is_indexed:
             from lancedb.index import HnswSq  # noqa: PLC0415
 

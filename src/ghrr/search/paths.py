@@ -33,8 +33,9 @@ def show(path: Path) -> str:
 def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> dict[Path, Column]:
     """Split documents into columns by path.
 
-    ``None``, NaN, infinity and empty strings, lists and objects count as missing. An object of a latitude and a longitude is one
-    value, a point. The objects of a list share the paths of their keys: each path has the list of their values.
+    ``None``, NaN, infinity and empty strings, lists and objects count as missing. An object of a latitude and a
+    longitude is one value, a point. The objects of a list share the paths of their keys: each path has the list of
+    their values.
 
     Examples
     --------
@@ -60,11 +61,13 @@ def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordInde
     return found
 
 
-def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
+def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:  # noqa: PLR0912
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
     if len(leaves) > MAX_LEAVES:
         raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+    if hasattr(value, "tolist"):  # an array or a number of NumPy
+        value = value.tolist()
     if isinstance(value, Mapping):
         point = as_point(value)
         if point is not None and path:
@@ -83,8 +86,6 @@ def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth:
             present = [element for element in value if not is_missing(element)]
             if present:
                 leaves[path] = present
-    elif hasattr(value, "tolist"):  # an array or a number of NumPy
-        _collect(value.tolist(), path, leaves, where, depth + 1)
     elif not is_missing(value):
         leaves[path] = value
 

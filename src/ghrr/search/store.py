@@ -21,7 +21,6 @@ from ghrr.search.calibration import PRIOR, damaged_examples
 from ghrr.search.conditions import filter_columns
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
-from ghrr.search.engines import NAME as ENGINE_NAME
 from ghrr.search.engines import (
     ENGINES,
     can_be_saved,
@@ -30,6 +29,7 @@ from ghrr.search.engines import (
     open_memory,
     write_engine,
 )
+from ghrr.search.engines import NAME as ENGINE_NAME
 from ghrr.search.fields import Field, check_weights
 from ghrr.search.saving import NAME as FIELDS_NAME
 from ghrr.search.saving import read_encoder, write_encoder
@@ -110,8 +110,8 @@ class RecordStore:
     def recall(self) -> float:
         """Share of the ten best records by vector that the engine finds; 1 for an exact engine.
 
-        It is measured at the first access after a change, on up to 100 examples that are made from stored records: fields
-        are dropped and letters are changed. All vectors are read. Noisier examples have a lower recall.
+        It is measured at the first access after a change, on up to 100 examples that are made from stored records:
+        fields are dropped and letters are changed. All vectors are read. Noisier examples have a lower recall.
         """
         if not self.is_approximate or not len(self):
             return 1.0
@@ -251,7 +251,7 @@ class RecordStore:
         replaced: list[str],
         vectors: Tensor | None = None,
     ) -> None:
-        """Encode and store documents, then drop the labels that they replace. ``vectors`` are those of the documents."""
+        """Encode and store documents, or store their ``vectors``, then drop the labels that they replace."""
         if not documents:
             return
         texts = as_json(documents, operation)
@@ -276,9 +276,7 @@ class RecordStore:
         if is_first:
             self._calibrate()
 
-    def _add_vectors(
-        self, operation: str, labels: list[str], documents: list[Document], given: Tensor | None
-    ) -> None:
+    def _add_vectors(self, operation: str, labels: list[str], documents: list[Document], given: Tensor | None) -> None:
         vectors, columns = [], []
         for start in range(0, len(documents), BATCH):
             prepared = self._encoder.prepare(documents[start : start + BATCH], operation)

@@ -66,4 +66,7 @@ def check_columns(operation: str, columns: Columns | None, count: int) -> dict[s
 def check_name(operation: str, name: Any) -> None:
     """Raise ValueError unless a name of a column consists of letters, digits and ``_``."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"{operation}: a column must be named by letters, digits and _, and not id, label, row or vector, got {describe(name)}")
+        raise ValueError(
+            f"{operation}: a column must be named by letters, digits and _, and not id, label, row or vector, got "
+            f"{describe(name)}"
+        )

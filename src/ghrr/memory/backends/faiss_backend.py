@@ -15,6 +15,7 @@ from ghrr.memory.storage import Stored
 
 _LINKS = 32  # of each row in an HNSW graph
 
+
 class FaissBackend:
     """Flat faiss index of inner products. It compares a query with every row, without approximation.
 

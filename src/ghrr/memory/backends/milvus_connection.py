@@ -67,7 +67,13 @@ class Connection:
         return self.attempt(operation, lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
 
     def create_collection(
-        self, name: str, *, text: tuple[str, int], vector: tuple[str, int], columns: bool = False, index: Mapping[str, Any] = FLAT
+        self,
+        name: str,
+        *,
+        text: tuple[str, int],
+        vector: tuple[str, int],
+        columns: bool = False,
+        index: Mapping[str, Any] = FLAT,
     ) -> None:
         """Create a collection with an integer id, a text and a vector, which is searched by inner product.
 
