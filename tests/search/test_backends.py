@@ -346,7 +346,7 @@ def test_index_with_an_own_backend_is_not_saved(tmp_path: Path) -> None:
         def __len__(self) -> int:
             return len(self._inner)
 
-    records = RecordIndex(backend=Own(FaissBackend(2048)))  # type: ignore[arg-type]
+    records = RecordIndex(backend=Own(FaissBackend(2048)))
     records.add(DOCUMENTS[:3])
     with pytest.raises(ValueError, match="needs an engine of ghrr, got Own"):
         records.save(tmp_path)

@@ -61,13 +61,14 @@ def test_missing_values_of_pandas_and_numpy_are_missing() -> None:
     table = pd.DataFrame(
         {
             "age": pd.array([36, None, 41], dtype="Int64"),
-            "born": pd.to_datetime(["1815-12-10", None, "1912-06-23"]),
+            "born": pd.to_datetime(pd.Series(["1815-12-10", None, "1912-06-23"])),
             "score": [1.5, np.nan, np.inf],
             "name": ["Ada", "Grace", "Alan"],
         }
     )
     records = RecordIndex()
-    records.add(table.to_dict("records"))
+    rows: Any = table.to_dict("records")
+    records.add(rows)
     assert records["1"] == {"age": None, "born": None, "score": None, "name": "Grace"}
     assert records["2"]["score"] is None
     assert {field.name: field.kind for field in records.fields} == {

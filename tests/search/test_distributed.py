@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,6 @@ from ghrr.search import RecordIndex
 from ghrr.search.distributed import ShardEncoder, encode_with_ray, index_shards
 from tests.search.common import people
 
-pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 lance = pytest.importorskip("lance")
 
@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(shard: str) -> pa.Table:
+def read(shard: str) -> Any:
     return pq.read_table(shard) if shard.endswith(".parquet") else lance.dataset(shard).to_table()
 
 

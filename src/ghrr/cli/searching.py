@@ -170,8 +170,8 @@ def _recall(records: Any) -> str:
     if not records.is_approximate:
         return ""
     return (
-        f"\nApproximate search finds {records.recall:.1%} of the ten best records for examples with errors; the noisier "
-        f"an example, the fewer."
+        f"\nApproximate search finds {records.recall:.1%} of the ten best records for examples with errors; the "
+        f"noisier an example, the fewer."
     )
 
 

@@ -17,7 +17,7 @@ from ghrr.memory.item_store import ItemStore
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, expected_score, make_matches
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.state import State
-from ghrr.memory.storage import as_rows
+from ghrr.memory.storage import as_rows, chunks
 
 _ATOM_ENERGY = 1.01  # up to this energy an item counts as an atom; narrow storage rounds
 
@@ -204,8 +204,8 @@ class ItemMemory(ItemStore):
             k = min(k, len(state.labels))
             found = state.search(rows, k)[0]
             ids = torch.tensor(sorted(state.labels.since(0).values()), dtype=torch.int64)
-            chunks = ids.split(rows_per_chunk(2 * self.space.total_dim, k))
-            stored = ((chunk, None, state.backend.stored(chunk)) for chunk in chunks)
+            parts = (ids[chunk] for chunk in chunks(len(ids), rows_per_chunk(2 * self.space.total_dim, k)))
+            stored = ((part, None, state.backend.stored(part)) for part in parts)
             exact = search_chunks(rows.float().cpu(), stored, k)[1]
         return float((found[:, :, None].cpu() == exact[:, None, :]).any(dim=2).double().mean())
 

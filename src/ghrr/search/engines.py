@@ -20,7 +20,7 @@ from ghrr.space import Space
 NAME = "engine.json"
 VERSION = 1
 ENGINES = ("torch", "faiss", "milvus", "lancedb")
-_FIELDS = {
+_FIELDS: dict[str, type | tuple[type, ...]] = {
     "version": int,
     "backend": str,
     "uri": (str, type(None)),
