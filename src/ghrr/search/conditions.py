@@ -40,7 +40,7 @@ def column_name(field: Field) -> str:
     >>> from ghrr.search.conditions import column_name
     >>> from ghrr.search.fields import make_field
     >>> column_name(make_field(("born", "year"), "number"))
-    'f_born_year_df5ae5'
+    'f_born_year_2c09dc'
     """
     digest = hashlib.blake2b("\x1f".join(field.path).encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
     return f"f_{re.sub(r'[^a-z0-9]+', '_', field.name.lower())[:40]}_{digest}"
