@@ -59,7 +59,6 @@ if __name__ == "__main__":
 """
 )
 
-# Two CPUs: the two actors need both, so any further task of Ray Data would wait for ever.
 RAY = (
     DYING
     + """

@@ -191,7 +191,7 @@ def encode_with_ray(
 ) -> list[str]:
     """Encode files on a Ray cluster with Ray Data, one shard per file.
 
-    Each worker is an actor with one CPU. If one is lost, Ray starts another, which encodes its shards. Run it again
+    Each worker is an actor of one CPU. If one is lost, Ray starts another, which encodes its shards. Run it again
     after an error or an interrupt: finished shards are kept. Call ``ray.init(address)`` first; otherwise Ray starts a
     cluster on this machine.
 
@@ -200,7 +200,7 @@ def encode_with_ray(
     index, sources, out, form, identifier
         As in :func:`encode_with_dask`.
     workers
-        Number of actors.
+        Most actors at a time; as many start as the cluster has CPUs for.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def encode_with_ray(
             ShardEncoder,
             fn_constructor_args=[str(Path(index).resolve()), identifier],
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(workers, len(missing))),
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(workers, len(missing))),
             num_cpus=1,
         )
         encoded.materialize()
