@@ -22,7 +22,7 @@ weight of the text fields that the document has: it finds values that are in ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -103,6 +103,10 @@ class RecordEncoder:
 
     # ------------------------------------------------------------------------------------------------------ statistics
 
+    def has_fields(self, paths: Iterable[Path]) -> bool:
+        """Whether there is a field for each of these paths."""
+        return {one.path for one in self.fields}.issuperset(paths)
+
     def fit(self, documents: Sequence[Mapping[str, Any]]) -> list[Field]:
         """Add a field for each path that is new, with statistics of these documents; return the new fields."""
         sample = documents[:: max(1, len(documents) // _FIT_ROWS)]
@@ -144,13 +148,16 @@ class RecordEncoder:
 
     def prepare(self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> Prepared:
         """Split documents into fields and prepare their values."""
-        found = columns(documents, operation)
-        active = self.active
+        return self.prepare_columns(columns(documents, operation), len(documents))
+
+    def prepare_columns(self, found: Mapping[Path, Column], count: int) -> Prepared:
+        """Prepare the values of documents that were split by :func:`ghrr.search.paths.columns`."""
+        found, active = dict(found), self.active
         if any(one.path == WHOLE for one in active):
             given = found.get(WHOLE)
             texts = [one.path for one in active if is_textual(one)]
             found[WHOLE] = _whole_text(found, texts, given)
-        prepared = Prepared(len(documents), np.full((len(active), len(documents)), -1, dtype=np.int64))
+        prepared = Prepared(count, np.full((len(active), count), -1, dtype=np.int64))
         for number, one in enumerate(active):
             column = found.get(one.path, Column())
             assert one.encoder is not None

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 _CANDIDATES = 50  # records whose documents are compared exactly
 _AGREE = 0.5  # from this score on a field agrees, for must and must_not
 _CALIBRATION = 100  # examples
-_EXAMPLES = 64  # examples whose candidates are compared at a time
+_EXAMPLES = 256  # examples whose candidates are compared at a time
 
 
 class Explanation(NamedTuple):
@@ -202,25 +202,14 @@ class RecordIndex(RecordStore):
         queries = self._encoder.encode(prepared, factors=factors)
         if not candidates:
             return self._vector_hits(queries, k, threshold, confidence)
-        results = []
-        for start in range(0, len(examples), _EXAMPLES):
-            rows = np.arange(start, min(start + _EXAMPLES, len(examples)))
-            found = self._candidates(
-                prepared,
-                rows,
-                queries[start : start + len(rows)],
-                count=max(k, candidates),
-                factors=factors,
-                conditions=conditions,
-                k=k,
-            )
-            results += [self._as_matches(one, k, threshold, confidence) for one in found]
-        return results
+        found = self._candidates(
+            prepared, queries, count=max(k, candidates), factors=factors, conditions=conditions, k=k
+        )
+        return [self._as_matches(one, k, threshold, confidence) for one in found]
 
     def _candidates(
         self,
         prepared: Prepared,
-        rows: NDArray[np.int64],
         queries: Tensor,
         *,
         count: int = _CANDIDATES,
@@ -230,28 +219,45 @@ class RecordIndex(RecordStore):
     ) -> list[_Found]:
         """Return the best records of examples by exact scores; look at more records until k fulfil the conditions."""
         weights = self._encoder.weights(factors) * self._encoder.shares(prepared)
-        while True:
-            found = self._memory.cleanup(queries, k=count).labels
-            labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
-            documents = self._documents.get(labels)
-            stored = self._encoder.prepare(documents)
-            place = {label: row for row, label in enumerate(labels)}
-            lengths = [len(own) for own in found]
-            at = np.array([place[label] for own in found for label in own], dtype=np.int64)
-            owner = np.repeat(np.arange(len(found)), lengths)
-            keep = self._fulfilling(stored, at, conditions)
-            at, owner = at[keep], owner[keep]
-            fields = self._encoder.field_scores(prepared, rows[owner], stored, at)
-            scores = combine(fields, weights[rows[owner]])
-            results = []
-            for number in range(len(found)):
-                own = np.flatnonzero(owner == number)
-                own = own[np.argsort(-scores[own], kind="stable")]
-                texts = [labels[i] for i in at[own]]
-                results.append(_Found(texts, scores[own], fields[own], [documents[i] for i in at[own]]))
-            if not conditions or count >= len(self) or min(len(one.labels) for one in results) >= k:
-                return results
-            count = min(4 * count, len(self))
+        nearest = self._memory.cleanup(queries, k=count).labels
+        results = []
+        for rows in np.split(np.arange(len(queries)), range(_EXAMPLES, len(queries), _EXAMPLES)):
+            labels, wanted = [nearest[row] for row in rows], count
+            found = self._compare(prepared, rows, labels, weights, conditions)
+            while conditions and wanted < len(self) and min(len(one.labels) for one in found) < k:
+                wanted = min(4 * wanted, len(self))
+                labels = self._memory.cleanup(queries[rows], k=wanted).labels
+                found = self._compare(prepared, rows, labels, weights, conditions)
+            results += found
+        return results
+
+    def _compare(
+        self,
+        prepared: Prepared,
+        rows: NDArray[np.int64],
+        found: Sequence[Sequence[str]],
+        weights: Floats,
+        conditions: Sequence[tuple[Prepared, bool]],
+    ) -> list[_Found]:
+        """Return the records with these labels that fulfil the conditions, best first, for each of some examples."""
+        labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
+        documents = self._documents.get(labels)
+        stored = self._encoder.prepare(documents)
+        place = {label: row for row, label in enumerate(labels)}
+        at = np.array([place[label] for own in found for label in own], dtype=np.int64)
+        owner = np.repeat(np.arange(len(found)), [len(own) for own in found])
+        keep = self._fulfilling(stored, at, conditions)
+        at, owner = at[keep], owner[keep]
+        fields = self._encoder.field_scores(prepared, rows[owner], stored, at)
+        scores = combine(fields, weights[rows[owner]])
+        results = []
+        for own in np.split(np.arange(len(owner)), np.searchsorted(owner, range(1, len(found)))):
+            best = own[np.argsort(-scores[own], kind="stable")]
+            places = at[best].tolist()
+            results.append(
+                _Found([labels[i] for i in places], scores[best], fields[best], [documents[i] for i in places])
+            )
+        return results
 
     def _fulfilling(
         self, stored: Prepared, at: NDArray[np.int64], conditions: Sequence[tuple[Prepared, bool]]
@@ -443,7 +449,7 @@ class RecordIndex(RecordStore):
                 f"{operation}: needs examples and one id for each, got {len(examples)} examples and {len(targets)} ids"
             )
         prepared = self._encoder.prepare(examples, operation)
-        found = self._candidates(prepared, np.arange(len(examples)), self._encoder.encode(prepared))
+        found = self._candidates(prepared, self._encoder.encode(prepared))
         size = min(len(one.labels) for one in found)
         places = [one.labels[:size] for one in found]
         right = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
@@ -476,20 +482,15 @@ class RecordIndex(RecordStore):
             self._calibration = PRIOR.copy()
             return
         chosen = labels[:: max(1, len(labels) // _CALIBRATION)][:_CALIBRATION]
-        examples = damaged_examples(self._documents.get(chosen))
-        prepared = self._encoder.prepare(examples)
+        prepared = self._encoder.prepare(damaged_examples(self._documents.get(chosen)))
         self._calibrate_on(prepared, chosen, labelled=False)
 
     def _calibrate_on(self, prepared: Prepared, targets: Sequence[str], *, labelled: bool) -> None:
-        rows = np.flatnonzero((prepared.rows >= 0).any(axis=0))
-        vectors = self._encoder.encode(prepared)
         missing, right = [], []
-        for start in range(0, len(rows), _EXAMPLES):
-            part = rows[start : start + _EXAMPLES]
-            for row, found in zip(part, self._candidates(prepared, part, vectors[part]), strict=True):
-                own = np.array([label == targets[row] for label in found.labels])
-                if not own.all():
-                    missing.append(prominence(found.scores[~own])[0])
-                if own.any():
-                    right.append(prominence(found.scores)[own][0])
+        for target, found in zip(targets, self._candidates(prepared, self._encoder.encode(prepared)), strict=True):
+            own = np.array([label == target for label in found.labels])
+            if not own.all():
+                missing.append(prominence(found.scores[~own])[0])
+            if own.any():
+                right.append(prominence(found.scores)[own][0])
         self._calibration = fit_parameters(np.array(missing), np.array(right), labelled=labelled)

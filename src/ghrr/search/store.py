@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr._locks import Lock
@@ -19,6 +20,7 @@ from ghrr.search.calibration import PRIOR
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.fields import Field, check_weights
+from ghrr.search.paths import columns
 from ghrr.search.saving import NAME as FIELDS_NAME
 from ghrr.search.saving import read_encoder, write_encoder
 from ghrr.space import Space, check_space
@@ -197,12 +199,7 @@ class RecordStore:
         before = list(self._encoder.fields)
         labels = [f"{next(self._revision):x}{_SEPARATOR}{name}" for name in names]
         try:
-            self._set_given_weights(self._encoder.fit(documents))
-            vectors = [
-                self._encoder.encode(self._encoder.prepare(documents[start : start + BATCH], operation))
-                for start in range(0, len(documents), BATCH)
-            ]
-            self._memory.add(labels, torch.cat(vectors))
+            self._memory.add(labels, self._encode(operation, documents))
         except BaseException:
             self._encoder.fields = before
             raise
@@ -216,6 +213,18 @@ class RecordStore:
         if is_first:
             self._calibrate()
 
+    def _encode(self, operation: str, documents: list[Document]) -> Tensor:
+        """Return the hypervectors of documents, after adding fields for their new paths."""
+        parts = [slice(start, start + BATCH) for start in range(0, len(documents), BATCH)]
+        found = [columns(documents[part], operation, first=part.start) for part in parts]
+        if not self._encoder.has_fields(itertools.chain.from_iterable(found)):
+            self._set_given_weights(self._encoder.fit(documents))
+        vectors = torch.empty(len(documents), *self.space.shape, dtype=self.space.dtype)
+        for part, one in zip(parts, found, strict=True):
+            count = len(documents[part])
+            vectors[part] = self._encoder.encode(self._encoder.prepare_columns(one, count))
+        return vectors
+
     def _set_given_weights(self, new: Sequence[Field]) -> None:
         for field in new:
             field.weight = float(self._given_weights.get(field.name, field.weight))
@@ -227,6 +236,9 @@ class RecordStore:
 
     def save(self, folder: PathLike | None = None) -> None:
         """Write the changes since the last save to a folder, and wait until they are on disk.
+
+        From then on the index reads vectors and documents from the folder, so memory stays small if you add and save in
+        turn.
 
         Documents are written first and vectors last, so a process that is killed leaves the state before or after. One
         process at a time can write.
@@ -261,6 +273,8 @@ class RecordStore:
                 self._documents.write(path, self._labels.values())
                 write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
                 self._memory.commit(path / _VECTORS)
+                if path != self._folder:  # from now on vectors stay in the files
+                    self._memory = ItemMemory.open(path / _VECTORS, space=self.space)
                 self._documents.clean(path, self._removed)
                 self._folder, self._removed = path, set()
 
