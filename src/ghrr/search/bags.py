@@ -261,8 +261,10 @@ def _trigrams(texts: Sequence[str]) -> tuple[Integers, Integers, Integers]:
     """
     joined = "\0".join(["", *(text.replace("\0", " ") for text in texts), ""]).lower()
     points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    alphabet = np.unique(points).astype(np.int64)
-    symbols = np.searchsorted(alphabet, points)
+    counts = np.bincount(points)
+    alphabet = np.flatnonzero(counts)
+    counts[alphabet] = np.arange(len(alphabet))
+    symbols = counts[points]
     letters = [chr(point) for point in alphabet]
     is_word = np.array([_WORD.match(letter) is not None for letter in letters])[symbols]
     is_space = np.array([letter < " " or letter.isspace() for letter in letters])[symbols]

@@ -94,12 +94,18 @@ class RecordEncoder:
         self.kinds = check_kinds("RecordIndex", kinds)
         self.whole = whole
         self.fields: list[Field] = []
+        self.aliases: dict[Path, Path] = {}  # the field that a path of an example stands for
+        self.whole_paths: frozenset[Path] | None = None  # fields whose text is part of the whole; None: all
         self._keys: dict[Path, Tensor] = {}
 
     @property
     def active(self) -> list[Field]:
         """Fields that are compared."""
         return [one for one in self.fields if one.encoder is not None]
+
+    def _has_part_in_whole(self, one: Field) -> bool:
+        """Whether the text of a field is part of the text of all fields."""
+        return is_textual(one) and (self.whole_paths is None or one.path in self.whole_paths)
 
     # ------------------------------------------------------------------------------------------------------ statistics
 
@@ -153,9 +159,12 @@ class RecordEncoder:
     def prepare_columns(self, found: Mapping[Path, Column], count: int) -> Prepared:
         """Prepare the values of documents that were split by :func:`ghrr.search.paths.columns`."""
         found, active = dict(found), self.active
+        for path, target in self.aliases.items():
+            if path in found:
+                found[target] = _merge(found.get(target, Column()), found[path])
         if any(one.path == WHOLE for one in active):
             given = found.get(WHOLE)
-            texts = [one.path for one in active if is_textual(one)]
+            texts = [one.path for one in active if self._has_part_in_whole(one)]
             found[WHOLE] = _whole_text(found, texts, given)
         prepared = Prepared(count, np.full((len(active), count), -1, dtype=np.int64))
         for number, one in enumerate(active):
@@ -186,7 +195,7 @@ class RecordEncoder:
         present = (prepared.rows >= 0).T.astype(np.float64)
         active = self.active
         whole = next((number for number, one in enumerate(active) if one.path == WHOLE), None)
-        texts = [number for number, one in enumerate(active) if is_textual(one)]
+        texts = [number for number, one in enumerate(active) if self._has_part_in_whole(one)]
         if whole is not None and texts:
             own = np.array([active[number].weight for number in texts])
             present[:, whole] *= present[:, texts] @ own / max(own.sum(), 1e-12)
@@ -275,6 +284,13 @@ def combine(scores: Floats, weights: Floats) -> Floats:
     shared, wanted = (both * weights).sum(axis=1), weights.sum(axis=1)
     result: Floats = agreement / np.maximum(shared + KAPPA * (wanted - shared), 1e-12)
     return result
+
+
+def _merge(column: Column, other: Column) -> Column:
+    """Return a column with the values of another one in the rows that it lacks."""
+    values = dict(zip(other.rows, other.values, strict=True)) | dict(zip(column.rows, column.values, strict=True))
+    rows = sorted(values)
+    return Column(rows, [values[row] for row in rows])
 
 
 def _whole_text(found: Mapping[Path, Column], paths: Sequence[Path], given: Column | None = None) -> Column:

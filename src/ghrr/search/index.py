@@ -13,11 +13,13 @@ from torch import Tensor
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
+from ghrr.search.aliases import find_aliases
 from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights, list_names
 from ghrr.search.match import RecordMatch
+from ghrr.search.paths import columns
 from ghrr.search.store import BATCH, Document, RecordStore, as_list, id_of
 from ghrr.search.weights import fit_weights
 
@@ -423,7 +425,9 @@ class RecordIndex(RecordStore):
     def learn_weights(self, examples: Sequence[Document], ids: Sequence[str]) -> None:
         """Learn the weights of fields from examples and the ids of the records that they should find.
 
-        All records are encoded again with the new weights, and probabilities are calibrated on the examples.
+        Fields that records have under another name than the examples are found too (``ghrr.search.aliases``), and the
+        text of all fields is limited to fields that examples have. All records are encoded again, and probabilities
+        are calibrated on the examples.
 
         Parameters
         ----------
@@ -448,18 +452,22 @@ class RecordIndex(RecordStore):
             raise ValueError(
                 f"{operation}: needs examples and one id for each, got {len(examples)} examples and {len(targets)} ids"
             )
-        prepared = self._encoder.prepare(examples, operation)
-        found = self._candidates(prepared, self._encoder.encode(prepared))
+        encoder = self._encoder
+        before = encoder.aliases, encoder.whole_paths
+        encoder.aliases = find_aliases(encoder.fields, examples, self._documents.get(targets))
+        encoder.whole_paths = frozenset(columns(examples, operation)) | frozenset(encoder.aliases.values())
+        prepared = encoder.prepare(examples)
+        found = self._candidates(prepared, encoder.encode(prepared))
         size = min(len(one.labels) for one in found)
         places = [one.labels[:size] for one in found]
         right = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
         used = np.flatnonzero(right >= 0)
         if not len(used):
+            encoder.aliases, encoder.whole_paths = before
             raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
         scores = np.stack([one.fields[:size] for one in found])
-        shares = self._encoder.shares(prepared)
-        new = fit_weights(scores[used], shares[used], right[used], self._encoder.weights())
-        for field, weight in zip(self._encoder.active, new, strict=True):
+        new = fit_weights(scores[used], encoder.shares(prepared)[used], right[used], encoder.weights())
+        for field, weight in zip(encoder.active, new, strict=True):
             field.weight = float(weight)
         with self._lock:
             targets = [id_of(label) for label in targets]
