@@ -32,7 +32,7 @@ from search_records import records
 from torch import Tensor
 
 from ghrr.search import RecordIndex
-from ghrr.search.calibration import damaged_examples
+from ghrr.search.calibration import PRIOR, damaged_examples
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.saving import read_encoder, write_encoder
 
@@ -122,8 +122,9 @@ def search(folder: Path, count: int) -> Row:
 
 
 def stored_rows(index: Path) -> Iterator[tuple[Tensor, Tensor]]:
-    """Map the rows of the files of an index, and read their scales."""
-    for path in (index / "vectors").glob("items-*.safetensors"):
+    """Map the rows of the files of an index, in the order in which records were added, and read their scales."""
+    manifest = (index / "vectors" / "manifest.json").read_text().partition("\n")[2]
+    for path in (index / "vectors" / entry["name"] for entry in json.loads(manifest)["entries"]):
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             table = json.loads(file.read(length))
@@ -170,7 +171,7 @@ def workers(path: Path, count: int) -> list[Row]:
     """Return the records per second of one and of two processes, measured in turn."""
     encoder = RecordEncoder(RecordIndex().space)
     encoder.fit(records(0, BATCH))
-    write_encoder(path, encoder, np.array([3.0, 1.5, 8.0, 4.0]))
+    write_encoder(path, encoder, PRIOR)
     context = multiprocessing.get_context("spawn")
     rows = []
     for repeat in range(REPEATS):

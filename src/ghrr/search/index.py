@@ -14,7 +14,7 @@ from ghrr._checks import check_integer, check_real, describe
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
 from ghrr.search.aliases import find_aliases
-from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
+from ghrr.search.calibration import PRIOR, damaged_examples, features, fit_parameters, probability
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights, list_names
@@ -277,7 +277,7 @@ class RecordIndex(RecordStore):
     def _as_matches(self, found: _Found, k: int, threshold: float, confidence: float) -> list[RecordMatch]:
         if not len(found.scores):
             return []
-        chances = probability(self._calibration, prominence(found.scores))
+        chances = probability(self._calibration, features(found.scores))
         names = [field.name for field in self._encoder.active]
         hits = []
         for rank in range(min(k, len(found.labels))):
@@ -490,15 +490,18 @@ class RecordIndex(RecordStore):
             self._calibration = PRIOR.copy()
             return
         chosen = labels[:: max(1, len(labels) // _CALIBRATION)][:_CALIBRATION]
-        prepared = self._encoder.prepare(damaged_examples(self._documents.get(chosen)))
-        self._calibrate_on(prepared, chosen, labelled=False)
+        examples = damaged_examples(self._documents.get(chosen))
+        used = [row for row, example in enumerate(examples) if example]
+        prepared = self._encoder.prepare([examples[row] for row in used])
+        self._calibrate_on(prepared, [chosen[row] for row in used], labelled=False)
 
     def _calibrate_on(self, prepared: Prepared, targets: Sequence[str], *, labelled: bool) -> None:
-        missing, right = [], []
+        best, is_right, missing = [], [], []
         for target, found in zip(targets, self._candidates(prepared, self._encoder.encode(prepared)), strict=True):
             own = np.array([label == target for label in found.labels])
             if not own.all():
-                missing.append(prominence(found.scores[~own])[0])
-            if own.any():
-                right.append(prominence(found.scores)[own][0])
-        self._calibration = fit_parameters(np.array(missing), np.array(right), labelled=labelled)
+                best.append(features(found.scores)[0])
+                is_right.append(own[0])
+                missing.append(features(found.scores[~own])[0])
+        rows = (np.array(best).reshape(-1, 2), np.array(is_right, dtype=bool), np.array(missing).reshape(-1, 2))
+        self._calibration = fit_parameters(*rows, labelled=labelled)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.files import check_fields, prefix_errors, read_tensors, restore_space, space_header, write_tensors
+from ghrr.search.calibration import PRIOR
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.fields import make_field
 from ghrr.search.paths import Path
@@ -60,8 +61,10 @@ def read_encoder(path: FilePath) -> tuple[RecordEncoder, NDArray[np.float64]]:
             encoder.whole_paths = frozenset(map(_as_path, header["whole_paths"]))
         encoder.aliases = {_as_path(path): _as_path(target) for path, target in header.get("aliases", [])}
         calibration = np.array(header["calibration"], dtype=np.float64)
-        if calibration.shape != (4,) or not np.isfinite(calibration).all() or not (calibration[[1, 3]] > 0).all():
-            raise ValueError("the calibration must be four numbers, two means and two deviations")
+        if calibration.shape == (4,):  # of version 1, with another formula
+            calibration = PRIOR.copy()
+        if calibration.shape != (3,) or not np.isfinite(calibration).all() or not (calibration[1:] >= 0).all():
+            raise ValueError("the calibration must be three numbers, an intercept and two slopes")
     return encoder, calibration
 
 
