@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from ghrr import cli
 from ghrr.files import lock_folder
 from ghrr.search import RecordIndex
+from ghrr.search.saving import VERSION
 from tests.cli.common import invoke
 from tests.processes import start, wait_until
 from tests.search.common import full_disk
@@ -185,12 +186,12 @@ def test_folder_that_another_process_writes_is_reported(people: Path, tmp_path: 
 
 
 def test_index_of_another_version_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ghrr.search.saving.VERSION", 2)
+    monkeypatch.setattr("ghrr.search.saving.VERSION", VERSION + 1)
     RecordIndex.open(folder).save()
     monkeypatch.undo()
     result = invoke("search", str(folder), '{"name": "Ada"}')
     assert result.exit_code == 2
-    assert "version 2" in " ".join(result.output.split())
+    assert f"version {VERSION + 1}" in " ".join(result.output.split())
 
 
 def test_dedupe_writes_pairs(people: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ghrr.files import lock_folder
 from ghrr.search import RecordIndex
+from ghrr.search.saving import VERSION
 from tests.search.common import full_disk, people
 
 DOCUMENTS = people(60)
@@ -75,10 +76,10 @@ def test_missing_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> No
 
 
 def test_newer_version_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ghrr.search.saving.VERSION", 2)
+    monkeypatch.setattr("ghrr.search.saving.VERSION", VERSION + 1)
     RecordIndex.open(folder).save(folder)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="version 2"):
+    with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
         RecordIndex.open(folder)
 
 

@@ -45,18 +45,21 @@ def search_chunks(
     count = len(queries)
     best = queries.new_full((count, k), -torch.inf)
     best_ids = torch.zeros((count, k), dtype=torch.int64, device=queries.device)
-    workspace = queries.new_empty(0)
+    workspace, converted = queries.new_empty(0), queries.new_empty(0)  # fresh memory costs as much as the conversion
     with torch.autocast(queries.device.type, enabled=False):
         for ids, present, stored in row_chunks:
-            rows = stored.numbers.to(queries.dtype).mT
-            size = len(ids)
+            rows, size = stored.numbers, len(ids)
+            if rows.dtype != queries.dtype:
+                if converted.numel() < rows.numel():
+                    converted = queries.new_empty(rows.numel())
+                rows = converted[: rows.numel()].view_as(rows).copy_(rows)
             block_size = _floor_power_of_two(CHUNK_NUMBERS // size)
             if workspace.numel() < min(block_size, count) * size:
                 workspace = queries.new_empty(min(block_size, count) * size)
             for block in chunks(count, block_size):
                 block_queries = queries[block]
                 out = workspace[: len(block_queries) * size].view(len(block_queries), size)
-                scores = torch.mm(block_queries, rows, out=out)
+                scores = torch.mm(block_queries, rows.mT, out=out)
                 if stored.scales is not None:
                     scores *= stored.scales
                 if present is not None:

@@ -63,7 +63,7 @@ def _numbers(field: Field, values: Any, rows: NDArray[np.int64]) -> tuple[Floats
     """Return the lowest and the highest number of values, which differ for ranges."""
     if isinstance(field.encoder, KernelField):
         return values[0][rows, 0], values[1][rows, 0]
-    hashes = (values.keys[values.offsets[rows]] >> (63 - _HASH_BITS)).astype(np.float64)
+    hashes = (values.keys[values.features[values.offsets[rows]]] >> (63 - _HASH_BITS)).astype(np.float64)
     return hashes, hashes
 
 
@@ -134,7 +134,8 @@ class Conditions:
 def _check_usable(where: str, encoder: RecordEncoder, given: Mapping[str, Any], part: Prepared) -> None:
     """Raise ValueError for a value that no record could be compared with: it would have no effect."""
     compared = {field.path: number for number, field in enumerate(encoder.active) if field.path != WHOLE}
-    for path, column in columns([given]).items():
+    for given_path, column in columns([given]).items():
+        path = given_path if given_path in compared else encoder.aliases.get(given_path, given_path)
         if path not in compared:
             names = [show(one) for one in compared]
             raise ValueError(f"{where} has no field {show(path)!r} to compare; the fields are {list_names(names)}")

@@ -14,6 +14,7 @@ WHOLE: Path = ("*",)  # the text of all fields
 MAX_DEPTH = 100
 MAX_LEAVES = 100_000  # values of one document
 _MISSING = ("NAType", "NaTType")  # of pandas
+_SCALARS = frozenset({str, int, float, bool})
 _LATITUDE, _LONGITUDE = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
@@ -30,12 +31,14 @@ def show(path: Path) -> str:
     return ".".join(path)
 
 
-def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> dict[Path, Column]:
+def columns(
+    documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, first: int = 0
+) -> dict[Path, Column]:
     """Split documents into columns by path.
 
     ``None``, NaN, infinity and empty strings, lists and objects count as missing. An object of a latitude and a
     longitude is one value, a point. The objects of a list share the paths of their keys: each path has the list of
-    their values.
+    their values. Error messages number the documents from ``first`` on.
 
     Examples
     --------
@@ -48,10 +51,10 @@ def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordInde
     for row, document in enumerate(documents):
         if not isinstance(document, Mapping):
             raise TypeError(
-                f"{operation}: document {row} must be an object with fields, such as a dict, got {describe(document)}"
+                f"{operation}: document {first + row} must be an object with fields, such as a dict, got {describe(document)}"
             )
         leaves: dict[Path, Any] = {}
-        _collect(document, (), leaves, f"{operation}: document {row}", 0)
+        _collect(document, (), leaves, f"{operation}: document {first + row}", 0)
         for path, value in leaves.items():
             column = found.get(path)
             if column is None:
@@ -62,6 +65,10 @@ def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordInde
 
 
 def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:  # noqa: PLR0912
+    if type(value) in _SCALARS:  # most values, and isinstance of a Mapping is slow
+        if not is_missing(value):
+            leaves[path] = value
+        return
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
     if len(leaves) > MAX_LEAVES:

@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr._locks import Lock
 from ghrr.files import PathLike, lock_folder
-from ghrr.memory import Backend, Bound, ItemMemory
+from ghrr.memory import Backend, Bound, ItemMemory, TorchBackend
 from ghrr.memory.folder import MANIFEST as MANIFEST_NAME
 from ghrr.memory.labels import check_labels, repeated
 from ghrr.search.calibration import PRIOR, damaged_examples
@@ -31,6 +32,7 @@ from ghrr.search.engines import (
 )
 from ghrr.search.engines import NAME as ENGINE_NAME
 from ghrr.search.fields import Field, check_weights
+from ghrr.search.paths import columns
 from ghrr.search.saving import NAME as FIELDS_NAME
 from ghrr.search.saving import read_encoder, write_encoder
 from ghrr.space import Space, check_space
@@ -259,8 +261,6 @@ class RecordStore:
         before = list(self._encoder.fields)
         labels = [f"{next(self._revision):x}{_SEPARATOR}{name}" for name in names]
         try:
-            if vectors is None:
-                self._set_given_weights(self._encoder.fit(documents))
             self._add_vectors(operation, labels, documents, vectors)
         except BaseException:
             self._encoder.fields = before
@@ -277,15 +277,21 @@ class RecordStore:
             self._calibrate()
 
     def _add_vectors(self, operation: str, labels: list[str], documents: list[Document], given: Tensor | None) -> None:
-        vectors, columns = [], []
-        for start in range(0, len(documents), BATCH):
-            prepared = self._encoder.prepare(documents[start : start + BATCH], operation)
+        """Encode documents, after adding fields for their new paths, and add their vectors, unless they are given."""
+        parts = [slice(start, start + BATCH) for start in range(0, len(documents), BATCH)]
+        found = [columns(documents[part], operation, first=part.start) for part in parts]
+        if given is None and not self._encoder.has_fields(itertools.chain.from_iterable(found)):
+            self._set_given_weights(self._encoder.fit(documents))
+        vectors = torch.empty(len(documents), *self.space.shape, dtype=self.space.dtype) if given is None else given
+        filters: list[dict[str, NDArray[np.float64]]] = []
+        for part, one in zip(parts, found, strict=True):
+            prepared = self._encoder.prepare_columns(one, len(documents[part]))
             if given is None:
-                vectors.append(self._encoder.encode(prepared))
+                vectors[part] = self._encoder.encode(prepared)
             if self._memory.can_filter:
-                columns.append(filter_columns(self._encoder, prepared))
-        merged = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]} if columns else None
-        self._memory.add(labels, torch.cat(vectors) if given is None else given, columns=merged)
+                filters.append(filter_columns(self._encoder, prepared))
+        merged = {name: np.concatenate([part[name] for part in filters]) for name in filters[0]} if filters else None
+        self._memory.add(labels, vectors, columns=merged)
 
     def _set_given_weights(self, new: Sequence[Field]) -> None:
         for field in new:
@@ -298,6 +304,9 @@ class RecordStore:
 
     def save(self, folder: PathLike | None = None) -> None:
         """Write the changes since the last save to a folder, and wait until they are on disk.
+
+        From then on the index reads vectors and documents from the folder, so memory stays small if you add and save in
+        turn.
 
         Documents are written first and vectors last, so a process that is killed leaves the state before or after. One
         process at a time can write.
@@ -343,6 +352,8 @@ class RecordStore:
         write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
         if keeps_vectors_in_folder(self._engine):
             self._memory.commit(path / _VECTORS)
+            if path != self._folder and isinstance(self._engine, TorchBackend):  # from now on they stay in the files
+                self._memory = ItemMemory.open(path / _VECTORS, space=self.space)
         elif self._unsaved:
             self._memory.remove(sorted(self._unsaved))
             self._unsaved = set()
