@@ -186,13 +186,13 @@ KILLS = """
 import os, sys
 import torch
 torch.set_num_threads(1)
-import ghrr.search.store as store
+import ghrr.search.folder as own
 from ghrr.memory import ItemMemory
 from ghrr.search import RecordIndex
 from ghrr.search.documents import DocumentStore
 
 folder = sys.argv[1]
-steps = [(DocumentStore, "write"), (store, "write_encoder"), (ItemMemory, "commit"), (DocumentStore, "clean")]
+steps = [(DocumentStore, "write"), (own, "write_encoder"), (ItemMemory, "commit"), (DocumentStore, "clean")]
 for number, (owner, name) in enumerate(steps):
     for after in (False, True):
         if os.fork() == 0:

@@ -72,7 +72,7 @@ def _start(out: Path, settings: dict[str, Any], *, force: bool) -> Any:
     from ghrr.files import read_json, write_json
     from ghrr.memory.backends.milvus_connection import hide_credentials
     from ghrr.search import RecordIndex
-    from ghrr.search.store import has_index
+    from ghrr.search.folder import has_index
 
     mark, uri = out / _MARK, settings["uri"]
     public = settings | {"uri": uri and hide_credentials(uri, uri)}

@@ -19,9 +19,10 @@ from ghrr.search.conditions import Conditions
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights, list_names
+from ghrr.search.folder import FolderStore
 from ghrr.search.match import RecordMatch
 from ghrr.search.paths import columns
-from ghrr.search.store import BATCH, Document, RecordStore, as_list, id_of
+from ghrr.search.store import BATCH, Document, as_list, id_of
 from ghrr.search.weights import fit_weights
 
 Floats = NDArray[np.float64]
@@ -58,7 +59,7 @@ class _Found(NamedTuple):
     documents: list[Any]
 
 
-class RecordIndex(RecordStore):
+class RecordIndex(FolderStore):
     r"""Find records that are similar to an example, in any set of JSON-like documents.
 
     Each document becomes one hypervector: the value of each field, encoded by its type, is bound to its path, and all

@@ -1,11 +1,10 @@
-"""RecordStore: documents with their hypervectors, which can be added, replaced, removed, saved and opened."""
+"""RecordStore: documents with their hypervectors, which can be added, replaced, removed and counted."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,39 +13,26 @@ from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr._locks import Lock
-from ghrr.files import PathLike, lock_folder
-from ghrr.memory import Backend, Bound, ItemMemory, TorchBackend
-from ghrr.memory.folder import MANIFEST as MANIFEST_NAME
+from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import check_labels, repeated
 from ghrr.search.calibration import PRIOR, damaged_examples
 from ghrr.search.conditions import filter_columns
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
-from ghrr.search.engines import (
-    ENGINES,
-    can_be_saved,
-    keeps_vectors_in_folder,
-    make_engine,
-    open_memory,
-    write_engine,
-)
-from ghrr.search.engines import NAME as ENGINE_NAME
+from ghrr.search.engines import make_engine
 from ghrr.search.fields import Field, check_weights
 from ghrr.search.paths import columns
-from ghrr.search.saving import NAME as FIELDS_NAME
-from ghrr.search.saving import read_encoder, write_encoder
 from ghrr.space import Space, check_space
 
 Document = Mapping[str, Any]
-_VECTORS = "vectors"  # the folder of the item memory
 BATCH = 4096  # documents encoded at a time
-_SEPARATOR = ":"
+SEPARATOR = ":"
 RECALL_K = 10
 _RECALL_SAMPLE = 100  # records
 
 
 class RecordStore:
-    """Base class of :class:`ghrr.search.RecordIndex`, which adds search and documents the parameters."""
+    """Base class of :class:`ghrr.search.RecordIndex`, which adds files and search and documents the parameters."""
 
     def __init__(
         self,
@@ -77,8 +63,6 @@ class RecordStore:
         self._labels: dict[str, str] = {}  # label in the item memory by id
         self._revision = itertools.count()
         self._calibration: np.ndarray[Any, np.dtype[np.float64]] = PRIOR.copy()
-        self._folder: Path | None = None
-        self._stamp: tuple[int, int] | None = None  # of the last save that this object knows
         self._removed: set[str] = set()  # labels in the files that are no longer in the index
         self._lock = Lock()
 
@@ -259,7 +243,7 @@ class RecordStore:
         texts = as_json(documents, operation)
         is_first = not self._encoder.fields
         before = list(self._encoder.fields)
-        labels = [f"{next(self._revision):x}{_SEPARATOR}{name}" for name in names]
+        labels = [f"{next(self._revision):x}{SEPARATOR}{name}" for name in names]
         try:
             self._add_vectors(operation, labels, documents, vectors)
         except BaseException:
@@ -300,127 +284,6 @@ class RecordStore:
     def _calibrate(self) -> None:
         """Fit the calibration after the first documents were added."""
 
-    # ----------------------------------------------------------------------------------------------------------- files
-
-    def save(self, folder: PathLike | None = None) -> None:
-        """Write the changes since the last save to a folder, and wait until they are on disk.
-
-        From then on the index reads vectors and documents from the folder, so memory stays small if you add and save in
-        turn.
-
-        Documents are written first and vectors last, so a process that is killed leaves the state before or after. One
-        process at a time can write.
-
-        Parameters
-        ----------
-        folder
-            A new folder, or the one that this index was opened from or last saved to, which is the default.
-
-        Examples
-        --------
-        >>> import ghrr, tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
-        >>> index.save(folder)
-        >>> ghrr.search.RecordIndex.open(folder).search({"name": "alan"})[0].document
-        {'name': 'Alan'}
-        """
-        operation = "RecordIndex.save"
-        with self._lock:
-            path = self._folder if folder is None else Path(folder).resolve()
-            if path is None:
-                raise ValueError(f"{operation}: the first save needs a folder, got none")
-            if not can_be_saved(self._engine):
-                raise ValueError(
-                    f"{operation}: needs an engine of ghrr, got {type(self._engine).__name__}, which cannot be opened "
-                    f"from a folder; use one of {', '.join(ENGINES)}"
-                )
-            path.mkdir(parents=True, exist_ok=True)
-            with lock_folder(path, operation):
-                self._check_unchanged(operation, path)
-                self._documents.write(path, self._labels.values())
-                try:
-                    self._write_vectors(path)
-                finally:  # after an error or an interrupt too
-                    self._folder, self._stamp = path, _stamp(path)
-                self._documents.clean(path, self._removed)
-                self._removed = set()
-
-    def _write_vectors(self, path: Path) -> None:
-        """Write the fields, then the vectors, which makes the save effective."""
-        write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-        if keeps_vectors_in_folder(self._engine):
-            self._memory.commit(path / _VECTORS)
-            if path != self._folder and isinstance(self._engine, TorchBackend):  # from now on they stay in the files
-                self._memory = ItemMemory.open(path / _VECTORS, space=self.space)
-        elif self._unsaved:
-            self._memory.remove(sorted(self._unsaved))
-            self._unsaved = set()
-        write_engine(path, self._engine, self._recall)
-
-    def _check_unchanged(self, operation: str, path: Path) -> None:
-        """Raise ValueError if the folder holds something else than what this object last saved or opened."""
-        if path == self._folder and _stamp(path) == self._stamp:
-            return
-        if path == self._folder:
-            raise ValueError(
-                f"{operation}: another program saved to {str(path)!r} since this index was opened; open it again and "
-                f"repeat the changes, or save to another folder"
-            )
-        if _stamp(path) is not None:
-            raise ValueError(f"{operation}: {str(path)!r} holds another index; choose a new folder")
-
-    @classmethod
-    def open(cls, folder: PathLike, *, uri: str | None = None) -> Self:
-        """Use a saved index without reading its vectors and documents into memory.
-
-        With Milvus and LanceDB, the vectors are in their own store. Records that a program added there and did not
-        save, because it was killed, are not part of the index; the next save removes them.
-
-        Parameters
-        ----------
-        folder
-            As given to :meth:`save`.
-        uri
-            Address of Milvus or LanceDB, if it changed or has a password, which is not stored.
-
-        Raises
-        ------
-        FileNotFoundError
-            The folder has no index.
-        ValueError
-            A file is damaged, or was written by a newer version.
-
-        Examples
-        --------
-        See :meth:`save`.
-        """
-        path = Path(folder).resolve()
-        if not has_index(path):
-            raise FileNotFoundError(f"RecordIndex.open({str(folder)!r}): the folder has no index")
-        index = cls._from_fields(path)
-        index._folder, index._stamp = path, _stamp(path)
-        index._memory, index._engine, index._recall = open_memory(path, path / _VECTORS, index.space, uri)
-        index._documents = DocumentStore(path)
-        labels = index._memory.labels
-        if not keeps_vectors_in_folder(index._engine):
-            saved = index._documents.labels()
-            index._unsaved, index._removed = set(labels) - saved, saved.difference(labels)
-            labels = [label for label in labels if label in saved]
-        index._labels = {id_of(label): label for label in labels}
-        last = max((int(label.partition(_SEPARATOR)[0], 16) for label in index._memory.labels), default=-1)
-        index._revision = itertools.count(last + 1)
-        return index
-
-    @classmethod
-    def _from_fields(cls, folder: Path, **settings: Any) -> Self:
-        """Return an empty index with the fields and the calibration of a saved one."""
-        encoder, calibration = read_encoder(folder / FIELDS_NAME)
-        index = cls(encoder.space, whole=encoder.whole, **settings)
-        index._encoder, index._calibration = encoder, calibration
-        return index
-
     def _nearest(
         self, queries: Tensor, count: int, where: Sequence[Bound] = ()
     ) -> tuple[list[list[str]], list[list[float]]]:
@@ -434,22 +297,8 @@ class RecordStore:
         return found, rows
 
 
-def has_index(folder: Path) -> bool:
-    """Whether a folder has an index; not after a first save that failed or was killed."""
-    complete = (folder / _VECTORS / MANIFEST_NAME, folder / ENGINE_NAME)
-    return (folder / FIELDS_NAME).exists() and any(path.exists() for path in complete)
-
-
-def _stamp(folder: Path) -> tuple[int, int] | None:
-    """Return what identifies the last save to a folder, which replaces the file of fields."""
-    if not has_index(folder):
-        return None
-    found = (folder / FIELDS_NAME).stat()
-    return found.st_ino, found.st_mtime_ns
-
-
 def id_of(label: str) -> str:
-    return label.partition(_SEPARATOR)[2]
+    return label.partition(SEPARATOR)[2]
 
 
 def as_list(operation: str, documents: Sequence[Document]) -> list[Document]:
