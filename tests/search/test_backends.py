@@ -219,7 +219,7 @@ def test_recall_counts_what_a_backend_misses() -> None:
     names = [str(number) for number in range(40)]
     memory = ItemMemory(space, names)
     queries = space.vectors(names[:4])
-    assert memory.recall(queries, 5) == 1
+    assert memory.recall(queries, 5) == ItemMemory(space, names, storage="int8").recall(queries, 5) == 1
     backend: Any = memory._state.backend
     search = type(backend).search
 
@@ -350,6 +350,12 @@ def test_index_with_an_own_backend_is_not_saved(tmp_path: Path) -> None:
     records.add(DOCUMENTS[:3])
     with pytest.raises(ValueError, match="needs an engine of ghrr, got Own"):
         records.save(tmp_path)
+
+
+@pytest.mark.parametrize("backend", ["faiss", "lancedb", "milvus"])
+def test_other_storage_is_refused(backend: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"storage with {backend}.* float32"):
+        RecordIndex(backend=backend, uri=str(tmp_path), storage="int8")
 
 
 def test_lancedb_needs_a_folder(tmp_path: Path) -> None:

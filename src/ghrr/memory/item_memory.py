@@ -19,6 +19,7 @@ from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.state import State
 from ghrr.memory.storage import as_rows, chunks
 
+_CPU = torch.device("cpu")
 _ATOM_ENERGY = 1.01  # up to this energy an item counts as an atom; narrow storage rounds
 
 
@@ -205,7 +206,7 @@ class ItemMemory(ItemStore):
             found = state.search(rows, k)[0]
             ids = torch.tensor(sorted(state.labels.since(0).values()), dtype=torch.int64)
             parts = (ids[chunk] for chunk in chunks(len(ids), rows_per_chunk(2 * self.space.total_dim, k)))
-            stored = ((part, None, state.backend.stored(part)) for part in parts)
+            stored = ((part, None, state.backend.stored(part).to(_CPU)) for part in parts)
             exact = search_chunks(rows.float().cpu(), stored, k)[1]
         return float((found[:, :, None].cpu() == exact[:, None, :]).any(dim=2).double().mean())
 

@@ -38,6 +38,8 @@ def make_engine(
     check_choice("RecordIndex", "backend (or an object)", backend, ENGINES)
     if approximate and backend == "torch":
         raise ValueError('RecordIndex: approximate=True needs another engine, got backend="torch", which is exact')
+    if backend != "torch" and storage is not None:
+        check_choice("RecordIndex", f"storage with {backend}", storage, ("float32",))
     if backend == "lancedb":
         from ghrr.search.lance_backend import LanceBackend  # noqa: PLC0415 (an optional package)
 
