@@ -331,6 +331,48 @@ def test_unsaved_records_of_a_killed_program_are_not_found(tmp_path: Path) -> No
     assert again.search({"name": "Konrad Zuse"})[0].guess == "saved"
 
 
+def test_update_that_is_killed_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lancedb")
+    folder, new = tmp_path / "index", {"name": "Konrad Zuse"}
+    records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    records.add(DOCUMENTS[:20])
+    records.save(folder)
+    monkeypatch.setattr(ItemMemory, "remove", lambda self, labels: 1 / 0)  # between the new vectors and the old ones
+    with pytest.raises(ZeroDivisionError):
+        records.update([new], ids=["3"])
+    monkeypatch.undo()
+    assert records["3"] == DOCUMENTS[3]
+    assert [hit.guess for hit in records.search(new, k=20)].count("3") == 1
+    killed = RecordIndex.open(folder)  # as if the program was killed there
+    assert killed["3"] == new
+    assert [hit.guess for hit in killed.search(new, k=20)].count("3") == 1
+    del records
+    killed.update([{"name": "Ada Byron"}], ids=["4"])
+    del killed  # after the update, before a save
+    again = RecordIndex.open(folder)
+    assert (again["3"], again["4"], len(again)) == (new, {"name": "Ada Byron"}, 20)
+    again.save()
+    assert sorted(again._memory.labels) == sorted(again._labels.values())
+
+
+def test_second_writer_of_lancedb_is_noticed(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    first = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    first.add(DOCUMENTS[:10])
+    first.save(tmp_path / "index")
+    second = RecordIndex.open(tmp_path / "index")
+    first.add([{"name": "first"}], ids=["first"])
+    second.add([{"name": "second"}], ids=["second"])
+    with pytest.raises(RuntimeError, match="another program changed its content"):
+        second.search({"name": "first"})
+    first.save()
+    with pytest.raises(ValueError, match="another program saved to"):
+        second.save()
+    opened = RecordIndex.open(tmp_path / "index")
+    assert opened.search({"name": "first"})[0].document == {"name": "first"}
+    assert "second" not in opened
+
+
 def test_index_with_an_own_backend_is_not_saved(tmp_path: Path) -> None:
     from ghrr.memory import FaissBackend
 

@@ -77,14 +77,19 @@ class FolderStore(RecordStore):
     def _write_vectors(self, path: Path) -> None:
         """Write the fields, then the vectors, which makes the save effective."""
         write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
+        if self._unsaved:
+            self._memory.remove(sorted(self._unsaved))
+            self._unsaved = set()
         if keeps_vectors_in_folder(self._engine):
             self._memory.commit(path / _VECTORS)
             if path != self._folder and isinstance(self._engine, TorchBackend):  # from now on they stay in the files
                 self._memory = ItemMemory.open(path / _VECTORS, space=self.space)
-        elif self._unsaved:
-            self._memory.remove(sorted(self._unsaved))
-            self._unsaved = set()
         write_engine(path, self._engine, self._recall)
+
+    def _secure_documents(self, operation: str) -> None:
+        if self._folder is not None and not keeps_vectors_in_folder(self._engine):
+            with lock_folder(self._folder, operation):
+                self._documents.write(self._folder, ())
 
     def _check_unchanged(self, operation: str, path: Path) -> None:
         """Raise ValueError if the folder holds something else than what this object last saved or opened."""
@@ -133,9 +138,11 @@ class FolderStore(RecordStore):
         labels = index._memory.labels
         if not keeps_vectors_in_folder(index._engine):
             saved = index._documents.labels()
-            index._unsaved, index._removed = set(labels) - saved, saved.difference(labels)
+            index._removed = saved.difference(labels)
             labels = [label for label in labels if label in saved]
-        index._labels = {id_of(label): label for label in labels}
+        index._labels = {id_of(label): label for label in labels}  # the later of two, if an update was killed
+        if len(index._memory) > len(index._labels):
+            index._unsaved = set(index._memory.labels).difference(index._labels.values())
         last = max((int(label.partition(SEPARATOR)[0], 16) for label in index._memory.labels), default=-1)
         index._revision = itertools.count(last + 1)
         return index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -74,7 +75,8 @@ class LanceBackend:
             schema = pa.schema([("id", pa.int64()), ("label", pa.string()), vector])
             with self._named_errors("ItemMemory"):
                 self._table = connection.create_table(_TABLE, schema=schema)
-        self.first_id = max(self.existing().values(), default=-1) + 1
+        # Not simply the next id: two programs that write at the same time would use the same ones.
+        self.first_id = max(self.existing().values(), default=-1) + 1 + secrets.randbelow(1 << 40)
 
     @contextmanager
     def _named_errors(self, operation: str) -> Iterator[None]:

