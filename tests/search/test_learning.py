@@ -25,7 +25,7 @@ def films(seed: int = 0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         {"title": titles[n - n % 3], "release": years[n], "plot": f"someone number {rng.integers(10**6)} goes away"}
         for n in range(COUNT)
     ]
-    examples = [{"title": record["title"], "year": record["release"], "rating": n % 7} for n, record in enumerate(records)]
+    examples = [{"title": one["title"], "year": one["release"], "rating": n % 7} for n, one in enumerate(records)]
     return records, examples
 
 
