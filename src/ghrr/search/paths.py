@@ -67,13 +67,10 @@ def columns(
 def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
-    if len(leaves) > MAX_LEAVES:
-        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
     if isinstance(value, Mapping):
         _collect_children(value, path, leaves, where, depth)
     elif isinstance(value, list | tuple):
-        if len(value) > MAX_LEAVES:
-            raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+        _check_size(len(leaves) + len(value), where)
         if any(isinstance(element, Mapping | list | tuple) for element in value):
             _collect_elements(value, path, leaves, where, depth)
         else:
@@ -84,11 +81,17 @@ def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth:
         leaves[path] = value
 
 
+def _check_size(count: int, where: str) -> None:
+    if count > MAX_LEAVES:
+        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+
+
 def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
     point = as_point(value) if path else None
     if point is not None:
         leaves[path] = point
         return
+    _check_size(len(leaves) + len(value), where)
     for key, child in value.items():
         if not isinstance(key, str):
             raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} at {show(path)!r}")
