@@ -51,6 +51,7 @@ class RecordStore:
         check_weights("RecordIndex", weights, list(self._given_weights))
         self._memory = ItemMemory(space, **_memory_settings(space, storage, backend, uri))
         self._is_torch = backend == "torch" or isinstance(backend, TorchBackend)
+        self._device = backend.device if isinstance(backend, TorchBackend) else "cpu"
         self._documents = DocumentStore()
         self._labels: dict[str, str] = {}  # label in the item memory by id
         self._revision = itertools.count()
@@ -274,7 +275,7 @@ class RecordStore:
                 write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
                 self._memory.commit(path / _VECTORS)
                 if path != self._folder:  # from now on vectors stay in the files
-                    self._memory = ItemMemory.open(path / _VECTORS, space=self.space)
+                    self._memory = ItemMemory.open(path / _VECTORS, space=self.space, device=self._device)
                 self._documents.clean(path, self._removed)
                 self._folder, self._removed = path, set()
 
