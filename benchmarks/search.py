@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import itertools
 import json
 import re
@@ -25,13 +24,13 @@ from typing import Any
 
 import numpy as np
 from measuring import RESULTS, facts, store
+from search_sets import SEPARATORS, Documents, read_linkage, recall
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ghrr import Space
 from ghrr.search import RecordIndex
 from ghrr.search.calibration import damaged_examples
 
-SEPARATORS = {"abt-buy": "|", "amazon-google": "#", "dblp-acm": "%", "imdb-tmdb": "|", "walmart-amazon": "|"}
 TFIDF: dict[str, dict[str, Any]] = {
     "words": {"token_pattern": r"\w+"},
     "character trigrams": {"analyzer": "char", "ngram_range": (3, 3)},
@@ -42,14 +41,6 @@ SEEDS = (0, 1, 2)
 LABELLED = 300
 SIZES = (64, 128, 256, 512, 1024)  # total dimensions: twice as many bytes per record
 Row = dict[str, Any]
-Documents = list[dict[str, str]]
-
-
-def recall(found: Sequence[Sequence[str]], right: Sequence[str]) -> dict[str, float]:
-    """Return the share of examples whose record is first, and among the first ten."""
-    first = np.mean([names[0] == one if names else False for names, one in zip(found, right, strict=True)])
-    ten = np.mean([one in names[:10] for names, one in zip(found, right, strict=True)])
-    return {"recall@1": float(first), "recall@10": float(ten)}
 
 
 def search(index: RecordIndex, examples: Documents, right: Sequence[str], candidates: int) -> Row:
@@ -62,24 +53,6 @@ def search(index: RecordIndex, examples: Documents, right: Sequence[str], candid
 
 
 # ------------------------------------------------------------------------------------------------------------- linkage
-
-
-def read_table(path: Path, separator: str) -> tuple[list[str], Documents]:
-    """Return ids and documents of one side; the last part of a URI names a column."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter=separator))
-    ids = [row.pop("id") for row in rows]
-    return ids, [{key.rsplit("/", 1)[-1]: value for key, value in row.items() if value} for row in rows]
-
-
-def read_linkage(folder: Path, name: str) -> tuple[Documents, list[str], Documents, list[str]]:
-    """Return the records, their ids, the examples and the right id of each."""
-    left_ids, left = read_table(folder / name / "left.csv.gz", SEPARATORS[name])
-    right_ids, right = read_table(folder / name / "right.csv.gz", SEPARATORS[name])
-    with gzip.open(folder / name / "matches.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        pairs = [(row["D1"], row["D2"]) for row in csv.DictReader(file, delimiter=SEPARATORS[name])]
-    place = {one: row for row, one in enumerate(left_ids)}
-    return right, right_ids, [left[place[one]] for one, _ in pairs], [other for _, other in pairs]
 
 
 def tfidf(records: Documents, ids: list[str], examples: Documents, right: list[str]) -> list[Row]:

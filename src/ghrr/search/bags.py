@@ -277,9 +277,8 @@ def _trigrams(texts: Sequence[str]) -> tuple[Integers, Integers, Integers]:
     size = len(alphabet)
     codes = (symbols[middle - 1] * size + symbols[middle]) * size + symbols[middle + 1]
     distinct = np.unique(codes)
-    keys = (
-        alphabet[distinct // size**2] << 2 * _BITS | alphabet[distinct // size % size] << _BITS | alphabet[distinct % size]
-    )
+    first, second, third = (alphabet[distinct // size**power % size] for power in (2, 1, 0))
+    keys = first << 2 * _BITS | second << _BITS | third
     return owner[middle], np.searchsorted(distinct, codes), keys
 
 

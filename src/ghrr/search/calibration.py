@@ -138,7 +138,8 @@ def _logistic(rows: Floats, targets: Floats) -> Floats:
     for _ in range(_STEPS):
         chances = 1 / (1 + np.exp(-np.clip(columns @ parameters, -30, 30)))
         slope = columns.T @ (targets - chances) - penalty @ parameters
-        curvature = (columns * (chances * (1 - chances))[:, None]).T @ columns + penalty + 1e-9 * np.eye(len(parameters))
+        weighted = columns * (chances * (1 - chances) + 1e-9)[:, None]
+        curvature = weighted.T @ columns + penalty
         parameters[free] += np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
         free[1:] &= parameters[1:] >= 0
         parameters[~free] = 0

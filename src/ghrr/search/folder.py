@@ -83,7 +83,7 @@ class FolderStore(RecordStore):
         if keeps_vectors_in_folder(self._engine):
             self._memory.commit(path / _VECTORS)
             if path != self._folder and isinstance(self._engine, TorchBackend):  # from now on they stay in the files
-                self._memory = ItemMemory.open(path / _VECTORS, space=self.space)
+                self._memory = ItemMemory.open(path / _VECTORS, space=self.space, device=self._engine.device)
         write_engine(path, self._engine, self._recall)
 
     def _secure_documents(self, operation: str) -> None:

@@ -51,7 +51,8 @@ def columns(
     for row, document in enumerate(documents):
         if not isinstance(document, Mapping):
             raise TypeError(
-                f"{operation}: document {first + row} must be an object with fields, such as a dict, got {describe(document)}"
+                f"{operation}: document {first + row} must be an object with fields, such as a dict, got "
+                f"{describe(document)}"
             )
         leaves: dict[Path, Any] = {}
         _collect(document, (), leaves, f"{operation}: document {first + row}", 0)
@@ -64,29 +65,15 @@ def columns(
     return found
 
 
-def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:  # noqa: PLR0912
-    if type(value) in _SCALARS:  # most values, and isinstance of a Mapping is slow
-        if not is_missing(value):
-            leaves[path] = value
-        return
+def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
-    if len(leaves) > MAX_LEAVES:
-        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
     if hasattr(value, "tolist"):  # an array or a number of NumPy
         value = value.tolist()
     if isinstance(value, Mapping):
-        point = as_point(value)
-        if point is not None and path:
-            leaves[path] = point
-            return
-        for key, child in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} at {show(path)!r}")
-            _collect(child, (*path, key), leaves, where, depth + 1)
+        _collect_children(value, path, leaves, where, depth)
     elif isinstance(value, list | tuple):
-        if len(value) > MAX_LEAVES:
-            raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+        _check_size(len(leaves) + len(value), where)
         if any(isinstance(element, Mapping | list | tuple) for element in value):
             _collect_elements(value, path, leaves, where, depth)
         else:
@@ -95,6 +82,26 @@ def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth:
                 leaves[path] = present
     elif not is_missing(value):
         leaves[path] = value
+
+
+def _check_size(count: int, where: str) -> None:
+    if count > MAX_LEAVES:
+        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+
+
+def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
+    point = as_point(value) if path else None
+    if point is not None:
+        leaves[path] = point
+        return
+    _check_size(len(leaves) + len(value), where)
+    for key, child in value.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} at {show(path)!r}")
+        if type(child) not in _SCALARS:  # isinstance of a Mapping is slow
+            _collect(child, (*path, key), leaves, where, depth + 1)
+        elif not is_missing(child):
+            leaves[*path, key] = child
 
 
 def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
