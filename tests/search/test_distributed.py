@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,8 @@ def run(script: str, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
+        env=os.environ
+        | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"},  # writes nothing to the home folder
     )
     assert result.returncode == 0, result.stderr[-3000:]
     assert (folder / "killed").exists()
