@@ -28,6 +28,7 @@ TIMEOUT = 60.0  # seconds
 _MAX_WIDTH = 32_768
 _MAX_LABEL_BYTES = 65_535
 _NUMBERS_PER_REQUEST = 1 << 22  # 16 MiB: servers refuse much larger messages
+_MAX_EF = 32_768  # rows that a search of an HNSW index considers at most
 _NUMBERS_IN_LOG = 1 << 20  # flush the embedded form after this many numbers, since every search converts its log
 
 
@@ -328,17 +329,9 @@ class MilvusBackend:
         scores = np.empty((len(queries), width), dtype=np.float32)
         ids = np.empty((len(queries), width), dtype=np.int64)
         for chunk in self._chunks(len(queries)):
-            hits = self._connection.request(
-                operation,
-                "search",
-                self._name,
-                data=list(queries[chunk].numpy()),
-                filter=filter,
-                limit=width,
-                output_fields=["id"],
-                anns_field="row",
-                search_params={"params": {"ef": max(64, 2 * width)}} if self.approximate else None,
-            )
+            hits = self._hits(operation, queries[chunk], width, filter, ef=max(64, 2 * width))
+            if self.approximate and any(len(row) < width for row in hits):  # a graph may reach too few rows
+                hits = self._hits(operation, queries[chunk], width, filter, ef=_MAX_EF)
             for index, row in zip(range(chunk.start, chunk.stop), hits, strict=True):
                 if len(row) != width:
                     raise RuntimeError(
@@ -353,6 +346,19 @@ class MilvusBackend:
                 f"{ids[~np.isfinite(scores)][0]} in Milvus at {self._connection.address!r}; remove that item"
             )
         return torch.from_numpy(scores), torch.from_numpy(ids)
+
+    def _hits(self, operation: str, queries: Tensor, width: int, filter: str, *, ef: int) -> Any:
+        return self._connection.request(
+            operation,
+            "search",
+            self._name,
+            data=list(queries.numpy()),
+            filter=filter,
+            limit=width,
+            output_fields=["id"],
+            anns_field="row",
+            search_params={"params": {"ef": ef}} if self.approximate else None,
+        )
 
 
 def _expression(record: Record, where: Sequence[Bound]) -> str:
