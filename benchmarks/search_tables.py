@@ -1,4 +1,4 @@
-"""Tables of docs/results/search.md, from the stored results of ``search.py`` and ``search_peers.py``."""
+"""Tables of docs/results/search.md, from the results of ``search.py``, ``search_peers.py`` and ``search_speed.py``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 _RESULTS = Path(__file__).parent / "results"
+_UNLABELLED = "best TF-IDF, same pairs as with labels"
+_PEERS = {"splink": "splink", "pyjedai": "pyJedAI"}
 _METHODS = ("vectors", "vectors and documents", "vectors, 300 labels", "vectors and documents, 300 labels")
 _SETS = {
     "abt-buy": "Abt-Buy",
@@ -33,23 +35,30 @@ def _cell(rows: Sequence[dict[str, Any]], *names: str) -> str:
 
 
 def linkage() -> Table:
-    """Recall at 1 and at 10 of every linkage set and method."""
-    report = _stored("search")
+    """Recall at 1 and at 10 of every linkage set and method, without labels and with 300 labels."""
+    report, peers = _stored("search"), _stored("search_peers")
     rows = []
     baselines = list(dict.fromkeys(r["method"] for r in report["linkage-abt-buy"] if r["method"].startswith("TF-IDF")))
-    for method in (*baselines, *_METHODS):
+
+    def own(method: str) -> list[str]:
         chosen = [[row for row in report[f"linkage-{name}"] if row["method"] == method] for name in _SETS]
-        rows.append([method, *(_cell(own, "recall@1", "recall@10") for own in chosen)])
+        return [method, *(_cell(one, "recall@1", "recall@10") for one in chosen)]
+
+    for package, title in _PEERS.items():
+        found = {row["set"]: [row] for row in peers[package]["rows"]}
+        cells = (_cell(found[name], "recall@1", "recall@10") if name in found else "not run" for name in _SETS)
+        rows.append([title, *cells])
+    rows = [*map(own, baselines), *rows, *map(own, (*_METHODS[:2], _UNLABELLED, *_METHODS[2:]))]
     return ["method", *_SETS.values()], rows
 
 
 def first_recalls() -> dict[str, dict[str, float]]:
-    """Return recall at 1 by set: that of the best TF-IDF, of vectors, and of vectors and documents."""
+    """Return recall at 1 by set: that of the best TF-IDF, and of vectors and documents without and with labels."""
     found = {}
     for name, title in _SETS.items():
         rows = _stored("search")[f"linkage-{name}"]
         exact = max(row["recall@1"] for row in rows if row["method"].startswith("TF-IDF"))
-        own = {m: statistics.mean(r["recall@1"] for r in rows if r["method"] == m) for m in _METHODS[:2]}
+        own = {m: statistics.mean(r["recall@1"] for r in rows if r["method"] == m) for m in _METHODS[1::2]}
         found[title] = {"best exact TF-IDF": exact, **own}
     return found
 
@@ -73,7 +82,7 @@ def calibration() -> Table:
 
 def febrl() -> Table:
     """Pairs of duplicates in FEBRL 1 to 3."""
-    ours, peers = _stored("search"), _stored("search_peers")["rows"]
+    ours, peers = _stored("search"), _stored("search_peers")["recordlinkage"]["rows"]
     rows = []
     for number in ("1", "2", "3"):
         for row in [*ours[f"febrl-{number}"], *(row for row in peers if row["set"] == f"FEBRL{number}")]:
@@ -105,18 +114,34 @@ def countries() -> Table:
 def speed() -> Table:
     """Time and memory of an index of generated records."""
     rows = []
-    for row in _stored("search")["speed"]:
-        rate, ratio = f"{row['records_per_s']:,.0f}", row["search_s"] / row["product_and_top_k_s"]
-        times = [
-            f"{row['build_s']:.0f}",
-            rate,
-            f"{row['peak_memory_gb']:.1f}",
-            f"{row['search_s']:.1f}",
-            f"{ratio:.2f}",
+    for row in _stored("search_speed")["index"]["rows"]:
+        numbers = [
+            f"{row['records']:,}",
+            f"{row['seconds']:,.0f}",
+            f"{row['cpu_seconds']:,.0f}",
+            f"{max(row['peak_memory_gb'], row['search_peak_memory_gb']):.1f}",
+            f"{row['search_s']['median']:.1f}",
+            f"{row['ratio']['median']:.2f}",
+            f"{row['ratio_of_cpu_time']['median']:.2f}",
         ]
-        rows.append([f"{row['records']:,}", *times])
-    head = ["records", "indexed in (s)", "records per second", "peak memory (GB)", "100 queries (s)"]
-    return [*head, "relative to product and top-k"], rows
+        rows.append(numbers)
+    head = ["records", "indexed in (s)", "processor seconds", "peak memory (GB)", "100 queries (s)"]
+    return [*head, "relative to product and top-k", "the same, processor time"], rows
+
+
+def workers() -> Table:
+    """Records encoded per second by one and by two processes."""
+    stored = _stored("search_speed")["workers"]["rows"]
+    rates = {n: [row["records_per_s"] for row in stored if row["processes"] == n] for n in (1, 2)}
+    ratio = statistics.median(two / one for one, two in zip(rates[1], rates[2], strict=True))
+    rows = [[str(n), f"{statistics.median(own):,.0f}", f"{1 if n == 1 else ratio:.2f}"] for n, own in rates.items()]
+    return ["processes", "records per second", "relative to one"], rows
+
+
+def speed_load() -> str:
+    """Return how busy the machine was: processes that were running or waiting, for each measurement."""
+    report = _stored("search_speed")
+    return f"{report['index']['machine']['load']:.1f} and {report['workers']['machine']['load']:.1f}"
 
 
 def sizes() -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from ghrr import cli
+from ghrr.files import lock_folder
 from ghrr.search import RecordIndex
+from ghrr.search.saving import VERSION
 from tests.cli.common import invoke
 from tests.processes import start, wait_until
+from tests.search.common import full_disk
 
 PEOPLE = [
     {"name": "Ada Lovelace", "city": "London", "age": 36},
@@ -84,7 +88,12 @@ def test_conditions_are_applied(folder: Path) -> None:
         (["index", "{people}", "-o", "{folder}2", "--kind", "name"], "FIELD=KIND"),
         (["index", "{people}", "-o", "{folder}2", "--kind", "name=words"], "kind of field 'name'"),
         (["dedupe", "{people}", "--threshold", "0.5", "--rate", "0.5"], "threshold or rate"),
-        (["dedupe", "{people}", "--id", "city"], "ids must be new and all different"),
+        (["dedupe", "{people}", "--id", "city"], "row 2 has the id 'London' of an earlier row"),
+        (["index", "{people}", "-o", "{folder}2", "--id", "city"], "row 2 has the id 'London' of an earlier row"),
+        (["index", "{people}", "-o", "{folder}2", "--approximate"], "needs another engine"),
+        (["index", "{people}", "-o", "{folder}2", "--backend", "sql"], "backend (or an object) must be one of"),
+        (["index", "{people}", "-o", "{folder}2", "--backend", "lancedb"], "needs a folder"),
+        (["search", "{folder}", '{"age": 1}', "--must", '{"nowhere": 1}'], "no field 'nowhere'"),
     ],
 )
 def test_mistakes_are_explained(folder: Path, people: Path, arguments: list[str], message: str) -> None:
@@ -104,6 +113,85 @@ def test_broken_lines_can_be_skipped(people: Path, tmp_path: Path) -> None:
     assert skipped.exit_code == 0
     assert "line 5" in skipped.output
     assert len(RecordIndex.open(tmp_path / "b")) == 4
+
+
+def test_repeated_ids_are_found_across_batches_and_can_be_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ghrr.cli.searching._BATCH", 2)
+    source = tmp_path / "people.csv"
+    source.write_text("key,name\na,Ada\nb,Alan\nc,Grace\na,Kurt\n,Emmy\nd,John\n")
+    stopped = invoke("index", str(source), "-o", str(tmp_path / "x"), "--id", "key")
+    assert stopped.exit_code == 2
+    assert "row 4 has the id 'a' of an earlier row" in " ".join(stopped.output.split())
+    skipped = invoke("index", str(source), "-o", str(tmp_path / "y"), "--id", "key", "--skip-errors")
+    assert skipped.exit_code == 0, skipped.output
+    records = RecordIndex.open(tmp_path / "y")
+    assert records.ids == ["a", "b", "c", "d"]
+    assert records["a"]["name"] == "Ada"
+
+
+def test_documents_are_read_from_stdin(tmp_path: Path) -> None:
+    text = "".join(json.dumps(person) + "\n" for person in PEOPLE)
+    made = CliRunner().invoke(cli.app, ["index", "-", "-o", str(tmp_path / "x")], input=text)
+    assert made.exit_code == 0, made.output
+    assert len(RecordIndex.open(tmp_path / "x")) == 4
+    found = CliRunner().invoke(cli.app, ["dedupe", "-", "--threshold", "0.6", "--json"], input=text)
+    assert [json.loads(line)["second"] for line in found.stdout.splitlines() if line.startswith("{")] == ["3"]
+    assert CliRunner().invoke(cli.app, ["index", "-", "-o", str(tmp_path / "y")], input="").exit_code == 2
+
+
+def test_approximate_index_shows_its_recall(people: Path, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    made = invoke("index", str(people), "-o", str(tmp_path / "x"), "--backend", "faiss", "--approximate")
+    assert made.exit_code == 0, made.output
+    assert "100.0% of the ten best" in " ".join(made.output.split())
+    assert "recall@10 1.000" in repr(RecordIndex.open(tmp_path / "x"))
+    found = invoke("search", str(tmp_path / "x"), '{"name": "alan"}', "--json")
+    assert json.loads(found.output.splitlines()[0])["id"] == "1"
+
+
+def test_server_that_is_away_is_named(people: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pymilvus")
+    uri = "http://root:secret@127.0.0.1:1"
+    result = invoke("index", str(people), "-o", str(tmp_path / "x"), "--backend", "milvus", "--uri", uri)
+    assert result.exit_code == 2
+    assert "the Milvus server at 'http://***@127.0.0.1:1' failed" in " ".join(result.output.split())
+    assert "secret" not in result.output + (tmp_path / "x" / "incomplete.json").read_text()
+
+
+def test_full_disk_is_reported_and_the_command_goes_on_later(tmp_path: Path) -> None:
+    source, out = tmp_path / "many.jsonl", tmp_path / "many.idx"
+    source.write_text("".join(json.dumps({"name": f"person {i}"}) + "\n" for i in range(300)))
+    with full_disk(100_000):
+        result = invoke("index", str(source), "-o", str(out))
+    assert result.exit_code == 2
+    assert "Error:" in result.output
+    assert str(out) in "".join(result.output.split())
+    result = invoke("index", str(source), "-o", str(out))
+    assert result.exit_code == 0, result.output
+    assert RecordIndex.open(out).ids == [str(i) for i in range(300)]
+
+
+def test_folder_that_another_process_writes_is_reported(people: Path, tmp_path: Path) -> None:
+    out, good = tmp_path / "people.idx", people.read_text()
+    people.write_text(good + "{broken\n")
+    assert invoke("index", str(people), "-o", str(out)).exit_code == 2
+    people.write_text(good)
+    with lock_folder(out, "test"):
+        result = invoke("index", str(people), "-o", str(out))
+    assert result.exit_code == 2
+    assert f"process {os.getpid()}" in " ".join(result.output.split())
+    assert invoke("index", str(people), "-o", str(out)).exit_code == 0
+
+
+def test_index_of_another_version_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ghrr.search.saving.VERSION", VERSION + 1)
+    RecordIndex.open(folder).save()
+    monkeypatch.undo()
+    result = invoke("search", str(folder), '{"name": "Ada"}')
+    assert result.exit_code == 2
+    assert f"version {VERSION + 1}" in " ".join(result.output.split())
 
 
 def test_dedupe_writes_pairs(people: Path, tmp_path: Path) -> None:

@@ -99,6 +99,13 @@ COMMANDS = [
     ["lm", "compare", "SOURCE", "--out", "OUT"],
     ["paper", "run", "WORD", "--out", "OUT"],
     ["paper", "plot", "SOURCE"],
+    ["index", "SOURCE", "-o", "OUT"],
+    ["index", "SOURCE", "-o", "OUT", "--id", "WORD", "--skip-errors"],
+    ["index", "SOURCE", "-o", "OUT", "--backend", "WORD", "--uri", "WORD"],
+    ["search", "SOURCE", "WORD"],
+    ["search", "SOURCE", "WORD", "--must", "WORD"],
+    ["dedupe", "SOURCE", "--kind", "WORD"],
+    ["dedupe", "SOURCE", "-o", "OUT", "--threshold", "WORD"],
     ["WORD"],
     ["WORD", "WORD"],
 ]

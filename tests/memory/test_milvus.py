@@ -657,3 +657,22 @@ def test_a_damaged_journal_is_refused(milvus: Milvus, text: str) -> None:
     for call in (milvus, lambda: memory.cleanup(SPACE.identity())):
         with pytest.raises(ValueError, match=r"the journal .* is damaged .* drop this collection to rebuild"):
             call()
+
+
+def test_approximate_search_that_reaches_too_few_rows_looks_further(
+    milvus: Milvus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = milvus(approximate=True)
+    memory.add(NAMES)
+    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
+    search, seen = connection.client.search, []
+
+    def few(*given: Any, search_params: dict[str, Any], **more: Any) -> Any:
+        seen.append(search_params["params"]["ef"])
+        hits = search(*given, search_params=search_params, **more)
+        return [row[:-1] for row in hits] if len(seen) == 1 else hits
+
+    monkeypatch.setattr(connection.client, "search", few)
+    assert memory.cleanup(SPACE.vectors(NAMES[3:4]), 5).labels[0][0] == NAMES[3]
+    assert seen == [64, 32_768]
+    assert memory.recall(SPACE.vectors(NAMES[:5]), 3) > 0.9

@@ -1,8 +1,11 @@
-"""Documents for tests of search."""
+"""Documents and faults for tests of search."""
 
 from __future__ import annotations
 
 import random
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 NAMES = [
@@ -35,3 +38,14 @@ def people(count: int, seed: int = 0) -> list[dict[str, Any]]:
             del document[key]
         documents.append(document)
     return documents
+
+
+@contextmanager
+def full_disk(limit: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a number of bytes; writing more raises as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

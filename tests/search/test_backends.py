@@ -1,46 +1,420 @@
-"""Backends: the same answers from every exact engine."""
+"""Engines: the same answers from every exact one, filters inside them, measured recall of approximate ones."""
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from ghrr.search import RecordIndex
+from ghrr import ItemMemory, Space
+from ghrr.memory import Bound
+from ghrr.search import Range, RecordIndex
 from ghrr.search.calibration import damaged_examples
-from tests.search.common import people
+from tests.search.common import full_disk, people
 
 DOCUMENTS = people(120)
 EXAMPLES = damaged_examples(DOCUMENTS[:20], seed=2)
+PACKAGES = {"torch": "torch", "faiss": "faiss", "lancedb": "lancedb", "milvus": "milvus_lite", "server": "milvus_lite"}
+ENGINES = ["faiss", "lancedb", pytest.param("milvus", marks=pytest.mark.slow)]
+
+# Conditions on every kind: those that engines filter by, those that only documents decide, and both together.
+SEARCHES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "many": {"k": 120},
+    "vectors alone": {"candidates": 0},
+    "threshold": {"threshold": 0.6},
+    "weights": {"weights": {"name": 0.2}},
+    "category": {"must": {"born": {"city": "london"}}},
+    "other categories": {"must_not": {"born": {"city": "London"}}},
+    "number": {"must": {"born": {"year": 1850}}},
+    "range": {"must": {"born": {"year": Range(1850, 1900)}}},
+    "outside a range": {"must_not": {"born": {"year": Range(1820, 1930)}}},
+    "boolean and dates": {"must": {"active": True, "joined": Range("2012-01-01", "2016-01-01")}},
+    "text and category": {"must": {"name": "Grace Hopper", "born": {"city": "Princeton"}}},
+    "set": {"must": {"tags": ["poet"]}, "must_not": {"active": False}},
+    "place": {"must": {"location": {"lat": 51.6, "lon": -0.1}}},
+    "nothing": {"must": {"born": {"city": "Atlantis"}}},
+    "few candidates": {"must": {"born": {"city": "London"}}, "candidates": 3, "k": 3},
+}
+
+
+def fill(records: RecordIndex) -> RecordIndex:
+    records.add(DOCUMENTS)
+    records.remove(["3", "5"])
+    records.update([DOCUMENTS[3]], ids=["7"])
+    return records
+
+
+@pytest.fixture(scope="module")
+def expected() -> RecordIndex:
+    return fill(RecordIndex(storage="float32", kinds={"born.city": "category"}))
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordIndex:
+    pytest.importorskip(PACKAGES[request.param])
+    folder = tmp_path_factory.mktemp("engine")
+    uri = {"faiss": None, "lancedb": str(folder / "lance"), "milvus": str(folder / "milvus.db")}[request.param]
+    return fill(RecordIndex(backend=request.param, uri=uri, kinds={"born.city": "category"}))
+
+
+def assert_same_answers(records: RecordIndex, expected: RecordIndex, settings: dict[str, Any]) -> int:
+    """Compare ids, scores, probabilities and documents; return the number of hits."""
+    hits = 0
+    for own, other in zip(
+        records.search_many(EXAMPLES, **settings), expected.search_many(EXAMPLES, **settings), strict=True
+    ):
+        assert [hit.guess for hit in own] == [hit.guess for hit in other]
+        assert [hit.document for hit in own] == [hit.document for hit in other]
+        for name in ("score", "probability"):
+            numbers = [[getattr(hit, name) for hit in one] for one in (own, other)]
+            assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)
+        hits += len(own)
+    return hits
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_engines_give_the_same_answers_as_torch(records: RecordIndex, expected: RecordIndex, search: str) -> None:
+    hits = assert_same_answers(records, expected, SEARCHES[search])
+    assert (hits == 0) == (search == "nothing")
+
+
+@pytest.mark.parametrize("search", [name for name, given in SEARCHES.items() if "must" in given or "must_not" in given])
+def test_conditions_equal_a_test_of_every_record(expected: RecordIndex, search: str) -> None:
+    conditions = {name: part for name, part in SEARCHES[search].items() if name.startswith("must")}
+
+    def is_allowed(name: str) -> bool:
+        explained = {kind: expected.explain(name, part) for kind, part in conditions.items()}
+        agree = {
+            kind: [(one.fields[field] or 0) >= 0.5 for field in one.weights if field != "*"]
+            for kind, one in explained.items()
+        }
+        return all(agree.get("must", [])) and not any(agree.get("must_not", []))
+
+    found = {hit.guess for hit in expected.search({"name": "Ada"}, k=120, **conditions)}
+    assert found == set(filter(is_allowed, expected.ids))
+
+
+def test_filters_are_evaluated_by_the_engine(records: RecordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not records._memory.can_filter:
+        pytest.skip("faiss has no filters")
+    found: list[int] = []
+    search = ItemMemory.cleanup
+
+    def cleanup(self: ItemMemory, *given: Any, **more: Any) -> Any:
+        result = search(self, *given, **more)
+        found.append(len(result.labels[0]))
+        return result
+
+    monkeypatch.setattr(ItemMemory, "cleanup", cleanup)
+    hits = records.search({"name": "Ada"}, k=120, must={"born": {"city": "London", "year": Range(1850, 1900)}})
+    assert found == [len(hits)]  # one request, and nothing that the documents then exclude
+
+
+@pytest.mark.parametrize("value", ["x' OR '1'='1", '"] or id >= 0 or $meta["', "a\\", "\n", "`; DROP TABLE records"])
+def test_hostile_values_are_only_values(records: RecordIndex, value: str) -> None:
+    assert records.search({"name": "Ada"}, must={"born": {"city": value}}) == []
+    assert len(records.search({"name": "Ada"}, k=200, must_not={"born": {"city": value}})) == len(records)
+
+
+def test_hostile_names_are_only_names(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    names = ["a b", "`", "'; --", "A", "a", "ü", "id", "vector", "x" * 200]
+    kinds = dict.fromkeys(names, "number")
+    records = RecordIndex(backend="lancedb", uri=str(tmp_path), kinds=kinds)
+    expected = RecordIndex(storage="float32", kinds=kinds)
+    for one in (records, expected):
+        one.add([dict.fromkeys(names, number) for number in range(10)])
+        one.add([{"later": 3}, {"a": 3}])  # a column that the table did not have
+    for name in names:
+        own, other = (one.search({name: 9}, k=12, must={name: 3}) for one in (records, expected))
+        assert [hit.guess for hit in own] == [hit.guess for hit in other]
+        assert 0 < len(own) < 10
+    assert [hit.guess for hit in records.search({"later": 3}, must={"later": 3})] == ["10"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ({"must": {"nowhere": 1}}, r"must has no field 'nowhere' to compare; the fields are name"),
+        ({"must_not": {"born": {"year": "long ago"}}}, r"must_not: 'born.year' must be a number, got 'long ago'"),
+        ({"must": {"*": "Ada"}}, r"must has no field '\*'"),
+        ({"must": {"born": {"year": Range(float("-inf"), 1900)}}}, r"'born.year' must be a number"),
+    ],
+)
+def test_conditions_without_effect_are_refused(expected: RecordIndex, conditions: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        expected.search({"name": "Ada"}, **conditions)
+
+
+# ---------------------------------------------------------------------------------------------------------- item memory
+
+
+def test_bounds_of_an_item_memory_select_items(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    from ghrr.search.lance_backend import LanceBackend
+
+    space = Space(dim=20, m=2, seed=0)
+    memory = ItemMemory(space, backend=LanceBackend(2 * space.total_dim, str(tmp_path)))
+    memory.add(["a", "b", "c"], columns={"Year": np.array([1.0, 2.0, np.nan])})
+    query = space.vectors(["c"])
+    for bound, names in (
+        (Bound("Year", 2, 9), "b"),
+        (Bound("Year", 2, 9, inside=False), "ac"),
+        (Bound("Year", 5, 9), ""),
+    ):
+        assert sorted(memory.cleanup(query, 3, where=[bound]).labels[0]) == list(names)
+    with pytest.raises(ValueError, match="must be named by letters"):
+        memory.cleanup(query, where=[Bound("1 = 1 OR id", 0, 1)])
+    with pytest.raises(ValueError, match="must be finite"):
+        memory.cleanup(query, where=[Bound("Year", 0, float("inf"))])
+    with pytest.raises(ValueError, match="must have 1 numbers"):
+        memory.add("d", columns={"Year": np.array([1.0, 2.0])})
+    with pytest.raises(ValueError, match="TorchBackend has no columns"):
+        ItemMemory(space, ["a"]).cleanup(query, where=[Bound("Year", 0, 1)])
+
+
+# ---------------------------------------------------------------------------------------------------------- approximate
+
+
+@pytest.mark.parametrize("backend", ["faiss", "lancedb", pytest.param("milvus", marks=pytest.mark.slow)])
+def test_approximate_search_reports_its_recall(backend: str, tmp_path: Path) -> None:
+    pytest.importorskip(PACKAGES[backend])
+    uri = None if backend == "faiss" else str(tmp_path / "engine.db")
+    space = Space(dim=16, m=2, seed=0)
+    records = RecordIndex(space, backend=backend, uri=uri, approximate=True)
+    documents = people(600)
+    records.add(documents)
+    assert "recall not measured" in repr(records)
+    exact = RecordIndex(space, storage="float32")
+    exact.add(documents)
+    chosen = damaged_examples(documents[::6])
+    pairs = [
+        ({hit.guess for hit in own}, {hit.guess for hit in other})
+        for own, other in zip(*(one.search_many(chosen, candidates=0) for one in (records, exact)), strict=True)
+    ]
+    measured = records.recall
+    assert f"recall@10 {measured:.3f}" in repr(records)
+    assert 0.5 < measured <= 1
+    # Hits without vectors alone come from 50 candidates, so they are at least as complete as the first ten.
+    assert np.mean([len(own & other) / len(other) for own, other in pairs]) > measured - 0.05
+    records.remove("0")
+    assert "recall not measured" in repr(records)
+    assert exact.recall == 1
+    records.save(tmp_path / "index")
+    opened = RecordIndex.open(tmp_path / "index")
+    assert opened.is_approximate
+    assert opened.search(documents[1], 1)[0].guess == "1"
+
+
+def test_recall_counts_what_a_backend_misses() -> None:
+    space = Space(dim=30, m=2, seed=0)
+    names = [str(number) for number in range(40)]
+    memory = ItemMemory(space, names)
+    queries = space.vectors(names[:4])
+    assert memory.recall(queries, 5) == ItemMemory(space, names, storage="int8").recall(queries, 5) == 1
+    backend: Any = memory._state.backend
+    search = type(backend).search
+
+    class Forgetful(type(backend)):  # type: ignore[misc]
+        def search(self, queries: Any, k: int) -> Any:
+            scores, ids = search(self, queries, k + 1)
+            return scores[:, 1:], ids[:, 1:]  # without the best
+
+    backend.__class__ = Forgetful
+    assert memory.recall(queries, 5) == pytest.approx(0.8)
+
+
+def test_approximate_torch_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs another engine"):
+        RecordIndex(approximate=True)
+    with pytest.raises(ValueError, match='approximate=True needs backend="faiss" or "milvus"'):
+        ItemMemory(Space(dim=4, m=1), approximate=True)
+
+
+# --------------------------------------------------------------------------------------------------------------- server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Milvus in a process of its own that speaks gRPC on a port: the server of milvus-lite."""
+    pytest.importorskip("milvus_lite")
+    port = free_port()
+    command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1"]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), "--data-dir", str(tmp_path / "server")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        while process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["faiss", "lancedb", "milvus"])
-def test_engines_give_the_same_answers_as_torch(backend: str, tmp_path: Path) -> None:
-    pytest.importorskip({"faiss": "faiss", "lancedb": "lancedb", "milvus": "milvus_lite"}[backend])
-    uri = {"faiss": None, "lancedb": str(tmp_path / "lance"), "milvus": str(tmp_path / "milvus.db")}[backend]
-    expected, records = RecordIndex(storage="float32"), RecordIndex(backend=backend, uri=uri)
-    for one in (expected, records):
-        one.add(DOCUMENTS)
-        one.remove(["3", "5"])
-    for candidates in (0, 50):
-        for own, other in zip(
-            expected.search_many(EXAMPLES, 5, candidates=candidates),
-            records.search_many(EXAMPLES, 5, candidates=candidates),
-            strict=True,
-        ):
-            assert [hit.guess for hit in own] == [hit.guess for hit in other]
-            assert [hit.score for hit in own] == pytest.approx([hit.score for hit in other], abs=1e-5)
+def test_milvus_server_gives_the_same_answers_and_keeps_them(
+    server: tuple[str, subprocess.Popen[str]], expected: RecordIndex, tmp_path: Path
+) -> None:
+    uri, process = server
+    records = fill(RecordIndex(backend="milvus", uri=uri, kinds={"born.city": "category"}))
+    for name in ("plain", "other categories", "range", "text and category"):
+        assert_same_answers(records, expected, SEARCHES[name])
+    records.save(tmp_path / "index")
+    opened = RecordIndex.open(tmp_path / "index")
+    assert_same_answers(opened, expected, SEARCHES["range"])
+    with pytest.raises(ValueError, match="the engine must be empty"):
+        RecordIndex(backend="milvus", uri=uri)
+    process.kill()
+    process.wait()
+    with pytest.raises(ConnectionError, match=r"the Milvus server at 'http://127\.0\.0\.1:\d+'"):
+        opened.search({"name": "Ada"})
+    with pytest.raises(ConnectionError, match="Milvus server"):
+        RecordIndex.open(tmp_path / "index")
+    assert opened["0"] == DOCUMENTS[0]  # documents are in the folder
 
 
-def test_save_of_another_backend_is_refused(tmp_path: Path) -> None:
+# -------------------------------------------------------------------------------------------------------------- folders
+
+
+@pytest.mark.parametrize("backend", ["faiss", "lancedb"])
+def test_saved_index_of_an_engine_is_opened_with_it(backend: str, expected: RecordIndex, tmp_path: Path) -> None:
+    pytest.importorskip(PACKAGES[backend])
+    uri = None if backend == "faiss" else str(tmp_path / "engine")
+    records = fill(RecordIndex(backend=backend, uri=uri, kinds={"born.city": "category"}))
+    records.save(tmp_path / "index")
+    opened = RecordIndex.open(tmp_path / "index")
+    assert type(opened._engine).__name__ != "TorchBackend"
+    assert_same_answers(opened, expected, SEARCHES["category"])
+    opened.add([{"name": "Zuse"}], ids=["new"])
+    opened.save()
+    assert RecordIndex.open(tmp_path / "index").search({"name": "zuse"}, 1)[0].guess == "new"
+
+
+def test_unsaved_records_of_a_killed_program_are_not_found(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    records.add(DOCUMENTS[:20])
+    records.save(tmp_path / "index")
+    records.add([{"name": "Konrad Zuse"}], ids=["unsaved"])
+    records.remove("4")
+    del records  # as if the program was killed here
+    opened = RecordIndex.open(tmp_path / "index")
+    assert "unsaved" not in opened
+    assert "4" not in opened  # the engine removed it at once
+    assert all(hit.guess != "unsaved" for hit in opened.search({"name": "Konrad Zuse"}, k=20))
+    assert opened.duplicates(threshold=0.99) == []
+    opened.add([{"name": "Konrad Zuse"}], ids=["saved"])
+    opened.save()
+    again = RecordIndex.open(tmp_path / "index")
+    assert again._memory.labels == list(again._labels.values())
+    assert again.search({"name": "Konrad Zuse"})[0].guess == "saved"
+
+
+def test_update_that_is_killed_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lancedb")
+    folder, new = tmp_path / "index", {"name": "Konrad Zuse"}
+    records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    records.add(DOCUMENTS[:20])
+    records.save(folder)
+    monkeypatch.setattr(ItemMemory, "remove", lambda self, labels: 1 / 0)  # between the new vectors and the old ones
+    with pytest.raises(ZeroDivisionError):
+        records.update([new], ids=["3"])
+    monkeypatch.undo()
+    assert records["3"] == DOCUMENTS[3]
+    assert [hit.guess for hit in records.search(new, k=20)].count("3") == 1
+    killed = RecordIndex.open(folder)  # as if the program was killed there
+    assert killed["3"] == new
+    assert [hit.guess for hit in killed.search(new, k=20)].count("3") == 1
+    del records
+    killed.update([{"name": "Ada Byron"}], ids=["4"])
+    del killed  # after the update, before a save
+    again = RecordIndex.open(folder)
+    assert (again["3"], again["4"], len(again)) == (new, {"name": "Ada Byron"}, 20)
+    again.save()
+    assert sorted(again._memory.labels) == sorted(again._labels.values())
+
+
+def test_second_writer_of_lancedb_is_noticed(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    first = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    first.add(DOCUMENTS[:10])
+    first.save(tmp_path / "index")
+    second = RecordIndex.open(tmp_path / "index")
+    first.add([{"name": "first"}], ids=["first"])
+    second.add([{"name": "second"}], ids=["second"])
+    with pytest.raises(RuntimeError, match="another program changed its content"):
+        second.search({"name": "first"})
+    first.save()
+    with pytest.raises(ValueError, match="another program saved to"):
+        second.save()
+    opened = RecordIndex.open(tmp_path / "index")
+    assert opened.search({"name": "first"})[0].document == {"name": "first"}
+    assert "second" not in opened
+
+
+def test_index_with_an_own_backend_is_not_saved(tmp_path: Path) -> None:
+    from ghrr.memory import FaissBackend
+
     pytest.importorskip("faiss")
-    records = RecordIndex(backend="faiss")
+
+    class Own:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def __len__(self) -> int:
+            return len(self._inner)
+
+    records = RecordIndex(backend=Own(FaissBackend(2048)))
     records.add(DOCUMENTS[:3])
-    with pytest.raises(ValueError, match="only an index with the torch backend"):
+    with pytest.raises(ValueError, match="needs an engine of ghrr, got Own"):
         records.save(tmp_path)
 
 
-def test_lancedb_needs_a_folder() -> None:
+@pytest.mark.parametrize("backend", ["faiss", "lancedb", "milvus"])
+def test_other_storage_is_refused(backend: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"storage with {backend} must be one of 'float32'"):
+        RecordIndex(backend=backend, uri=str(tmp_path), storage="int8")
+
+
+def test_lancedb_needs_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs a folder"):
         RecordIndex(backend="lancedb")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match=r"LanceDB at '.*file' failed"):
+        RecordIndex(backend="lancedb", uri=str(tmp_path / "file"))
+
+
+def test_full_disk_of_lancedb_adds_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
+    records.add(DOCUMENTS[:20])
+    with full_disk(30_000), pytest.raises(OSError, match=r"ItemMemory\.add: LanceDB at '.*lance' failed"):
+        records.add(DOCUMENTS[20:100])
+    assert len(records) == 20
+    assert records.search(DOCUMENTS[3], 1)[0].guess == "3"
+    records.add(DOCUMENTS[20:100])
+    assert records.search(DOCUMENTS[99], 1)[0].guess == "99"

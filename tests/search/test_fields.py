@@ -161,6 +161,7 @@ def test_lists_of_objects_share_the_paths_of_their_keys() -> None:
         ("text", "document 0 must be an object"),
         ({1: "x"}, "a key must be a string"),
         ({"x": list(range(200_000))}, "more than 100,000 values"),
+        ({"x": {str(number): number for number in range(200_000)}}, "more than 100,000 values"),
     ],
 )
 def test_unusable_documents_are_named(document: Any, message: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from ghrr.files import lock_folder
 from ghrr.search import RecordIndex
-from tests.search.common import people
+from ghrr.search.saving import VERSION
+from tests.search.common import full_disk, people
 
 DOCUMENTS = people(60)
 
@@ -75,10 +76,10 @@ def test_missing_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> No
 
 
 def test_newer_version_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ghrr.search.saving.VERSION", 2)
+    monkeypatch.setattr("ghrr.search.saving.VERSION", VERSION + 1)
     RecordIndex.open(folder).save(folder)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="version 2"):
+    with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
         RecordIndex.open(folder)
 
 
@@ -86,6 +87,69 @@ def test_lost_documents_are_named(folder: Path) -> None:
     (folder / "documents.sqlite").unlink()
     with pytest.raises(FileNotFoundError, match=r"documents\.sqlite"):
         RecordIndex.open(folder).search({"name": "Ada"})
+
+
+def test_second_writer_is_refused_and_the_first_one_keeps_its_records(folder: Path, tmp_path: Path) -> None:
+    first, second = RecordIndex.open(folder), RecordIndex.open(folder)
+    first.add([{"name": "Backus"}], ids=["first"])
+    second.add([{"name": "Wirth", "new field": 3}], ids=["second"])
+    first.save()
+    with pytest.raises(ValueError, match="another program saved to"):
+        second.save()
+    opened = RecordIndex.open(folder)
+    assert opened["first"] == {"name": "Backus"}
+    assert opened.ids == first.ids
+    assert [field.name for field in opened.fields] == [field.name for field in first.fields]
+    second.save(tmp_path / "elsewhere")
+    assert RecordIndex.open(tmp_path / "elsewhere")["second"]["name"] == "Wirth"
+
+
+def test_folder_of_another_index_is_refused_and_stays(folder: Path) -> None:
+    other = RecordIndex()
+    other.add([{"title": "x"}])
+    with pytest.raises(ValueError, match="holds another index"):
+        other.save(folder)
+    assert RecordIndex.open(folder)["5"] == DOCUMENTS[5]
+
+
+def test_engine_of_a_newer_version_is_refused(folder: Path) -> None:
+    (folder / "engine.json").write_text(
+        '{"version": 9, "backend": "x", "uri": null, "collection": null, "approximate": false}'
+    )
+    with pytest.raises(ValueError, match=r"engine\.json.*version 9 is newer"):
+        RecordIndex.open(folder)
+
+
+def test_full_disk_at_the_first_save_leaves_no_index(tmp_path: Path) -> None:
+    records = RecordIndex()
+    records.add(DOCUMENTS)
+    with full_disk(100_000), pytest.raises(OSError, match="too large"):
+        records.save(tmp_path)
+    with pytest.raises(FileNotFoundError, match="has no index"):
+        RecordIndex.open(tmp_path)
+    another = RecordIndex()  # in the next run of the program
+    another.add(DOCUMENTS[:30])
+    another.save(tmp_path)
+    assert RecordIndex.open(tmp_path).ids == another.ids
+
+
+@pytest.mark.parametrize("limit", [100, 60_000, 150_000])  # the lock, the documents, the vectors
+def test_full_disk_loses_nothing(folder: Path, limit: int) -> None:
+    opened = RecordIndex.open(folder)
+    opened.remove("0")
+    opened.add(
+        [{"name": f"new {number}", "text": "x" * 20} for number in range(100)], ids=[f"n{i}" for i in range(100)]
+    )
+    with full_disk(limit), pytest.raises(OSError, match=r"too large|disk I/O error|full") as raised:
+        opened.save()
+    assert str(folder) in str(raised.value)
+    unchanged = RecordIndex.open(folder)
+    assert unchanged.ids == [str(number) for number in range(60)]
+    assert unchanged.search(DOCUMENTS[0], 1)[0].document == DOCUMENTS[0]
+    opened.save()  # with space again
+    again = RecordIndex.open(folder)
+    assert again.ids == opened.ids
+    assert again["n99"]["name"] == "new 99"
 
 
 WRITER = """
@@ -104,7 +168,7 @@ while True:
 
 @pytest.mark.slow
 def test_killed_writer_leaves_all_saved_records(folder: Path) -> None:
-    for reports in (1, 3):
+    for reports in (2,):
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         last = [int(process.stdout.readline()) for _ in range(reports)][-1]
@@ -115,3 +179,50 @@ def test_killed_writer_leaves_all_saved_records(folder: Path) -> None:
         assert f"n{last}" in opened
         assert opened[f"n{last}"] == {"name": f"record {last}"}
         assert opened.search({"name": f"record {last}"}, k=3)
+
+
+# Ends the process before or after each step of a save, without any clean-up, as a kill does.
+KILLS = """
+import os, sys
+import torch
+torch.set_num_threads(1)
+import ghrr.search.folder as own
+from ghrr.memory import ItemMemory
+from ghrr.search import RecordIndex
+from ghrr.search.documents import DocumentStore
+
+folder = sys.argv[1]
+steps = [(DocumentStore, "write"), (own, "write_encoder"), (ItemMemory, "commit"), (DocumentStore, "clean")]
+for number, (owner, name) in enumerate(steps):
+    for after in (False, True):
+        if os.fork() == 0:
+            original = getattr(owner, name)
+            def dying(*given, **more):
+                if after:
+                    original(*given, **more)
+                os._exit(9)
+            setattr(owner, name, dying)
+            records = RecordIndex.open(folder)
+            records.remove(records.ids[0])
+            records.add([{"name": f"added {number} {after}", f"field {number}": 1}], ids=[f"{number} {after}"])
+            records.save()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 9
+        records = RecordIndex.open(folder)
+        effective = f"{number} {after}" in records
+        assert effective == ((number, after) >= (2, True)), (number, after)
+        assert len(records) == 60
+        for hit in records.search({"name": "Ada"}, k=60):
+            assert records[hit.guess] == hit.document
+        if effective:
+            assert records[f"{number} {after}"]["name"] == f"added {number} {after}"
+records.add([{"name": "last"}], ids=["last"])
+records.save()
+assert RecordIndex.open(folder)["last"] == {"name": "last"}
+"""
+
+
+@pytest.mark.slow
+def test_kill_at_any_step_of_a_save_leaves_the_state_before_or_after(folder: Path) -> None:
+    result = subprocess.run([sys.executable, "-c", KILLS, str(folder)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]

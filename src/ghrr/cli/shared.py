@@ -25,6 +25,7 @@ EXTRAS = {
     "lm": ("tokenizers", "accelerate", "tensorboard"),
     "hf": ("transformers",),
     "index": ("faiss", "pymilvus"),
+    "ray": ("ray",),
     "relations": ("pykeen",),
     "search": ("lancedb", "lance", "pyarrow"),
     "learn": ("sklearn", "pandas", "pyarrow"),

@@ -7,13 +7,14 @@ match) → ``match`` (judge scores, make a :class:`Match`). ``state`` is the con
 separates hypervectors that are similar to each other.
 """
 
-from ghrr.memory.backends import Backend, FaissBackend, MilvusBackend, TorchBackend
+from ghrr.memory.backends import Backend, Bound, FaissBackend, MilvusBackend, TorchBackend
 from ghrr.memory.factorization import Factors, resonator
 from ghrr.memory.item_memory import Cleanup, ItemMemory
 from ghrr.memory.match import Match, answer_noise, judge, make_matches
 
 __all__ = [
     "Backend",
+    "Bound",
     "Cleanup",
     "Factors",
     "FaissBackend",

@@ -39,7 +39,7 @@ from ghrr.memory.storage import Stored
 FORMAT = "ghrr-item-folder"
 VERSION = 1
 _OPERATION = "ItemMemory"
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _NAME = re.compile(r"items-[0-9a-f]{16}\.safetensors")
 _OPEN_ATTEMPTS = 100
 _MAX_BYTES = 1 << 30  # of a manifest: enough for a hundred million removed items
@@ -68,7 +68,7 @@ class Manifest:
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest, or None if there is none. File names in it are checked: they stay in the folder."""
-    path = folder / _MANIFEST
+    path = folder / MANIFEST
     check_inside(path, _OPERATION)
     try:
         content = read_bytes(path, _OPERATION, limit=_MAX_BYTES)
@@ -122,12 +122,12 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         "next_id": manifest.next_id,
     }
     text = json.dumps(stored, sort_keys=True).encode()
-    with atomic_write(folder / _MANIFEST) as temporary:
+    with atomic_write(folder / MANIFEST) as temporary:
         temporary.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
     sync_folder(folder)
     named = {entry.name for entry in manifest.entries}
     for path in folder.iterdir():
-        left_over = path.name.endswith(".tmp") and path.name.startswith((".items-", f".{_MANIFEST}."))  # of 0.1
+        left_over = path.name.endswith(".tmp") and path.name.startswith((".items-", f".{MANIFEST}."))  # of 0.1
         if left_over or (_NAME.fullmatch(path.name) and path.name not in named):
             with suppress(OSError):  # a file that cannot be removed does no harm
                 path.unlink()
@@ -138,7 +138,7 @@ def open_segments(folder: Path) -> tuple[Manifest, list[Segment]]:
     for _ in range(_OPEN_ATTEMPTS):
         manifest = read_manifest(folder)
         if manifest is None:
-            raise FileNotFoundError(f"{_OPERATION}({str(folder)!r}): the folder holds no memory, it has no {_MANIFEST}")
+            raise FileNotFoundError(f"{_OPERATION}({str(folder)!r}): the folder holds no memory, it has no {MANIFEST}")
         try:
             segments = [open_entry(folder, entry) for entry in manifest.entries]
         except FileNotFoundError:
@@ -146,7 +146,7 @@ def open_segments(folder: Path) -> tuple[Manifest, list[Segment]]:
                 raise
             continue
         check_same_kind(segments)
-        with prefix_errors(f"{_OPERATION}({str(folder / _MANIFEST)!r})"):
+        with prefix_errors(f"{_OPERATION}({str(folder / MANIFEST)!r})"):
             _check_ids(manifest, segments)
         return manifest, segments
     raise TimeoutError(
@@ -160,7 +160,7 @@ def open_entry(folder: Path, entry: Entry) -> Segment:
     check_inside(path, _OPERATION)
     segment = Segment(path)
     if segment.checksum != entry.sha256 or segment.count != entry.items:
-        raise ValueError(f"{_OPERATION}({str(path)!r}): the file is not the one that {_MANIFEST} lists")
+        raise ValueError(f"{_OPERATION}({str(path)!r}): the file is not the one that {MANIFEST} lists")
     return segment
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,14 @@ from torch import Tensor
 from ghrr import algebra
 from ghrr._checks import check_integer, describe
 from ghrr.hypervector import Hypervector
+from ghrr.memory.backends import Bound, check_bounds
 from ghrr.memory.item_store import ItemStore
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, expected_score, make_matches
-from ghrr.memory.search import rows_per_chunk
+from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.state import State
-from ghrr.memory.storage import as_rows
+from ghrr.memory.storage import as_rows, chunks
 
+_CPU = torch.device("cpu")
 _ATOM_ENERGY = 1.01  # up to this energy an item counts as an atom; narrow storage rounds
 
 
@@ -46,9 +49,10 @@ class Cleanup(NamedTuple):
 class ItemMemory(ItemStore):
     r"""Hypervectors with labels. :meth:`cleanup` and :meth:`match` find the items that are most similar to a query.
 
-    The search is exact: it compares a query with every item. You can add and remove items at any time. :meth:`save`
-    writes all items to one file; :meth:`commit` writes only changes to a folder. :meth:`load` reads either into memory.
-    :meth:`open` leaves the items in their files and reads them in chunks, for memories larger than RAM.
+    The search is exact, unless you ask otherwise: it compares a query with every item. You can add and remove items at
+    any time. :meth:`save` writes all items to one file; :meth:`commit` writes only changes to a folder. :meth:`load`
+    reads either into memory. :meth:`open` leaves the items in their files and reads them in chunks, for memories larger
+    than RAM.
 
     Items are stored without gradients, and search is not differentiable. Vectors and queries may be on any device.
 
@@ -81,6 +85,9 @@ class ItemMemory(ItemStore):
         Location of Milvus: a path, or an address such as ``"http://localhost:19530"``.
     timeout
         Seconds to wait for a response of Milvus; 60 by default.
+    approximate
+        Search with an HNSW index of faiss or Milvus. It is faster for many items, but misses some of the best ones,
+        more of them the noisier a query is: measure it with :meth:`recall`.
 
     Attributes
     ----------
@@ -108,7 +115,7 @@ class ItemMemory(ItemStore):
     Match('green', score=1.050, margin=0.994, confident=True)
     """
 
-    def cleanup(self, queries: Tensor | Hypervector, k: int = 1) -> Cleanup:
+    def cleanup(self, queries: Tensor | Hypervector, k: int = 1, *, where: Iterable[Bound] = ()) -> Cleanup:
         """Find the k items that are most similar to each query.
 
         Items are compared chunk by chunk, so the extra memory does not grow with the number of items. Of equal scores
@@ -121,6 +128,9 @@ class ItemMemory(ItemStore):
             Hypervectors of the space of this memory, on any device.
         k
             Number of items per query.
+        where
+            Bounds on the columns of :meth:`add`. Only items that fulfil all of them are found; the backend must be able
+            to filter (:attr:`can_filter`).
 
         Returns
         -------
@@ -147,12 +157,58 @@ class ItemMemory(ItemStore):
         k = check_integer(operation, "k", k, least=1)
         queries = self.space.check(queries, operation)
         rows = as_rows(operation, "queries", queries)
+        bounds = check_bounds(operation, where)
+        if bounds:
+            self._check_filter(operation)
         with self._reading() as state:
-            ids, products = state.search(rows, k)
+            ids, products = state.search(rows, k, bounds)
             shape = (*queries.shape[:-3], products.shape[-1])
             labels = np.empty(ids.numel(), dtype=object)
             labels[:] = state.labels_of(operation, ids)
         return Cleanup(labels.reshape(shape).tolist(), self._as_scores(products).to(queries.device).reshape(shape))
+
+    def recall(self, queries: Tensor | Hypervector, k: int = 10) -> float:
+        """Return the share of the k most similar items that :meth:`cleanup` finds, for backends that are approximate.
+
+        This reads all items and compares each query with each of them. Use queries like those that you expect: noisy
+        queries have a lower recall than stored items. Exact backends have a recall of 1, up to rounding.
+
+        Parameters
+        ----------
+        queries
+            Hypervectors of the space of this memory.
+        k
+            Number of items per query.
+
+        Shapes
+        ------
+        queries: ``(n, dim, m, m)``
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> space = ghrr.Space(dim=100, m=2, seed=0)
+        >>> names = [str(number) for number in range(500)]
+        >>> memory = ghrr.ItemMemory(space, names, backend="faiss", approximate=True)
+        >>> memory.recall(space.vectors(names[:50]), k=1)
+        1.0
+        """
+        operation = "ItemMemory.recall"
+        k = check_integer(operation, "k", k, least=1)
+        queries = self.space.check(queries, operation)
+        rows = as_rows(operation, "queries", queries.reshape(-1, *self.space.shape))
+        with self._reading() as state:
+            if not len(state.labels) or not len(rows):
+                raise ValueError(
+                    f"{operation}: needs items and queries, got {len(state.labels)} items and {describe(queries)}"
+                )
+            k = min(k, len(state.labels))
+            found = state.search(rows, k)[0]
+            ids = torch.tensor(sorted(state.labels.since(0).values()), dtype=torch.int64)
+            parts = (ids[chunk] for chunk in chunks(len(ids), rows_per_chunk(2 * self.space.total_dim, k)))
+            stored = ((part, None, state.backend.stored(part).to(_CPU)) for part in parts)
+            exact = search_chunks(rows.float().cpu(), stored, k)[1]
+        return float((found[:, :, None].cpu() == exact[:, None, :]).any(dim=2).double().mean())
 
     def _as_scores(self, products: Tensor) -> Tensor:
         """Return similarities from dot products of rows."""

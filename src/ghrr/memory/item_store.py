@@ -14,7 +14,7 @@ from ghrr._checks import describe
 from ghrr._locks import Lock
 from ghrr.files import PathLike, lock_folder
 from ghrr.hypervector import Hypervector
-from ghrr.memory.backends import Backend, MilvusBackend, TorchBackend, make_backend
+from ghrr.memory.backends import Backend, Columns, MilvusBackend, TorchBackend, check_columns, make_backend
 from ghrr.memory.folder import Manifest, read_labels, read_manifest, read_rows, write_manifest
 from ghrr.memory.labels import LabelTable, check_labels, repeated
 from ghrr.memory.persistence import (
@@ -47,9 +47,12 @@ class ItemStore:
         device: torch.device | str = "cpu",
         uri: str | None = None,
         timeout: float | None = None,
+        approximate: bool = False,
     ) -> None:
         self.space = check_space("ItemMemory", space)
-        initial_backend = make_backend(space, storage, backend, torch.device(device), uri=uri, timeout=timeout)
+        initial_backend = make_backend(
+            space, storage, backend, torch.device(device), uri=uri, timeout=timeout, approximate=approximate
+        )
         existing = initial_backend.existing()
         next_id = max(max(existing.values(), default=-1) + 1, initial_backend.first_id)
         self._lock = Lock()  # held while a new state is built
@@ -105,7 +108,24 @@ class ItemStore:
 
     # ------------------------------------------------------------------------------------------------------------ items
 
-    def add(self, labels: str | Iterable[str], vectors: Tensor | Hypervector | None = None) -> None:
+    @property
+    def can_filter(self) -> bool:
+        """Whether the backend stores columns of numbers and can search within bounds, as Milvus and LanceDB do."""
+        return bool(getattr(self._state.backend, "can_filter", False))
+
+    def _check_filter(self, operation: str) -> None:
+        if not self.can_filter:
+            raise ValueError(
+                f"{operation}: {type(self._state.backend).__name__} has no columns to filter by; use Milvus"
+            )
+
+    def add(
+        self,
+        labels: str | Iterable[str],
+        vectors: Tensor | Hypervector | None = None,
+        *,
+        columns: Columns | None = None,
+    ) -> None:
         """Add items. If this raises, none is added.
 
         Parameters
@@ -114,10 +134,13 @@ class ItemStore:
             Strings that are not in the memory, or a single one.
         vectors
             Hypervectors of the labels, on any device. By default the atoms of these names.
+        columns
+            Numbers by name, one per item and NaN where it is missing, that searches can set bounds on. The backend
+            must be able to filter.
 
         Shapes
         ------
-        vectors: ``(n, dim, m, m)``, or ``(dim, m, m)`` for one label
+        vectors: ``(n, dim, m, m)``, or ``(dim, m, m)`` for one label; columns: ``(n,)``
 
         Examples
         --------
@@ -139,6 +162,9 @@ class ItemStore:
                 f"{operation}: vectors must have shape {shape} for {len(names)} labels, got {describe(vectors)}"
             )
         stored = pack(as_rows(operation, "vectors", vectors), self.storage)
+        numbers = check_columns(operation, columns, len(names))
+        if numbers:
+            self._check_filter(operation)
         with self._lock:
             present = self._state.labels
             rejected = [name for name in names if present.find(name) is not None] or repeated(names)
@@ -149,17 +175,21 @@ class ItemStore:
                 )
             if names:
                 first = self._state.next_id
-                self._add(names, stored, torch.arange(first, first + len(names)))
+                self._add(names, stored, torch.arange(first, first + len(names)), numbers)
 
-    def _add(self, names: Sequence[str], stored: Stored, ids: Tensor) -> None:
+    def _add(self, names: Sequence[str], stored: Stored, ids: Tensor, columns: Columns | None = None) -> None:
         """Add rows with new labels; the caller holds the lock."""
         numbers = ids.tolist()
         before = self._state._replace(next_id=numbers[-1] + 1)
         self._state = before  # even if adding fails: the backend may have used the ids
         backend = before.backend_to_change()
         after = before._replace(labels=before.labels.added(names, numbers), backend=backend)
+        filtering: Any = backend
         try:
-            backend.add(ids, names, stored)
+            if columns:
+                filtering.add(ids, names, stored, columns)
+            else:
+                backend.add(ids, names, stored)
             self._state = after
         except BaseException:
             if backend is before.backend and len(backend) > len(before.labels):

@@ -45,18 +45,21 @@ def search_chunks(
     count = len(queries)
     best = queries.new_full((count, k), -torch.inf)
     best_ids = torch.zeros((count, k), dtype=torch.int64, device=queries.device)
-    workspace = queries.new_empty(0)
+    workspace, converted = queries.new_empty(0), queries.new_empty(0)  # fresh memory costs as much as the conversion
     with torch.autocast(queries.device.type, enabled=False):
         for ids, present, stored in row_chunks:
-            rows = stored.numbers.to(queries.dtype).mT
-            size = len(ids)
+            rows, size = stored.numbers, len(ids)
+            if rows.dtype != queries.dtype:
+                if converted.numel() < rows.numel():
+                    converted = queries.new_empty(rows.numel())
+                rows = converted[: rows.numel()].view_as(rows).copy_(rows)
             block_size = _floor_power_of_two(CHUNK_NUMBERS // size)
             if workspace.numel() < min(block_size, count) * size:
                 workspace = queries.new_empty(min(block_size, count) * size)
             for block in chunks(count, block_size):
                 block_queries = queries[block]
                 out = workspace[: len(block_queries) * size].view(len(block_queries), size)
-                scores = torch.mm(block_queries, rows, out=out)
+                scores = torch.mm(block_queries, rows.mT, out=out)
                 if stored.scales is not None:
                     scores *= stored.scales
                 if present is not None:
@@ -106,9 +109,11 @@ def break_ties(search: Search, queries: Tensor, k: int, count: int, *, width: in
     queries, k
         As in :func:`search_chunks`.
     count
-        Number of rows.
+        Number of rows. If it is less than k, all are returned.
     """
     width = min(max(width, k + 1), count)
+    if not width:
+        return queries.new_empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
     scores, ids = search(queries, width)
     best_scores, best_ids = _sort_by_score_then_id(scores, ids, k)
     if width < count:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ghrr.memory.backends import Backend, TorchBackend
+from ghrr.memory.backends import Backend, Bound, TorchBackend
 from ghrr.memory.folder import Manifest
 from ghrr.memory.labels import LabelTable
 from ghrr.memory.storage import unpack
@@ -61,10 +62,14 @@ class State(NamedTuple):
         rows = unpack(self.backend.stored(ascending), space.dtype.to_real())
         return torch.view_as_complex(rows[inverse.to(rows.device)].reshape(-1, *space.shape, 2))
 
-    def search(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(self, rows: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         """Return ids and dot products of the k best items for each row, ``(q, k)``; fewer if there are fewer items."""
         k = min(k, len(self.labels))
         if not len(rows) or not k:
             return torch.empty(len(rows), k, dtype=torch.int64), torch.empty(len(rows), k)
-        products, ids = self.backend.search(rows, k)
+        if where:
+            filtering: Any = self.backend
+            products, ids = filtering.search(rows, k, where)
+        else:
+            products, ids = self.backend.search(rows, k)
         return ids, products

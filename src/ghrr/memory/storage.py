@@ -77,9 +77,14 @@ def pack(rows: Tensor, storage: str) -> Stored:
                 f'storage="float32" or "bfloat16"'
             )
         return Stored(numbers)
-    scales = rows.abs().amax(dim=1).float() / 127
-    levels = rows / torch.where(scales > 0, scales, torch.ones_like(scales))[:, None]
-    return Stored(levels.round().clamp(-127, 127).to(torch.int8), scales)
+    numbers = torch.empty(rows.shape, dtype=torch.int8, device=rows.device)
+    scales = torch.empty(len(rows), device=rows.device)
+    for chunk in chunks(len(rows), max(1, CHUNK_NUMBERS // (16 * max(1, rows.shape[1])))):  # stays in the cache
+        part = rows[chunk]
+        scales[chunk] = part.abs().amax(dim=1).float() / 127
+        divisors = torch.where(scales[chunk] > 0, scales[chunk], 1)[:, None]
+        numbers[chunk] = (part / divisors).round_().clamp_(-127, 127)
+    return Stored(numbers, scales)
 
 
 def unpack(stored: Stored, dtype: torch.dtype) -> Tensor:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import secrets
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ def as_table(data: Any) -> Any:
     >>> as_table(pd.DataFrame({"name": ["Ada", None]})).to_pylist()
     [{'name': 'Ada'}, {'name': None}]
     """
-    pa = _pyarrow()
+    pa = pyarrow("encode_table")
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -52,6 +55,19 @@ def as_rows(encoder: RecordEncoder, vectors: Tensor) -> Tensor:
     """Return hypervectors as real rows, ``(n, 2 * dim * m * m)``, whose dot product is the similarity."""
     space = encoder.space
     return torch.view_as_real(vectors).flatten(1).float() / math.sqrt(space.m * space.dim)
+
+
+def as_vectors(encoder: RecordEncoder, rows: Tensor) -> Tensor:
+    """Return the hypervectors of real rows, the inverse of :func:`as_rows`."""
+    space = encoder.space
+    scaled = rows * math.sqrt(space.m * space.dim)
+    return torch.view_as_complex(scaled.view(-1, *space.shape, 2)).to(space.dtype)
+
+
+def vector_column(rows: Tensor) -> Any:
+    """Return real rows as a column of fixed-size lists of float32."""
+    pa = pyarrow("encode_table")
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.numpy().ravel()), rows.shape[1])
 
 
 def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str = VECTOR) -> Any:
@@ -81,13 +97,12 @@ def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str =
     >>> encoded.schema.field("vector").type
     FixedSizeListType(fixed_size_list<item: float>[2048])
     """
-    pa = _pyarrow()
+    pa = pyarrow("encode_table")
     encoder = index if isinstance(index, RecordEncoder) else index._encoder
     table = as_table(data)
     if column in table.column_names:
         raise ValueError(f"encode_table: the table already has a column {column!r}; give another name as column=")
-    rows = as_rows(encoder, encoder.encode(table.to_pylist()))
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.numpy().ravel()), rows.shape[1])
+    vectors = vector_column(as_rows(encoder, encoder.encode(table.to_pylist())))
     encoded = table.append_column(pa.field(column, vectors.type), vectors)
     return encoded.replace_schema_metadata({**(encoded.schema.metadata or {}), b"ghrr": _metadata(encoder, column)})
 
@@ -100,7 +115,7 @@ def _metadata(encoder: RecordEncoder, column: str) -> bytes:
 
 
 def write_table(path: PathLike, table: Any) -> None:
-    """Write an encoded table to a Parquet file, completely or not at all, or to a Lance dataset.
+    """Write an encoded table to a Parquet file or a Lance dataset, completely or not at all.
 
     Parameters
     ----------
@@ -127,7 +142,14 @@ def write_table(path: PathLike, table: Any) -> None:
             import lance  # noqa: PLC0415 (an optional package)
         except ImportError as error:
             raise ImportError(f"write_table: Lance needs pylance; {install_hint('search')}") from error
-        lance.write_dataset(table, str(path), mode="create")
+        if Path(path).exists():
+            raise FileExistsError(f"write_table({str(path)!r}): it already exists; choose another name, or remove it")
+        partial = Path(path).with_name(partial_name(path, secrets.token_hex(4)))
+        try:
+            lance.write_dataset(table, str(partial), mode="create")
+            os.rename(partial, path)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         return
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -135,9 +157,15 @@ def write_table(path: PathLike, table: Any) -> None:
         pq.write_table(table, temporary)
 
 
-def _pyarrow() -> Any:
+def partial_name(path: PathLike, token: str) -> str:
+    """Return the name of a Lance dataset that is being written."""
+    return f".{Path(path).name}.{token}.partial"
+
+
+def pyarrow(operation: str) -> Any:
+    """Import pyarrow, or say how to install it."""
     try:
-        import pyarrow  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415
     except ImportError as error:
-        raise ImportError(f"encode_table: needs pyarrow; {install_hint('search')}") from error
-    return pyarrow
+        raise ImportError(f"{operation}: needs pyarrow; {install_hint('search')}") from error
+    return pa

@@ -17,7 +17,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from ghrr.space import Space
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 BAG_KINDS = ("text", "category", "boolean", "set", "sequence")
-_REMOVED = re.compile(r"[^\w\s]+")  # "PS-LX350H" and "PSLX350H" are the same word
+_WORD = re.compile(r"\w")  # other characters are removed: "PS-LX350H" and "PSLX350H" are the same word
 _BITS = 21  # of a code point
 _MASK = (1 << _BITS) - 1
 _FEATURES = 1 << 12  # hypervectors of features made at a time
@@ -47,17 +47,20 @@ class Bags:
     ----------
     offsets
         Row i has the entries from ``offsets[i]`` to ``offsets[i + 1]``.
-    keys
-        Features, ascending in each row.
+    features
+        Feature of each entry, an index into ``keys``; ascending in each row.
     weights
-        Their weights.
+        Weight of each entry.
+    keys
+        Keys of all features, ascending.
     names
         For kinds other than text, the parts of each feature by key.
     """
 
     offsets: Integers
-    keys: Integers
+    features: Integers
     weights: Floats
+    keys: Integers
     names: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
@@ -65,10 +68,14 @@ class Bags:
 
     def take(self, rows: Integers) -> Bags:
         """Select rows."""
+        entries, offsets = self.entries(rows)
+        return replace(self, offsets=offsets, features=self.features[entries], weights=self.weights[entries])
+
+    def entries(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Return the entries of rows, one row after the other, and the offsets of these rows among them."""
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Bags(offsets, self.keys[entries], self.weights[entries], self.names)
+        return np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets
 
 
 class BagField:
@@ -103,22 +110,23 @@ class BagField:
 
     def fit(self, values: Sequence[Any]) -> None:
         """Count in how many values each feature occurs."""
-        bags = self._count(values)[0]
-        self.keys, counts = np.unique(bags.keys, return_counts=True)
+        bags = self._count(values)
+        self.keys, counts = bags.keys, np.bincount(bags.features, minlength=len(bags.keys))
         self.idf = np.log((1 + len(values)) / (1 + counts)) + 1
         self.unseen = float(np.log(1 + len(values)) + 1)
 
     def prepare(self, values: Sequence[Any]) -> Bags:
         """Return the weighted features of values."""
-        bags, counts = self._count(values)
-        weights = np.ones(len(bags.keys))
+        bags = self._count(values)
         if self.kind == "text":
-            weights = (1 + np.log(counts)) * self._rarity(bags.keys) ** 1.5
+            weights = (1 + np.log(bags.weights)) * (self._rarity(bags.keys) ** 1.5)[bags.features]
         elif self.kind in ("set", "sequence"):
-            weights = np.sqrt(self._rarity(bags.keys))
+            weights = np.sqrt(self._rarity(bags.keys))[bags.features]
+        else:
+            weights = np.ones(len(bags.features))
         owner = np.repeat(np.arange(len(bags)), np.diff(bags.offsets))
         norms = np.sqrt(np.bincount(owner, weights**2, minlength=len(bags)))
-        return Bags(bags.offsets, bags.keys, weights / np.maximum(norms, 1e-12)[owner], bags.names)
+        return replace(bags, weights=weights / np.maximum(norms, 1e-12)[owner])
 
     def _rarity(self, keys: Integers) -> Floats:
         if not len(self.keys):
@@ -126,43 +134,51 @@ class BagField:
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, self.idf[at], self.unseen)
 
-    def _count(self, values: Sequence[Any]) -> tuple[Bags, Integers]:
-        """Return the distinct features of each value, with weights of 0, and how often they occur."""
+    def _count(self, values: Sequence[Any]) -> Bags:
+        """Return the distinct features of each value; the weights are how often they occur."""
         parsed = [self.parse(value) for value in values]
         names: dict[int, tuple[str, ...]] = {}
         if self.kind == "text":
-            owner, keys = _trigrams(parsed)
+            owner, features, keys = _trigrams(parsed)
         else:
-            owner, keys = _named_features(parsed, self.kind, names)
-        distinct, numbers = np.unique(keys, return_inverse=True)
-        pairs, counts = np.unique(owner * max(1, len(distinct)) + numbers, return_counts=True)
-        rows, keys = pairs // max(1, len(distinct)), distinct[pairs % max(1, len(distinct))]
+            owner, all_keys = _named_features(parsed, self.kind, names)
+            keys, features = np.unique(all_keys, return_inverse=True)
+        entries, counts = np.unique(owner * max(1, len(keys)) + features, return_counts=True)
+        rows, features = np.divmod(entries, max(1, len(keys)))
         offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(parsed)))])
-        return Bags(offsets, keys, np.zeros(len(keys)), names), counts
+        return Bags(offsets, features, counts.astype(np.float64), keys, names)
 
     def pair_scores(self, a: Bags, a_rows: Integers, b: Bags, b_rows: Integers) -> Floats:
         """Return the cosine of row ``a_rows[p]`` of a and row ``b_rows[p]`` of b for each pair p."""
-        distinct = np.unique(np.concatenate([a.keys, b.keys]))
-        sides = [_expand(bags, rows, distinct) for bags, rows in ((a, a_rows), (b, b_rows))]
-        (a_codes, a_weights), (b_codes, b_weights) = sides
-        if not len(b_codes) or not len(a_codes):
+        if not len(a.keys) or not len(b.keys):
             return np.zeros(len(a_rows))
-        at = np.minimum(np.searchsorted(b_codes, a_codes), len(b_codes) - 1)
-        shared = np.flatnonzero(b_codes[at] == a_codes)
-        products = a_weights[shared] * b_weights[at[shared]]
-        return np.clip(np.bincount(a_codes[shared] // len(distinct), products, minlength=len(a_rows)), 0, 1)
+        at = np.minimum(np.searchsorted(b.keys, a.keys), len(b.keys) - 1)
+        in_b = np.where(b.keys[at] == a.keys, at, -1)  # the feature of b for each feature of a
+        a_entries, a_offsets = a.entries(a_rows)
+        b_entries, b_offsets = b.entries(b_rows)
+        features = in_b[a.features[a_entries]]
+        pair = np.repeat(np.arange(len(a_rows)), np.diff(a_offsets))
+        known = features >= 0
+        wanted = pair[known] * len(b.keys) + features[known]
+        present = np.repeat(np.arange(len(b_rows)), np.diff(b_offsets)) * len(b.keys) + b.features[b_entries]
+        if not len(wanted) or not len(present):
+            return np.zeros(len(a_rows))
+        at = np.minimum(np.searchsorted(present, wanted), len(present) - 1)
+        shared = present[at] == wanted
+        products = a.weights[a_entries[known][shared]] * b.weights[b_entries[at[shared]]]
+        return np.clip(np.bincount(pair[known][shared], products, minlength=len(a_rows)), 0, 1)
 
     def encode(self, space: Space, bags: Bags) -> Tensor:
         """Return the hypervectors of prepared values, ``(n, dim, m, m)``."""
         out = torch.zeros(len(bags), 2 * space.total_dim)
-        distinct, numbers = np.unique(bags.keys, return_inverse=True)
+        used = np.flatnonzero(np.bincount(bags.features, minlength=len(bags.keys)))
+        number = np.zeros(len(bags.keys), dtype=np.int64)
+        number[used] = np.arange(len(used))
+        numbers = number[bags.features]
         owner = np.repeat(np.arange(len(bags)), np.diff(bags.offsets))
-        order = np.argsort(numbers, kind="stable")
-        ranked = numbers[order]
-        for start in range(0, len(distinct), _FEATURES):
-            keys = distinct[start : start + _FEATURES]
-            first, last = np.searchsorted(ranked, [start, start + len(keys)])
-            entries = np.sort(order[first:last])  # by row
+        for start in range(0, len(used), _FEATURES):
+            keys = bags.keys[used[start : start + _FEATURES]]
+            entries = np.flatnonzero((numbers >= start) & (numbers < start + len(keys)))
             offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[entries], minlength=len(bags)))])
             for columns, vectors in self._vectors(space, keys, bags.names):
                 add_bags(out[:, columns], vectors, numbers[entries] - start, bags.weights[entries], offsets)
@@ -237,25 +253,33 @@ def _fold(value: Any) -> str:
     return str(value).strip().casefold()
 
 
-def normal_text(text: str) -> str:
-    """Return a text in lower case without punctuation, with single spaces around and between words.
+def _trigrams(texts: Sequence[str]) -> tuple[Integers, Integers, Integers]:
+    """Return the text and the feature of every trigram, and the keys of all features.
 
-    A text of punctuation alone keeps it: it is a value, and unlike others.
+    The middle of a trigram is a letter or a digit, and spaces are at the ends of words. Punctuation is removed, except
+    from a text that has nothing else: it is a value, and unlike others.
     """
-    words = _REMOVED.sub("", text.lower()).split() or text.split()
-    return f" {' '.join(words)} "
-
-
-def _trigrams(texts: Sequence[str]) -> tuple[Integers, Integers]:
-    """Return the text and the key of every trigram; trigrams do not cross words, except by their spaces."""
-    normal = [normal_text(text) for text in texts]
-    points = np.frombuffer("".join(normal).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
-    owner = np.repeat(np.arange(len(normal)), [len(text) for text in normal])
-    if len(points) < 3:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    inside = (owner[2:] == owner[:-2]) & (points[1:-1] != ord(" "))
-    at = np.flatnonzero(inside)
-    return owner[at], points[at] << 2 * _BITS | points[at + 1] << _BITS | points[at + 2]
+    joined = "\0".join(["", *(text.replace("\0", " ") for text in texts), ""]).lower()
+    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    counts = np.bincount(points)
+    alphabet = np.flatnonzero(counts)
+    counts[alphabet] = np.arange(len(alphabet))
+    symbols = counts[points]
+    letters = [chr(point) for point in alphabet]
+    is_word = np.array([_WORD.match(letter) is not None for letter in letters])[symbols]
+    is_space = np.array([letter < " " or letter.isspace() for letter in letters])[symbols]
+    owner = np.cumsum(points == 0) - 1
+    has_words = np.bincount(owner[is_word], minlength=len(texts) + 1) > 0
+    kept = is_word | is_space | ~has_words[owner]
+    symbols, is_space, owner = symbols[kept], is_space[kept], owner[kept]
+    symbols[is_space], alphabet[0] = 0, ord(" ")
+    middle = np.flatnonzero(~is_space)
+    size = len(alphabet)
+    codes = (symbols[middle - 1] * size + symbols[middle]) * size + symbols[middle + 1]
+    distinct = np.unique(codes)
+    first, second, third = (alphabet[distinct // size**power % size] for power in (2, 1, 0))
+    keys = first << 2 * _BITS | second << _BITS | third
+    return owner[middle], np.searchsorted(distinct, codes), keys
 
 
 def _named_features(parsed: Sequence[Any], kind: str, names: dict[int, tuple[str, ...]]) -> tuple[Integers, Integers]:
@@ -282,13 +306,3 @@ def _named_features(parsed: Sequence[Any], kind: str, names: dict[int, tuple[str
 def _key(feature: tuple[str, ...]) -> int:
     digest = hashlib.blake2b("\x1f".join(feature).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-def _expand(bags: Bags, rows: Integers, distinct: Integers) -> tuple[Integers, Floats]:
-    """Return for each pair p and each feature of its row a code p * len(distinct) + feature, ascending."""
-    lengths = np.diff(bags.offsets)[rows]
-    pair = np.repeat(np.arange(len(rows)), lengths)
-    starts = np.repeat(bags.offsets[:-1][rows] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-    entries = starts + np.arange(lengths.sum())
-    numbers = np.searchsorted(distinct, bags.keys)
-    return pair * max(1, len(distinct)) + numbers[entries], bags.weights[entries]

@@ -1,15 +1,13 @@
-r"""Calibration: from the score of a hit to the probability that it is the record that the example describes.
+r"""Calibration: from the scores of hits to the probability that a hit is the record that the example describes.
 
-A hit stands out by :math:`z = (s - b) / d`, with b the median of the scores of the candidates and d their median
-deviation from it. Let z be Gaussian for the best candidate if the right record is missing, and Gaussian with other
-parameters if it is found. With even prior odds
+The probability is a logistic function of the score s of a hit and of its margin d to the next hit,
 
-.. math:: P = \frac{N(z; \mu_1, \sigma_1)}{N(z; \mu_1, \sigma_1) + N(z; \mu_0, \sigma_0)} .
+.. math:: P = \frac{1}{1 + e^{-(a + b s + c d)}} , \qquad b, c \ge 0 .
 
-Without labels, the parameters come from examples made from the records themselves: some fields are dropped and letters
-are changed. Searched without their own record, they give :math:`\mu_0` and :math:`\sigma_0`. With it, they are
-easier to find than real examples, so right answers are assumed to lie anywhere between:
-:math:`\mu_1 = (\mu_0 + \bar z)/2`, :math:`\sigma_1 = (\bar z - \mu_0)/2`.
+The parameters are fitted to examples whose record is known, searched once with their record and once without it. So
+even odds are assumed that the record exists. Without labels, examples are made from the records themselves: some fields
+are dropped and letters are changed. Real examples are harder: their right answers are assumed to lie anywhere between
+the best answer without the record and that with it.
 """
 
 from __future__ import annotations
@@ -25,8 +23,11 @@ from numpy.typing import NDArray
 from ghrr.search.paths import WHOLE, Path, columns
 
 Floats = NDArray[np.float64]
-PRIOR = np.array([3.0, 1.5, 8.0, 4.0])  # for too few records
+PRIOR = np.array([-5.0, 8.0, 6.0])  # a, b and c for too few records
 _LEAST = 5  # examples
+_PARTS = (1 / 6, 1 / 2, 5 / 6)  # where right answers of real examples lie between a wrong answer and that of a copy
+_PENALTY = 1.0  # of squared slopes, as for one observation
+_STEPS = 25
 _DROPPED = 0.2  # share of fields that an example lacks
 _CHANGED = 0.3  # share of texts with a typing error
 
@@ -61,50 +62,86 @@ def _damage(value: Any, rng: random.Random) -> Any:
 
 def _set(document: dict[str, Any], path: Path, value: Any) -> None:
     for key in path[:-1]:
-        document = document.setdefault(key, {})
+        inner: Any = document.setdefault(key, {})
+        if not isinstance(inner, dict):  # a list of objects and other values has values at two levels; keep the first
+            return
+        document = inner
     document[path[-1]] = value
 
 
-def prominence(scores: Floats) -> Floats:
-    """Return how far each of several candidates stands out from the rest, z.
+def features(scores: Floats) -> Floats:
+    """Return the score of each hit, best first, and its margin to the next best other hit.
+
+    Shapes
+    ------
+    scores: ``(n,)``, descending; output: ``(n, 2)``
 
     Examples
     --------
     >>> import numpy as np
-    >>> from ghrr.search.calibration import prominence
-    >>> prominence(np.array([0.9, 0.3, 0.2, 0.1])).round(1)
-    array([ 6.5,  0.5, -0.5, -1.5])
+    >>> from ghrr.search.calibration import features
+    >>> features(np.array([0.9, 0.3, 0.2])).round(1).tolist()
+    [[0.9, 0.6], [0.3, -0.6], [0.2, -0.7]]
     """
-    centre = np.median(scores)
-    deviation = max(float(np.median(np.abs(scores - centre))), 0.01)
-    return np.asarray((scores - centre) / deviation)
+    margins = scores - scores[0]
+    margins[0] = scores[0] - (scores[1] if len(scores) > 1 else 0)
+    return np.stack([scores, margins], axis=1)
 
 
-def probability(parameters: Floats, z: Floats) -> Floats:
-    """Return the probability that hits are right; it never falls with z."""
-    mean_0, std_0, mean_1, std_1 = parameters
-    log_0 = -np.square((np.maximum(z, mean_0) - mean_0) / std_0) / 2 - np.log(std_0)
-    log_1 = -np.square((np.minimum(z, mean_1) - mean_1) / std_1) / 2 - np.log(std_1)
-    return np.asarray(1 / (1 + np.exp(np.clip(log_0 - log_1, -30, 30))))
+def probability(parameters: Floats, rows: Floats) -> Floats:
+    """Return the probability that hits are right, from :func:`features`; it never falls with score or margin."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(parameters[0] + rows @ parameters[1:], -30, 30))))
 
 
-def fit_parameters(missing: Floats, found: Floats, *, labelled: bool) -> Floats:
-    """Return the parameters for z of best candidates if the right record is missing, and of right candidates.
+def fit_parameters(found: Floats, is_right: NDArray[np.bool_], missing: Floats, *, labelled: bool) -> Floats:
+    """Return the parameters of :func:`probability`.
+
+    Parameters
+    ----------
+    found
+        Features of the best hit of each example.
+    is_right
+        Whether this hit is right.
+    missing
+        Features of the best hit without the right record.
+    labelled
+        Whether the examples are real ones, and not made from the records.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ghrr.search.calibration import fit_parameters, probability
     >>> rng = np.random.default_rng(0)
-    >>> parameters = fit_parameters(rng.normal(3, 1, 100), rng.normal(20, 4, 100), labelled=False)
-    >>> probability(parameters, np.array([3.0, 6.0, 12.0])).round(2)
-    array([0.06, 0.9 , 1.  ])
+    >>> found = rng.normal([0.9, 0.4], 0.05, (100, 2))
+    >>> missing = rng.normal([0.5, 0.1], 0.05, (100, 2))
+    >>> parameters = fit_parameters(found, np.ones(100, bool), missing, labelled=False)
+    >>> probability(parameters, np.array([[0.5, 0.1], [0.6, 0.15], [0.9, 0.4]])).round(1)
+    array([0.1, 0.8, 1. ])
     """
-    if len(missing) < _LEAST or len(found) < _LEAST:
+    if min(len(found), int(is_right.sum())) < _LEAST:
         return PRIOR.copy()
-    mean_0, std_0 = float(np.mean(missing)), max(float(np.std(missing)), 0.1)
-    mean_1, std_1 = float(np.mean(found)), max(float(np.std(found)), 0.1)
-    if not labelled:
-        mean_1 = max((mean_0 + mean_1) / 2, mean_0 + std_0)
-        std_1 = max(mean_1 - mean_0, std_0)
-    return np.array([mean_0, std_0, max(mean_1, mean_0), std_1])
+    parts = (1.0,) if labelled else _PARTS
+    positive = np.concatenate([missing[is_right] + part * (found - missing)[is_right] for part in parts])
+    negative = np.concatenate([found[~is_right], missing] * len(parts))
+    rows = np.concatenate([positive, negative])
+    targets = np.repeat([1.0, 0.0], [len(positive), len(negative)])
+    return _logistic(rows, targets)
+
+
+def _logistic(rows: Floats, targets: Floats) -> Floats:
+    """Return intercept and slopes of a ridge logistic regression by Newton's method; a slope below 0 becomes 0."""
+    centre, scale = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-6)
+    columns = np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
+    parameters = np.zeros(columns.shape[1])
+    free = np.ones(len(parameters), dtype=bool)
+    penalty = np.diag([0.0] + [_PENALTY] * rows.shape[1])
+    for _ in range(_STEPS):
+        chances = 1 / (1 + np.exp(-np.clip(columns @ parameters, -30, 30)))
+        slope = columns.T @ (targets - chances) - penalty @ parameters
+        weighted = columns * (chances * (1 - chances) + 1e-9)[:, None]
+        curvature = weighted.T @ columns + penalty
+        parameters[free] += np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+        free[1:] &= parameters[1:] >= 0
+        parameters[~free] = 0
+    slopes = parameters[1:] / scale
+    return np.concatenate([[parameters[0] - slopes @ centre], slopes])

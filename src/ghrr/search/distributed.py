@@ -1,29 +1,53 @@
-"""Encode tables with several processes or machines: one shard per file, on dask.
+"""Encode tables with several processes or machines: one shard per file, on Ray or dask.
 
 The fields of an index say how to encode: save the index, and give its folder, which all machines must be able to read.
-The shards are Parquet files or Lance datasets with a column of vectors, as from :func:`ghrr.search.encode_table`. Any
-engine for inner products can search them.
+A shard is a Parquet file or a Lance dataset with the columns
+
+- ``id``: text, the number of the file and of the row in it, such as ``"3-17"``, or a field of the document,
+- ``document``: the document as JSON, so that all shards have the same columns,
+- ``vector``: a fixed-size list of float32. The dot product of two vectors is the similarity.
+
+Any engine for inner products can search them. :func:`index_shards` makes an index of them without encoding again.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ghrr._checks import check_choice
-from ghrr.files import PathLike
-from ghrr.search.arrow import encode_table, write_table
+import numpy as np
+import torch
+
+from ghrr._checks import check_choice, check_integer, install_hint
+from ghrr.files import PathLike, parse_json
+from ghrr.memory import Backend
+from ghrr.search.arrow import (
+    VECTOR,
+    as_rows,
+    as_vectors,
+    encode_table,
+    partial_name,
+    pyarrow,
+    vector_column,
+    write_table,
+)
+from ghrr.search.documents import as_json
+from ghrr.search.index import RecordIndex
 from ghrr.search.saving import NAME, read_encoder
-from ghrr.search.tables import read_documents
+from ghrr.search.tables import id_of_document, read_documents
 
 _RETRIES = 3  # times that a shard is given to another worker after one was lost
+_FORMS = ("parquet", "lance")
+_ROWS = 4096  # read from a shard at a time
 
 
 class TableEncoder:
     """Function from tables to tables with a column of vectors; it reads the fields of an index once.
 
-    Use one in each process, for example in an actor of a cluster.
+    Use it in an actor of a cluster, for example with Ray Data:
+    ``dataset.map_batches(TableEncoder, fn_constructor_args=[folder], batch_format="pyarrow")``.
 
     Parameters
     ----------
@@ -49,17 +73,76 @@ class TableEncoder:
         return encode_table(self._encoder, table)
 
 
-def encode_shard(index: str, source: str, out: str) -> str:
-    """Encode the documents of one file and write them as one shard; a shard that exists is kept."""
-    import pyarrow as pa  # noqa: PLC0415 (an optional package)
+class ShardEncoder:
+    """Function that encodes a file and writes it as one shard; it reads the fields of an index once.
 
-    if not Path(out).exists():
-        write_table(out, TableEncoder(index)(pa.Table.from_pylist(list(read_documents(source)))))
-    return out
+    A shard that exists is kept. A shard appears when it is complete, also if the process is killed.
+
+    Parameters
+    ----------
+    index
+        Folder of a saved index.
+    identifier
+        Field of the documents that holds the id.
+    """
+
+    def __init__(self, index: PathLike, identifier: str | None = None) -> None:
+        self._encoder = read_encoder(Path(index) / NAME)[0]
+        self._identifier = identifier
+
+    def write(self, source: str, shard: str) -> str:
+        """Encode the documents of ``source`` and write them to ``shard``."""
+        if Path(shard).exists():
+            return shard
+        pa = pyarrow("ShardEncoder")
+        documents = list(read_documents(source))
+        number = Path(shard).name.partition("-")[0]
+        ids = [
+            f"{int(number)}-{row}" if self._identifier is None else id_of_document(document, self._identifier, row)
+            for row, document in enumerate(documents)
+        ]
+        texts = as_json(documents, source)
+        vectors = vector_column(as_rows(self._encoder, self._encoder.encode(documents)))
+        columns = {"id": pa.array(ids, pa.string()), "document": pa.array(texts, pa.string()), VECTOR: vectors}
+        write_table(shard, pa.table(columns))
+        return shard
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Write the shards of a batch of Ray Data."""
+        pairs = zip(batch["source"], batch["shard"], strict=True)
+        return {"shard": np.array([self.write(str(source), str(shard)) for source, shard in pairs])}
+
+
+def _encode_shard(index: str, identifier: str | None, source: str, shard: str) -> str:
+    return ShardEncoder(index, identifier).write(source, shard)
+
+
+def _shards(operation: str, sources: Sequence[PathLike], out: PathLike, form: str) -> list[tuple[str, str]]:
+    """Return each source with the name of its shard."""
+    check_choice(operation, "form", form, _FORMS)
+    folder = Path(out).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        (str(Path(source).resolve()), str(folder / f"{number:05d}-{Path(source).stem}.{form}"))
+        for number, source in enumerate(sources)
+    ]
+
+
+def _remove_partial(shards: Sequence[str]) -> None:
+    """Remove what killed workers left."""
+    for shard in shards:
+        for left in Path(shard).parent.glob(partial_name(shard, "*")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def encode_with_dask(
-    client: Any, index: PathLike, sources: Sequence[PathLike], out: PathLike, *, form: str = "parquet"
+    client: Any,
+    index: PathLike,
+    sources: Sequence[PathLike],
+    out: PathLike,
+    *,
+    form: str = "parquet",
+    identifier: str | None = None,
 ) -> list[str]:
     """Encode files on a dask cluster, one shard per file.
 
@@ -78,19 +161,122 @@ def encode_with_dask(
         Folder for the shards.
     form
         ``"parquet"`` or ``"lance"``.
+    identifier
+        Field of the documents that holds the id.
 
     Returns
     -------
     list of str
         The shards, in the order of the sources.
     """
-    check_choice("encode_with_dask", "form", form, ("parquet", "lance"))
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    names = [str(folder / f"{number:05d}-{Path(source).stem}.{form}") for number, source in enumerate(sources)]
+    pairs = _shards("encode_with_dask", sources, out, form)
+    folder = str(Path(index).resolve())
     futures = [
-        client.submit(encode_shard, str(index), str(source), name, retries=_RETRIES, pure=False)
-        for source, name in zip(sources, names, strict=True)
+        client.submit(_encode_shard, folder, identifier, source, shard, retries=_RETRIES, pure=False)
+        for source, shard in pairs
     ]
     shards: list[str] = client.gather(futures)
+    _remove_partial(shards)
     return shards
+
+
+def encode_with_ray(
+    index: PathLike,
+    sources: Sequence[PathLike],
+    out: PathLike,
+    *,
+    form: str = "parquet",
+    identifier: str | None = None,
+    workers: int = 2,
+) -> list[str]:
+    """Encode files on a Ray cluster with Ray Data, one shard per file.
+
+    Each worker is an actor of one CPU. If one is lost, Ray starts another, which encodes its shards. Run it again
+    after an error or an interrupt: finished shards are kept. Call ``ray.init(address)`` first; otherwise Ray starts a
+    cluster on this machine.
+
+    Parameters
+    ----------
+    index, sources, out, form, identifier
+        As in :func:`encode_with_dask`.
+    workers
+        Most actors at a time; as many start as the cluster has CPUs for.
+
+    Returns
+    -------
+    list of str
+        The shards, in the order of the sources.
+    """
+    operation = "encode_with_ray"
+    workers = check_integer(operation, "workers", workers, least=1)
+    try:
+        import ray.data  # noqa: PLC0415 (an optional package)
+    except ImportError as error:
+        raise ImportError(f"{operation}: needs ray; {install_hint('ray')}") from error
+    pairs = _shards(operation, sources, out, form)
+    missing = [{"source": source, "shard": shard} for source, shard in pairs if not Path(shard).exists()]
+    if missing:
+        data = ray.data.from_items(missing, override_num_blocks=len(missing))  # one task per shard
+        encoded = data.map_batches(
+            ShardEncoder,
+            fn_constructor_args=[str(Path(index).resolve()), identifier],
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(workers, len(missing))),
+            num_cpus=1,
+        )
+        encoded.materialize()
+    shards = [shard for _, shard in pairs]
+    _remove_partial(shards)
+    return shards
+
+
+def index_shards(
+    index: PathLike,
+    shards: Sequence[PathLike],
+    *,
+    backend: str | Backend = "torch",
+    uri: str | None = None,
+    approximate: bool = False,
+) -> RecordIndex:
+    """Return an index of the records in shards, without encoding them again.
+
+    Parameters
+    ----------
+    index
+        Folder of the index whose fields encoded the shards. Its own records are not part of the result.
+    shards
+        Files of :func:`encode_with_dask` or :func:`encode_with_ray`.
+    backend, uri, approximate
+        Engine, as in :class:`ghrr.search.RecordIndex`.
+
+    Examples
+    --------
+    >>> import ghrr, json, pathlib, tempfile
+    >>> from ghrr.search.distributed import ShardEncoder, index_shards
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> sample = ghrr.search.RecordIndex()
+    >>> sample.add([{"name": "Ada"}, {"name": "Alan"}])
+    >>> sample.save(folder / "sample.idx")
+    >>> _ = (folder / "people.jsonl").write_text('{"name": "Grace Hopper"}')
+    >>> shard = ShardEncoder(folder / "sample.idx").write(str(folder / "people.jsonl"), str(folder / "0-x.parquet"))
+    >>> index_shards(folder / "sample.idx", [shard]).search({"name": "grace"})[0].guess
+    '0-0'
+    """
+    records = RecordIndex._from_fields(Path(index).resolve(), backend=backend, uri=uri, approximate=approximate)
+    for shard in shards:
+        for batch in _batches(shard):
+            documents = [parse_json(text, str(shard)) for text in batch["document"].to_pylist()]
+            numbers = batch[VECTOR].flatten().to_numpy().reshape(len(documents), -1)
+            vectors = as_vectors(records._encoder, torch.from_numpy(numbers.copy()))
+            records._add("index_shards", documents, batch["id"].to_pylist(), vectors)
+    return records
+
+
+def _batches(shard: PathLike) -> Any:
+    if str(shard).endswith(".lance"):
+        import lance  # noqa: PLC0415
+
+        return lance.dataset(str(shard)).to_batches(batch_size=_ROWS)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    return pq.ParquetFile(shard).iter_batches(_ROWS)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ghrr._checks import describe
 from ghrr.files import check_inside, check_regular, parse_json
+from ghrr.search.paths import is_missing
 
 NAME = "documents.sqlite"
 _VARIABLES = 500  # labels per query
@@ -52,6 +53,12 @@ class DocumentStore:
             )
         return [parse_json(texts[label], f"RecordIndex({NAME})") for label in labels]
 
+    def labels(self) -> set[str]:
+        """Return the labels of the documents in the file."""
+        assert self.folder is not None
+        with self._connection(self.folder, write=False) as connection:
+            return {label for (label,) in connection.execute("SELECT label FROM documents")}
+
     def write(self, folder: Path, keep: Iterable[str]) -> None:
         """Write new documents to a folder. Documents of other labels than ``keep`` are removed by :meth:`clean`."""
         if self.folder is not None and self.folder != folder:
@@ -90,14 +97,19 @@ def as_json(documents: Sequence[Mapping[str, Any]], operation: str) -> list[str]
 
 def _as_json(document: Mapping[str, Any], where: str) -> str:
     try:
-        return json.dumps(document, allow_nan=False, default=_default)
-    except ValueError:
-        return json.dumps(_without_nan(document), default=_default)
-    except (TypeError, RecursionError) as error:
+        try:
+            return json.dumps(document, allow_nan=False, default=_default)
+        except ValueError:  # NaN, or an object that contains itself
+            return json.dumps(_without_nan(document), default=_default)
+    except RecursionError:
+        raise ValueError(f"{where} is nested too deeply, or contains itself; flatten it first") from None
+    except (TypeError, ValueError) as error:
         raise TypeError(f"{where} must be JSON: {error}; convert its values first") from None
 
 
 def _default(value: Any) -> Any:
+    if is_missing(value):
+        return None
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if hasattr(value, "tolist"):

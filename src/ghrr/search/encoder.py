@@ -22,7 +22,7 @@ weight of the text fields that the document has: it finds values that are in ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -94,6 +94,8 @@ class RecordEncoder:
         self.kinds = check_kinds("RecordIndex", kinds)
         self.whole = whole
         self.fields: list[Field] = []
+        self.aliases: dict[Path, Path] = {}  # the field that a path of an example stands for
+        self.whole_paths: frozenset[Path] | None = None  # fields whose text is part of the whole; None: all
         self._keys: dict[Path, Tensor] = {}
 
     @property
@@ -101,7 +103,15 @@ class RecordEncoder:
         """Fields that are compared."""
         return [one for one in self.fields if one.encoder is not None]
 
+    def _has_part_in_whole(self, one: Field) -> bool:
+        """Whether the text of a field is part of the text of all fields."""
+        return is_textual(one) and (self.whole_paths is None or one.path in self.whole_paths)
+
     # ------------------------------------------------------------------------------------------------------ statistics
+
+    def has_fields(self, paths: Iterable[Path]) -> bool:
+        """Whether there is a field for each of these paths."""
+        return {one.path for one in self.fields}.issuperset(paths)
 
     def fit(self, documents: Sequence[Mapping[str, Any]]) -> list[Field]:
         """Add a field for each path that is new, with statistics of these documents; return the new fields."""
@@ -144,13 +154,19 @@ class RecordEncoder:
 
     def prepare(self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> Prepared:
         """Split documents into fields and prepare their values."""
-        found = columns(documents, operation)
-        active = self.active
+        return self.prepare_columns(columns(documents, operation), len(documents))
+
+    def prepare_columns(self, found: Mapping[Path, Column], count: int) -> Prepared:
+        """Prepare the values of documents that were split by :func:`ghrr.search.paths.columns`."""
+        found, active = dict(found), self.active
+        for path, target in self.aliases.items():
+            if path in found:
+                found[target] = _merge(found.get(target, Column()), found[path])
         if any(one.path == WHOLE for one in active):
             given = found.get(WHOLE)
-            texts = [one.path for one in active if is_textual(one)]
+            texts = [one.path for one in active if self._has_part_in_whole(one)]
             found[WHOLE] = _whole_text(found, texts, given)
-        prepared = Prepared(len(documents), np.full((len(active), len(documents)), -1, dtype=np.int64))
+        prepared = Prepared(count, np.full((len(active), count), -1, dtype=np.int64))
         for number, one in enumerate(active):
             column = found.get(one.path, Column())
             assert one.encoder is not None
@@ -179,7 +195,7 @@ class RecordEncoder:
         present = (prepared.rows >= 0).T.astype(np.float64)
         active = self.active
         whole = next((number for number, one in enumerate(active) if one.path == WHOLE), None)
-        texts = [number for number, one in enumerate(active) if is_textual(one)]
+        texts = [number for number, one in enumerate(active) if self._has_part_in_whole(one)]
         if whole is not None and texts:
             own = np.array([active[number].weight for number in texts])
             present[:, whole] *= present[:, texts] @ own / max(own.sum(), 1e-12)
@@ -268,6 +284,13 @@ def combine(scores: Floats, weights: Floats) -> Floats:
     shared, wanted = (both * weights).sum(axis=1), weights.sum(axis=1)
     result: Floats = agreement / np.maximum(shared + KAPPA * (wanted - shared), 1e-12)
     return result
+
+
+def _merge(column: Column, other: Column) -> Column:
+    """Return a column with the values of another one in the rows that it lacks."""
+    values = dict(zip(other.rows, other.values, strict=True)) | dict(zip(column.rows, column.values, strict=True))
+    rows = sorted(values)
+    return Column(rows, [values[row] for row in rows])
 
 
 def _whole_text(found: Mapping[Path, Column], paths: Sequence[Path], given: Column | None = None) -> Column:

@@ -13,19 +13,22 @@ from torch import Tensor
 from ghrr._checks import check_integer, check_real, describe
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE
-from ghrr.search.calibration import PRIOR, damaged_examples, fit_parameters, probability, prominence
+from ghrr.search.aliases import find_aliases
+from ghrr.search.calibration import PRIOR, damaged_examples, features, fit_parameters, probability
+from ghrr.search.conditions import Conditions
 from ghrr.search.duplicates import Cluster, connect, valley
 from ghrr.search.encoder import Prepared, combine
 from ghrr.search.fields import check_weights, list_names
+from ghrr.search.folder import FolderStore
 from ghrr.search.match import RecordMatch
-from ghrr.search.store import BATCH, Document, RecordStore, as_list, id_of
+from ghrr.search.paths import columns
+from ghrr.search.store import BATCH, Document, as_list, id_of
 from ghrr.search.weights import fit_weights
 
 Floats = NDArray[np.float64]
 _CANDIDATES = 50  # records whose documents are compared exactly
-_AGREE = 0.5  # from this score on a field agrees, for must and must_not
 _CALIBRATION = 100  # examples
-_EXAMPLES = 64  # examples whose candidates are compared at a time
+_EXAMPLES = 256  # examples whose candidates are compared at a time
 
 
 class Explanation(NamedTuple):
@@ -56,7 +59,7 @@ class _Found(NamedTuple):
     documents: list[Any]
 
 
-class RecordIndex(RecordStore):
+class RecordIndex(FolderStore):
     r"""Find records that are similar to an example, in any set of JSON-like documents.
 
     Each document becomes one hypervector: the value of each field, encoded by its type, is bound to its path, and all
@@ -81,6 +84,9 @@ class RecordIndex(RecordStore):
         Number type of the vectors: ``"int8"`` takes one byte per number. faiss, Milvus and LanceDB use float32.
     backend, uri
         Where vectors are stored and searched, as in :class:`ghrr.ItemMemory`; ``"lancedb"`` too. All are exact.
+    approximate
+        Search faiss, Milvus or LanceDB by an HNSW index. It is faster for millions of records, but misses some, above
+        all for examples with few or wrong values: :attr:`recall` measures how many.
 
     Examples
     --------
@@ -126,12 +132,12 @@ class RecordIndex(RecordStore):
             Least score.
         must, must_not
             Parts of documents. All fields of ``must`` have to agree with a score of at least 0.5, and no field of
-            ``must_not`` may. Both are checked on the documents.
+            ``must_not`` may. Milvus and LanceDB use numbers, dates, categories and booleans as filters.
         weights
             Factors of the weights of fields by name; 0 leaves a field out.
         candidates
-            Number of records whose documents are compared exactly. 0 ranks by the vectors alone; then must and
-            must_not are not possible, and hits have no scores of fields.
+            Number of records whose documents are compared exactly, of those that fulfil the conditions. 0 ranks by the
+            vectors alone; then must and must_not are not possible, and hits have no scores of fields.
         confidence
             Probability from which a hit is ``confident``.
 
@@ -194,82 +200,74 @@ class RecordIndex(RecordStore):
                 f"{operation}: example {empty[0]} has no value in a field of this index, got "
                 f"{describe(examples[empty[0]])}; the fields are {list_names([field.name for field in self.fields])}"
             )
-        conditions = [
-            (self._encoder.prepare([part], operation), wanted)
-            for part, wanted in ((must, True), (must_not, False))
-            if part
-        ]
+        conditions = Conditions(operation, self._encoder, must, must_not)
         queries = self._encoder.encode(prepared, factors=factors)
         if not candidates:
             return self._vector_hits(queries, k, threshold, confidence)
-        results = []
-        for start in range(0, len(examples), _EXAMPLES):
-            rows = np.arange(start, min(start + _EXAMPLES, len(examples)))
-            found = self._candidates(
-                prepared,
-                rows,
-                queries[start : start + len(rows)],
-                count=max(k, candidates),
-                factors=factors,
-                conditions=conditions,
-                k=k,
-            )
-            results += [self._as_matches(one, k, threshold, confidence) for one in found]
-        return results
+        found = self._candidates(prepared, queries, count=max(k, candidates), factors=factors, conditions=conditions)
+        return [self._as_matches(one, k, threshold, confidence) for one in found]
 
     def _candidates(
         self,
         prepared: Prepared,
-        rows: NDArray[np.int64],
         queries: Tensor,
         *,
         count: int = _CANDIDATES,
         factors: Mapping[str, float] | None = None,
-        conditions: Sequence[tuple[Prepared, bool]] = (),
-        k: int = 1,
+        conditions: Conditions | None = None,
     ) -> list[_Found]:
-        """Return the best records of examples by exact scores; look at more records until k fulfil the conditions."""
+        """Return records by exact scores: the ``count`` nearest by vector among those that fulfil the conditions."""
         weights = self._encoder.weights(factors) * self._encoder.shares(prepared)
-        while True:
-            found = self._memory.cleanup(queries, k=count).labels
-            labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
-            documents = self._documents.get(labels)
-            stored = self._encoder.prepare(documents)
-            place = {label: row for row, label in enumerate(labels)}
-            lengths = [len(own) for own in found]
-            at = np.array([place[label] for own in found for label in own], dtype=np.int64)
-            owner = np.repeat(np.arange(len(found)), lengths)
-            keep = self._fulfilling(stored, at, conditions)
-            at, owner = at[keep], owner[keep]
-            fields = self._encoder.field_scores(prepared, rows[owner], stored, at)
-            scores = combine(fields, weights[rows[owner]])
-            results = []
-            for number in range(len(found)):
-                own = np.flatnonzero(owner == number)
-                own = own[np.argsort(-scores[own], kind="stable")]
-                texts = [labels[i] for i in at[own]]
-                results.append(_Found(texts, scores[own], fields[own], [documents[i] for i in at[own]]))
-            if not conditions or count >= len(self) or min(len(one.labels) for one in results) >= k:
-                return results
-            count = min(4 * count, len(self))
+        bounds = conditions.bounds() if conditions and self._memory.can_filter else []
+        nearest = self._nearest(queries, count, bounds)[0]
+        results = []
+        for rows in np.split(np.arange(len(queries)), range(_EXAMPLES, len(queries), _EXAMPLES)):
+            labels, seen = [nearest[row] for row in rows], count
+            found = self._compare(prepared, rows, labels, weights, conditions=conditions, count=count)
+            while conditions and min(len(one.labels) for one in found) < count and len(labels[0]) == seen < len(self):
+                seen = min(4 * seen, len(self))  # too few fulfil the conditions: look at more records
+                labels = self._nearest(queries[rows], seen, bounds)[0]
+                found = self._compare(prepared, rows, labels, weights, conditions=conditions, count=count)
+            results += found
+        return results
 
-    def _fulfilling(
-        self, stored: Prepared, at: NDArray[np.int64], conditions: Sequence[tuple[Prepared, bool]]
-    ) -> NDArray[np.bool_]:
-        """Return which records have all fields of ``must`` and none of ``must_not``."""
-        keep = np.ones(len(at), dtype=bool)
-        names = np.array([field.name != "*" for field in self._encoder.active])
-        for part, wanted in conditions:
-            scores = self._encoder.field_scores(part, np.zeros(len(at), dtype=np.int64), stored, at)
-            has = (part.rows[:, 0] >= 0) & names
-            agrees = np.nan_to_num(scores) >= _AGREE
-            keep &= (agrees | ~has).all(axis=1) if wanted else ~(agrees & has).any(axis=1)
-        return keep
+    def _compare(
+        self,
+        prepared: Prepared,
+        rows: NDArray[np.int64],
+        found: Sequence[Sequence[str]],
+        weights: Floats,
+        *,
+        conditions: Conditions | None,
+        count: int,
+    ) -> list[_Found]:
+        """Return the first ``count`` records of each example that fulfil the conditions, best first by exact scores."""
+        labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
+        documents = self._documents.get(labels)
+        stored = self._encoder.prepare(documents)
+        place = {label: row for row, label in enumerate(labels)}
+        at = np.array([place[label] for own in found for label in own], dtype=np.int64)
+        owner = np.repeat(np.arange(len(found)), [len(own) for own in found])
+        if conditions:
+            keep = np.flatnonzero(conditions.fulfilled(stored, at))
+            first = np.searchsorted(owner[keep], np.arange(len(found)))
+            keep = keep[np.arange(len(keep)) - first[owner[keep]] < count]
+            at, owner = at[keep], owner[keep]
+        fields = self._encoder.field_scores(prepared, rows[owner], stored, at)
+        scores = combine(fields, weights[rows[owner]])
+        results = []
+        for own in np.split(np.arange(len(owner)), np.searchsorted(owner, range(1, len(found)))):
+            best = own[np.argsort(-scores[own], kind="stable")]
+            places = at[best].tolist()
+            results.append(
+                _Found([labels[i] for i in places], scores[best], fields[best], [documents[i] for i in places])
+            )
+        return results
 
     def _as_matches(self, found: _Found, k: int, threshold: float, confidence: float) -> list[RecordMatch]:
         if not len(found.scores):
             return []
-        chances = probability(self._calibration, prominence(found.scores))
+        chances = probability(self._calibration, features(found.scores))
         names = [field.name for field in self._encoder.active]
         hits = []
         for rank in range(min(k, len(found.labels))):
@@ -298,11 +296,10 @@ class RecordIndex(RecordStore):
 
     def _vector_hits(self, queries: Tensor, k: int, threshold: float, confidence: float) -> list[list[RecordMatch]]:
         """Return hits by the dot product of vectors alone."""
-        labels, scores = self._memory.cleanup(queries, k=max(k, _CANDIDATES))
         results = []
-        for own, row in zip(labels, np.clip(scores.double().numpy(), 0, 1), strict=True):
+        for own, row in zip(*self._nearest(queries, max(k, _CANDIDATES)), strict=True):
             empty = np.empty((len(own), 0))
-            found = _Found(own, row, empty, self._documents.get(own))
+            found = _Found(own, np.clip(row, 0, 1), empty, self._documents.get(own))
             hits = self._as_matches(
                 found._replace(fields=np.full((len(own), len(self._encoder.active)), np.nan)), k, threshold, confidence
             )
@@ -394,7 +391,7 @@ class RecordIndex(RecordStore):
         found: dict[tuple[int, int], float] = {}
         for start in range(0, len(labels), BATCH // 4):
             own = labels[start : start + BATCH // 4]
-            near = self._memory.cleanup(self._memory.vectors(own), k=neighbours + 1).labels
+            near = self._nearest(self._memory.vectors(own), neighbours + 1)[0]
             wanted = {
                 (min(start + i, place[other]), max(start + i, place[other]))
                 for i, others in enumerate(near)
@@ -417,7 +414,9 @@ class RecordIndex(RecordStore):
     def learn_weights(self, examples: Sequence[Document], ids: Sequence[str]) -> None:
         """Learn the weights of fields from examples and the ids of the records that they should find.
 
-        All records are encoded again with the new weights, and probabilities are calibrated on the examples.
+        Fields that records have under another name than the examples are found too (``ghrr.search.aliases``), and the
+        text of all fields is limited to fields that examples have. All records are encoded again, and probabilities
+        are calibrated on the examples.
 
         Parameters
         ----------
@@ -442,18 +441,22 @@ class RecordIndex(RecordStore):
             raise ValueError(
                 f"{operation}: needs examples and one id for each, got {len(examples)} examples and {len(targets)} ids"
             )
-        prepared = self._encoder.prepare(examples, operation)
-        found = self._candidates(prepared, np.arange(len(examples)), self._encoder.encode(prepared))
+        encoder = self._encoder
+        before = encoder.aliases, encoder.whole_paths
+        encoder.aliases = find_aliases(encoder.fields, examples, self._documents.get(targets))
+        encoder.whole_paths = frozenset(columns(examples, operation)) | frozenset(encoder.aliases.values())
+        prepared = encoder.prepare(examples)
+        found = self._candidates(prepared, encoder.encode(prepared))
         size = min(len(one.labels) for one in found)
         places = [one.labels[:size] for one in found]
         right = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
         used = np.flatnonzero(right >= 0)
         if not len(used):
+            encoder.aliases, encoder.whole_paths = before
             raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
         scores = np.stack([one.fields[:size] for one in found])
-        shares = self._encoder.shares(prepared)
-        new = fit_weights(scores[used], shares[used], right[used], self._encoder.weights())
-        for field, weight in zip(self._encoder.active, new, strict=True):
+        new = fit_weights(scores[used], encoder.shares(prepared)[used], right[used], encoder.weights())
+        for field, weight in zip(encoder.active, new, strict=True):
             field.weight = float(weight)
         with self._lock:
             targets = [id_of(label) for label in targets]
@@ -477,19 +480,17 @@ class RecordIndex(RecordStore):
             return
         chosen = labels[:: max(1, len(labels) // _CALIBRATION)][:_CALIBRATION]
         examples = damaged_examples(self._documents.get(chosen))
-        prepared = self._encoder.prepare(examples)
-        self._calibrate_on(prepared, chosen, labelled=False)
+        used = [row for row, example in enumerate(examples) if example]
+        prepared = self._encoder.prepare([examples[row] for row in used])
+        self._calibrate_on(prepared, [chosen[row] for row in used], labelled=False)
 
     def _calibrate_on(self, prepared: Prepared, targets: Sequence[str], *, labelled: bool) -> None:
-        rows = np.flatnonzero((prepared.rows >= 0).any(axis=0))
-        vectors = self._encoder.encode(prepared)
-        missing, right = [], []
-        for start in range(0, len(rows), _EXAMPLES):
-            part = rows[start : start + _EXAMPLES]
-            for row, found in zip(part, self._candidates(prepared, part, vectors[part]), strict=True):
-                own = np.array([label == targets[row] for label in found.labels])
-                if not own.all():
-                    missing.append(prominence(found.scores[~own])[0])
-                if own.any():
-                    right.append(prominence(found.scores)[own][0])
-        self._calibration = fit_parameters(np.array(missing), np.array(right), labelled=labelled)
+        best, is_right, missing = [], [], []
+        for target, found in zip(targets, self._candidates(prepared, self._encoder.encode(prepared)), strict=True):
+            own = np.array([label == target for label in found.labels])
+            if not own.all():
+                best.append(features(found.scores)[0])
+                is_right.append(own[0])
+                missing.append(features(found.scores[~own])[0])
+        rows = (np.array(best).reshape(-1, 2), np.array(is_right, dtype=bool), np.array(missing).reshape(-1, 2))
+        self._calibration = fit_parameters(*rows, labelled=labelled)

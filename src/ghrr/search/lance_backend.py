@@ -1,8 +1,10 @@
-"""LanceDB backend: vectors in a LanceDB table, searched without an index, so exactly."""
+"""LanceDB backend: vectors in a LanceDB table, searched without an index, so exactly, unless you ask for one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import torch
 from torch import Tensor
 
 from ghrr._checks import install_hint
+from ghrr.memory import Bound
+from ghrr.memory.backends import Columns
 from ghrr.memory.search import break_ties
 from ghrr.memory.storage import Stored
 
@@ -17,17 +21,20 @@ _TABLE = "records"
 
 
 class LanceBackend:
-    """Rows in a LanceDB table with an id and a fixed-size list of float32 each.
+    """Rows in a LanceDB table with an id, a label and a fixed-size list of float32 each.
 
     Use it as ``RecordIndex(backend="lancedb", uri="folder")``; it needs the extra ``search``. The search compares a
-    query with every row.
+    query with every row. The table stays when the program ends.
 
     Parameters
     ----------
     width
         Real numbers per row.
     uri
-        Folder of the database, without a table named ``records``.
+        Folder of the database, or an address that LanceDB understands.
+    approximate
+        Build an HNSW index before the first search after a change. It is faster for many items and misses some: see
+        :meth:`ghrr.ItemMemory.recall`.
 
     Examples
     --------
@@ -40,54 +47,129 @@ class LanceBackend:
     """
 
     storage = "float32"
-    first_id = 0
+    can_filter = True
 
-    def __init__(self, width: int, uri: str) -> None:
+    def __init__(self, width: int, uri: str, *, approximate: bool = False) -> None:
         try:
             import lancedb  # noqa: PLC0415 (an optional package)
             import pyarrow as pa  # noqa: PLC0415
         except ImportError as error:
             raise ImportError(f"LanceBackend: needs lancedb and pyarrow; {install_hint('search')}") from error
         self.width = width
+        self.uri, self.approximate = uri, approximate
+        self._is_indexed = False
         self._pa = pa
-        connection = lancedb.connect(uri)
-        self._schema = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), width))])
-        if _TABLE in connection.list_tables().tables:
-            raise ValueError(f"LanceBackend({uri!r}): the database already has a table {_TABLE!r}; choose a new folder")
-        self._table = connection.create_table(_TABLE, schema=self._schema)
+        vector = ("vector", pa.list_(pa.float32(), width))
+        with self._named_errors("ItemMemory"):
+            connection = lancedb.connect(uri)
+            names = connection.list_tables().tables
+            self._table: Any = connection.open_table(_TABLE) if _TABLE in names else None
+        if self._table is not None:
+            found = self._table.schema
+            if "label" not in found.names or "vector" not in found.names or found.field("vector").type != vector[1]:
+                raise ValueError(
+                    f"LanceBackend({uri!r}): the table {_TABLE!r} must hold labels and vectors of {width} numbers, got "
+                    f"the columns {', '.join(found.names[:5])}; choose another folder"
+                )
+        else:
+            schema = pa.schema([("id", pa.int64()), ("label", pa.string()), vector])
+            with self._named_errors("ItemMemory"):
+                self._table = connection.create_table(_TABLE, schema=schema)
+        # Not simply the next id: two programs that write at the same time would use the same ones.
+        self.first_id = max(self.existing().values(), default=-1) + 1 + secrets.randbelow(1 << 40)
+
+    @contextmanager
+    def _named_errors(self, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError) as error:  # LanceDB raises both, for example if the disk is full
+            raise OSError(
+                f"{operation}: LanceDB at {self.uri!r} failed ({error!s:.200}); check the folder, its permissions and "
+                f"the free space"
+            ) from error
 
     def __len__(self) -> int:
         return int(self._table.count_rows())
 
     def existing(self) -> dict[str, int]:
-        return {}
+        found = self._table.search().select(["id", "label"]).limit(len(self) or 1).to_arrow().sort_by("id")
+        return dict(zip(found["label"].to_pylist(), found["id"].to_pylist(), strict=True))
 
-    def add(self, ids: Tensor, labels: Sequence[str], stored: Stored) -> None:
-        numbers = self._pa.array(stored.numbers.float().cpu().numpy().ravel())
-        vectors = self._pa.FixedSizeListArray.from_arrays(numbers, self.width)
-        self._table.add(self._pa.table([self._pa.array(ids.numpy()), vectors], schema=self._schema))
+    def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
+        with self._named_errors("ItemMemory.add"):
+            self._add(ids, labels, stored, columns or {})
+        self._is_indexed = False
+
+    def _add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns) -> None:
+        pa = self._pa
+        new = [name for name in columns if name not in self._table.schema.names]
+        if new:
+            self._table.add_columns(dict.fromkeys(new, "CAST(NULL AS DOUBLE)"))
+        numbers = pa.array(stored.numbers.float().cpu().numpy().ravel())
+        arrays = {
+            "id": pa.array(ids.numpy()),
+            "label": pa.array(labels, pa.string()),
+            "vector": pa.FixedSizeListArray.from_arrays(numbers, self.width),
+            **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in columns.items()},
+        }
+        empty = pa.nulls(len(ids), pa.float64())
+        schema = self._table.schema
+        self._table.add(pa.table([arrays.get(name, empty) for name in schema.names], schema=schema))
 
     def remove(self, ids: Tensor) -> None:
-        self._table.delete(f"id IN ({', '.join(map(str, ids.tolist()))})")
+        with self._named_errors("ItemMemory.remove"):
+            self._table.delete(_is_one_of(ids))
+        self._is_indexed = False
 
     def stored(self, ids: Tensor) -> Stored:
-        condition = f"id IN ({', '.join(map(str, ids.tolist()))})"
-        found = self._table.search().where(condition).limit(len(ids)).to_arrow().combine_chunks()
-        rows = self._rows(found["vector"])
+        found = self._table.search().where(_is_one_of(ids)).limit(len(ids)).to_arrow().combine_chunks()
+        rows = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.width).astype(np.float32)
         order = np.argsort(found["id"].to_numpy())
         return Stored(torch.from_numpy(rows[order]))
 
-    def _rows(self, column: Any) -> Any:
-        return column.combine_chunks().flatten().to_numpy().reshape(-1, self.width).astype(np.float32)
+    def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
+        with self._named_errors("ItemMemory.cleanup"):
+            return self._search(queries, k, where)
 
-    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        return break_ties(self._search, queries.float().cpu().contiguous(), k, len(self))
+    def _search(self, queries: Tensor, k: int, where: Sequence[Bound]) -> tuple[Tensor, Tensor]:
+        if self.approximate and not self._is_indexed:
+            from lancedb.index import HnswSq  # noqa: PLC0415
 
-    def _search(self, queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        scores, ids = [], []
-        for query in queries.numpy():
-            search: Any = self._table.search(query)
-            found = search.distance_type("dot").limit(width).select(["id", "_distance"]).to_arrow()
-            scores.append(1 - found["_distance"].to_numpy())  # LanceDB returns 1 - a·b
-            ids.append(found["id"].to_numpy())
-        return torch.from_numpy(np.stack(scores)), torch.from_numpy(np.stack(ids).astype(np.int64))
+            self._table.create_index("vector", config=HnswSq(distance_type="dot", num_partitions=1))
+            self._is_indexed = True
+
+        def search(queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
+            found = [self._nearest(query, width, where) for query in queries.numpy()]
+            scores = np.stack([1 - one["_distance"].to_numpy() for one in found])  # LanceDB returns 1 - a·b
+            ids = np.stack([one["id"].to_numpy() for one in found]).astype(np.int64)
+            return torch.from_numpy(scores), torch.from_numpy(ids)
+
+        count = int(self._table.count_rows(_expression(where) if where else None))
+        return break_ties(search, queries.float().cpu().contiguous(), k, count)
+
+    def _nearest(self, query: Any, width: int, where: Sequence[Bound]) -> Any:
+        search: Any = self._table.search(query)
+        search = search.distance_type("dot").limit(width).select(["id", "_distance"])
+        if where:
+            search = search.where(_expression(where))
+        if self.approximate:
+            found = search.ef(max(64, 2 * width)).to_arrow()
+            if len(found) == width:
+                return found
+        return search.bypass_vector_index().to_arrow()  # exact
+
+
+def _is_one_of(ids: Tensor) -> str:
+    return f"id IN ({', '.join(map(str, ids.tolist()))})"
+
+
+def _expression(where: Sequence[Bound]) -> str:
+    """Return the condition that a row is within bounds. It contains only checked names and numbers."""
+    parts = []
+    for column, low, high, inside in where:
+        name = f"`{column}`"  # without quotes, LanceDB ignores case
+        if inside:
+            parts.append(f"({name} >= {low!r} AND {name} <= {high!r})")
+        else:  # a comparison with NULL is not true
+            parts.append(f"({name} IS NULL OR {name} < {low!r} OR {name} > {high!r})")
+    return " AND ".join(parts)

@@ -13,6 +13,8 @@ Path = tuple[str, ...]
 WHOLE: Path = ("*",)  # the text of all fields
 MAX_DEPTH = 100
 MAX_LEAVES = 100_000  # values of one document
+_MISSING = ("NAType", "NaTType")  # of pandas
+_SCALARS = frozenset({str, int, float, bool})
 _LATITUDE, _LONGITUDE = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
@@ -29,11 +31,14 @@ def show(path: Path) -> str:
     return ".".join(path)
 
 
-def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> dict[Path, Column]:
+def columns(
+    documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, first: int = 0
+) -> dict[Path, Column]:
     """Split documents into columns by path.
 
-    ``None``, NaN and empty strings, lists and objects count as missing. An object of a latitude and a longitude is one
-    value, a point. The objects of a list share the paths of their keys: each path has the list of their values.
+    ``None``, NaN, infinity and empty strings, lists and objects count as missing. An object of a latitude and a
+    longitude is one value, a point. The objects of a list share the paths of their keys: each path has the list of
+    their values. Error messages number the documents from ``first`` on.
 
     Examples
     --------
@@ -46,10 +51,11 @@ def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordInde
     for row, document in enumerate(documents):
         if not isinstance(document, Mapping):
             raise TypeError(
-                f"{operation}: document {row} must be an object with fields, such as a dict, got {describe(document)}"
+                f"{operation}: document {first + row} must be an object with fields, such as a dict, got "
+                f"{describe(document)}"
             )
         leaves: dict[Path, Any] = {}
-        _collect(document, (), leaves, f"{operation}: document {row}", 0)
+        _collect(document, (), leaves, f"{operation}: document {first + row}", 0)
         for path, value in leaves.items():
             column = found.get(path)
             if column is None:
@@ -62,20 +68,12 @@ def columns(documents: Sequence[Mapping[str, Any]], operation: str = "RecordInde
 def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
-    if len(leaves) > MAX_LEAVES:
-        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+    if hasattr(value, "tolist"):  # an array or a number of NumPy
+        value = value.tolist()
     if isinstance(value, Mapping):
-        point = as_point(value)
-        if point is not None and path:
-            leaves[path] = point
-            return
-        for key, child in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} at {show(path)!r}")
-            _collect(child, (*path, key), leaves, where, depth + 1)
+        _collect_children(value, path, leaves, where, depth)
     elif isinstance(value, list | tuple):
-        if len(value) > MAX_LEAVES:
-            raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+        _check_size(len(leaves) + len(value), where)
         if any(isinstance(element, Mapping | list | tuple) for element in value):
             _collect_elements(value, path, leaves, where, depth)
         else:
@@ -84,6 +82,26 @@ def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth:
                 leaves[path] = present
     elif not is_missing(value):
         leaves[path] = value
+
+
+def _check_size(count: int, where: str) -> None:
+    if count > MAX_LEAVES:
+        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+
+
+def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
+    point = as_point(value) if path else None
+    if point is not None:
+        leaves[path] = point
+        return
+    _check_size(len(leaves) + len(value), where)
+    for key, child in value.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} at {show(path)!r}")
+        if type(child) not in _SCALARS:  # isinstance of a Mapping is slow
+            _collect(child, (*path, key), leaves, where, depth + 1)
+        elif not is_missing(child):
+            leaves[*path, key] = child
 
 
 def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
@@ -96,8 +114,10 @@ def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any],
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value counts as missing."""
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+    """Whether a value counts as missing: None, an empty string, NaN and infinity, and NA and NaT of pandas."""
+    if isinstance(value, str):
+        return not value
+    return value is None or (isinstance(value, float) and not math.isfinite(value)) or type(value).__name__ in _MISSING
 
 
 def as_point(value: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.files import check_fields, prefix_errors, read_tensors, restore_space, space_header, write_tensors
+from ghrr.search.calibration import PRIOR
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.fields import make_field
+from ghrr.search.paths import Path
 
 NAME = "fields.safetensors"
 FORMAT = "ghrr-record-fields"
-VERSION = 1
+VERSION = 2
 _HEADER = {"space": dict, "kinds": dict, "whole": bool, "fields": list, "calibration": list}
 _FIELD = {"path": list, "kind": str, "weight": float}
 
 
-def write_encoder(path: Path, encoder: RecordEncoder, calibration: NDArray[np.float64]) -> None:
+def write_encoder(path: FilePath, encoder: RecordEncoder, calibration: NDArray[np.float64]) -> None:
     """Write the space, the fields and their statistics, and the calibration of an index."""
     settings, tensors = space_header(encoder.space)
     stored: dict[str, Any] = dict(tensors)
@@ -34,11 +36,13 @@ def write_encoder(path: Path, encoder: RecordEncoder, calibration: NDArray[np.fl
             {"path": list(field.path), "kind": field.kind, "weight": float(field.weight)} for field in encoder.fields
         ],
         "calibration": [float(number) for number in calibration],
+        "aliases": [[list(path), list(target)] for path, target in encoder.aliases.items()],
+        "whole_paths": None if encoder.whole_paths is None else sorted(map(list, encoder.whole_paths)),
     }
     write_tensors(path, header, stored, kind=FORMAT, version=VERSION)
 
 
-def read_encoder(path: Path) -> tuple[RecordEncoder, NDArray[np.float64]]:
+def read_encoder(path: FilePath) -> tuple[RecordEncoder, NDArray[np.float64]]:
     """Read what :func:`write_encoder` wrote."""
     header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="RecordIndex.open")
     with prefix_errors(f"RecordIndex.open({str(path)!r})"):
@@ -46,16 +50,25 @@ def read_encoder(path: Path) -> tuple[RecordEncoder, NDArray[np.float64]]:
         encoder = RecordEncoder(restore_space(header["space"], tensors), kinds=header["kinds"], whole=header["whole"])
         for number, stored in enumerate(header["fields"]):
             check_fields("a field", stored, _FIELD)
-            if not all(isinstance(key, str) for key in stored["path"]) or not stored["path"]:
-                raise ValueError(f"a path must be a list of keys, got {stored['path']!r:.80}")
-            field = make_field(tuple(stored["path"]), stored["kind"])
+            field = make_field(_as_path(stored["path"]), stored["kind"])
             field.weight = float(stored["weight"])
             if field.encoder is not None:
                 prefix = f"{number}."
                 own = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
                 field.encoder.restore(own)
             encoder.fields.append(field)
+        if header.get("whole_paths") is not None:  # files of version 1 have none
+            encoder.whole_paths = frozenset(map(_as_path, header["whole_paths"]))
+        encoder.aliases = {_as_path(path): _as_path(target) for path, target in header.get("aliases", [])}
         calibration = np.array(header["calibration"], dtype=np.float64)
-        if calibration.shape != (4,) or not np.isfinite(calibration).all() or not (calibration[[1, 3]] > 0).all():
-            raise ValueError("the calibration must be four numbers, two means and two deviations")
+        if calibration.shape == (4,):  # of version 1, with another formula
+            calibration = PRIOR.copy()
+        if calibration.shape != (3,) or not np.isfinite(calibration).all() or not (calibration[1:] >= 0).all():
+            raise ValueError("the calibration must be three numbers, an intercept and two slopes")
     return encoder, calibration
+
+
+def _as_path(stored: Any) -> Path:
+    if not isinstance(stored, list) or not stored or not all(isinstance(key, str) for key in stored):
+        raise ValueError(f"a path must be a list of keys, got {stored!r:.80}")
+    return tuple(stored)

@@ -1,36 +1,38 @@
-"""RecordStore: documents with their hypervectors, which can be added, replaced, removed, saved and opened."""
+"""RecordStore: documents with their hypervectors, which can be added, replaced, removed and counted."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr._locks import Lock
-from ghrr.files import PathLike, lock_folder
-from ghrr.memory import Backend, ItemMemory, TorchBackend
+from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import check_labels, repeated
-from ghrr.search.calibration import PRIOR
+from ghrr.search.calibration import PRIOR, damaged_examples
+from ghrr.search.conditions import filter_columns
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
+from ghrr.search.engines import make_engine
 from ghrr.search.fields import Field, check_weights
-from ghrr.search.saving import NAME as FIELDS_NAME
-from ghrr.search.saving import read_encoder, write_encoder
+from ghrr.search.paths import columns
 from ghrr.space import Space, check_space
 
 Document = Mapping[str, Any]
-_VECTORS = "vectors"  # the folder of the item memory
 BATCH = 4096  # documents encoded at a time
-_SEPARATOR = ":"
+SEPARATOR = ":"
+RECALL_K = 10
+_RECALL_SAMPLE = 100  # records
 
 
 class RecordStore:
-    """Base class of :class:`ghrr.search.RecordIndex`, which adds search and documents the parameters."""
+    """Base class of :class:`ghrr.search.RecordIndex`, which adds files and search and documents the parameters."""
 
     def __init__(
         self,
@@ -42,18 +44,25 @@ class RecordStore:
         storage: str | None = None,
         backend: str | Backend = "torch",
         uri: str | None = None,
+        approximate: bool = False,
     ) -> None:
         space = Space(dim=256, m=2, seed=0) if space is None else check_space("RecordIndex", space)
         self._encoder = RecordEncoder(space, kinds=kinds, whole=whole)
         self._given_weights = dict(weights or {})
         check_weights("RecordIndex", weights, list(self._given_weights))
-        self._memory = ItemMemory(space, **_memory_settings(space, storage, backend, uri))
-        self._is_torch = backend == "torch" or isinstance(backend, TorchBackend)
+        self._engine = make_engine(space, storage, backend, uri, approximate=approximate)
+        self._memory = ItemMemory(space, backend=self._engine)
+        if len(self._memory):
+            raise ValueError(
+                f"RecordIndex: the engine must be empty, got one with {len(self._memory):,} vectors; use "
+                f"RecordIndex.open with the folder of their index, or another uri or collection"
+            )
+        self._recall: float | None = None
+        self._unsaved: set[str] = set()  # labels in the engine that are no records: added, but never saved
         self._documents = DocumentStore()
         self._labels: dict[str, str] = {}  # label in the item memory by id
         self._revision = itertools.count()
         self._calibration: np.ndarray[Any, np.dtype[np.float64]] = PRIOR.copy()
-        self._folder: Path | None = None
         self._removed: set[str] = set()  # labels in the files that are no longer in the index
         self._lock = Lock()
 
@@ -71,7 +80,33 @@ class RecordStore:
     def __repr__(self) -> str:
         width = torch.empty(0, dtype=getattr(torch, self._memory.storage)).element_size()
         size = 2 * self.space.total_dim * width
-        return f"RecordIndex({len(self):,} records, {len(self.fields)} fields, {size:,} bytes each)"
+        text = f"{len(self):,} records, {len(self.fields)} fields, {size:,} bytes each"
+        if self.is_approximate:
+            text += ", approximate: " + (
+                "recall not measured" if self._recall is None else f"recall@{RECALL_K} {self._recall:.3f}"
+            )
+        return f"RecordIndex({text})"
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the engine may miss records, because it was asked to be approximate."""
+        return bool(getattr(self._engine, "approximate", False))
+
+    @property
+    def recall(self) -> float:
+        """Share of the ten best records by vector that the engine finds; 1 for an exact engine.
+
+        It is measured at the first access after a change, on up to 100 examples that are made from stored records:
+        fields are dropped and letters are changed. All vectors are read. Noisier examples have a lower recall.
+        """
+        if not self.is_approximate or not len(self):
+            return 1.0
+        if self._recall is None:
+            labels = list(self._labels.values())
+            chosen = labels[:: max(1, len(labels) // _RECALL_SAMPLE)][:_RECALL_SAMPLE]
+            examples = damaged_examples(self._documents.get(chosen))
+            self._recall = self._memory.recall(self._encoder.encode(examples), RECALL_K)
+        return self._recall
 
     @property
     def space(self) -> Space:
@@ -118,9 +153,14 @@ class RecordStore:
         """
         operation = "RecordIndex.add"
         documents = as_list(operation, documents)
+        self._add(operation, documents, ids)
+
+    def _add(
+        self, operation: str, documents: list[Document], ids: Iterable[str] | None, vectors: Tensor | None = None
+    ) -> None:
         with self._lock:
             names = self._new_ids(operation, documents, ids)
-            self._insert(operation, documents, names, [])
+            self._insert(operation, documents, names, [], vectors)
 
     def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced.
@@ -162,6 +202,7 @@ class RecordStore:
         with self._lock:
             labels = [self._label_of(operation, name) for name in names]
             self._memory.remove(labels)
+            self._recall = None
             self._forget(labels)
             for name in names:
                 del self._labels[name]
@@ -188,132 +229,88 @@ class RecordStore:
             )
         return names
 
-    def _insert(self, operation: str, documents: list[Document], names: list[str], replaced: list[str]) -> None:
-        """Encode and store documents, then drop the labels that they replace."""
+    def _insert(
+        self,
+        operation: str,
+        documents: list[Document],
+        names: list[str],
+        replaced: list[str],
+        vectors: Tensor | None = None,
+    ) -> None:
+        """Encode and store documents, or store their ``vectors``, then drop the labels that they replace."""
         if not documents:
             return
         texts = as_json(documents, operation)
         is_first = not self._encoder.fields
         before = list(self._encoder.fields)
-        labels = [f"{next(self._revision):x}{_SEPARATOR}{name}" for name in names]
+        labels = [f"{next(self._revision):x}{SEPARATOR}{name}" for name in names]
         try:
-            self._set_given_weights(self._encoder.fit(documents))
-            vectors = [
-                self._encoder.encode(self._encoder.prepare(documents[start : start + BATCH], operation))
-                for start in range(0, len(documents), BATCH)
-            ]
-            self._memory.add(labels, torch.cat(vectors))
+            self._add_vectors(operation, labels, documents, vectors)
         except BaseException:
             self._encoder.fields = before
             raise
-        if replaced:
-            self._memory.remove(replaced)
-            self._forget(replaced)
+        self._recall = None
         self._documents.add(labels, texts)
+        if replaced:
+            try:
+                self._secure_documents(operation)
+                self._memory.remove(replaced)
+            except BaseException:
+                self._unsaved.update(labels)  # their vectors are there, but the old records stay
+                self._documents.discard(labels)
+                raise
+            self._forget(replaced)
         for name in names:
             self._labels.pop(name, None)  # a replaced record moves to the end
         self._labels.update(zip(names, labels, strict=True))
         if is_first:
             self._calibrate()
 
+    def _add_vectors(self, operation: str, labels: list[str], documents: list[Document], given: Tensor | None) -> None:
+        """Encode documents, after adding fields for their new paths, and add their vectors, unless they are given."""
+        parts = [slice(start, start + BATCH) for start in range(0, len(documents), BATCH)]
+        found = [columns(documents[part], operation, first=part.start) for part in parts]
+        if given is None and not self._encoder.has_fields(itertools.chain.from_iterable(found)):
+            self._set_given_weights(self._encoder.fit(documents))
+        vectors = torch.empty(len(documents), *self.space.shape, dtype=self.space.dtype) if given is None else given
+        filters: list[dict[str, NDArray[np.float64]]] = []
+        for part, one in zip(parts, found, strict=True):
+            prepared = self._encoder.prepare_columns(one, len(documents[part]))
+            if given is None:
+                vectors[part] = self._encoder.encode(prepared)
+            if self._memory.can_filter:
+                filters.append(filter_columns(self._encoder, prepared))
+        merged = {name: np.concatenate([part[name] for part in filters]) for name in filters[0]} if filters else None
+        self._memory.add(labels, vectors, columns=merged)
+
     def _set_given_weights(self, new: Sequence[Field]) -> None:
         for field in new:
             field.weight = float(self._given_weights.get(field.name, field.weight))
 
+    def _secure_documents(self, operation: str) -> None:
+        """Make sure that new documents survive a kill, before an engine forgets the vectors of those they replace."""
+
     def _calibrate(self) -> None:
         """Fit the calibration after the first documents were added."""
 
-    # ----------------------------------------------------------------------------------------------------------- files
-
-    def save(self, folder: PathLike | None = None) -> None:
-        """Write the changes since the last save to a folder, and wait until they are on disk.
-
-        Documents are written first and vectors last, so a process that is killed leaves the state before or after. One
-        process at a time can write.
-
-        Parameters
-        ----------
-        folder
-            A new folder, or the one that this index was opened from or last saved to, which is the default.
-
-        Examples
-        --------
-        >>> import ghrr, tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
-        >>> index.save(folder)
-        >>> ghrr.search.RecordIndex.open(folder).search({"name": "alan"})[0].document
-        {'name': 'Alan'}
-        """
-        operation = "RecordIndex.save"
-        with self._lock:
-            path = self._folder if folder is None else Path(folder).resolve()
-            if path is None:
-                raise ValueError(f"{operation}: the first save needs a folder, got none")
-            if not self._is_torch:
-                raise ValueError(
-                    f"{operation}: only an index with the torch backend can be saved, got {self._memory!r}; the "
-                    f"vectors of other backends are in their own store"
-                )
-            path.mkdir(parents=True, exist_ok=True)
-            with lock_folder(path, operation):
-                self._documents.write(path, self._labels.values())
-                write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-                self._memory.commit(path / _VECTORS)
-                self._documents.clean(path, self._removed)
-                self._folder, self._removed = path, set()
-
-    @classmethod
-    def open(cls, folder: PathLike) -> Self:
-        """Use a saved index without reading its vectors and documents into memory.
-
-        Raises
-        ------
-        FileNotFoundError
-            The folder has no index.
-        ValueError
-            A file is damaged, or was written by a newer version.
-
-        Examples
-        --------
-        See :meth:`save`.
-        """
-        path = Path(folder).resolve()
-        if not (path / FIELDS_NAME).exists():
-            raise FileNotFoundError(f"RecordIndex.open({str(folder)!r}): the folder has no index")
-        encoder, calibration = read_encoder(path / FIELDS_NAME)
-        index = cls(encoder.space, whole=encoder.whole)
-        index._encoder, index._calibration, index._folder = encoder, calibration, path
-        index._memory = ItemMemory.open(path / _VECTORS, space=encoder.space)
-        index._documents = DocumentStore(path)
-        index._labels = {id_of(label): label for label in index._memory.labels}
-        last = max((int(label.partition(_SEPARATOR)[0], 16) for label in index._memory.labels), default=-1)
-        index._revision = itertools.count(last + 1)
-        return index
+    def _nearest(
+        self, queries: Tensor, count: int, where: Sequence[Bound] = ()
+    ) -> tuple[list[list[str]], list[list[float]]]:
+        """Return labels and scores of the records whose vectors are most similar to queries, best first."""
+        found, scores = self._memory.cleanup(queries, k=count + len(self._unsaved), where=where)
+        rows = scores.double().tolist()
+        if self._unsaved:
+            kept = [[place for place, label in enumerate(own) if label not in self._unsaved][:count] for own in found]
+            found = [[own[place] for place in places] for own, places in zip(found, kept, strict=True)]
+            rows = [[row[place] for place in places] for row, places in zip(rows, kept, strict=True)]
+        return found, rows
 
 
 def id_of(label: str) -> str:
-    return label.partition(_SEPARATOR)[2]
+    return label.partition(SEPARATOR)[2]
 
 
 def as_list(operation: str, documents: Sequence[Document]) -> list[Document]:
     if isinstance(documents, Mapping | str | bytes) or not isinstance(documents, Iterable):
         raise TypeError(f"{operation}: needs a list of documents, got {describe(documents)}; put it into a list")
     return list(documents)
-
-
-def _memory_settings(space: Space, storage: str | None, backend: str | Backend, uri: str | None) -> dict[str, Any]:
-    """Return the arguments of the item memory."""
-    if backend == "lancedb":
-        from ghrr.search.lance_backend import LanceBackend  # noqa: PLC0415 (an optional package)
-
-        if uri is None:
-            raise ValueError('RecordIndex: backend="lancedb" needs a folder, got none; give uri="folder"')
-        return {"backend": LanceBackend(2 * space.total_dim, uri)}
-    settings: dict[str, Any] = {"backend": backend, "uri": uri}
-    if backend == "torch":
-        settings["storage"] = storage or "int8"
-    elif storage is not None:
-        settings["storage"] = storage
-    return settings

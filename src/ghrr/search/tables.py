@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from ghrr._checks import check_choice, install_hint
 from ghrr.files import PathLike, check_regular, parse_json
@@ -16,6 +16,7 @@ from ghrr.files import PathLike, check_regular, parse_json
 STREAM = "-"
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 MAX_LINE = 16 << 20  # bytes of one document
+T = TypeVar("T")
 
 
 def read_documents(
@@ -86,6 +87,7 @@ def _json_lines(lines: IO[bytes], name: str, broken: Callable[[str], None]) -> I
     number = 0
     while line := lines.readline(MAX_LINE + 1):
         number += 1
+        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         where = f"{name}, line {number}"
         if len(line) > MAX_LINE:
             while line and not line.endswith(b"\n"):
@@ -124,25 +126,36 @@ def _json_list(file: IO[bytes], name: str, broken: Callable[[str], None]) -> Ite
 
 
 def _csv(file: IO[bytes], name: str, separator: str, broken: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    try:
-        reader = csv.reader(text, delimiter=separator)
-        header = next(reader, None)
-        if not header:
-            raise ValueError(f"{name}: the file is empty, expected a header and rows")
-        if len(set(header)) < len(header):
-            raise ValueError(f"{name}: two columns have the same name; rename one of {', '.join(header)}")
-        for row in reader:
-            if len(row) == len(header):
-                yield dict(zip(header, row, strict=True))
-            elif row:
-                broken(f"{name}, line {reader.line_num}: expected {len(header)} values, got {len(row)}")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: byte {error.start:,} is not UTF-8; convert the file first") from None
-    except csv.Error as error:
-        raise ValueError(f"{name}, line {reader.line_num}: {error}") from None
-    finally:
-        text.detach()
+    reader = csv.reader(_decoded(file, name, broken), delimiter=separator)
+    rows = _rows(reader, name, broken)
+    header = next(rows, None)
+    if not header:
+        raise ValueError(f"{name}: the file is empty, expected a header and rows")
+    if len(set(header)) < len(header):
+        raise ValueError(f"{name}: two columns have the same name; rename one of {', '.join(header)}")
+    for row in rows:
+        if len(row) == len(header):
+            yield dict(zip(header, row, strict=True))
+        elif row:
+            broken(f"{name}, line {reader.line_num}: expected {len(header)} values, got {len(row)}")
+
+
+def _decoded(file: IO[bytes], name: str, broken: Callable[[str], None]) -> Iterator[str]:
+    for number, line in enumerate(file):
+        try:
+            yield line.decode("utf-8-sig" if number == 0 else "utf-8")
+        except UnicodeDecodeError as error:
+            broken(f"{name}, line {number + 1}: {line[error.start : error.end]!r} is not UTF-8; convert the file first")
+
+
+def _rows(reader: Any, name: str, broken: Callable[[str], None]) -> Iterator[list[str]]:
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:  # for example a value that is too long
+            broken(f"{name}, line {reader.line_num}: {error}")
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -158,9 +171,17 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
         raise ValueError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
 
 
-def batches(documents: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+def id_of_document(document: dict[str, Any], identifier: str, row: int) -> str:
+    """Return the id that a field of a document holds; raise ValueError if it is missing."""
+    value = document.get(identifier)
+    if value is None or value == "":
+        raise ValueError(f"row {row + 1} has no id in the field {identifier!r}; add it, or use row numbers as ids")
+    return str(value)
+
+
+def batches(documents: Iterable[T], size: int) -> Iterator[list[T]]:
     """Yield lists of up to ``size`` documents."""
-    batch: list[dict[str, Any]] = []
+    batch: list[T] = []
     for document in documents:
         batch.append(document)
         if len(batch) == size:

@@ -1,4 +1,4 @@
-"""Milvus backend: exact search in an embedded file, on a server or on a cluster, depending on the URI."""
+"""Milvus backend: search in an embedded file, on a server or on a cluster, depending on the URI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from torch import Tensor
 
 from ghrr._checks import describe
 from ghrr.files import space_header
-from ghrr.memory.backends.milvus_connection import Connection
+from ghrr.memory.backends.bounds import Bound, Columns
+from ghrr.memory.backends.milvus_connection import FLAT, HNSW, Connection
 from ghrr.memory.backends.milvus_journal import Journal, Ranges, Record, as_ranges, in_ranges, merge
 from ghrr.memory.search import break_ties
 from ghrr.memory.storage import Stored, chunks
@@ -27,6 +28,7 @@ TIMEOUT = 60.0  # seconds
 _MAX_WIDTH = 32_768
 _MAX_LABEL_BYTES = 65_535
 _NUMBERS_PER_REQUEST = 1 << 22  # 16 MiB: servers refuse much larger messages
+_MAX_EF = 32_768  # rows that a search of an HNSW index considers at most
 _NUMBERS_IN_LOG = 1 << 20  # flush the embedded form after this many numbers, since every search converts its log
 
 
@@ -54,6 +56,9 @@ class MilvusBackend:
     timeout
         Seconds to wait for the response to a request; at most 10 for a connection. Do not set it too low: the embedded
         form pauses about every 128 MB to write its rows to a file.
+    approximate
+        Use an HNSW index, which is faster for many items and misses some: see :meth:`ghrr.ItemMemory.recall`. Exact and
+        approximate collections of the same name are different collections.
 
     Examples
     --------
@@ -67,8 +72,17 @@ class MilvusBackend:
     """
 
     storage = "float32"
+    can_filter = True
 
-    def __init__(self, uri: str, space: Space, *, collection: str = "items", timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        uri: str,
+        space: Space,
+        *,
+        collection: str = "items",
+        timeout: float = TIMEOUT,
+        approximate: bool = False,
+    ) -> None:
         if not isinstance(collection, str) or not re.fullmatch(r"[A-Za-z_]\w{0,199}", collection, re.ASCII):
             raise ValueError(
                 f"MilvusBackend: collection must consist of letters, digits and _, got {describe(collection)}"
@@ -80,6 +94,8 @@ class MilvusBackend:
                 f'use a smaller space or backend="torch"'
             )
         self._connection = Connection(uri, timeout)
+        self.uri, self.collection, self.approximate = self._connection.address, collection, approximate
+        collection = f"{collection}_approximate" if approximate else collection
         self._name = f"{collection}_{_digest(space)}"
         self._journal = Journal(self._connection, f"{self._name}_journal")
         self._deleted: set[tuple[int, int]] = set()  # ranges of ids whose rows this object deleted
@@ -99,7 +115,8 @@ class MilvusBackend:
             )
         if self._name not in names:
             text, vector = ("label", _MAX_LABEL_BYTES), ("row", self.width)
-            self._connection.create_collection(self._name, text=text, vector=vector)
+            index = HNSW if self.approximate else FLAT
+            self._connection.create_collection(self._name, text=text, vector=vector, index=index, columns=True)
         if self._journal.name not in names:
             self._journal.create()
         for name in (self._name, self._journal.name):
@@ -184,7 +201,7 @@ class MilvusBackend:
         )
         return rows
 
-    def add(self, ids: Tensor, labels: Sequence[str], stored: Stored) -> None:
+    def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
         operation = "ItemMemory.add"
         for label in labels:
             if len(label.encode()) > _MAX_LABEL_BYTES:
@@ -202,7 +219,7 @@ class MilvusBackend:
         reserved = replace(before, next_id=end, unfinished=merge([*before.unfinished, (first, end)]))
         self._journal.write(operation, reserved)
         try:
-            self._insert(operation, ids, labels, stored.numbers.cpu().numpy())
+            self._insert(operation, ids, labels, stored.numbers.cpu().numpy(), columns or {})
             if self._journal.read(operation) != reserved:
                 raise RuntimeError(
                     f"{operation}: another program changed the collection at the same time; nothing was added. Create "
@@ -214,10 +231,14 @@ class MilvusBackend:
         after = replace(before, version=before.version + 1, count=before.count + len(ids), next_id=end)
         self._commit(operation, reserved, after)
 
-    def _insert(self, operation: str, ids: Tensor, labels: Sequence[str], rows: Any) -> None:
+    def _insert(self, operation: str, ids: Tensor, labels: Sequence[str], rows: Any, columns: Columns) -> None:
         for chunk in self._chunks(len(ids)):
-            columns = zip(ids[chunk].tolist(), labels[chunk], rows[chunk], strict=True)
-            data = [{"id": number, "label": label, "row": row} for number, label, row in columns]
+            parts = zip(ids[chunk].tolist(), labels[chunk], rows[chunk], strict=True)
+            data = [{"id": number, "label": label, "row": row} for number, label, row in parts]
+            for name, numbers in columns.items():
+                for row, value in zip(data, numbers[chunk].tolist(), strict=True):
+                    if value == value:  # noqa: PLR0124 (not NaN)
+                        row[name] = value
             self._connection.request(operation, "insert", self._name, data)
         self._rows_in_log += len(ids)
         if self._connection.embedded and self._rows_in_log * self.width >= _NUMBERS_IN_LOG:
@@ -281,36 +302,36 @@ class MilvusBackend:
             )
         return Stored(numbers)
 
-    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         operation = "ItemMemory.cleanup"
         if k > _MAX_RESULTS:
             raise ValueError(f"{operation}: k must be at most {_MAX_RESULTS} with Milvus, got {k}")
         record = self._current(operation)
 
         def search(queries: Tensor, width: int) -> tuple[Tensor, Tensor]:
-            scores, ids = self._search(operation, queries, width)
-            if ((ids >= record.next_id) | in_ranges(ids, record.unfinished)).any():
-                # Rows of an unfinished add are among the results: search again with a filter, which is slower.
-                excluded = "".join(f" and (id < {first} or id >= {end})" for first, end in record.unfinished)
-                scores, ids = self._search(operation, queries, width, filter=f"id < {record.next_id}{excluded}")
-            return scores, ids
+            if not where:
+                scores, ids = self._search(operation, queries, width)
+                if not ((ids >= record.next_id) | in_ranges(ids, record.unfinished)).any():
+                    return scores, ids
+            # Rows of an unfinished add are among the results: search again with a filter, which is slower.
+            return self._search(operation, queries, width, filter=_expression(record, where))
 
-        return break_ties(search, queries.float().cpu(), k, min(record.count, _MAX_RESULTS))
+        count = min(self._count(operation, record, where) if where else record.count, _MAX_RESULTS)
+        return break_ties(search, queries.float().cpu(), k, count)
+
+    def _count(self, operation: str, record: Record, where: Sequence[Bound]) -> int:
+        """Return the number of items within bounds."""
+        condition = _expression(record, where)
+        rows = self._connection.request(operation, "query", self._name, filter=condition, output_fields=["count(*)"])
+        return int(rows[0]["count(*)"])
 
     def _search(self, operation: str, queries: Tensor, width: int, filter: str = "") -> tuple[Tensor, Tensor]:
         scores = np.empty((len(queries), width), dtype=np.float32)
         ids = np.empty((len(queries), width), dtype=np.int64)
         for chunk in self._chunks(len(queries)):
-            hits = self._connection.request(
-                operation,
-                "search",
-                self._name,
-                data=list(queries[chunk].numpy()),
-                filter=filter,
-                limit=width,
-                output_fields=["id"],
-                anns_field="row",
-            )
+            hits = self._hits(operation, queries[chunk], width, filter, ef=max(64, 2 * width))
+            if self.approximate and any(len(row) < width for row in hits):  # a graph may reach too few rows
+                hits = self._hits(operation, queries[chunk], width, filter, ef=_MAX_EF)
             for index, row in zip(range(chunk.start, chunk.stop), hits, strict=True):
                 if len(row) != width:
                     raise RuntimeError(
@@ -325,6 +346,30 @@ class MilvusBackend:
                 f"{ids[~np.isfinite(scores)][0]} in Milvus at {self._connection.address!r}; remove that item"
             )
         return torch.from_numpy(scores), torch.from_numpy(ids)
+
+    def _hits(self, operation: str, queries: Tensor, width: int, filter: str, *, ef: int) -> Any:
+        return self._connection.request(
+            operation,
+            "search",
+            self._name,
+            data=list(queries.numpy()),
+            filter=filter,
+            limit=width,
+            output_fields=["id"],
+            anns_field="row",
+            search_params={"params": {"ef": ef}} if self.approximate else None,
+        )
+
+
+def _expression(record: Record, where: Sequence[Bound]) -> str:
+    """Return the condition that a row is an item within bounds. It contains only checked names and numbers."""
+    parts = [f"id < {record.next_id}", *(f"(id < {first} or id >= {end})" for first, end in record.unfinished)]
+    for name, low, high, inside in where:
+        if inside:
+            parts.append(f"({name} >= {low!r} and {name} <= {high!r})")
+        else:  # a comparison with a field that a row lacks is not true
+            parts.append(f'(not (exists $meta["{name}"]) or {name} < {low!r} or {name} > {high!r})')
+    return " and ".join(parts)
 
 
 def _digest(space: Space) -> str:

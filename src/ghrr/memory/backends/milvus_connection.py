@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,6 +11,8 @@ from ghrr._checks import check_real
 from ghrr.memory.backends.protocol import import_extra
 
 CONNECT_SECONDS = 10.0  # a running server accepts connections much faster
+FLAT = {"index_type": "FLAT"}  # exact
+HNSW = {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 200}}
 
 
 def hide_credentials(text: str, uri: str) -> str:
@@ -64,24 +66,33 @@ class Connection:
         """Call a method of the client; errors name ``operation``."""
         return self.attempt(operation, lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
 
-    def create_collection(self, name: str, *, text: tuple[str, int], vector: tuple[str, int]) -> None:
-        """Create a collection with an integer id, a text and a vector, which is searched exactly by inner product.
+    def create_collection(
+        self,
+        name: str,
+        *,
+        text: tuple[str, int],
+        vector: tuple[str, int],
+        columns: bool = False,
+        index: Mapping[str, Any] = FLAT,
+    ) -> None:
+        """Create a collection with an integer id, a text and a vector, which is searched by inner product.
 
-        ``text`` is the name of its field and the maximum number of bytes, ``vector`` the name and the dimension.
+        ``text`` is the name of its field and the maximum number of bytes, ``vector`` the name and the dimension,
+        ``index`` its index, which is exact by default, and ``columns`` whether rows may have more fields.
         """
         kinds = self.milvus.DataType
-        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=columns)
         schema.add_field("id", kinds.INT64, is_primary=True)
         schema.add_field(text[0], kinds.VARCHAR, max_length=text[1])
         schema.add_field(vector[0], kinds.FLOAT_VECTOR, dim=vector[1])
-        index = self.client.prepare_index_params()
-        index.add_index(vector[0], index_type="FLAT", metric_type="IP")
+        indexes = self.client.prepare_index_params()
+        indexes.add_index(vector[0], metric_type="IP", **index)
         self.request(
             "ItemMemory",
             "create_collection",
             name,
             schema=schema,
-            index_params=index,
+            index_params=indexes,
             consistency_level="Strong",  # searches find items immediately after an add
         )
 

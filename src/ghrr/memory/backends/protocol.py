@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ghrr._checks import install_hint
+from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.storage import Stored
 
 
@@ -87,6 +88,21 @@ class Backend(Protocol):
         ------
         queries: ``(q, width)``, real; outputs: ``(q, k)``; k is at most the number of rows
         """
+
+
+class FilteringBackend(Backend, Protocol):
+    """Backend that stores numbers by name with its rows, and can search only rows whose numbers are within bounds.
+
+    Its attribute ``can_filter`` is True.
+    """
+
+    can_filter: bool
+
+    def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
+        """Add rows with their columns."""
+
+    def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
+        """Return the k largest dot products among the rows within bounds; fewer if there are fewer rows."""
 
 
 def import_extra(name: str) -> Any:

@@ -22,12 +22,17 @@ def make_backend(
     *,
     uri: str | None,
     timeout: float | None,
+    approximate: bool = False,
 ) -> Backend:
     """Return a backend that fits the space and the storage type; parameters as in :class:`ItemMemory`."""
     for name, value in (("uri", uri), ("timeout", timeout)):
         if value is not None and backend != "milvus":
             shown = repr(hide_credentials(value, value)) if isinstance(value, str) else type(value).__name__
             raise ValueError(f'ItemMemory: {name} needs backend="milvus", got {name} {shown} with backend={backend!r}')
+    if approximate and backend not in ("faiss", "milvus"):
+        raise ValueError(
+            f'ItemMemory: approximate=True needs backend="faiss" or "milvus", got {describe(backend)}, which is exact'
+        )
     if storage is not None and not isinstance(storage, str):
         raise TypeError(f"ItemMemory: storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
     width = 2 * space.total_dim
@@ -43,9 +48,10 @@ def make_backend(
             check_choice("ItemMemory", "storage", given, tuple(DTYPES))
             return TorchBackend(width, storage=given, device=device)
         if backend == "faiss":
-            result = FaissBackend(width)
+            result = FaissBackend(width, approximate=approximate)
         else:
-            result = MilvusBackend(uri or "", space, timeout=TIMEOUT if timeout is None else timeout)
+            seconds = TIMEOUT if timeout is None else timeout
+            result = MilvusBackend(uri or "", space, timeout=seconds, approximate=approximate)
     if storage not in (None, result.storage):
         check_choice("ItemMemory", f"storage with {type(result).__name__}", storage, (result.storage,))
     return result
