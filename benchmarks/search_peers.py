@@ -17,7 +17,7 @@ random pairs by sampling, and of matches by expectation maximisation on pairs wi
 each record with its ten nearest by the cosine of sets of words or of character trigrams, without weights. It needs
 neither blocks nor training.
 
-For each package the best of four settings is kept, as for TF-IDF. Stores ``benchmarks/results/search_peers.json``.
+For each package the best of at most four settings is kept, as for TF-IDF. Stores ``benchmarks/results/search_peers.json``.
 """
 
 from __future__ import annotations
