@@ -36,11 +36,11 @@ def recall() -> Figure:
         lines.plot(
             *zip(*points, strict=True), line, color=M_COLOURS[m], marker=M_MARKERS[m], label=f"m = {m}, {method}"
         )
-    lines.set(xscale="log", xlabel="bytes per record, Abt-Buy")
+    lines.set(xscale="log", xlabel="bytes per record, Abt-Buy", ylim=(0.58, 0.94))
     ticks = sorted({size for points in search_tables.recalls_by_size().values() for size, _ in points})
     lines.set_xticks(ticks, [str(size) for size in ticks])
     lines.minorticks_off()
-    lines.legend(fontsize=7)
+    lines.legend(fontsize=7, loc="lower right")
     figure.legend(*bars.get_legend_handles_labels(), loc="outside lower left", ncols=3)
     return figure
 

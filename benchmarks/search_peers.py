@@ -17,7 +17,8 @@ random pairs by sampling, and of matches by expectation maximisation on pairs wi
 each record with its ten nearest by the cosine of sets of words or of character trigrams, without weights. It needs
 neither blocks nor training.
 
-For each package the best of four settings is kept, as for TF-IDF. Stores ``benchmarks/results/search_peers.json``.
+For each package the best of at most four settings is kept, as for TF-IDF. Stores
+``benchmarks/results/search_peers.json``.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def splink(records: Documents, ids: list[str], examples: Documents, right: list[
     counts = Counter(itertools.chain.from_iterable(itertools.chain(*words)))
     most = COMMON * (len(records) + len(examples))
     rows = []
-    for columns, with_words in itertools.product((shared, filled), (False, True)):
+    choices = (shared, filled) if filled and filled != shared else (shared,)
+    for columns, with_words in itertools.product(choices, (False, True)):
         tables = [
             pd.DataFrame(
                 [

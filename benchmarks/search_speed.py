@@ -3,7 +3,7 @@
 Usage::
 
     python benchmarks/search_speed.py index --records 1000000 --folder FOLDER
-    python benchmarks/search_speed.py workers --records 40000
+    python benchmarks/search_speed.py workers --records 40000 --folder FOLDER
 
 ``index`` writes an index of records of ten fields to a folder, in batches; run it again after an interrupt, and it goes
 on. The time is that of ``add`` and ``save``, without the generation of records. Then it searches 100 damaged records,
