@@ -55,7 +55,7 @@ def index(  # noqa: PLR0917 (typer reads options from a signature)
     ] = False,
     force: Force = False,
 ) -> None:
-    """Index documents for `ghrr search`. Run the same command again to go on after an interrupt."""
+    """Index documents for `ghrr search`. Run the same command again to continue after an interrupt."""
     engine = {"backend": backend, "uri": uri, "approximate": approximate}
     settings = {"source": source, "id": identifier, "kinds": kind or [], "dim": dim, "m": m, **engine}
     try:
@@ -80,7 +80,7 @@ def _start(out: Path, settings: dict[str, Any], *, force: bool) -> Any:
         _remove_index(out)
     if mark.exists():
         if read_json(mark, "ghrr index") != public:
-            raise ValueError(f"{out} was begun with other options; repeat them, or start again with --force")
+            raise ValueError(f"{out} was started with other options; repeat them, or start again with --force")
         if has_index(out):
             records = RecordIndex.open(out, uri=settings["uri"])
             say(f"Going on after {len(records):,} records.")
@@ -130,10 +130,10 @@ def _fill(records: Any, source: str, identifier: str | None, out: Path | None, *
         except KeyboardInterrupt:
             if out is not None and len(records):
                 records.save(out)
-                warn(f"interrupted; {len(records):,} records are saved. Run the same command to go on")
+                warn(f"interrupted; {len(records):,} records are saved. Run the same command to continue")
             raise
     if not len(records):
-        raise ValueError(f"{source}: there are no documents")
+        raise ValueError(f"{source}: contains no documents, expected at least one")
     if out is not None:
         _ = records.recall  # measured now, so that the folder has it
         records.save(out)

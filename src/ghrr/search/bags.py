@@ -4,7 +4,7 @@ A value becomes :math:`\sum_g w_g x_g / \lVert w \rVert` over its features g. Th
 of their weights. Features and their hypervectors by kind:
 
 - ``text``: trigrams of the letters and digits of each word, between two spaces, bound in order:
-  :math:`x_a * y_b * z_c`, with other atoms at each place. A trigram that occurs c times has the weight
+  :math:`x_a * y_b * z_c`, with different atoms at each position. A trigram that occurs c times has the weight
   :math:`(1 + \ln c)\,\mathrm{idf}^{1.5}`
 - ``category``, ``boolean``: the value itself, an atom
 - ``set``: the elements of a list, atoms; weight :math:`\sqrt{\mathrm{idf}}`
@@ -257,7 +257,7 @@ def _trigrams(texts: Sequence[str]) -> tuple[Integers, Integers, Integers]:
     """Return the text and the feature of every trigram, and the keys of all features.
 
     The middle of a trigram is a letter or a digit, and spaces are at the ends of words. Punctuation is removed, except
-    from a text that has nothing else: it is a value, and unlike others.
+    from a text that has nothing else: it is a value too.
     """
     joined = "\0".join(["", *(text.replace("\0", " ") for text in texts), ""]).lower()
     points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)

@@ -40,7 +40,7 @@ from ghrr.space import Space
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-KAPPA = 0.25  # how much a field that the record lacks counts as unlike
+KAPPA = 0.25  # disagreement of a field that the record lacks
 _FIT_ROWS = 100_000  # documents that statistics are taken from
 _FIT_PAIRS = 4_000
 _CHUNK_NUMBERS = 1 << 24  # real numbers of encoded documents held at a time

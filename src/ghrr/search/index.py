@@ -347,7 +347,7 @@ class RecordIndex(FolderStore):
         Parameters
         ----------
         threshold
-            Least score of a pair. By default the valley between the scores of pairs that are alike and of pairs that
+            Least score of a pair. By default the valley between the scores of similar pairs and of pairs that
             are not; see ``ghrr.search.duplicates.valley``.
         rate
             Expected number of pairs per record, instead of a threshold.
