@@ -17,9 +17,7 @@ from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, run_on_rows, seed_of
 
-# Phases computed at a time, on a CPU, where they stay in the cache, and on a GPU. The matrix product that sums patches
-# does as many multiplications per patch as there are images in a chunk.
-_CHUNK_PHASES = (1 << 19, 1 << 24)
+_CHUNK_PHASES = (1 << 19, 1 << 26)  # computed at a time, on a CPU, where they stay in the cache, and on a GPU
 
 
 class ImageFeatures(FeatureEncoder):
@@ -158,23 +156,43 @@ class ImageFeatures(FeatureEncoder):
         return max(1, _CHUNK_PHASES[self.position_phases_.is_cuda] // self.position_phases_.numel())
 
     def _encode_into(self, images: Tensor, out: Tensor) -> None:
+        if images.is_cuda:
+            self._encode_all_patches(images, out)
+            return
         angles, weights, image, _ = self._patches(images)
         # The sum over patches is a matrix product.
         matrix = weights.new_zeros(len(images), len(weights))
         matrix[image, torch.arange(len(weights), device=weights.device)] = weights
         torch.mm(matrix, ops.cos_sin(angles).flatten(start_dim=1), out=out)
 
+    def _encode_all_patches(self, images: Tensor, out: Tensor) -> None:
+        """Encode images on a GPU. Finding the patches that are not blank would take longer than encoding all."""
+        directions, sizes = self._directions(images)
+        angles = (directions @ self.patch_frequencies_.mT).add_(self.position_phases_)
+        torch.bmm(sizes[:, None], ops.cos_sin(angles).flatten(start_dim=2), out=out[:, None])
+
     def _patches(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the angles ``(k, dim)`` of all patches that are not blank, their lengths, images and positions."""
+        directions, sizes = self._directions(images)
+        image, position = torch.nonzero(sizes, as_tuple=True)
+        angles = self.position_phases_[position]
+        angles.addmm_(directions[image, position], self.patch_frequencies_.mT)
+        return angles, sizes[image, position], image, position
+
+    def _directions(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all patches without their mean, scaled to length 1, and their lengths; blank patches have length 0.
+
+        Shapes
+        ------
+        outputs: ``(n, positions, patch * patch)``, ``(n, positions)``
+        """
         unfold = torch.nn.functional.unfold
         patches = unfold(images.reshape(-1, 1, *self.image_shape_), self.patch, stride=self.stride).mT
         patches = patches - patches.mean(dim=-1, keepdim=True)
         sizes = torch.linalg.vector_norm(patches, dim=-1)
-        image, position = torch.nonzero(sizes > 1e-6 * sizes.amax(dim=1, keepdim=True), as_tuple=True)
-        weights = sizes[image, position]
-        angles = self.position_phases_[position]
-        angles.addmm_(patches[image, position] / weights[:, None], self.patch_frequencies_.mT)
-        return angles, weights, image, position
+        is_blank = sizes <= 1e-6 * sizes.amax(dim=1, keepdim=True)
+        sizes = sizes.masked_fill_(is_blank, 0)
+        return patches.div_(sizes.masked_fill(is_blank, 1)[..., None]), sizes
 
     def effects(self, samples: Any, vector: Tensor, reference: Any) -> Effects:
         r"""Return what the patch at each position contributes, compared with the patches there in ``reference``.
