@@ -55,6 +55,8 @@ def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationCo
         regularizer_weight=weight,
         product_weight=args.product_weight,
         relation_weight=args.relation_weight,
+        frequency_share=args.frequency_share,
+        length_penalty=args.length_penalty,
         relation_form=args.relation_form,
         learning_rate=args.learning_rate,
         batch=args.batch,
@@ -223,6 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--weight", type=float, help="of the regulariser; default: 0.1 for WN18RR, 0.05 for FB15k-237")
     parser.add_argument("--product-weight", type=float, default=1.0, help="of h * r and t * r† in the regulariser")
     parser.add_argument("--relation-weight", type=float, default=0.0, help="of the cross-entropy of the relation")
+    parser.add_argument(
+        "--frequency-share", type=float, default=0.0, help="of the weight of questions, by their answers"
+    )
+    parser.add_argument("--length-penalty", type=float, default=0.0, help="of tails in the score")
     parser.add_argument("--relation-form", default="relaxed", choices=["relaxed", "unitary", "scaled"])
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--batch", type=int, default=1000)

@@ -41,6 +41,12 @@ def _mean(values: list[float]) -> str:
     return f"{statistics.mean(values):.3f}{spread}"
 
 
+def precise_mean(graph: str, m: int, metric: str) -> str:
+    """Mean test metric over seeds with four digits, and its standard deviation."""
+    values = [run["test"][metric] for (own, _), runs in _runs(graph).items() if own == m for run in runs]
+    return f"{statistics.mean(values):.4f} ± {statistics.stdev(values):.4f}"
+
+
 def settings() -> tuple[list[str], list[list[str]]]:
     """Settings, early stopping and calibration of the runs; early runs were calibrated by a temperature alone: –."""
     rows = []
@@ -69,6 +75,10 @@ def _setting(graph: str, config: dict[str, Any]) -> str:
         parts.append(f"products × {config['product_weight']:g}")
     if config.get("relation_weight"):
         parts.append(f"relations × {config['relation_weight']:g}")
+    if config.get("frequency_share"):
+        parts.append(f"frequency {config['frequency_share']:g}")
+    if config.get("length_penalty"):
+        parts.append(f"length {config['length_penalty']:g}")
     if config.get("relation_form", "relaxed") != "relaxed":
         parts.append(f"{config['relation_form']} relations")
     if config.get("learning_rate", 0.1) != 0.1:

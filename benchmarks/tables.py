@@ -297,6 +297,8 @@ VALUES: dict[str, Callable[[], str]] = {
     "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
     "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),
     "relations-epoch": relations_tables.seconds_per_epoch,
+    "relations-wn18rr-mrr": lambda: relations_tables.precise_mean("WN18RR", 10, "mrr"),
+    "relations-wn18rr-hits": lambda: relations_tables.precise_mean("WN18RR", 10, "hits_at_10"),
     "chains-2-3": lambda: chain_tables.value("train-2-3", "chart", 8),
     "chains-2-3-m1": lambda: chain_tables.value("train-2-3", "chart", 1),
     "chains-product": lambda: chain_tables.value("train-2-3-4", "product", 8),

@@ -71,8 +71,15 @@ def as_indices(*rows: tuple[int, int, int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.int64).reshape(-1, 3)
 
 
-def random_model(m: int, dim: int = 5, relation_form: str = "relaxed") -> RelationModel:
+def random_model(m: int, dim: int = 5, relation_form: str = "relaxed", length_penalty: float = 0.0) -> RelationModel:
     graph = random_graph()
     return RelationModel(
-        graph.entities, graph.relations, dim=dim, m=m, relation_form=relation_form, init_std=0.5, seed=1
+        graph.entities,
+        graph.relations,
+        dim=dim,
+        m=m,
+        relation_form=relation_form,
+        length_penalty=length_penalty,
+        init_std=0.5,
+        seed=1,
     )

@@ -11,7 +11,7 @@ from ghrr.relations import RelationModel
 from ghrr.relations.loss import cross_entropy_gradients, softmax_error
 from ghrr.relations.regularizers import dura, n3
 from ghrr.relations.scoring import to_hypervectors, to_rows, triple_scores
-from ghrr.relations.train_step import make_step
+from ghrr.relations.train_step import answer_weights, make_step
 from ghrr.unitary import is_unitary
 from tests.relations.common import random_graph, random_model, small_config
 
@@ -101,16 +101,29 @@ def test_rows_and_hypervectors_are_inverse() -> None:
     torch.testing.assert_close(to_rows(x.mH), to_rows(x.mH.clone()))
 
 
+@pytest.mark.parametrize("length_penalty", [0.0, 0.3])
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 0.1, 2.0, 0.0, 0.5, 3.0], dtype=torch.float64)])
 @pytest.mark.parametrize("max_scores", [1, 40, 59, 60, 1000])
-def test_loss_and_gradients_equal_autograd_in_any_chunks(max_scores: int) -> None:
+def test_loss_and_gradients_equal_autograd_in_any_chunks(
+    max_scores: int, weights: Tensor | None, length_penalty: float
+) -> None:
     generator = torch.Generator().manual_seed(0)
     queries, entities = (
         torch.randn(n, 7, dtype=torch.float64, generator=generator, requires_grad=True) for n in (6, 20)
     )
     targets = torch.tensor([0, 19, 3, 3, 8, 0])
-    expected = torch.nn.functional.cross_entropy(queries @ entities.T, targets)
+    logits = queries @ entities.T - length_penalty * entities.square().sum(dim=1)
+    losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    expected = losses.mean() if weights is None else (weights * losses).sum() / weights.sum()
     gradients = torch.autograd.grad(expected, (queries, entities))
-    found = cross_entropy_gradients(queries.detach(), entities.detach(), targets, max_scores=max_scores)
+    found = cross_entropy_gradients(
+        queries.detach(),
+        entities.detach(),
+        targets,
+        max_scores=max_scores,
+        weights=weights,
+        length_penalty=length_penalty,
+    )
     for one, other in zip(found, (expected.detach(), *gradients), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -118,9 +131,9 @@ def test_loss_and_gradients_equal_autograd_in_any_chunks(max_scores: int) -> Non
 def test_no_more_scores_than_allowed_exist_at_a_time() -> None:
     sizes = []
 
-    def recorded(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def recorded(logits: Tensor, targets: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         sizes.append(logits.numel())
-        return softmax_error(logits, targets)
+        return softmax_error(logits, targets, shares)
 
     queries, entities, targets = torch.ones(6, 2), torch.ones(20, 2), torch.zeros(6, dtype=torch.int64)
     cross_entropy_gradients(queries, entities, targets, max_scores=79, softmax=recorded)
@@ -132,9 +145,23 @@ def test_no_more_scores_than_allowed_exist_at_a_time() -> None:
 def test_gradients_on_a_gpu_differ_by_the_rounding_of_bfloat16(max_scores: int) -> None:
     generator = torch.Generator().manual_seed(0)
     queries, entities = (torch.randn(n, 64, generator=generator) for n in (50, 301))
-    targets = torch.randint(301, (50,), generator=generator)
-    expected = cross_entropy_gradients(queries.double(), entities.double(), targets, max_scores=max_scores)
-    found = cross_entropy_gradients(queries.cuda(), entities.cuda(), targets.cuda(), max_scores=max_scores)
+    targets, weights = torch.randint(301, (50,), generator=generator), torch.rand(50, generator=generator)
+    expected = cross_entropy_gradients(
+        queries.double(),
+        entities.double(),
+        targets,
+        max_scores=max_scores,
+        weights=weights.double(),
+        length_penalty=0.1,
+    )
+    found = cross_entropy_gradients(
+        queries.cuda(),
+        entities.cuda(),
+        targets.cuda(),
+        max_scores=max_scores,
+        weights=weights.cuda(),
+        length_penalty=0.1,
+    )
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == torch.float32
         assert one.shape == other.shape
@@ -193,6 +220,41 @@ def test_step_adds_the_weighted_loss_of_relations_and_products(m: int) -> None:
         torch.testing.assert_close(before[name] - parameter, gradients[name], msg=name)
 
 
+def test_step_weights_questions_by_their_answers_and_penalises_lengths() -> None:
+    model = random_model(2, length_penalty=0.2).double()
+    graph, config = random_graph(), small_config(m=2, regularizer_weight=0.0)
+    heads, relations, tails = graph.train.unbind(1)
+    counts = torch.tensor([(graph.train[:, [0, 2]] == entity).sum() for entity in range(12)])
+    weights = (0.25 + 0.75 * counts / counts.max())[tails].double()
+    logits = model.scores(heads, relations) * 2 * model.dim
+    losses = torch.nn.functional.cross_entropy(logits, tails, reduction="none")
+    whole = (weights * losses).sum() / weights.sum()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    gradients = dict(zip(before, torch.autograd.grad(whole, list(model.parameters())), strict=True))
+    answers = answer_weights(graph, 0.75)
+    assert answers is not None
+    step = make_step(model, torch.optim.SGD(model.parameters(), lr=1.0), config, answers.double())
+    torch.testing.assert_close(step(graph.train), whole.detach())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(before[name] - parameter, gradients[name], msg=name)
+    assert not torch.allclose(losses.mean(), whole)  # equal weights give another loss
+
+
+def test_half_a_length_penalty_ranks_by_distance() -> None:
+    model = random_model(3, length_penalty=0.5)
+    heads, relations = torch.tensor([0, 3, 7]), torch.tensor([0, 2, 5])
+    tails = model.entity_vectors(torch.arange(12))
+    distances = (model.compose(heads, relations)[:, None] - tails).abs().square().sum(dim=(-1, -2, -3))
+    ranked = model.scores(heads, relations).argsort(dim=1, descending=True)
+    assert torch.equal(ranked, distances.argsort(dim=1))
+    model.length_penalty = 0.0
+    assert not torch.equal(model.scores(heads, relations).argsort(dim=1, descending=True), ranked)
+
+
+def test_equal_weights_are_none() -> None:
+    assert answer_weights(random_graph(), 0.0) is None
+
+
 @pytest.mark.parametrize("m", [1, 3])
 def test_regularizers_equal_their_formulas(m: int) -> None:
     h, r, t = (vectors(4, dim=3, m=m, seed=i) for i in range(3))
@@ -217,6 +279,7 @@ def test_n3_has_a_finite_gradient_at_zero() -> None:
         ({"m": 2.5}, "m must be a whole number"),
         ({"relation_form": "orthogonal"}, "relation_form must be one of 'relaxed', 'unitary', 'scaled'"),
         ({"init_std": 0.0}, r"init_std must lie in \(0"),
+        ({"length_penalty": -1.0}, r"length_penalty must lie in \[0"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
     ],
 )
@@ -234,6 +297,8 @@ def test_bad_settings_of_a_model_are_named(changes: dict[str, object], message: 
         {"regularizer_weight": -1.0},
         {"product_weight": 2.0, "regularizer": "n3"},
         {"relation_weight": -1.0},
+        {"frequency_share": 1.5},
+        {"length_penalty": -0.1},
         {"learning_rate": float("nan")},
         {"compile": "yes"},
         {"patience": 0},

@@ -22,6 +22,7 @@ from ghrr.relations import (
     evaluate,
     load_model,
     save_model,
+    saving,
     train,
     train_step,
     training,
@@ -287,14 +288,35 @@ def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("relation_form", ["relaxed", "unitary", "scaled"])
 def test_saved_model_is_loaded_to_the_bit(tmp_path: Path, relation_form: str) -> None:
-    model = RelationModel(("a", "b"), ("r",), dim=3, m=2, relation_form=relation_form, seed=4)
+    model = RelationModel(("a", "b"), ("r",), dim=3, m=2, relation_form=relation_form, length_penalty=0.5, seed=4)
     model.temperature, model.background = 0.25, 0.125
     save_model(tmp_path / "model.safetensors", model)
     loaded = load_model(tmp_path / "model.safetensors")
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in model.state_dict().items())
     assert (loaded.entities, loaded.relations) == (("a", "b"), ("r",))
     assert (loaded.temperature, loaded.background) == (0.25, 0.125)
-    assert loaded.relation_form == relation_form
+    assert (loaded.relation_form, loaded.length_penalty) == (relation_form, 0.5)
+
+
+def test_files_without_a_length_penalty_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(saving._MODEL_FIELDS, "length_penalty")
+    save_model(tmp_path / "model.safetensors", RelationModel(("a", "b"), ("r",), dim=3, m=2, length_penalty=0.5))
+    assert load_model(tmp_path / "model.safetensors").length_penalty == 0.0
+
+
+def test_frequency_share_prefers_frequent_answers(tmp_path: Path) -> None:
+    """Every entity points twice to itself and once to entity 0, which has most triples."""
+    others = torch.arange(1, 30)
+    own, hub = (torch.stack([others, 0 * others, tails], dim=1) for tails in (others, 0 * others))
+    graph = KnowledgeGraph("hub", tuple(map(str, range(30))), ("r",), torch.cat([own, own, hub]), own[:2], own[:2])
+    preferred = {}
+    for share in (0.0, 0.9):
+        config = small_config(m=2, dim=32, epochs=60, evaluate_every=60, batch=174, frequency_share=share)
+        train(graph, config, tmp_path / str(share), device="cpu")
+        scores = load_model(tmp_path / str(share)).scores(others, 0 * others)
+        preferred[share] = (scores[:, 0] > scores.gather(1, others[:, None])[:, 0]).double().mean()
+    assert preferred[0.0] < 0.1
+    assert preferred[0.9] > 0.9
 
 
 def test_loading_other_files_fails_clearly(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ class RelationConfig:
         Weight of h * r and t * r† relative to h and t, for ``"dura"`` only.
     relation_weight
         Weight of a second loss: the cross-entropy of the relation among all relations, given head and tail.
+    frequency_share
+        How much the weight of a question depends on how often its answer occurs in the training triples:
+        ``1 - frequency_share + frequency_share * count / largest_count``. With 0 all questions count the same.
+    length_penalty
+        The number c in the score, see :class:`RelationModel`.
     optimizer, learning_rate
         ``"adagrad"`` or ``"adam"``.
     batch
@@ -64,6 +69,8 @@ class RelationConfig:
     regularizer_weight: float = 0.1
     product_weight: float = 1.0
     relation_weight: float = 0.0
+    frequency_share: float = 0.0
+    length_penalty: float = 0.0
     optimizer: str = "adagrad"
     learning_rate: float = 0.1
     batch: int = 1000
@@ -82,8 +89,9 @@ class RelationConfig:
         check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
         check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
         check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)
-        for name in ("regularizer_weight", "product_weight", "relation_weight"):
+        for name in ("regularizer_weight", "product_weight", "relation_weight", "length_penalty"):
             check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf)
+        check_real("RelationConfig", "frequency_share", self.frequency_share, low=0.0, high=1.0)
         if self.product_weight != 1.0 and self.regularizer != "dura":
             raise ValueError(
                 f"RelationConfig: product_weight must be 1 for regularizer={self.regularizer!r}, got "

@@ -11,44 +11,53 @@ from torch.nn.functional import cross_entropy
 from ghrr import ops
 from ghrr.relations.scoring import to_rows
 
-Softmax = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Softmax = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 _ALIGNMENT = 64  # of the number of entities in matrix products on a GPU
 
 
-def softmax_error(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Return the summed cross-entropy of the targets, and its gradient by the logits: softmax minus targets.
+def softmax_error(logits: Tensor, targets: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the weighted sum of cross-entropies, and the gradient of each by its logits: softmax minus target.
 
     Shapes
     ------
-    logits: ``(n, N)``, targets: ``(n,)``; outputs: ``()``, ``(n, N)``
+    logits: ``(n, N)``, targets, shares: ``(n,)``; outputs: ``()``, ``(n, N)``
 
     Examples
     --------
     >>> import torch
     >>> from ghrr.relations.loss import softmax_error
-    >>> loss, error = softmax_error(torch.zeros(1, 2), torch.tensor([0]))
+    >>> loss, error = softmax_error(torch.zeros(1, 2), torch.tensor([0]), torch.ones(1))
     >>> error
     tensor([[-0.5000,  0.5000]])
     """
     log_probability = torch.log_softmax(logits, dim=1)
     rows = targets[:, None]
-    loss = -log_probability.gather(1, rows).sum()
+    loss = -(log_probability.gather(1, rows)[:, 0] * shares).sum()
     error = log_probability.exp_()
     return loss, error.scatter_add_(1, rows, torch.full_like(error[:, :1], -1.0))
 
 
 def cross_entropy_gradients(
-    queries: Tensor, entities: Tensor, targets: Tensor, *, max_scores: int, softmax: Softmax = softmax_error
+    queries: Tensor,
+    entities: Tensor,
+    targets: Tensor,
+    *,
+    max_scores: int,
+    weights: Tensor | None = None,
+    length_penalty: float = 0.0,
+    softmax: Softmax = softmax_error,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Return the mean cross-entropy of the targets among all entities, and its gradients.
+    r"""Return the weighted mean of the cross-entropies of the targets among all entities, and its gradients.
 
-    With logits :math:`L = Q E^\top` and softmax P of each row, the gradients of the loss are
+    With the length penalty c, the logits are :math:`L_{ij} = \langle q_i, e_j \rangle - c \|e_j\|^2`. Let P be the
+    softmax of each row, let Y be 1 at the targets, and :math:`W = \mathrm{diag}(w)` for weights w divided by their
+    sum. The gradients are
 
-    .. math:: G_Q = \frac1n (P - Y) E, \qquad G_E = \frac1n (P - Y)^\top Q ,
+    .. math:: G_Q = W (P - Y) E, \qquad G_E = (P - Y)^\top W Q - 2c\, \mathrm{diag}\big((P - Y)^\top w\big) E .
 
-    where Y is 1 at the targets. They are computed directly rather than by autograd: P replaces the scores, the gradient
-    of the table of entities is written once, and the score matrix exists for ``max_scores`` numbers at a time. On a
-    GPU, the three matrix products multiply bfloat16 numbers and add in float32.
+    They are computed directly rather than by autograd: P replaces the scores, the gradient of the table of entities is
+    written once, and the score matrix exists for ``max_scores`` numbers at a time. On a GPU, the three matrix products
+    multiply bfloat16 numbers and add in float32.
 
     Parameters
     ----------
@@ -60,12 +69,16 @@ def cross_entropy_gradients(
         Index of the right entity for each query.
     max_scores
         Largest number of scores in memory at a time; at least those of one query are.
+    weights
+        Weight of each query; by default all are equal.
+    length_penalty
+        The number c.
     softmax
         :func:`softmax_error`, or a compiled form of it.
 
     Shapes
     ------
-    queries: ``(n, d)``, entities: ``(N, d)``, targets: ``(n,)``; outputs: ``()``, ``(n, d)``, ``(N, d)``
+    queries: ``(n, d)``, entities: ``(N, d)``, targets, weights: ``(n,)``; outputs: ``()``, ``(n, d)``, ``(N, d)``
 
     Examples
     --------
@@ -77,22 +90,28 @@ def cross_entropy_gradients(
     True
     """
     count, size = len(queries), len(entities)
+    shares = queries.new_full((count,), 1 / count) if weights is None else weights / weights.sum()
     query_gradient, entity_gradient = torch.empty_like(queries), torch.empty(0)
     losses = []
     table = _padded_bfloat16(entities) if entities.is_cuda else entities
-    operands, scaled = queries.to(table.dtype), (queries / count).to(table.dtype)
+    operands, weighted = queries.to(table.dtype), (queries * shares[:, None]).to(table.dtype)
+    penalty = length_penalty * entities.square().sum(dim=1) if length_penalty else None
     rows = max(1, max_scores // len(table))
     for start in range(0, count, rows):
         chunk = slice(start, start + rows)
         logits = _product(operands[chunk], table.T)
         logits[:, size:] = -torch.inf
-        loss, error = softmax(logits, targets[chunk])
+        if penalty is not None:
+            logits[:, :size] -= penalty
+        loss, error = softmax(logits, targets[chunk], shares[chunk])
         losses.append(loss)
-        error = error.to(table.dtype)
-        query_gradient[chunk] = _product(error, table).div_(count)
-        gradient = _product(error.T, scaled[chunk])[:size]
+        factors = error.to(table.dtype)
+        query_gradient[chunk] = _product(factors, table).mul_(shares[chunk, None])
+        gradient = _product(factors.T, weighted[chunk])[:size]
+        if penalty is not None:
+            gradient.addcmul_((shares[chunk] @ error)[:size, None], entities, value=-2 * length_penalty)
         entity_gradient = entity_gradient.add_(gradient) if start else gradient
-    return torch.stack(losses).sum() / count, query_gradient, entity_gradient
+    return torch.stack(losses).sum(), query_gradient, entity_gradient
 
 
 def _padded_bfloat16(table: Tensor) -> Tensor:

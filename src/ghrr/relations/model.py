@@ -21,12 +21,15 @@ from ghrr.unitary import exp_hermitian
 class RelationModel(nn.Module):
     r"""Hypervectors of entities and relations that score triples.
 
-    .. math:: s(h, r, t) = \delta(h * r, t)
+    .. math:: s(h, r, t) = \delta(h * r, t) - c\, \delta(t, t)
 
     Every relation r has a reciprocal relation ``~r`` with a hypervector of its own. Given a relation and a tail, heads
-    have the score :math:`\delta(t * \tilde r, h)`. For m = 1 the model is ComplEx; with unitary relations it has the
-    rotations of RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers questions
-    with it.
+    have the score :math:`s(t, \tilde r, h)`. For m = 1 and c = 0 the model is ComplEx; with unitary relations it has
+    the rotations of RotatE. :func:`ghrr.relations.train` trains a model; :func:`ghrr.relations.predict` answers
+    questions with it.
+
+    The length penalty c lies between similarity (c = 0), which prefers long vectors and so entities with many triples,
+    and distance (c = 1/2: the score is :math:`-\frac12 \delta(h * r - t, h * r - t)` up to a term without t).
 
     Parameters
     ----------
@@ -36,6 +39,8 @@ class RelationModel(nn.Module):
         Size of the hypervectors.
     relation_form
         ``"relaxed"`` (any matrices), ``"unitary"``, or ``"scaled"`` (unitary times a positive number per slot).
+    length_penalty
+        The number c.
     init_std
         Standard deviation of the initial real and imaginary parts.
     seed
@@ -65,6 +70,7 @@ class RelationModel(nn.Module):
         dim: int,
         m: int,
         relation_form: str = "relaxed",
+        length_penalty: float = 0.0,
         init_std: float = 1e-3,
         seed: int = 0,
     ) -> None:
@@ -72,6 +78,7 @@ class RelationModel(nn.Module):
         self.dim = check_integer("RelationModel", "dim", dim, least=1)
         self.m = check_integer("RelationModel", "m", m, least=1)
         check_choice("RelationModel", "relation_form", relation_form, RELATION_FORMS)
+        self.length_penalty = check_real("RelationModel", "length_penalty", length_penalty, low=0.0, high=math.inf)
         std = check_real("RelationModel", "init_std", init_std, low=0.0, high=math.inf, open_ends=True)
         for kind, names in {"entities": entities, "relations": relations}.items():
             check_names("RelationModel", kind, names)
@@ -164,13 +171,16 @@ class RelationModel(nn.Module):
         return product
 
     def scores(self, heads: Tensor, *path: Tensor) -> Tensor:
-        r"""Return the scores of all entities as tails, :math:`\delta(h * r_1 * r_2 * \dots, t)`: one matrix product.
+        r"""Return the scores of all entities as tails, :math:`s(h, r_1 * r_2 * \dots, t)`: one matrix product.
 
         Shapes
         ------
         heads and each tensor of ``path``: ``(n,)``; output: ``(n, entities)``
         """
-        return to_rows(self.compose(heads, *path)) @ self.entity_table.T / (self.m * self.dim)
+        logits = to_rows(self.compose(heads, *path)) @ self.entity_table.T
+        if self.length_penalty:
+            logits = logits - self.length_penalty * self.entity_table.square().sum(dim=1)
+        return logits / (self.m * self.dim)
 
     def extra_repr(self) -> str:
         """Describe the size of the model."""

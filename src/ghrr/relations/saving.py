@@ -19,6 +19,7 @@ _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
     "dim": int,
     "m": int,
     "relation_form": str,
+    "length_penalty": float,
     "temperature": float,
     "background": float,
 }
@@ -73,8 +74,9 @@ def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cp
     file = os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
     header, tensors = read_tensors(file, kind=_MODEL, version=_VERSION, operation="load_model")
     with prefix_errors(f"load_model({str(file)!r})"):
+        header.setdefault("length_penalty", 0.0)  # files of earlier versions have none
         check_fields("header", header, _MODEL_FIELDS)
-        settings = {name: header[name] for name in ("dim", "m", "relation_form")}
+        settings = {name: header[name] for name in ("dim", "m", "relation_form", "length_penalty")}
         table = tensors["entity_table"]
         if table.shape != (len(header["entities"]), 2 * settings["dim"] * settings["m"] ** 2):
             raise ValueError(f"entity_table does not fit the header, got {describe(table)}")

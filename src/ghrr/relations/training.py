@@ -24,7 +24,7 @@ from ghrr.relations.evaluation import evaluate
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.model import RelationModel
 from ghrr.relations.saving import load_checkpoint, load_model, restore_checkpoint, save_checkpoint, save_model
-from ghrr.relations.train_step import make_optimizer, make_step
+from ghrr.relations.train_step import answer_weights, make_optimizer, make_step
 
 MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
 _LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
@@ -201,6 +201,7 @@ class _Run:
             dim=config.dim,
             m=config.m,
             relation_form=config.relation_form,
+            length_penalty=config.length_penalty,
             init_std=config.init_std,
             seed=config.seed,
         ).to(device)
@@ -212,7 +213,7 @@ class _Run:
         self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
         if (folder / CHECKPOINT).exists():
             self._restore()
-        self.step = make_step(self.model, self.optimizer, config)
+        self.step = make_step(self.model, self.optimizer, config, answer_weights(graph, config.frequency_share))
 
     def train(self, on_progress: Callable[[RelationProgress], None] | None) -> None:
         """Do the remaining epochs."""
