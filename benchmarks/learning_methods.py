@@ -50,6 +50,8 @@ _TRAINING: dict[str, dict[str, Any]] = {
 }
 
 
+# The levels of torch-hd compare values by their absolute differences, and so does the Laplace kernel.
+_LAPLACE: dict[str, Any] = {"kernel": ["rbf", "matern-3/2", "laplace"]}
 # Levels of values with long tails need narrow kernels.
 _BANDWIDTHS = {"series": {"bandwidth": [0.05, 0.1, 0.2, 0.4, 0.6, 0.9, 1.4]}}
 
@@ -61,7 +63,7 @@ def _encoder_spaces(kind: str) -> list[dict[str, Any]]:
         own = structures.encoder_space(kind)
         return [
             *([own | {"m": [1, 2, 3]} | _BANDWIDTHS.get(kind, {})] if own else []),
-            *([_KERNELS | {"scale": scales(kind)}] if kind == "series" else []),
+            *([_KERNELS | _LAPLACE | {"scale": scales(kind)}] if kind == "series" else []),
         ]
     return [_KERNELS | {"scale": scales(kind)}, *([_PATCHES] if kind == "image" else [])]
 

@@ -55,6 +55,28 @@ def test_cross_validated_bandwidth_classifies_better_than_the_median() -> None:
     assert scores[1] > scores[0]
 
 
+def test_median_bandwidth_has_the_norm_of_the_kernel() -> None:
+    """With independent features, sums of absolute differences are the square root of their number larger."""
+    x = np.random.default_rng(0).standard_normal((60, 100))
+    pairs = np.abs(x[:, None] - x)
+    distances = pairs.sum(axis=2), np.sqrt((pairs**2).sum(axis=2))
+    sums, lengths = (np.quantile(values, 0.5, method="inverted_cdf") for values in distances)
+    found = {name: KernelFeatures(5, kernel=name).fit(x).bandwidth_[0, 0] for name in ("laplace", "rbf", "cauchy")}
+    assert found["laplace"] == pytest.approx(sums, rel=1e-6)
+    assert found["rbf"] == found["cauchy"] == pytest.approx(lengths, rel=1e-6)
+    assert sums > 5 * lengths
+    mixed = KernelFeatures(5, m=2, kernel=["laplace", "rbf"], bandwidth_scale=0.5).fit(x).bandwidth_[:, 0]
+    assert mixed == pytest.approx([sums / 2, lengths / 2], rel=1e-6)
+
+
+def test_features_of_the_laplace_kernel_at_the_median_bandwidth_distinguish_rows() -> None:
+    """At the median distance the kernel is 1/e; with the bandwidth of another norm it would be nearly 0."""
+    x = np.random.default_rng(0).standard_normal((40, 200))
+    z = KernelFeatures(dim=4000, kernel="laplace", random_state=0).fit_transform(x)
+    similarities = (z @ z.T)[np.triu_indices(40, 1)]
+    assert np.median(similarities) == pytest.approx(np.exp(-1), abs=0.02)
+
+
 def test_frequencies_and_bandwidth_stay_consistent() -> None:
     x, y = wave(5.0)
     chosen = KernelFeatures(dim=50, bandwidth="cv", random_state=3).fit(x, y)

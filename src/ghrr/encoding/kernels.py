@@ -37,6 +37,9 @@ class Spectrum:
         Number of uniform numbers that a frequency needs beyond one per feature.
     isotropic
         Whether the distribution is the same in all directions. ``sampling="orthogonal"`` requires it.
+    norm
+        Norm of the differences that determines how similar samples with many features are, for
+        ``KernelFeatures(bandwidth="median")``: 2, or 1 for a kernel of the sum of absolute differences.
 
     Examples
     --------
@@ -57,12 +60,13 @@ class Spectrum:
     kernel: Callable[[Tensor], Tensor]
     extra: int = 0
     isotropic: bool = False
+    norm: float = 2.0
 
     def __reduce__(self) -> tuple[object, ...]:
         # The built-in spectra contain lambdas, which cannot be pickled.
         if SPECTRA.get(self.name) is self:
             return _built_in, (self.name,)
-        return Spectrum, (self.name, self.frequencies, self.kernel, self.extra, self.isotropic)
+        return Spectrum, (self.name, self.frequencies, self.kernel, self.extra, self.isotropic, self.norm)
 
 
 def _built_in(name: str) -> Spectrum:
@@ -115,6 +119,7 @@ SPECTRA: dict[str, Spectrum] = {
             "laplace",
             lambda u: torch.tan(math.pi * (u - 0.5)),
             lambda delta: torch.exp(-delta.abs().sum(dim=-1)),
+            norm=1.0,
         ),
         Spectrum("cauchy", _double_exponential, lambda delta: (1 / (1 + delta.square())).prod(dim=-1)),
         Spectrum("sinc", lambda u: math.pi * (2 * u - 1), lambda delta: torch.sinc(delta).prod(dim=-1)),

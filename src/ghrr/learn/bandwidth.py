@@ -18,12 +18,21 @@ def evenly_spaced(count: int) -> Tensor:
     return torch.linspace(0, count - 1, min(count, _MOST_ROWS), dtype=torch.float64).round().long()
 
 
-def median_bandwidth(x: Tensor, weights: Tensor | None = None) -> float:
+def median_bandwidth(x: Tensor, weights: Tensor | None = None, *, norm: float = 2.0) -> float:
     r"""Return the median distance between two samples, the usual starting point for the bandwidth of a kernel.
 
     All pairs count, with the product of their weights, so a weight of 2 equals a duplicated sample. Of more
     than 1,000 samples, evenly spaced ones are used. If most samples are equal, the root mean square distance is
     returned instead, and 1 if all are.
+
+    Parameters
+    ----------
+    x
+        Samples.
+    weights
+        Weights of the samples, by default equal.
+    norm
+        The p of the p-norm that measures distances.
 
     Shapes
     ------
@@ -39,7 +48,7 @@ def median_bandwidth(x: Tensor, weights: Tensor | None = None) -> float:
     rows = torch.ones(len(x), dtype=torch.float64) if weights is None else weights.double().cpu()
     used = evenly_spaced(len(x))
     x, rows = x[used.to(x.device)].double().cpu(), rows[used]
-    distances = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").flatten()
+    distances = torch.cdist(x, x, p=norm, compute_mode="donot_use_mm_for_euclid_dist").flatten()
     shares = torch.outer(rows, rows).flatten()
     order = distances.argsort()
     below = shares[order].cumsum(0)

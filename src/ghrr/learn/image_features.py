@@ -186,8 +186,10 @@ class ImageFeatures(FeatureEncoder):
         ------
         outputs: ``(n, positions, patch * patch)``, ``(n, positions)``
         """
-        unfold = torch.nn.functional.unfold
-        patches = unfold(images.reshape(-1, 1, *self.image_shape_), self.patch, stride=self.stride).mT
+        patches = images.reshape(-1, *self.image_shape_)
+        for axis in (1, 2):  # a view; torch.nn.functional.unfold would launch a kernel for every image
+            patches = patches.unfold(axis, self.patch, self.stride)
+        patches = patches.reshape(len(images), -1, self.patch**2)
         patches = patches - patches.mean(dim=-1, keepdim=True)
         sizes = torch.linalg.vector_norm(patches, dim=-1)
         is_blank = sizes <= 1e-6 * sizes.amax(dim=1, keepdim=True)

@@ -45,8 +45,9 @@ class KernelFeatures(FeatureEncoder):
         As in :class:`ghrr.encoding.FractionalPower`: a name, a ``Spectrum``, or a list of m of them.
     bandwidth
         Length scale of the kernel, a number or an array as in ``FractionalPower``; ``"median"``, the median distance
-        between samples; or ``"cv"``, the multiple of the median distance with the lowest generalised cross-validation
-        error of a ridge regression on at most 1,000 samples, which needs labels or numbers y in ``fit``.
+        between samples, in the norm of the kernel (1 for ``"laplace"``, otherwise 2); or ``"cv"``, the multiple of the
+        median distance with the lowest generalised cross-validation error of a ridge regression on at most 1,000
+        samples, which needs labels or numbers y in ``fit``.
     bandwidth_scale
         Factor for ``"median"`` and ``"cv"``.
     sampling
@@ -145,7 +146,7 @@ class KernelFeatures(FeatureEncoder):
         chosen = X[used].toarray() if scipy.sparse.issparse(X) else X[used]
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str):
-            bandwidth = self.bandwidth_scale * median_bandwidth(torch.tensor(chosen), torch.as_tensor(weights[used]))
+            bandwidth = self._median_bandwidth(torch.tensor(chosen), torch.as_tensor(weights[used]))
         seed = seed_of(self.random_state)
         space = Space(dim=int(self.dim), m=int(self.m), seed=seed)
         settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(self.kernel)}
@@ -167,6 +168,12 @@ class KernelFeatures(FeatureEncoder):
             self.rotations_ = learn_rotations(adaptive, *samples, seed=seed)
             self.n_features_out_ *= int(self.m)
         return self
+
+    def _median_bandwidth(self, x: Tensor, weights: Tensor) -> float | Tensor:
+        """Return the scaled median distance in the norm of the kernel; for a list of kernels one each, ``(m, 1)``."""
+        norms = [getattr(spectrum, "norm", 2.0) for spectrum in _spectra(self.kernel)]
+        medians = {norm: self.bandwidth_scale * median_bandwidth(x, weights, norm=norm) for norm in set(norms)}
+        return torch.tensor([[medians[norm]] for norm in norms]) if len(medians) > 1 else medians[norms[0]]
 
     def check_samples(self, X: Any) -> Any:
         """Return samples as an array or a sparse matrix."""
@@ -247,7 +254,11 @@ def _check_goals(X: Any, y: Any) -> tuple[Any, tuple[float, ...]]:
 
 def _best_sampling(kernel: Any) -> str:
     """Return "orthogonal" if all kernels are isotropic, otherwise "random"."""
-    kernels = kernel if isinstance(kernel, Sequence) and not isinstance(kernel, str) else [kernel]
-    spectra = [find_spectrum("KernelFeatures", one) for one in kernels]
-    isotropic = all(isinstance(spectrum, Spectrum) and spectrum.isotropic for spectrum in spectra)
+    isotropic = all(isinstance(spectrum, Spectrum) and spectrum.isotropic for spectrum in _spectra(kernel))
     return "orthogonal" if isotropic else "random"
+
+
+def _spectra(kernel: Any) -> list[Any]:
+    """Return the spectrum, or the sampling function, of a kernel or of each kernel of a list."""
+    kernels = kernel if isinstance(kernel, Sequence) and not isinstance(kernel, str) else [kernel]
+    return [find_spectrum("KernelFeatures", one) for one in kernels]

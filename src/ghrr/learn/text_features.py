@@ -212,12 +212,12 @@ class TextFeatures(FeatureEncoder):
             grams = counted.grams[start : start + _GRAMS]
             first, last = np.searchsorted(ranked, [start, start + len(grams)])
             pairs = order[first:last]
-            sparse = torch.sparse_coo_tensor(
-                torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - start])),
-                torch.as_tensor(weights[pairs], dtype=torch.float32),
-                (len(out), len(grams)),
-                check_invariants=False,
-            ).to(out.device)
+            with torch.sparse.check_sparse_tensor_invariants(enable=False):  # type: ignore[no-untyped-call]
+                sparse = torch.sparse_coo_tensor(
+                    torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - start])),
+                    torch.as_tensor(weights[pairs], dtype=torch.float32),
+                    (len(out), len(grams)),
+                ).to(out.device)
             run_on_rows(functools.partial(self._add_slots, sparse, grams, out), self.space_.dim, out.device)
 
     def _add_slots(self, sparse: Tensor, grams: NDArray[Any], out: Tensor, slots: slice) -> None:
