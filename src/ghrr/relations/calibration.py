@@ -1,6 +1,6 @@
 r"""Calibration: a temperature and a background that make probabilities of predictions agree with their frequencies.
 
-The probability of an entity among n candidates is a softmax of the logits :math:`\ell_i = mD\,\delta(h * r, t_i)`,
+The probability of an entity among n candidates is a softmax of the logits :math:`\ell_i = mD\,s(h, r, t_i)`,
 mixed with a uniform distribution:
 
 .. math:: P(i) = (1 - b)\, e^{\ell_i / T} / \sum_j e^{\ell_j / T} + b / n .

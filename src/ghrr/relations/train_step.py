@@ -74,14 +74,21 @@ def make_step(
 ) -> Step:
     r"""Return a function that updates the model with a batch of triples and returns the mean cross-entropy.
 
-    The logits are mD times the scores, with the inner products :math:`mD\,\delta(h * r, t)`. The mean is weighted by
-    ``weights``, one number for each entity as an answer. The rows of heads and tails are leaves of the
-    graph of autograd, and their gradients are added to the gradient of the table. Autograd would make a gradient of the
-    size of the table for each of them. On a GPU, steps after the first few replay a CUDA graph where that is possible.
+    The logits are mD times the scores. The rows of heads and tails are leaves of the graph of autograd, and their
+    gradients are added to the gradient of the table. Autograd would make a gradient of the size of the table for each of
+    them. On a GPU, steps after the first few replay a CUDA graph where that is possible.
+
+    Parameters
+    ----------
+    model, optimizer, config
+        What to train and how.
+    weights
+        Weight of the questions with each entity as the answer, for the mean of the cross-entropies; see
+        :func:`answer_weights`.
 
     Shapes
     ------
-    input of the step: ``(n, 3)``, output: ``()``
+    weights: ``(entities,)``; input of the step: ``(n, 3)``, output: ``()``
     """
     m, penalty_of = model.m, REGULARIZERS[config.regularizer]
     if penalty_of is dura:
