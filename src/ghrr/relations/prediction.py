@@ -28,11 +28,11 @@ def predict(
     A path :math:`r_1, r_2, \dots` is one product, :math:`h * r_1 * r_2 * \dots`. To ask for heads, use the reciprocal
     relation: ``predict(model, tail, "~relation")``.
 
-    The ``score`` of a match is that of :class:`RelationModel`, and its ``margin`` is the distance to the next entity. The
-    ``probability`` is a softmax of the scores over all candidates, mixed with a uniform distribution and fitted to
-    validation triples (``relations/calibration.py``): the probability that t is the missing answer of a question,
-    given that its known answers are not candidates. It is calibrated for single relations; for longer paths it is
-    only a ranking.
+    The ``score`` of a match is that of :class:`RelationModel`, and its ``margin`` is the distance to the next entity.
+    The ``probability`` is a softmax of the scores over all candidates, mixed with a uniform distribution and fitted to
+    validation triples (``relations/calibration.py``): the probability that t is the missing answer of a question, given
+    that its known answers are not candidates. It is calibrated for single relations; for longer paths it is only a
+    ranking.
 
     Parameters
     ----------

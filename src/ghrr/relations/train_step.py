@@ -75,8 +75,8 @@ def make_step(
     r"""Return a function that updates the model with a batch of triples and returns the mean cross-entropy.
 
     The logits are mD times the scores. The rows of heads and tails are leaves of the graph of autograd, and their
-    gradients are added to the gradient of the table. Autograd would make a gradient of the size of the table for each of
-    them. On a GPU, steps after the first few replay a CUDA graph where that is possible.
+    gradients are added to the gradient of the table. Autograd would make a gradient of the size of the table for each
+    of them. On a GPU, steps after the first few replay a CUDA graph where that is possible.
 
     Parameters
     ----------
