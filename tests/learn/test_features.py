@@ -41,6 +41,19 @@ def test_image_features_tolerate_small_shifts_only() -> None:
     assert near > 0.6 > 0.3 > far
 
 
+def test_encoding_of_all_patches_on_a_gpu_equals_that_of_patches_that_are_not_blank() -> None:
+    images = torch.from_numpy(np.random.default_rng(0).random((6, 12, 10)).astype(np.float32))
+    images[:3, :7] = 0.25  # blank patches
+    images[3] = 0.0
+    encoder = ImageFeatures(dim=40, image_shape=(12, 10), patch=3, stride=2, random_state=0).fit(images.flatten(1))
+    dense, sparse = torch.full((2, 6, 80), torch.nan)
+    encoder._encode_all_patches(images.flatten(1), dense)
+    encoder._encode_into(images.flatten(1), sparse)
+    torch.testing.assert_close(dense, sparse)
+    assert torch.count_nonzero(dense[3]) == 0
+    assert dense[:3].norm() > 0
+
+
 def test_image_features_equal_their_definition() -> None:
     images = np.random.default_rng(0).random((3, 36)).astype(np.float32)
     encoder = ImageFeatures(dim=40, patch=3, stride=2, random_state=0).fit(images)
