@@ -226,9 +226,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--product-weight", type=float, default=1.0, help="of h * r and t * r† in the regulariser")
     parser.add_argument("--relation-weight", type=float, default=0.0, help="of the cross-entropy of the relation")
     parser.add_argument(
-        "--frequency-share", type=float, default=0.0, help="of the weight of questions, by their answers"
+        "--frequency-share",
+        type=float,
+        default=0.0,
+        help="how much frequent answers count more, 0 to 1",
     )
-    parser.add_argument("--length-penalty", type=float, default=0.0, help="of tails in the score")
+    parser.add_argument("--length-penalty", type=float, default=0.0, help="penalty on the length of tails in the score")
     parser.add_argument("--relation-form", default="relaxed", choices=["relaxed", "unitary", "scaled"])
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--batch", type=int, default=1000)

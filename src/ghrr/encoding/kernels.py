@@ -38,8 +38,8 @@ class Spectrum:
     isotropic
         Whether the distribution is the same in all directions. ``sampling="orthogonal"`` requires it.
     norm
-        Norm of the differences that determines how similar samples with many features are, for
-        ``KernelFeatures(bandwidth="median")``: 2, or 1 for a kernel of the sum of absolute differences.
+        Norm in which ``KernelFeatures(bandwidth="median")`` measures distances: 1 for a kernel that depends on the sum
+        of absolute differences, otherwise 2.
 
     Examples
     --------

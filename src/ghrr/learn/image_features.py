@@ -17,7 +17,7 @@ from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, run_on_rows, seed_of
 
-_CHUNK_PHASES = (1 << 19, 1 << 26)  # computed at a time, on a CPU, where they stay in the cache, and on a GPU
+_CHUNK_PHASES = (1 << 19, 1 << 26)  # phases to compute at a time: on a CPU (they stay in the cache), on a GPU
 
 
 class ImageFeatures(FeatureEncoder):

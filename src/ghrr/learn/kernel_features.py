@@ -173,7 +173,9 @@ class KernelFeatures(FeatureEncoder):
         """Return the scaled median distance in the norm of the kernel; for a list of kernels one each, ``(m, 1)``."""
         norms = [getattr(spectrum, "norm", 2.0) for spectrum in _spectra(self.kernel)]
         medians = {norm: self.bandwidth_scale * median_bandwidth(x, weights, norm=norm) for norm in set(norms)}
-        return torch.tensor([[medians[norm]] for norm in norms]) if len(medians) > 1 else medians[norms[0]]
+        if len(medians) == 1:
+            return medians[norms[0]]
+        return torch.tensor([[medians[norm]] for norm in norms], dtype=torch.float64)
 
     def check_samples(self, X: Any) -> Any:
         """Return samples as an array or a sparse matrix."""

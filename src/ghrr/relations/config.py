@@ -35,7 +35,7 @@ class RelationConfig:
         How much the weight of a question depends on how often its answer occurs in the training triples:
         ``1 - frequency_share + frequency_share * count / largest_count``. With 0 all questions count the same.
     length_penalty
-        The number c in the score, see :class:`RelationModel`.
+        How much long vectors of tails lower the score: the number c of :class:`RelationModel`.
     optimizer, learning_rate
         ``"adagrad"`` or ``"adam"``.
     batch

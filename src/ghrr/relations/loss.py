@@ -72,7 +72,7 @@ def cross_entropy_gradients(
     weights
         Weight of each query; by default all are equal.
     length_penalty
-        The number c.
+        The number c in the logits.
     softmax
         :func:`softmax_error`, or a compiled form of it.
 

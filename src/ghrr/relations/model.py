@@ -40,7 +40,7 @@ class RelationModel(nn.Module):
     relation_form
         ``"relaxed"`` (any matrices), ``"unitary"``, or ``"scaled"`` (unitary times a positive number per slot).
     length_penalty
-        The number c.
+        The number c in the score.
     init_std
         Standard deviation of the initial real and imaginary parts.
     seed

@@ -81,7 +81,7 @@ def make_step(
     Parameters
     ----------
     model, optimizer, config
-        What to train and how.
+        Model, its optimiser, and the settings of the training.
     weights
         Weight of the questions with each entity as the answer, for the mean of the cross-entropies; see
         :func:`answer_weights`.
