@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import pickle
 from collections.abc import Callable
@@ -27,9 +28,11 @@ from ghrr.encoding import (
     OneHotPositions,
     PowerPositions,
     SequenceEncoder,
+    Spectrum,
     Thermometer,
     TimeSeries,
 )
+from ghrr.encoding.kernels import SPECTRA
 from tests.helpers import generator
 
 NUMBERS = torch.linspace(-1, 1, 6).reshape(3, 2)
@@ -96,6 +99,14 @@ def test_encoders_keep_the_precision_of_their_space(name: str) -> None:
         after = cast(module)(example(space))
         assert after.dtype == before.dtype
         assert torch.equal(after, before)
+
+
+def test_copied_spectra_keep_all_fields() -> None:
+    own = Spectrum("own", torch.sin, torch.cos, extra=2, isotropic=True, norm=1.0)
+    again = pickle.loads(pickle.dumps(own))
+    fields = [field.name for field in dataclasses.fields(Spectrum)]
+    assert [getattr(again, name) for name in fields] == [getattr(own, name) for name in fields]
+    assert pickle.loads(pickle.dumps(SPECTRA["laplace"])) is SPECTRA["laplace"]
 
 
 @pytest.mark.parametrize("name", [name for name in ENCODERS if "unitary" not in name])  # torch cannot pickle those

@@ -304,6 +304,11 @@ def test_files_without_a_length_penalty_have_none(tmp_path: Path, monkeypatch: p
     assert load_model(tmp_path / "model.safetensors").length_penalty == 0.0
 
 
+def test_trained_model_has_the_length_penalty_of_the_config(tmp_path: Path) -> None:
+    train(random_graph(), small_config(epochs=1, length_penalty=0.25), tmp_path / "run", device="cpu")
+    assert load_model(tmp_path / "run").length_penalty == 0.25
+
+
 def test_frequency_share_prefers_frequent_answers(tmp_path: Path) -> None:
     """Every entity points twice to itself and once to entity 0, which has most triples."""
     others = torch.arange(1, 30)
