@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return report
     (images, labels), test = (load_mnist(options.data, part) for part in ("train", "t10k"))
     report = {
-        "command": command("learning_speed", ["FOLDER", *arguments[1:]]),
+        "command": command("learning_speed", ["FOLDER", *arguments[1:]], {"--out": "OUT"}),
         **facts(options.device),
         "setting": {"total_dim": options.dim, "bytes_per_class": 8 * options.dim, "seed": options.seed},
         "targets": TARGETS,

@@ -256,9 +256,13 @@ def _processor() -> str:
     return next((text.partition(":")[2].strip() for text in lines if text.startswith("model name")), platform.machine())
 
 
-def command(script: str, arguments: Sequence[str]) -> str:
-    """Return the command line of a benchmark, to store it with the results."""
-    return shlex.join(["python", f"benchmarks/{script}.py", *arguments])
+def command(script: str, arguments: Sequence[str], names: Mapping[str, str] | None = None) -> str:
+    """Return the command line of a benchmark, to store it with the results.
+
+    ``names`` gives the word to store after an option, such as ``{"--data": "DATA"}`` in place of a folder.
+    """
+    words = [(names or {}).get(option, word) for option, word in zip(["", *arguments], arguments, strict=False)]
+    return shlex.join(["python", f"benchmarks/{script}.py", *words])
 
 
 def store(report: Mapping[str, Any], folder: Path, name: str) -> None:

@@ -61,6 +61,7 @@ def configuration(args: argparse.Namespace, m: int, seed: int = 0) -> RelationCo
         learning_rate=args.learning_rate,
         batch=args.batch,
         epochs=args.epochs,
+        average_epochs=args.average_epochs,
         evaluate_every=args.evaluate_every,
         patience=args.patience,
         seed=seed,
@@ -188,8 +189,15 @@ def run_one(
         finished, result = False, {"name": graph.name, "config": dataclasses.asdict(config), "best_epoch": None}
     model = load_model(folder, device=args.device)
     metrics = {split: evaluate(model, graph, split) for split in ("valid", "test")}
+    lengths = []
+    for penalty in args.try_length_penalties:
+        model.length_penalty = penalty
+        found = {split: evaluate(model, graph, split).summary() for split in ("valid", "test")}
+        lengths.append({"length_penalty": penalty, **found})
+        print(f"  length penalty {penalty}: valid {found['valid']}, test {found['test']}", flush=True)
     return {
         **result,
+        "length_penalties": lengths,
         **{split: found.summary() for split, found in metrics.items()},
         **facts(args.device),
         "finished": finished,
@@ -203,13 +211,6 @@ def collect_tuning(graph: str, folder: Path) -> dict[str, Any]:
     finished = [run for run in runs if run["finished"]]
     names = ("config", "best_epoch", "valid", "test", "command")
     return {"graph": graph, "runs": [{name: run[name] for name in names} for run in finished]}
-
-
-def _without_machine(arguments: Sequence[str]) -> list[str]:
-    """Replace the folders of this machine by their names in the documentation, and leave out the time limit."""
-    names = {"--data": "DATA", "--work": "WORK", "--out": "OUT"}
-    words = zip(["", *arguments], arguments, strict=False)
-    return [names.get(option, word) for option, word in words if "--limit" not in (option, word)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -232,10 +233,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="how much frequent answers count more, 0 to 1",
     )
     parser.add_argument("--length-penalty", type=float, default=0.0, help="penalty on the length of tails in the score")
+    parser.add_argument(
+        "--try-length-penalties", type=float, nargs="+", default=[], help="evaluate the model with these as well"
+    )
     parser.add_argument("--relation-form", default="relaxed", choices=["relaxed", "unitary", "scaled"])
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--average-epochs", type=int, default=1, help="of the moving average of the parameters")
     parser.add_argument("--evaluate-every", type=int, default=5)
     parser.add_argument("--patience", type=int, default=10, help="evaluations without a better MRR before it stops")
     parser.add_argument("--repeats", type=int, default=7)
@@ -247,7 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/relations"), help="folder for checkpoints")
     parser.add_argument("--out", type=Path, help="folder for results")
     args = parser.parse_args(arguments)
-    asked = command("relations_kg", _without_machine(sys.argv[1:] if arguments is None else arguments))
+    names = {"--data": "DATA", "--work": "WORK", "--out": "OUT", "--limit": "SECONDS"}
+    asked = command("relations_kg", sys.argv[1:] if arguments is None else arguments, names)
     stored = Path(__file__).parents[1] / "results" / "relations"
     if args.action == "tuning":
         store(collect_tuning(args.graph, args.out or stored), stored / "tuning", args.graph)

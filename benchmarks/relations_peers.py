@@ -19,7 +19,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{epoch_ratio['median']:.2f}"
         )
     sizes = {"triples": len(graph.train), "entities": len(graph.entities), "total": args.total, "batch": args.batch}
-    report = {"command": _command(asked), **facts(), "graph": graph.name, **sizes, "rows": rows}
+    stored_command = command("relations_peers", asked, {"--data": "FOLDER"})
+    report = {"command": stored_command, **facts(), "graph": graph.name, **sizes, "rows": rows}
     store(report, args.out, f"relations_peers_{graph.name}")
-
-
-def _command(asked: Sequence[str]) -> str:
-    """Return the command, without the place of the data on this machine."""
-    return command(
-        "relations_peers", ["FOLDER" if before == "--data" else given for before, given in pairwise(["", *asked])]
-    )
 
 
 if __name__ == "__main__":

@@ -146,10 +146,13 @@ def test_training_stops_early_and_keeps_the_best_model(tmp_path: Path) -> None:
     assert evaluate(load_model(tmp_path / "run"), graph, "valid").mrr == result["valid"]["mrr"]
 
 
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "adam", "learning_rate": 0.01}, {"relation_form": "scaled"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"optimizer": "adam", "learning_rate": 0.01}, {"relation_form": "scaled"}, {"average_epochs": 3}],
+)
 def test_interrupted_run_equals_uninterrupted_run(tmp_path: Path, changes: dict[str, Any]) -> None:
     graph, config = random_graph(), small_config(**SHORT, **changes)
-    train(graph, config, tmp_path / "whole")
+    train(graph, config, tmp_path / "whole", device="cpu")
     for stop in (1, 4, 5, 9, 12):
 
         def interrupt(progress: RelationProgress, stop: int = stop) -> None:
@@ -157,12 +160,45 @@ def test_interrupted_run_equals_uninterrupted_run(tmp_path: Path, changes: dict[
                 raise Stop
 
         with contextlib.suppress(Stop):
-            train(graph, config, tmp_path / "parts", resume=True, on_progress=interrupt)
+            train(graph, config, tmp_path / "parts", device="cpu", resume=True, on_progress=interrupt)
     assert not (tmp_path / "parts" / "result.json").exists()
-    train(graph, config, tmp_path / "parts", resume=True)
+    train(graph, config, tmp_path / "parts", device="cpu", resume=True)
     assert_same_run(tmp_path / "parts", tmp_path / "whole")
     other = train(graph, dataclasses.replace(config, seed=1), tmp_path / "other")
     assert other["history"] != json.loads((tmp_path / "whole" / "result.json").read_text())["history"]
+
+
+def test_average_starts_as_a_mean_and_then_moves(tmp_path: Path) -> None:
+    def parameters(part: str, **changes: Any) -> torch.Tensor:
+        folder = tmp_path / f"{part} {changes}"
+        config = small_config(**{**SHORT, "evaluate_every": 1, "patience": 100, **changes})
+        train(random_graph(), config, folder, device="cpu")
+        return tensors(folder / "checkpoint.safetensors", "ghrr-relation-checkpoint")[f"{part}.entity_table"]
+
+    one, two, three = (parameters("model", epochs=epochs) for epochs in (1, 2, 3))
+    first, second, third = (parameters("average", epochs=epochs, average_epochs=2) for epochs in (1, 2, 3))
+    torch.testing.assert_close(first, one)
+    torch.testing.assert_close(second, (one + two) / 2)
+    torch.testing.assert_close(third, (second + three) / 2)
+    torch.testing.assert_close(parameters("model", epochs=3, average_epochs=2), three)
+
+
+def test_average_is_evaluated_and_kept(tmp_path: Path) -> None:
+    graph, folder = permutation_graph(), tmp_path / "run"
+    result = train(graph, small_config(epochs=5, average_epochs=4), folder, device="cpu")
+    average = tensors(folder / "checkpoint.safetensors", "ghrr-relation-checkpoint")["average.entity_table"]
+    assert torch.equal(load_model(folder).entity_table, average)
+    assert evaluate(load_model(folder), graph, "valid").mrr == result["history"][-1]["valid_mrr"]
+
+
+def test_runs_of_earlier_versions_have_the_defaults_of_new_settings(tmp_path: Path) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    result = train(graph, config, tmp_path / "run", device="cpu")
+    del result["config"]["average_epochs"]
+    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
+    assert train(graph, config, tmp_path / "run", resume=True) == result
+    with pytest.raises(ValueError, match="its average_epochs is 1, not 2"):
+        train(graph, dataclasses.replace(config, average_epochs=2), tmp_path / "run", resume=True)
 
 
 CHILD = """

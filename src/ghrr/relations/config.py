@@ -42,6 +42,9 @@ class RelationConfig:
         Triples per step. Each is a question for its tail, or by its reciprocal relation for its head.
     epochs
         Passes over the training triples and their reciprocals.
+    average_epochs
+        Evaluate and keep a moving average of the parameters over about this many epochs. With 1, the parameters
+        themselves.
     evaluate_every
         Epochs between evaluations of the validation MRR. A checkpoint follows if the last one is 30 s old or more.
     patience
@@ -75,6 +78,7 @@ class RelationConfig:
     learning_rate: float = 0.1
     batch: int = 1000
     epochs: int = 100
+    average_epochs: int = 1
     evaluate_every: int = 5
     patience: int = 10
     init_std: float = 1e-3
@@ -83,9 +87,9 @@ class RelationConfig:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        least = {"dim": 1, "m": 1, "batch": 1, "epochs": 1, "evaluate_every": 1, "patience": 1, "max_scores": 1}
-        for name, smallest in {**least, "seed": 0}.items():
-            check_integer("RelationConfig", name, getattr(self, name), least=smallest)
+        for name in ("dim", "m", "batch", "epochs", "average_epochs", "evaluate_every", "patience", "max_scores"):
+            check_integer("RelationConfig", name, getattr(self, name), least=1)
+        check_integer("RelationConfig", "seed", self.seed, least=0)
         check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
         check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
         check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)

@@ -96,10 +96,13 @@ def restore(model: RelationModel, tensors: dict[str, Tensor]) -> None:
 
 
 def save_checkpoint(
-    path: str | os.PathLike[str], info: dict[str, Any], model: RelationModel, optimizer: torch.optim.Optimizer
+    path: str | os.PathLike[str],
+    info: dict[str, Any],
+    models: dict[str, RelationModel],
+    optimizer: torch.optim.Optimizer,
 ) -> None:
     """Write parameters, optimiser state and a JSON object. The old file stays until all is written."""
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors = {f"{part}.{name}": tensor for part in models for name, tensor in models[part].state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
     write_tensors(path, info, tensors, kind=_CHECKPOINT, version=_VERSION, follow_links=False)
@@ -113,14 +116,17 @@ def load_checkpoint(
     return check_fields(f"train({str(path)!r})", info, fields), tensors
 
 
-def restore_checkpoint(model: RelationModel, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def restore_checkpoint(
+    models: dict[str, RelationModel], optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
+) -> None:
     """Load parameters and optimiser state; raise ``ValueError`` if names or shapes do not fit."""
-    groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+    groups: dict[str, dict[str, Tensor]] = {name: {} for name in (*models, "optimizer")}
     for name, tensor in tensors.items():
         part, _, rest = name.partition(".")
         groups[part][rest] = tensor
-    restore(model, groups["model"])
-    parameters = list(model.parameters())
+    for name, model in models.items():
+        restore(model, groups[name])
+    parameters = optimizer.param_groups[0]["params"]
     state: dict[int, dict[str, Tensor]] = {index: {} for index in range(len(parameters))}
     for name, tensor in groups["optimizer"].items():
         index, _, key = name.partition(".")

@@ -179,13 +179,14 @@ def _open_folder(folder: Path, *, resume: bool) -> Iterator[None]:
 
 
 def _check_same_run(folder: Path, stored: dict[str, Any], graph: KnowledgeGraph, config: RelationConfig) -> None:
-    """Raise unless the stored settings are these. The number of epochs may grow: a finished run stays as it is."""
+    """Raise unless graph and settings are the stored ones. Settings that earlier versions did not have are defaults."""
     if stored["graph"] != graph.fingerprint:
         raise ValueError(f"train: {folder} holds a run on other triples; choose another folder")
+    settings = asdict(RelationConfig()) | stored["config"]
     for name, value in asdict(config).items():
-        if stored["config"].get(name) != value:
+        if settings[name] != value:
             raise ValueError(
-                f"train: {folder} holds another run: its {name} is {short_repr(stored['config'].get(name))}, not "
+                f"train: {folder} holds another run: its {name} is {short_repr(settings[name])}, not "
                 f"{value!r}; choose another folder"
             )
 
@@ -209,7 +210,8 @@ class _Run:
         self.triples = with_reciprocals(graph.train, len(graph.relations)).to(device)
         self.epoch, self.seconds = 0, 0.0
         self.history: list[dict[str, float]] = []
-        self.best = self.model  # replaced at the first evaluation
+        self.average = self.model if config.average_epochs == 1 else copy.deepcopy(self.model)
+        self.best = self.average  # replaced at the first evaluation
         self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
         if (folder / CHECKPOINT).exists():
             self._restore()
@@ -234,8 +236,9 @@ class _Run:
             mean = float(losses) / steps
             if not math.isfinite(mean):
                 raise ValueError(f"train: the loss is {mean} in epoch {self.epoch + 1}; lower the learning rate")
-            self.seconds += time.perf_counter() - clock
             self.epoch += 1
+            self._update_average()
+            self.seconds += time.perf_counter() - clock
             valid = None
             if self.epoch % self.config.evaluate_every == 0 or self.epoch == self.config.epochs:
                 valid = self._evaluate_and_save(mean)
@@ -248,10 +251,19 @@ class _Run:
         for rows in torch.split(order, self.config.batch):
             yield self.triples[rows]
 
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """Add the parameters to their mean over all epochs at first, then to a moving average."""
+        if self.average is self.model:
+            return
+        weight = 1 / min(self.epoch, self.config.average_epochs)
+        for mean, parameter in zip(self.average.parameters(), self.model.parameters(), strict=True):
+            mean.lerp_(parameter, weight)
+
     def _evaluate_and_save(self, loss: float) -> float:
-        mrr = evaluate(self.model, self.graph, "valid").mrr
+        mrr = evaluate(self.average, self.graph, "valid").mrr
         if mrr > self._best["valid_mrr"]:
-            self.best = copy.deepcopy(self.model)
+            self.best = copy.deepcopy(self.average)
         self.history.append({"epoch": self.epoch, "loss": loss, "valid_mrr": mrr})
         is_last = self.epoch == self.config.epochs or self._is_stuck()
         if is_last or time.monotonic() >= self.next_checkpoint:
@@ -264,9 +276,14 @@ class _Run:
         save_model(self.folder / MODEL, self.best)
         info = {"config": asdict(self.config), "graph": self.graph.fingerprint, "epoch": self.epoch}
         info |= {"history": self.history, "seconds": self.seconds}
-        save_checkpoint(self.folder / CHECKPOINT, info, self.model, self.optimizer)
+        save_checkpoint(self.folder / CHECKPOINT, info, self._models, self.optimizer)
         end = time.monotonic()
         self.next_checkpoint = end + _seconds_between_checkpoints(end - start)
+
+    @property
+    def _models(self) -> dict[str, RelationModel]:
+        """The models of a checkpoint by name."""
+        return {"model": self.model} | ({} if self.average is self.model else {"average": self.average})
 
     @property
     def _best(self) -> dict[str, float]:
@@ -281,7 +298,7 @@ class _Run:
         info, tensors = load_checkpoint(self.folder / CHECKPOINT, _CHECKPOINT_FIELDS)
         _check_same_run(self.folder, info, self.graph, self.config)
         try:
-            restore_checkpoint(self.model, self.optimizer, tensors)
+            restore_checkpoint(self._models, self.optimizer, tensors)
             self.best = load_model(self.folder / MODEL, device=self.device)
         except (OSError, ValueError, LookupError) as error:
             raise ValueError(f"train: {self.folder / CHECKPOINT}: {error}") from error
