@@ -29,7 +29,7 @@ def small(training: str = "ridge", **settings: Any) -> HDClassifier:
 @pytest.mark.parametrize("training", TRAINING)
 def test_every_training_learns(training: str, blobs: tuple[Any, Any]) -> None:
     X, y = blobs
-    model = small(training, learning_rate=0.5 if training == "online" else 0.02).fit(X[:400], y[:400])
+    model = small(training).fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > (0.7 if training == "centroid" else 0.8)
     shuffled = np.random.default_rng(0).permutation(y[:400])  # negative control: nothing to learn
     assert small(training).fit(X[:400], shuffled).score(X[400:], y[400:]) < 0.55

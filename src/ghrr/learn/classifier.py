@@ -24,6 +24,7 @@ from ghrr.learn.ridge import CLASS_PENALTIES, NormalEquations
 
 _CALIBRATED = 10_000  # samples that the temperature is fitted to
 TRAINING = ("ridge", "refined", "online", "centroid")
+_LEARNING_RATES = {"refined": 0.02, "online": 1.0}
 
 
 class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
@@ -54,7 +55,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     max_epochs
         Most passes over the data, for ``"refined"`` and ``"online"``.
     learning_rate
-        Size of the updates, for ``"refined"`` and ``"online"``.
+        Size of the updates. By default 0.02 for ``"refined"`` and 1 for ``"online"``.
     batch_size
         Samples per update, for ``"refined"`` and ``"online"``.
     early_stopping
@@ -104,7 +105,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         "training": [StrOptions(set(TRAINING))],
         "alpha": [StrOptions({"gcv"}), Interval(Real, 0, None, closed="neither")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -130,7 +131,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         training: str = "ridge",
         alpha: Any = "gcv",
         max_epochs: int = 20,
-        learning_rate: float = 0.02,
+        learning_rate: float | None = None,
         batch_size: int = 256,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -219,7 +220,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         chosen, rows = take(samples, train), (labels[train], weights[train])
         self._fit_ridge(chosen, *rows)
         start = self.temperature_ * self.class_vectors_.mT, self.temperature_ * self.intercept_
-        training = GradientTraining(*start, cross_entropy, rate=self.learning_rate)
+        training = GradientTraining(*start, cross_entropy, rate=self._rate())
         self._train(training, samples, (labels, weights), train, held_out)
         self._set_vectors(training.weights.detach().mT, training.intercept.detach())
         self.temperature_ = 1.0
@@ -290,7 +291,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if getattr(self, "_descent", None) is None:
             zeros = torch.zeros(len(self.classes_), self._width(samples), device=self.device or "cpu")
             start = getattr(self, "class_vectors_", zeros).mT, getattr(self, "intercept_", zeros[:, 0])
-            self._descent = GradientTraining(*start, cross_entropy, rate=self.learning_rate)
+            self._descent = GradientTraining(*start, cross_entropy, rate=self._rate())
         order = np.random.default_rng(seed_of(self.random_state))
         self._descent.epoch(self._shuffled(self._feature_source(samples), (labels, weights), order))
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
@@ -322,7 +323,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         order = np.random.default_rng(seed_of(self.random_state))
         batches = self._shuffled(features_of, (labels, weights), order)
         return sum(
-            online_update(self._prototypes, features, own, shares, self.learning_rate)
+            online_update(self._prototypes, features, own, shares, self._rate())
             for features, own, shares in batches
         )
 
@@ -342,6 +343,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             self.intercept_ = torch.as_tensor(logs / self.temperature_).to(vectors)
 
     # ---------------------------------------------------------------------------------------------------------- parts
+
+    def _rate(self) -> float:
+        return _LEARNING_RATES[self.training] if self.learning_rate is None else self.learning_rate
 
     def _set_vectors(self, vectors: Tensor, intercept: Tensor) -> None:
         self.class_vectors_ = vectors.double().contiguous()

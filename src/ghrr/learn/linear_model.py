@@ -37,7 +37,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
     encoder: Any
     alpha: Any
     max_epochs: int
-    learning_rate: float
+    learning_rate: Any
     batch_size: int
     early_stopping: bool
     validation_fraction: float
