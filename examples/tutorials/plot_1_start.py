@@ -5,7 +5,7 @@ Start: from a first binding to a nested record
 This page takes about ten minutes. It starts with two hypervectors, stores a nested document in one of them, asks
 questions about it, and ends where the method fails: with too much in one vector.
 
-You need Python, a little PyTorch, and nothing else. Every output below was made by the code above it.
+You need to know Python and a little PyTorch, and matplotlib for the figure. Every output was made by the code above it.
 """
 
 import matplotlib.pyplot as plt
@@ -218,3 +218,6 @@ assert confident_now > 0.97
 # - :doc:`plot_4_numbers_and_kernels`: numbers as hypervectors.
 # - :doc:`plot_5_memory_and_cleanup`: from a noisy answer to the right item.
 # - :doc:`plot_6_attention`: the attention layer.
+# - :doc:`plot_7_learning`: a classifier for a table.
+# - :doc:`plot_8_relations`: how relations compose.
+# - :doc:`plot_9_search`: search in nested records by example.

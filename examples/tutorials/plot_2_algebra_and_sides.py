@@ -90,8 +90,8 @@ assert all(abs(value - 1 / m**2) < 0.06 for m, value in zip(sizes, measured, str
 # Unbind, on the correct side
 # ---------------------------
 # The slots of an atom are unitary, so the conjugate transpose of each slot is its inverse: ``ghrr.adjoint``. To remove
-# a key, multiply with its adjoint on the side where the key is. There is no default side: a wrong guess would not raise
-# an error, it would return noise.
+# a key, multiply with its adjoint on the side where the key is. There is no default side, because a wrong side
+# does not raise an error but returns noise.
 
 key, value = space.vectors(["key", "value"])
 x = ghrr.bind(key, value)

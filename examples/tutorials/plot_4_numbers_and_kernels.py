@@ -96,8 +96,8 @@ for name, key, truth in (("inside", inside, 21.5), ("outside", outside, -3.0), (
 #
 # A curve in two hypervectors
 # ---------------------------
-# Kernels are what kernel regression is made of. To predict y at a new x, average the known values, weighted by how near
-# their x is:
+# Kernel regression predicts y at a new x by the average of the known values, weighted by the kernel of x and the known
+# x:
 #
 # .. math:: \hat y(x) = \frac{\sum_i y_i K(x, x_i)}{\sum_i K(x, x_i)} .
 #

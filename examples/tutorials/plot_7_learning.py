@@ -147,7 +147,7 @@ assert scores["HDClassifier"].mean() > scores["HDClassifier, sums"].mean()
 # to leave the other. Bound columns can express this, and so can trees: gradient boosting and ``HDClassifier`` differ by
 # less than one standard deviation over folds. The classical class vectors are sums of the samples of each class
 # (``training="centroid"``). They are much weaker than the default, a ridge regression. About 90 % is the best possible
-# here, since a tenth of the answers are random.
+# here, since a tenth of the customers do the opposite of what their columns suggest.
 #
 # Can you trust the probabilities?
 # --------------------------------

@@ -142,4 +142,7 @@ assert match.guess == "father"
 # --------
 # - Leave a pair such as father, sister out of the examples. Is it still composed right?
 # - Compose ``["father", "sister", "son"]``: a cousin, for which the model has no name. Look at the probability.
-# - The results on CLUTRR, with baselines, are on the page of results about chains of relations.
+#
+# :doc:`Results: chains of relations </results/relations-chains>` has the accuracy on CLUTRR, with baselines.
+#
+# Next: :doc:`plot_9_search`.

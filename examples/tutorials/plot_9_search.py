@@ -102,8 +102,8 @@ def share_right(found, first=0):
 print(f"the partner is first for {share_right(hits):.1%}")
 
 # %%
-# Why
-# ---
+# Why was a record found?
+# -----------------------
 # ``explain`` compares an example with any record, also with one that was not found. Here is an example whose partner
 # is not first: the notes of another product happen to agree better, and they are part of the text of all fields, too.
 
@@ -125,8 +125,8 @@ assert share_right(without_notes.search_many(shop_b, k=1)) > share_right(hits) +
 # %%
 # Learn from known pairs
 # ----------------------
-# If you do not know which fields to trust, 200 known pairs tell it. Weights are learned from them, and probabilities
-# are calibrated on them. The other 400 pairs measure the result.
+# If you do not know which fields to trust, learn the weights from known pairs, here 200. Probabilities are calibrated
+# on the same pairs. The other 400 pairs measure the result.
 
 before = share_right(index.search_many(shop_b[200:], k=1), first=200)
 index.learn_weights(shop_b[:200], ids[:200])
@@ -136,10 +136,10 @@ print({field.name: round(field.weight, 2) for field in index.fields})
 assert after > before + 0.05
 
 # %%
-# Is the partner there at all?
-# ----------------------------
-# Some products are sold by the other shop only. The probability of the best hit says so: here, every second record is
-# removed from the index.
+# Does a product have a partner?
+# ------------------------------
+# Some products are sold by one shop only. The probability of the best hit is then low. To show this, we remove every
+# second record from the index.
 
 index.remove(ids[::2])
 found = index.search_many(shop_b[200:], k=1)
@@ -156,7 +156,7 @@ assert np.mean(present) > np.mean(absent) + 0.3
 # Duplicates
 # ----------
 # Both tables in one index: each product is there twice. A high threshold gives few pairs, nearly all of them right. A
-# low one finds more, and takes products of one kind for the same where the model is missing. Without a threshold,
+# low one finds more pairs, but also connects different products whose names lack the model. Without a threshold,
 # ``duplicates`` chooses one from the scores; ``rate=`` takes the expected number of pairs per record instead.
 
 both = RecordIndex(ghrr.Space(dim=256, m=2, seed=0), kinds={"note": "ignore"})
@@ -172,4 +172,5 @@ for threshold in (0.9, 0.8, 0.7, None):
 # - Give ``index.search`` a part of a document, such as ``{"name": "sony camera"}``, with
 #   ``must={"details": {"colour": "black"}}`` or a range, ``{"price": ghrr.search.Range(100, 200)}``.
 # - Search with ``candidates=0``: vectors alone, without comparing documents. How many partners are lost?
-# - The guide about searching records has conditions, files, tables and engines.
+#
+# The guide :doc:`Searching records </guides/search>` continues with conditions, files, tables and engines.

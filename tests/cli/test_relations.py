@@ -69,7 +69,7 @@ def test_finished_run_is_shown_again_with_resume(run: Path, data: Path) -> None:
 
 def test_errors_are_clear(run: Path, data: Path, tmp_path: Path) -> None:
     train = ["relations", "train", str(data), "--out", str(tmp_path / "run")]
-    assert "--set has no setting 'size', expected one of batch, " in fails(*train, "--set", "size=3")
+    assert "--set has no setting 'size', expected one of average_epochs, batch, " in fails(*train, "--set", "size=3")
     assert "--set must be NAME=VALUE, got 'dim'" in fails(*train, "--set", "dim")
     assert "optimizer must be one of 'adagrad', 'adam'" in fails(*train, "--set", "optimizer=sgd")
     assert "no such folder" in fails("relations", "train", "missing", "--out", str(tmp_path / "run"))

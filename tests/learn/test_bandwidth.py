@@ -12,11 +12,9 @@ from ghrr.encoding import FractionalPower
 from ghrr.learn import HDClassifier, HDRegressor, KernelFeatures
 from ghrr.space import Space
 
-RANDOM = np.random.default_rng(0)
-
 
 def wave(frequency: float) -> tuple[Any, Any]:
-    x = RANDOM.uniform(0, 10, size=(300, 1))
+    x = np.random.default_rng(0).uniform(0, 10, size=(300, 1))
     return x, np.sin(frequency * x[:, 0])
 
 
@@ -85,7 +83,7 @@ def test_frequencies_and_bandwidth_stay_consistent() -> None:
 
 
 def test_labels_and_numbers_are_both_targets() -> None:
-    x = RANDOM.normal(size=(100, 2))
+    x = np.random.default_rng(0).normal(size=(100, 2))
     labels = np.where(x[:, 0] > 0, "a", "b")
     for y in (labels, (labels == "a").astype(int), x[:, 0], x):
         KernelFeatures(dim=20, bandwidth="cv").fit(x, y)
@@ -100,7 +98,7 @@ def test_cross_validation_without_targets_is_refused() -> None:
 
 @pytest.mark.parametrize("kernels", [["rbf", "laplace"], ["matern-3/2", "rbf"]])
 def test_inner_product_of_mixed_kernels_is_their_mean(kernels: list[str]) -> None:
-    x = RANDOM.normal(size=(20, 3))
+    x = np.random.default_rng(0).normal(size=(20, 3))
     bandwidths = [[1.0], [2.0]]
     encoder = KernelFeatures(dim=4000, m=2, kernel=kernels, bandwidth=bandwidths, random_state=0)
     z = encoder.fit_transform(x).astype(np.float64)

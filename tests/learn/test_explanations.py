@@ -25,8 +25,7 @@ from ghrr.learn import (
 )
 
 pd = pytest.importorskip("pandas")
-RANDOM = np.random.default_rng(0)
-X = RANDOM.normal(size=(300, 5))
+X = np.random.default_rng(0).normal(size=(300, 5))
 Y = np.where(X[:, 3] > 0, "high", "low")  # only column 3 matters
 
 
@@ -45,7 +44,7 @@ def test_planted_feature_has_the_largest_contribution(planted: HDClassifier) -> 
 
 
 def test_labels_without_signal_have_no_explanation(planted: HDClassifier) -> None:
-    shuffled = HDClassifier(KernelFeatures(dim=200, random_state=0)).fit(X, RANDOM.permutation(Y))
+    shuffled = HDClassifier(KernelFeatures(dim=200, random_state=0)).fit(X, np.random.default_rng(0).permutation(Y))
     assert explain(shuffled, X)["magnitude"].max() < 0.3 * explain(planted, X)["magnitude"].max()
 
 
@@ -84,7 +83,8 @@ def test_contributions_of_ngrams_add_up_to_the_score(m: int, weighting: str) -> 
 
 
 def test_ngrams_of_a_class_are_found_and_common_ones_are_not() -> None:
-    texts = ["".join(RANDOM.choice(list("abcd"), 30)) for _ in range(60)]
+    random = np.random.default_rng(0)
+    texts = ["".join(random.choice(list("abcd"), 30)) for _ in range(60)]
     labels = np.arange(60) % 2
     texts = [text + (" zq" if label else "") for text, label in zip(texts, labels, strict=True)]
     model = HDClassifier(TextFeatures(2000, n=2, random_state=0)).fit(texts, labels)
@@ -100,7 +100,7 @@ def test_words_are_joined_by_spaces() -> None:
 
 
 def test_planted_patch_is_found() -> None:
-    images = 0.1 * RANDOM.random((100, 8, 8))
+    images = 0.1 * np.random.default_rng(0).random((100, 8, 8))
     labels = np.arange(100) % 2
     images[labels == 1, 4:7, 1:4] += np.eye(3)
     model = HDClassifier(ImageFeatures(300, patch=3, position_bandwidth=1.0, random_state=0))
@@ -121,11 +121,12 @@ def score_difference(model: HDClassifier, sample: Any) -> float:
 
 def planted_graphs(count: int = 60) -> tuple[list[Any], Any]:
     """Make graphs of random labels; an edge leads from N to O in class 1 and from O to N in class 0."""
+    random = np.random.default_rng(0)
     labels = np.arange(count) % 2
     graphs = []
     for label in labels:
-        nodes = [*RANDOM.choice(list("CHS"), 8), "N", "O"]
-        edges = [*RANDOM.integers(8, size=(10, 2)).tolist(), [8, 9] if label else [9, 8]]
+        nodes = [*random.choice(list("CHS"), 8), "N", "O"]
+        edges = [*random.integers(8, size=(10, 2)).tolist(), [8, 9] if label else [9, 8]]
         graphs.append((nodes, edges))
     return graphs, labels
 
@@ -162,7 +163,7 @@ def test_neighbourhoods_are_named_by_the_labels_at_each_distance() -> None:
 def planted_series(count: int = 60, length: int = 40) -> tuple[Any, Any]:
     """Make series of noise; those of class 1 have a wave at the steps 20 to 29."""
     labels = np.arange(count) % 2
-    series = RANDOM.normal(scale=0.1, size=(count, length))
+    series = np.random.default_rng(0).normal(scale=0.1, size=(count, length))
     series[labels == 1, 20:30] += np.sin(np.arange(10) * np.pi / 2)
     return series, labels
 
@@ -207,7 +208,11 @@ def test_regressor_and_pipeline_name_the_columns_of_a_table() -> None:
 
 
 def mixed_table() -> Any:
-    columns = {"size": X[:, 0], "colour": RANDOM.choice(["red", "blue", "green"], 300), "noise": X[:, 1]}
+    columns = {
+        "size": X[:, 0],
+        "colour": np.random.default_rng(0).choice(["red", "blue", "green"], 300),
+        "noise": X[:, 1],
+    }
     table = pd.DataFrame(columns)
     table.loc[::7, "size"] = np.nan
     table.loc[::11, "colour"] = None
@@ -238,7 +243,7 @@ def test_text_column_that_decides_is_found(others: list[str]) -> None:
     table = mixed_table()[others].assign(
         note=np.where(Y == "high", "late again", "all is well"),
         ignored=1.0,
-        other=RANDOM.choice(["x y z", "u v w"], 300),
+        other=np.random.default_rng(0).choice(["x y z", "u v w"], 300),
     )
     encoder = TableFeatures(500, columns={"note": "text", "other": "text", "ignored": "ignore"}, random_state=0)
     model = HDClassifier(encoder).fit(table, Y)

@@ -15,14 +15,13 @@ from ghrr.learn import HDClassifier, TextFeatures, ngram_counts, ngram_vectors
 from ghrr.learn.ngram_weights import class_information
 from ghrr.space import Space
 
-RANDOM = np.random.default_rng(0)
-
 
 @pytest.mark.parametrize("table", [0, 1 << 20])
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_counts_equal_counting_one_by_one(n: int, table: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
     monkeypatch.setattr(ngram_counts, "_TABLE", table)  # numbered by sorting, and by a table
-    texts = [RANDOM.integers(0, 4, size) for size in (30, 0, 3, 50)]
+    texts = [random.integers(0, 4, size) for size in (30, 0, 3, 50)]
     counted = ngram_counts.count_ngrams(texts, n)
     got = {
         (int(text), tuple(counted.grams[row].tolist())): int(count)
@@ -38,7 +37,7 @@ def test_counts_equal_counting_one_by_one(n: int, table: int, monkeypatch: pytes
 @pytest.mark.parametrize("largest", [5, 2**40, 2**62])  # the last leaves no room for indices
 @pytest.mark.parametrize("count", [0, 1, 1000])
 def test_stable_order_is_that_of_a_stable_sort(count: int, largest: int) -> None:
-    keys = RANDOM.integers(0, largest, count)
+    keys = np.random.default_rng(0).integers(0, largest, count)
     keys[count // 2 :] = keys[: count - count // 2]  # equal ones
     np.testing.assert_array_equal(ngram_counts.stable_order(keys), np.argsort(keys, kind="stable"))
 
@@ -54,7 +53,7 @@ def product(symbols: Tensor, gram: list[int]) -> Tensor:
 def test_vectors_are_ordered_products_of_symbols(m: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ngram_vectors, "_CHUNK_NUMBERS", (200, 200))  # several chunks of slots
     symbols = Space(dim=13, m=m, seed=0).vectors(list("abcd"))
-    grams = RANDOM.integers(0, 4, (20, n))
+    grams = np.random.default_rng(0).integers(0, 4, (20, n))
     parts = list(ngram_vectors.ngram_vectors(symbols, grams))
     assert [start for start, _ in parts] == np.cumsum([0, *(part.shape[1] for _, part in parts[:-1])]).tolist()
     got = torch.cat([part for _, part in parts], dim=1)
@@ -88,9 +87,10 @@ def test_informative_ngrams_weigh_more_and_unseen_ones_nothing() -> None:
 
 
 def test_learned_weights_help_where_common_ngrams_hide_the_signal() -> None:
+    random = np.random.default_rng(0)
+
     def text(label: Any) -> str:
-        noise = "".join(RANDOM.choice(list("abcdefgh"), 200))
-        return noise + ("xyx" if label else "yxy")
+        return "".join(random.choice(list("abcdefgh"), 200)) + ("xyx" if label else "yxy")
 
     labels = np.arange(200) % 2
     texts = [text(label) for label in labels]

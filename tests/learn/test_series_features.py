@@ -9,8 +9,7 @@ import pytest
 
 from ghrr.learn import HDClassifier, SeriesFeatures
 
-RNG = np.random.default_rng(0)
-SHORT = RNG.normal(size=(3, 2, 6)).cumsum(axis=2)
+SHORT = np.random.default_rng(0).normal(size=(3, 2, 6)).cumsum(axis=2)
 
 
 def windows_of(encoder: SeriesFeatures, series: Any, dilation: int) -> tuple[Any, Any]:
@@ -108,14 +107,15 @@ def test_levels_count_without_normalisation_only() -> None:
 
 @pytest.mark.parametrize("positions", ["neighbours", "powers"])
 def test_series_of_different_lengths_equal_those_encoded_alone(positions: str) -> None:
-    series = [RNG.normal(size=(2, length)) for length in (5, 9, 30)]
+    random = np.random.default_rng(0)
+    series = [random.normal(size=(2, length)) for length in (5, 9, 30)]
     encoder = SeriesFeatures(50, window=3, positions=positions, random_state=0).fit(series)
     alone = np.concatenate([encoder.transform(one[None]) for one in series])
     np.testing.assert_allclose(encoder.transform(series), alone, atol=1e-5)
 
 
 def test_one_channel_may_be_left_out() -> None:
-    series = RNG.normal(size=(4, 20))
+    series = np.random.default_rng(0).normal(size=(4, 20))
     encoder = SeriesFeatures(50, random_state=0).fit(series)
     np.testing.assert_array_equal(encoder.transform(series), encoder.fit_transform(series[:, None]))
     ragged = [series[0], series[1, :15]]
@@ -123,9 +123,10 @@ def test_one_channel_may_be_left_out() -> None:
 
 
 def test_waves_of_different_shape_are_classified() -> None:
-    t, phases = np.arange(50), RNG.uniform(0, 6, size=(60, 1))
+    random = np.random.default_rng(0)
+    t, phases = np.arange(50), random.uniform(0, 6, size=(60, 1))
     X = np.concatenate([np.sin(t / 3 + phases[:30]), np.sign(np.sin(t / 3 + phases[30:]))])
-    X += 0.3 * RNG.normal(size=X.shape)
+    X += 0.3 * random.normal(size=X.shape)
     y = np.repeat([0, 1], 30)
     model = HDClassifier(SeriesFeatures(200, random_state=0)).fit(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2]) > 0.9

@@ -198,7 +198,7 @@ def lm_compare(  # noqa: PLR0917
     data: Data = None,
     device: TrainDevice = None,
 ) -> None:
-    """Do the runs of a plan, several at a time, and collect their results."""
+    """Train and evaluate the models of a plan, several at a time, and collect their results."""
     from ghrr import lm
 
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

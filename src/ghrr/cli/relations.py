@@ -43,7 +43,7 @@ def relations_train(  # noqa: PLR0917 (typer reads options from a signature)
         bool, typer.Option("--resume", help="Continue the run in the folder from its last checkpoint.")
     ] = False,
 ) -> None:
-    """Train a model. An interrupted run continues with --resume and gives the same result."""
+    """Train a model on a knowledge graph. To continue an interrupted run, add --resume; the result is the same."""
     from ghrr import relations
 
     shortcuts = {"m": m, "dim": dim, "epochs": epochs, "seed": seed}

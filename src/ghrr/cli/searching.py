@@ -253,7 +253,9 @@ def dedupe(  # noqa: PLR0917
     source: Source,
     out: Annotated[str, typer.Option("--out", "-o", help="File of pairs to write; - is standard output.")] = _STREAM,
     identifier: Identifier = None,
-    threshold: Annotated[float | None, typer.Option(min=0, max=1, help="Least score of a pair.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Minimum score of a pair; by default chosen from the scores.")
+    ] = None,
     rate: Annotated[float | None, typer.Option(min=0, help="Expected number of pairs per record.")] = None,
     kind: Kinds = None,
     skip_errors: Skip = False,

@@ -174,7 +174,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         weights = checked_weights(sample_weight, X, y)
         self.classes_, labels = np.unique(y[weights > 0], return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__}: needs samples of at least two classes, got one class")
+            raise ValueError(
+                f"{type(self).__name__}: y must have at least two classes, got one class; add samples of another class"
+            )
         kept = np.flatnonzero(weights > 0)
         X = take(X, kept)
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
@@ -323,8 +325,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         order = np.random.default_rng(seed_of(self.random_state))
         batches = self._shuffled(features_of, (labels, weights), order)
         return sum(
-            online_update(self._prototypes, features, own, shares, self._rate())
-            for features, own, shares in batches
+            online_update(self._prototypes, features, own, shares, self._rate()) for features, own, shares in batches
         )
 
     def _share_right(self, samples: Any, labels: Array) -> float:

@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: features in batches, ridge regression, device and progress."""
+"""Base class of the classifier and the regressor: features in batches, ridge regression, device and progress."""
 
 from __future__ import annotations
 

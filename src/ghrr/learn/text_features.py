@@ -37,7 +37,7 @@ class TextFeatures(FeatureEncoder):
 
     The weights matter more than the dimension: in a bundle of all n-grams, the most frequent ones dominate.
     ``"sqrt"`` weights by the root of the count, ``"idf"`` also by rarity, and ``"learned"`` by the logarithm of the
-    count and by the information of the n-gram about the class.
+    share of the n-gram in the text and by its information about the class.
 
     Parameters
     ----------

@@ -71,8 +71,8 @@ def draw(values: Values, _: Any = None) -> View:
         else f"Record {best[0].guess} of all {COUNT} would be better, but its vector is not among the nearest."
     )
     summary = (
-        f"{mark(same, found)} The documents of {values['candidates']} were compared, found by vectors of "
-        f"{2 * space.total_dim} bytes."
+        f"{mark(same, found)} The documents of the {values['candidates']} records with the most similar vectors "
+        f"({2 * space.total_dim} bytes each) were compared."
     )
     listed = "".join(_item(hit, reason) for hit, reason in zip(hits, reasons, strict=True))
     scores = ", ".join(f"record {hit.guess} {hit.score:.2f}" for hit in hits)

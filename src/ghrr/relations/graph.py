@@ -66,7 +66,8 @@ class KnowledgeGraph:
             if ((triples < 0) | (triples >= sizes)).any():
                 raise ValueError(
                     f"KnowledgeGraph: {split} has an index outside of {len(self.entities)} entities and "
-                    f"{len(self.relations)} relations"
+                    f"{len(self.relations)} relations, got indices from {triples.amin(0).tolist()} to "
+                    f"{triples.amax(0).tolist()}; number the names from 0"
                 )
 
     def split(self, name: str) -> Tensor:

@@ -14,7 +14,7 @@ def _squared_norm(x: Tensor) -> Tensor:
 
 
 def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor, *, product_weight: float = 1.0) -> Tensor:
-    r"""DURA (duality-induced regulariser): heads, tails, and both after the relation was applied.
+    r"""Return the DURA penalty (duality-induced regulariser) of a batch: squared norms before and after the relation.
 
     .. math:: \|h\|^2 + \|t\|^2 + w (\|h * r\|^2 + \|t * r^\dagger\|^2)
 
@@ -48,7 +48,7 @@ def dura(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor, *, p
 
 
 def n3(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> Tensor:
-    r"""N3: the nuclear 3-norm of ComplEx, with the Frobenius norm of a slot in place of the modulus of a number.
+    r"""Return the N3 penalty of a batch: the nuclear 3-norm, with Frobenius norms of slots in place of moduli.
 
     .. math:: \sum_j \|h_j\|_F^3 + \|r_j\|_F^3 + \|t_j\|_F^3
 

@@ -2,10 +2,10 @@
 
 From documents to hits, file by file: ``paths`` (documents to columns) → ``fields`` (kinds) → ``bags`` and
 ``kernel_fields`` (encoders by kind) → ``encoder`` (one hypervector per record, exact scores of fields) → ``index``
-(:class:`RecordIndex`). ``conditions`` are fields that must agree, ``engines`` and ``lance_backend`` are where vectors
-are searched, and ``folder``, ``documents`` and ``saving`` write files. ``weights``, ``aliases`` and ``calibration``
-learn from examples, ``duplicates`` groups records, and ``match`` is what a search returns. ``tables`` reads files,
-``arrow`` encodes tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and dask.
+(:class:`RecordIndex`). ``conditions`` tests fields that must or must not agree, ``engines`` and ``lance_backend`` store
+and search vectors, and ``folder``, ``documents`` and ``saving`` write files. ``weights``, ``aliases`` and
+``calibration`` learn from examples, ``duplicates`` groups records, and ``match`` is the result of a search. ``tables``
+reads files, ``arrow`` encodes tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and dask.
 """
 
 from ghrr.search.arrow import encode_table, write_table

@@ -136,7 +136,9 @@ def write_table(path: PathLike, table: Any) -> None:
     """
     suffix = Path(path).suffix
     if suffix not in _SUFFIXES:
-        raise ValueError(f"write_table: the suffix is {suffix!r}, expected one of {', '.join(_SUFFIXES)}")
+        raise ValueError(
+            f"write_table: the suffix is {suffix!r}, expected one of {', '.join(_SUFFIXES)}; rename the output"
+        )
     if suffix == ".lance":
         try:
             import lance  # noqa: PLC0415 (an optional package)

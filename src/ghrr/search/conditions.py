@@ -138,7 +138,10 @@ def _check_usable(where: str, encoder: RecordEncoder, given: Mapping[str, Any], 
         path = given_path if given_path in compared else encoder.aliases.get(given_path, given_path)
         if path not in compared:
             names = [show(one) for one in compared]
-            raise ValueError(f"{where} has no field {show(path)!r} to compare; the fields are {list_names(names)}")
+            raise ValueError(
+                f"{where}: there is no field {show(path)!r} to compare, expected one of {list_names(names)}; leave it "
+                f"out, or add documents with this field"
+            )
         if part.rows[compared[path], 0] < 0:
             kind = encoder.active[compared[path]].kind
             raise ValueError(f"{where}: {show(path)!r} must be a {kind}, got {column.values[0]!r:.80}")

@@ -200,7 +200,7 @@ def encode_with_ray(
     index, sources, out, form, identifier
         As in :func:`encode_with_dask`.
     workers
-        Most actors at a time; as many start as the cluster has CPUs for.
+        Maximum number of actors; fewer start if the cluster has fewer CPUs.
 
     Returns
     -------

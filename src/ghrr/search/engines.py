@@ -37,7 +37,10 @@ def make_engine(
         return backend
     check_choice("RecordIndex", "backend (or an object)", backend, ENGINES)
     if approximate and backend == "torch":
-        raise ValueError('RecordIndex: approximate=True needs another engine, got backend="torch", which is exact')
+        raise ValueError(
+            'RecordIndex: approximate=True needs another engine, got backend="torch", which is exact; use '
+            '"faiss", "milvus" or "lancedb"'
+        )
     if backend != "torch" and storage is not None:
         check_choice("RecordIndex", f"storage with {backend}", storage, ("float32",))
     if backend == "lancedb":

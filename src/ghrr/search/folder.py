@@ -57,7 +57,7 @@ class FolderStore(RecordStore):
         with self._lock:
             path = self._folder if folder is None else Path(folder).resolve()
             if path is None:
-                raise ValueError(f"{operation}: the first save needs a folder, got none")
+                raise ValueError(f"{operation}: the first save needs a folder, got none; call save(folder)")
             if not can_be_saved(self._engine):
                 raise ValueError(
                     f"{operation}: needs an engine of ghrr, got {type(self._engine).__name__}, which cannot be opened "
@@ -130,7 +130,10 @@ class FolderStore(RecordStore):
         """
         path = Path(folder).resolve()
         if not has_index(path):
-            raise FileNotFoundError(f"RecordIndex.open({str(folder)!r}): the folder has no index")
+            raise FileNotFoundError(
+                f"RecordIndex.open({str(folder)!r}): the folder has no index, expected one that RecordIndex.save or "
+                f"`ghrr index` wrote; check the path"
+            )
         index = cls._from_fields(path)
         index._folder, index._stamp = path, _stamp(path)
         index._memory, index._engine, index._recall = open_memory(path, path / _VECTORS, index.space, uri)

@@ -347,8 +347,8 @@ class RecordIndex(FolderStore):
         Parameters
         ----------
         threshold
-            Least score of a pair. By default the valley between the scores of similar pairs and of pairs that
-            are not; see ``ghrr.search.duplicates.valley``.
+            Minimum score of a pair. By default it is chosen in the valley between the scores of similar and of
+            dissimilar pairs; see ``ghrr.search.duplicates.valley``.
         rate
             Expected number of pairs per record, instead of a threshold.
         neighbours
@@ -364,7 +364,7 @@ class RecordIndex(FolderStore):
         """
         operation = "RecordIndex.duplicates"
         if threshold is not None and rate is not None:
-            raise ValueError(f"{operation}: give threshold or rate, got both")
+            raise ValueError(f"{operation}: give threshold or rate, got both; leave one of them out")
         neighbours = check_integer(operation, "neighbours", neighbours, least=1)
         pairs, scores = self.similar_pairs(neighbours)
         if rate is not None:

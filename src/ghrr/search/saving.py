@@ -43,7 +43,7 @@ def write_encoder(path: FilePath, encoder: RecordEncoder, calibration: NDArray[n
 
 
 def read_encoder(path: FilePath) -> tuple[RecordEncoder, NDArray[np.float64]]:
-    """Read what :func:`write_encoder` wrote."""
+    """Read the encoder and the calibration that :func:`write_encoder` wrote."""
     header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="RecordIndex.open")
     with prefix_errors(f"RecordIndex.open({str(path)!r})"):
         check_fields("header", header, _HEADER)
