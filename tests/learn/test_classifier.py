@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import GridSearchCV
@@ -33,26 +34,6 @@ def test_every_training_learns(training: str, blobs: tuple[Any, Any]) -> None:
     assert model.score(X[400:], y[400:]) > (0.7 if training == "centroid" else 0.8)
     shuffled = np.random.default_rng(0).permutation(y[:400])  # negative control: nothing to learn
     assert small(training).fit(X[:400], shuffled).score(X[400:], y[400:]) < 0.55
-
-
-def test_partial_fit_of_batches_equals_one_fit(blobs: tuple[Any, Any]) -> None:
-    X, y = blobs
-    encoder = KernelFeatures(dim=50, bandwidth=2.0, random_state=0)
-    stream = HDClassifier(encoder, alpha=0.1)
-    for start in range(0, 600, 150):
-        stream.partial_fit(X[start : start + 150], y[start : start + 150], classes=[0, 1, 2])
-    whole = HDClassifier(encoder, alpha=0.1).fit(X, y)
-    np.testing.assert_allclose(stream.decision_function(X), whole.decision_function(X), rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("training", TRAINING)
-def test_partial_fit_learns_a_stream(training: str, blobs: tuple[Any, Any]) -> None:
-    X, y = blobs
-    model = small(training, learning_rate=0.5)
-    for _ in range(3):
-        for start in range(0, 400, 100):
-            model.partial_fit(X[start : start + 100], y[start : start + 100], classes=[0, 1, 2])
-    assert model.score(X[400:], y[400:]) > 0.7
 
 
 def test_probabilities_are_calibrated() -> None:
@@ -121,16 +102,50 @@ def test_wrong_training_data_are_refused(X: Any, y: Any, message: str) -> None:
         small().fit(X, y)
 
 
-def test_wrong_streams_are_refused(blobs: tuple[Any, Any]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encoder": "kernel"}, "must be a str among {'passthrough'}, None or an object implementing 'fit'"),
+        ({"device": "abacus"}, "HDClassifier: device 'abacus' cannot be used"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str, blobs: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=message):
+        HDClassifier(**settings).fit(*blobs)
+
+
+@pytest.mark.parametrize("form", ["bsr", "csc", "coo"])
+def test_sparse_matrices_of_any_form_pass_through(form: str, blobs: tuple[Any, Any]) -> None:
     X, y = blobs
-    with pytest.raises(ValueError, match="classes must be passed"):
-        small().partial_fit(X, y)
-    model = small().partial_fit(X, y, classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="not the same as on last call"):
-        model.partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match="not in classes"):
-        model.partial_fit(X[:2], [7, 8])
-    with pytest.raises(ValueError, match="features"):
-        model.partial_fit(X[:, :2], y)
-    with pytest.raises(ValueError, match="needs all samples"):
-        small(class_weight="balanced").partial_fit(X, y, classes=[0, 1, 2])
+    expected = HDClassifier("passthrough").fit(X, y).decision_function(X)
+    sparse = scipy.sparse.csr_matrix(X).asformat(form)
+    found = HDClassifier("passthrough").fit(sparse, y).decision_function(sparse)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("training", ["refined", "online"])
+@pytest.mark.parametrize("count", [2, 5])
+def test_early_stopping_holds_out_one_of_few_samples(training: str, count: int) -> None:
+    X = np.arange(float(count))[:, None]
+    assert small(training, early_stopping=True).fit(X, np.arange(count) % 2).n_iter_ >= 1
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3, 0.9])
+def test_validation_fraction_is_held_out(fraction: float) -> None:
+    labels = np.repeat([0, 1], [900, 100])
+    train, held_out = small(early_stopping=True, validation_fraction=fraction)._split(labels)
+    assert held_out is not None
+    assert len(held_out) == 1000 * fraction
+    assert len(np.union1d(train, held_out)) == 1000 == len(train) + len(held_out)
+    assert labels[held_out].mean() == pytest.approx(0.1, abs=0.01)
+
+
+def test_online_training_with_early_stopping_is_not_too_certain() -> None:
+    X, y = make_classification(1000, 20, n_informative=5, flip_y=0.3, random_state=0)
+    gaps = []
+    for early_stopping in (True, False):
+        encoder = KernelFeatures(512, random_state=0)
+        model = HDClassifier(encoder, training="online", early_stopping=early_stopping, random_state=0)
+        model.fit(X[:500], y[:500])
+        gaps.append(model.predict_proba(X[500:]).max(axis=1).mean() - model.score(X[500:], y[500:]))
+    assert gaps[0] < 2 * np.sqrt(0.25 / 500) < gaps[1]  # negative control: scores of the training data

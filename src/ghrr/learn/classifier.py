@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
@@ -20,9 +20,10 @@ from ghrr.learn.gradient_training import GradientTraining, cross_entropy
 from ghrr.learn.linear_model import Array, FeatureSource, LinearOnFeatures, checked_weights, take
 from ghrr.learn.probabilities import fit_temperature
 from ghrr.learn.prototypes import class_sums, cosines, online_update
-from ghrr.learn.ridge import CLASS_PENALTIES, NormalEquations
+from ghrr.learn.ridge import CLASS_PENALTIES, RidgeSolution
 
 _CALIBRATED = 10_000  # samples that the temperature is fitted to
+_KEPT_SCORES = 1_000  # of earlier batches of a stream, for the temperature
 TRAINING = ("ridge", "refined", "online", "centroid")
 _LEARNING_RATES = {"refined": 0.02, "online": 1.0}
 
@@ -40,7 +41,10 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     - ``"online"``: centroids, then updates on mistakes (OnlineHD), in batches.
     - ``"centroid"``: the sum of the samples of each class. One pass, the classical method.
 
-    Features are made in batches. Only training in several epochs stores those of all samples, up to 512 MiB.
+    Features are made in batches. Those of all samples are stored only for training in several epochs, up to 512 MiB,
+    and for a ridge regression of fewer samples than features. Probabilities are calibrated by generalised
+    cross-validation for ``"ridge"``. For ``"refined"`` and ``"online"`` they are calibrated on held-out samples with
+    ``early_stopping``, and too certain without it.
 
     Parameters
     ----------
@@ -59,7 +63,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     batch_size
         Samples per update, for ``"refined"`` and ``"online"``.
     early_stopping
-        Hold out ``validation_fraction`` of the samples and stop when ``patience`` epochs bring no improvement.
+        For ``"refined"`` and ``"online"``: hold out ``validation_fraction`` of the samples, stop when ``patience``
+        epochs bring no improvement, and calibrate the probabilities on them.
     validation_fraction, patience
         Settings of early stopping.
     class_weight
@@ -101,7 +106,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "encoder": [StrOptions({"passthrough"}), None, object],
+        "encoder": [StrOptions({"passthrough"}), None, HasMethods(["fit", "transform"])],
         "training": [StrOptions(set(TRAINING))],
         "alpha": [StrOptions({"gcv"}), Interval(Real, 0, None, closed="neither")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -120,8 +125,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     class_vectors_: Tensor
     intercept_: Tensor
     temperature_: float
-    _sums: NormalEquations | None
-    _prototypes: Tensor
+    _prototypes: Tensor | None = None
+    _descent: GradientTraining | None = None
+    _kept_scores: Tensor
     _penalties = CLASS_PENALTIES
 
     def __init__(
@@ -181,59 +187,60 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         X = take(X, kept)
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
         samples = self._fit_encoder(X, labels, weights)
-        self._sums = None
+        self._sums = self._prototypes = self._descent = None
         getattr(self, f"_fit_{self.training}")(samples, labels, weights)
         return self
 
     def _fit_ridge(self, samples: Any, labels: Array, weights: Array) -> None:
         solution = self._solve_ridge(samples, class_signs(labels, len(self.classes_)), weights)
-        self.alpha_, self.n_iter_ = solution.alpha, 1
-        self._set_vectors(solution.weights.mT, solution.intercept)
-        self._calibrate(samples, labels, weights, solution.shrinkage)
+        self.n_iter_ = 1
+        self._use_ridge(solution)
+        self._calibrate(self._judge(samples, labels, weights, solution.shrinkage))
 
     def _fit_centroid(self, samples: Any, labels: Array, weights: Array) -> None:
         self.n_iter_ = 1
-        self._prototypes = self._sum_classes(samples, labels, weights)
-        self._use_prototypes(samples, labels, weights)
+        self._use_prototypes(self._sum_classes(samples, labels, weights))
+        self._calibrate(self._judge(samples, labels, weights))
+        self._weigh_classes(labels)
 
     def _fit_online(self, samples: Any, labels: Array, weights: Array) -> None:
         train, held_out = self._split(labels)
         chosen, rows = take(samples, train), (labels[train], weights[train])
-        self._prototypes = self._sum_classes(chosen, *rows)
+        prototypes = self._sum_classes(chosen, *rows)
         features_of = self._feature_source(chosen)
-        best, kept, since = -1.0, self._prototypes, 0
+        best, kept, since = -1.0, prototypes, 0
         for epoch in range(1, self.max_epochs + 1):
             self.n_iter_ = epoch
-            mistakes = self._online_epoch(features_of, *rows)
+            mistakes = self._online_epoch(prototypes, features_of, *rows)
             self._report(f"epoch {epoch}: {mistakes:,} mistakes")
             if held_out is not None:
                 since += 1
-                right = self._share_right(take(samples, held_out), labels[held_out])
+                right = self._share_right(prototypes, take(samples, held_out), labels[held_out])
                 if right > best:
-                    best, kept, since = right, self._prototypes.clone(), 0
+                    best, kept, since = right, prototypes.clone(), 0
             if mistakes == 0 or since >= self.patience:
                 break
-        if held_out is not None:
-            self._prototypes = kept
-        self._use_prototypes(samples, labels, weights)
+        self._use_prototypes(prototypes if held_out is None else kept)
+        judged = np.arange(len(labels)) if held_out is None else held_out
+        self._calibrate(self._judge(take(samples, judged), labels[judged], weights[judged]))
 
     def _fit_refined(self, samples: Any, labels: Array, weights: Array) -> None:
         train, held_out = self._split(labels)
         chosen, rows = take(samples, train), (labels[train], weights[train])
-        self._fit_ridge(chosen, *rows)
-        start = self.temperature_ * self.class_vectors_.mT, self.temperature_ * self.intercept_
-        training = GradientTraining(*start, cross_entropy, rate=self._rate())
+        self._start_at_ridge(chosen, *rows)
+        training = self._descend()
         self._train(training, samples, (labels, weights), train, held_out)
-        self._set_vectors(training.weights.detach().mT, training.intercept.detach())
-        self.temperature_ = 1.0
+        self._use_descent(training)
         if held_out is not None:
-            self._calibrate(take(samples, held_out), labels[held_out], weights[held_out])
+            self._calibrate(self._judge(take(samples, held_out), labels[held_out], weights[held_out]))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one more batch of samples, without forgetting the earlier ones.
 
         Ridge regression gives the same result as one fit on all batches, up to the encoder, which is fitted on the
-        first batch, and the penalty, which is chosen again whenever the number of samples has doubled.
+        first batch, and the penalty, which is chosen again whenever the number of samples has doubled. After
+        :meth:`fit`, which keeps no sums of its samples, it starts anew with a warning; the other trainings continue.
+        Probabilities are calibrated on each batch before it is learned.
 
         Parameters
         ----------
@@ -260,56 +267,44 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         labels = np.searchsorted(self.classes_, y)
         weights = checked_weights(sample_weight, X, y) * _class_weights(self.class_weight, y)
         samples = self._fit_encoder(X, labels, weights) if first else self._check_samples(X)
-        if self.training == "ridge":
-            self._add_to_ridge(samples, labels, weights)
-        elif self.training == "refined":
-            self._add_to_refined(samples, labels, weights)
-        else:
-            self._add_to_prototypes(samples, labels, weights)
+        scores = None if first else self._judge(samples, labels, weights)
+        passes = getattr(self, "n_iter_", 0) + 1
+        shrinkage = getattr(self, f"_add_to_{self.training}")(samples, labels, weights)
+        self.n_iter_ = passes
+        if scores is not None:
+            self._calibrate(torch.cat([getattr(self, "_kept_scores", scores[:0]), scores]))
+        elif self.training != "refined":
+            self._calibrate(self._judge(samples, labels, weights, shrinkage))
+        if self.training == "centroid":
+            self._weigh_classes(labels)
         return self
 
-    def _add_to_ridge(self, samples: Any, labels: Array, weights: Array) -> None:
-        width = self._width(samples)
-        sums = getattr(self, "_sums", None)
-        if sums is None:
-            sums, self._chosen_at = NormalEquations(width, len(self.classes_), self.device), 0.0
-            self._sums = sums
-        for features, goals, shares in self._batches(
-            samples, class_signs(labels, len(self.classes_)), weights, width=width
-        ):
-            sums.add(features, goals, shares)
-        count = float(sums.count)
-        doubled = count >= 2 * self._chosen_at
-        choose = isinstance(self.alpha, str) and doubled
-        known = getattr(self, "alpha_", 0.0) if isinstance(self.alpha, str) else float(self.alpha)
-        alphas = self._penalties if choose else [known]
-        self._chosen_at = count if doubled else self._chosen_at
-        solution = sums.solve(alphas)
-        self.alpha_, self.n_iter_ = solution.alpha, getattr(self, "n_iter_", 0) + 1
-        self._set_vectors(solution.weights.mT, solution.intercept)
-        self._calibrate(samples, labels, weights, solution.shrinkage)
+    def _add_to_ridge(self, samples: Any, labels: Array, weights: Array) -> float:
+        solution = self._add_to_sums(samples, class_signs(labels, len(self.classes_)), weights)
+        self._use_ridge(solution)
+        return solution.shrinkage
 
-    def _add_to_refined(self, samples: Any, labels: Array, weights: Array) -> None:
-        if getattr(self, "_descent", None) is None:
-            zeros = torch.zeros(len(self.classes_), self._width(samples), device=self.device or "cpu")
-            start = getattr(self, "class_vectors_", zeros).mT, getattr(self, "intercept_", zeros[:, 0])
-            self._descent = GradientTraining(*start, cross_entropy, rate=self._rate())
+    def _add_to_refined(self, samples: Any, labels: Array, weights: Array) -> float:
+        if not hasattr(self, "class_vectors_"):
+            self._start_at_ridge(samples, labels, weights)
+        if self._descent is None:
+            self._descent = self._descend()
         order = np.random.default_rng(seed_of(self.random_state))
         self._descent.epoch(self._shuffled(self._feature_source(samples), (labels, weights), order))
-        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
-        self._set_vectors(self._descent.weights.detach().mT, self._descent.intercept.detach())
-        self.temperature_ = 1.0
+        self._use_descent(self._descent)
+        return 0.0
 
-    def _add_to_prototypes(self, samples: Any, labels: Array, weights: Array) -> None:
+    def _add_to_online(self, samples: Any, labels: Array, weights: Array) -> float:
+        if self._prototypes is None:
+            return self._add_to_centroid(samples, labels, weights)
+        self._online_epoch(self._prototypes, self._feature_source(samples), labels, weights)
+        self._use_prototypes(self._prototypes)
+        return 0.0
+
+    def _add_to_centroid(self, samples: Any, labels: Array, weights: Array) -> float:
         sums = self._sum_classes(samples, labels, weights)
-        if getattr(self, "_prototypes", None) is None:
-            self._prototypes = sums
-        elif self.training == "centroid":
-            self._prototypes = self._prototypes + sums
-        else:
-            self._online_epoch(self._feature_source(samples), labels, weights)
-        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
-        self._use_prototypes(samples, labels, weights)
+        self._use_prototypes(sums if self._prototypes is None else self._prototypes + sums)
+        return 0.0
 
     # ----------------------------------------------------------------------------------------------------- prototypes
 
@@ -321,27 +316,16 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             sums += class_sums(features, own, shares, len(self.classes_))
         return sums
 
-    def _online_epoch(self, features_of: FeatureSource, labels: Array, weights: Array) -> int:
+    def _online_epoch(self, prototypes: Tensor, features_of: FeatureSource, labels: Array, weights: Array) -> int:
+        """Update the prototypes in place; return the number of mistakes."""
         order = np.random.default_rng(seed_of(self.random_state))
         batches = self._shuffled(features_of, (labels, weights), order)
-        return sum(
-            online_update(self._prototypes, features, own, shares, self._rate()) for features, own, shares in batches
-        )
+        return sum(online_update(prototypes, *batch, self._rate()) for batch in batches)
 
-    def _share_right(self, samples: Any, labels: Array) -> float:
+    def _share_right(self, prototypes: Tensor, samples: Any, labels: Array) -> float:
         batches = self._batches(samples, labels, width=self._width(samples))
-        right = [(cosines(features, self._prototypes).argmax(dim=1) == own).sum() for features, own in batches]
+        right = [(cosines(features, prototypes).argmax(dim=1) == own).sum() for features, own in batches]
         return float(sum(right)) / max(1, len(labels))
-
-    def _use_prototypes(self, samples: Any, labels: Array, weights: Array) -> None:
-        vectors = torch.nn.functional.normalize(self._prototypes, dim=1)
-        self._set_vectors(vectors, vectors.new_zeros(len(vectors)))
-        self._calibrate(samples, labels, weights)
-        if self.training == "centroid":
-            # The direction of a centroid does not depend on the weight of its class, so probabilities do.
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
-            logs = np.log(np.maximum(factors, np.finfo(float).tiny))
-            self.intercept_ = torch.as_tensor(logs / self.temperature_).to(vectors)
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
@@ -352,22 +336,57 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         self.class_vectors_ = vectors.double().contiguous()
         self.intercept_ = intercept.double()
 
-    def _calibrate(self, samples: Any, labels: Array, weights: Array, shrinkage: float = 0.0) -> None:
-        """Fit the temperature to the scores of at most 10,000 samples.
+    def _use_ridge(self, solution: RidgeSolution) -> None:
+        self.alpha_ = solution.alpha
+        self._set_vectors(solution.weights.mT, solution.intercept)
+
+    def _use_prototypes(self, prototypes: Tensor) -> None:
+        self._prototypes = prototypes
+        vectors = torch.nn.functional.normalize(prototypes, dim=1)
+        self._set_vectors(vectors, vectors.new_zeros(len(vectors)))
+
+    def _start_at_ridge(self, samples: Any, labels: Array, weights: Array) -> None:
+        """Fit a ridge regression whose scores are logits."""
+        self._fit_ridge(samples, labels, weights)
+        self._set_vectors(self.temperature_ * self.class_vectors_, self.temperature_ * self.intercept_)
+        self._kept_scores[:, :-2] *= self.temperature_
+        self.temperature_ = 1.0
+
+    def _descend(self) -> GradientTraining:
+        """Return logistic regression that starts at the present vectors."""
+        return GradientTraining(self.class_vectors_.mT, self.intercept_, cross_entropy, rate=self._rate())
+
+    def _use_descent(self, training: GradientTraining) -> None:
+        self._set_vectors(training.weights.detach().mT, training.intercept.detach())
+
+    def _judge(self, samples: Any, labels: Array, weights: Array, shrinkage: float = 0.0) -> Tensor:
+        """Return the scores of at most 10,000 samples, their labels and their weights, ``(n, classes + 2)``.
 
         The scores of training data are too good. ``shrinkage`` undoes this on average: a residual grows by
         1 / (1 - shrinkage).
         """
         rows = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _CALIBRATED)).round().astype(int))
         chosen = take(samples, rows)
-        batches = self._batches(chosen, labels[rows], width=self._width(chosen))
-        scores = []
-        for features, own in batches:
-            fitted = self._scores(features)
+        parts = []
+        for features, own, shares in self._batches(chosen, labels[rows], weights[rows], width=self._width(chosen)):
+            fitted = features.double() @ self.class_vectors_.mT
+            if self.training != "centroid":  # its constants follow from the temperature
+                fitted += self.intercept_
             goals = 2.0 * torch.nn.functional.one_hot(own, len(self.classes_)) - 1
-            scores.append(goals + (fitted - goals) / (1 - shrinkage) if shrinkage else fitted)
-        own = torch.as_tensor(labels[rows]).to(scores[0].device)
-        self.temperature_ = fit_temperature(torch.cat(scores), own, torch.as_tensor(weights[rows]).to(own.device))
+            scores = goals + (fitted - goals) / (1 - shrinkage) if shrinkage else fitted
+            parts.append(torch.cat([scores, own[:, None].double(), shares[:, None].double()], dim=1))
+        return torch.cat(parts)
+
+    def _calibrate(self, judged: Tensor) -> None:
+        """Fit the temperature to scores of :meth:`_judge`, and keep some of them for the next batch of a stream."""
+        self.temperature_ = fit_temperature(judged[:, :-2], judged[:, -2].long(), judged[:, -1])
+        self._kept_scores = judged[:: -(-len(judged) // _KEPT_SCORES)].clone()
+
+    def _weigh_classes(self, labels: Array) -> None:
+        """Set the constants of centroids: their directions do not depend on the weights of the classes."""
+        factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
+        logs = np.log(np.maximum(factors, np.finfo(float).tiny))
+        self.intercept_ = torch.as_tensor(logs / self.temperature_).to(self.class_vectors_)
 
     def _scores(self, features: Tensor) -> Tensor:
         return torch.addmm(self.intercept_, features.double(), self.class_vectors_.mT)

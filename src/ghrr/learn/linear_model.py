@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 from torch import Tensor
 
+from ghrr._checks import check_device
 from ghrr.learn.base import FeatureEncoder, as_tensor, n_samples, row_slices, seed_of
 from ghrr.learn.gradient_training import GoalBatch, GradientTraining, train_with_early_stopping
 from ghrr.learn.kernel_features import KernelFeatures
@@ -31,11 +33,13 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
     the centred features.
     """
 
+    _sums: NormalEquations | None = None  # of a stream
     _penalties: ClassVar[tuple[float, ...]]
     _dtype: ClassVar[torch.dtype] = torch.float32  # of the sums of products; small penalties need double precision
 
     encoder: Any
     alpha: Any
+    alpha_: float
     max_epochs: int
     learning_rate: Any
     batch_size: int
@@ -52,9 +56,10 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
 
     def _fit_encoder(self, X: Any, y: Any, weights: Array) -> Any:
         """Fit a copy of the encoder and return the samples that it takes."""
+        check_device(type(self).__name__, self.device or "cpu")
         if isinstance(self.encoder, str):  # "passthrough"
             self.encoder_ = None
-            return validate_data(self, X, accept_sparse=True, dtype=[np.float64, np.float32])
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         if self.encoder is None:
             chosen = KernelFeatures(random_state=self.random_state, device=self.device)
         else:
@@ -68,7 +73,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
 
     def _check_samples(self, X: Any) -> Any:
         if self.encoder_ is None:
-            return validate_data(self, X, accept_sparse=True, dtype=[np.float64, np.float32], reset=False)
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if not isinstance(self.encoder_, FeatureEncoder):
             return X
         return self.encoder_.check_samples(X)
@@ -111,6 +116,30 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
             sums.add(features.to(self._dtype), goals, shares)
         return sums.solve(alphas)
 
+    def _add_to_sums(self, samples: Any, targets: Array, weights: Array) -> RidgeSolution:
+        """Add a batch to the sums of a stream and solve again.
+
+        The penalty is chosen again whenever the number of samples has doubled.
+        """
+        width = self._width(samples)
+        if self._sums is None:
+            if hasattr(self, "n_iter_"):
+                warnings.warn(
+                    f"{type(self).__name__}.partial_fit: forgets what fit learned, because fit keeps no sums of its "
+                    f"samples; train a stream with partial_fit from its first batch",
+                    stacklevel=3,
+                )
+            self._sums, self._chosen_at = NormalEquations(width, targets.shape[1], self.device), 0.0
+        for features, goals, shares in self._batches(samples, targets, weights, width=width):
+            self._sums.add(features.to(self._dtype), goals, shares)
+        count = float(self._sums.count)
+        if not isinstance(self.alpha, str):
+            return self._sums.solve([float(self.alpha)])
+        if count < 2 * self._chosen_at:
+            return self._sums.solve([self.alpha_])
+        self._chosen_at = count
+        return self._sums.solve(self._penalties)
+
     # ------------------------------------------------------------------------------------------------------ epochs
 
     def _feature_source(self, samples: Any) -> FeatureSource:
@@ -118,7 +147,10 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
         width = self._width(samples)
         if n_samples(samples) * width > _STORED_NUMBERS:
             return lambda rows: self._features(take(samples, rows))
-        stored = torch.cat([features for (features,) in self._batches(samples, width=width)])
+        stored = torch.empty(n_samples(samples), width, device=self.device or "cpu")
+        batches = self._batches(samples, np.arange(len(stored)), width=width)
+        for features, rows in batches:
+            stored[rows] = features
         return lambda rows: stored[torch.as_tensor(rows, device=stored.device)]
 
     def _shuffled(
@@ -139,8 +171,8 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
         order = np.random.default_rng(seed_of(self.random_state)).permutation(len(goals))
         # Evenly spaced samples in the order of classes or targets: each class is held out in its proportion.
         ranked = order[np.argsort(goals[order], kind="stable")]
-        step = max(2, round(1 / self.validation_fraction))
-        held_out = ranked[step // 2 :: step]
+        count = min(max(1, round(self.validation_fraction * len(goals))), len(goals) - 1)
+        held_out = ranked[((np.arange(count) + 0.5) * len(goals) / max(1, count)).astype(int)]
         return np.setdiff1d(np.arange(len(goals)), held_out), np.sort(held_out)
 
     def _train(

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, check_array
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from ghrr.learn.base import seed_of
 from ghrr.learn.gradient_training import GradientTraining, squared_error
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
-from ghrr.learn.ridge import NUMBER_PENALTIES, NormalEquations, RidgeSolution
+from ghrr.learn.ridge import NUMBER_PENALTIES, RidgeSolution
 
 
 class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
@@ -41,7 +41,8 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     max_epochs, learning_rate, batch_size
         Most passes over the data, size of the updates and samples per update, for ``"online"``.
     early_stopping
-        Hold out ``validation_fraction`` of the samples and stop when ``patience`` epochs bring no improvement.
+        For ``"online"``: hold out ``validation_fraction`` of the samples and stop when ``patience`` epochs bring no
+        improvement.
     validation_fraction, patience
         Settings of early stopping.
     random_state
@@ -75,7 +76,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "encoder": [StrOptions({"passthrough"}), None, object],
+        "encoder": [StrOptions({"passthrough"}), None, HasMethods(["fit", "transform"])],
         "training": [StrOptions({"ridge", "online"})],
         "alpha": [StrOptions({"gcv"}), Interval(Real, 0, None, closed="neither")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -89,7 +90,6 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
-    _sums: NormalEquations | None
     _descent: GradientTraining | None
     _dtype = torch.float64
     _penalties = NUMBER_PENALTIES
@@ -144,28 +144,27 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from one more batch of samples; the encoder is fitted on the first one.
 
-        Ridge regression gives the same result as one fit on all batches. Online training makes one pass over the batch.
+        Ridge regression gives the same result as one fit on all batches, up to the encoder and the penalty, which is
+        chosen again whenever the number of samples has doubled. After :meth:`fit`, which keeps no sums of its samples,
+        it starts anew with a warning. Online training makes one pass over the batch.
         """
         self._validate_params()
         y, targets = self._check_targets(X, y)
         weights = checked_weights(sample_weight, X, y)
         first = not hasattr(self, "encoder_")
+        if not first and targets.shape[1] != len(self.target_vectors_):
+            raise ValueError(
+                f"HDRegressor.partial_fit: y must have {len(self.target_vectors_)} targets as in the first batch, got "
+                f"{targets.shape[1]}"
+            )
         samples = self._fit_encoder(X, y, weights) if first else self._check_samples(X)
         passes = getattr(self, "n_iter_", 0) + 1
         if self.training == "ridge":
-            self._add_to_ridge(samples, targets, weights)
+            self._use_ridge(self._add_to_sums(samples, targets, weights))
         else:
             self._add_to_online(samples, targets, weights)
         self.n_iter_ = passes
         return self
-
-    def _add_to_ridge(self, samples: Any, targets: Array, weights: Array) -> None:
-        width = self._width(samples)
-        sums = getattr(self, "_sums", None) or NormalEquations(width, targets.shape[1], self.device)
-        for features, goals, shares in self._batches(samples, targets, weights, width=width):
-            sums.add(features.to(self._dtype), goals, shares)
-        self._sums = sums
-        self._use_ridge(sums.solve(self._penalties if isinstance(self.alpha, str) else [float(self.alpha)]))
 
     def _add_to_online(self, samples: Any, targets: Array, weights: Array) -> None:
         if not hasattr(self, "_scale"):
