@@ -59,12 +59,9 @@ _BANDWIDTHS = {"series": {"bandwidth": [0.05, 0.1, 0.2, 0.4, 0.6, 0.9, 1.4]}}
 def _encoder_spaces(kind: str) -> list[dict[str, Any]]:
     if kind == "text":
         return [_NGRAMS | {"m": [1, 2, 3]}]
-    if kind in ("series", "graph"):
-        own = structures.encoder_space(kind)
-        return [
-            *([own | {"m": [1, 2, 3]} | _BANDWIDTHS.get(kind, {})] if own else []),
-            *([_KERNELS | _LAPLACE | {"scale": scales(kind)}] if kind == "series" else []),
-        ]
+    if kind in structures.ENCODER_SPACES:
+        own = structures.ENCODER_SPACES[kind] | {"m": [1, 2, 3]} | _BANDWIDTHS.get(kind, {})
+        return [own, *([_KERNELS | _LAPLACE | {"scale": scales(kind)}] if kind == "series" else [])]
     return [_KERNELS | {"scale": scales(kind)}, *([_PATCHES] if kind == "image" else [])]
 
 
@@ -73,7 +70,7 @@ def _encoder_default(kind: str) -> Config:
         return {"encoder": "text", "n": 4, "weighting": "sqrt", "m": 1}
     if kind == "graph":
         return {"encoder": "graph", "m": 2, "radius": 2, "directed": True}
-    if kind == "series" and structures.encoder_space(kind):
+    if kind == "series":
         return {"encoder": "series", "m": 1}
     return {"encoder": "kernel", "kernel": "rbf", "bandwidth_scale": 0.5, "scale": "standard"}
 
@@ -130,8 +127,7 @@ def _hd_method(training: str) -> Method:
         # Texts and graphs are encoded again in every epoch, which takes long.
         return {"max_epochs": epochs} if kind in ("text", "graph") and "max_epochs" in _TRAINING[training] else {}
 
-    kinds = ("table", "image", "text", "series", *(("graph",) if structures.encoder_space("graph") else ()))
-
+    kinds = ("table", "image", "text", "series", "graph")
     return Method(f"HD {training}", "ghrr", kinds, _hd(training), spaces, default, on_gpu=True)
 
 
@@ -151,7 +147,7 @@ def _order_method(m: int, *, shift: bool) -> Method:
     fixed: Config = {"m": m} | ({} if m > 1 else {"shift": shift})
 
     def spaces(kind: str) -> list[Space]:
-        return [_NGRAMS if kind == "text" else structures.encoder_space(kind)]
+        return [_NGRAMS if kind == "text" else structures.ENCODER_SPACES[kind]]
 
     def default(kind: str) -> Config:
         starts: dict[str, Config] = {
@@ -164,7 +160,7 @@ def _order_method(m: int, *, shift: bool) -> Method:
     def build(config: Config, context: Context) -> Any:
         return _hd("ridge")(config | fixed, context)
 
-    kinds = ("text", *(kind for kind in ("series", "graph") if structures.encoder_space(kind)))
+    kinds = ("text", "series", "graph")
     name = f"order m={m}" + ("" if m > 1 else ", shifted" if shift else ", unordered")
     return Method(name, "order", kinds, build, spaces, default, on_gpu=True, drawn_as="order")
 

@@ -16,21 +16,18 @@ import ghrr.learn
 
 _CHUNK_NUMBERS = (1 << 22, 1 << 27)  # differences of series made at a time, on a CPU and on a GPU
 
-
-def encoder_space(kind: str) -> dict[str, Any]:
-    """Return the search space of our encoder of series or graphs; empty if this version of ghrr has none."""
-    if kind == "graph" and "GraphFeatures" in ghrr.learn.__all__:
-        return {"encoder": ["graph"], "radius": [0, 1, 2, 3, 4], "directed": [True], "weighting": ["sqrt", "count"]}
-    if kind == "series" and "SeriesFeatures" in ghrr.learn.__all__:
-        return {
-            "encoder": ["series"],
-            "window": [3, 5, 7, 9],
-            "positions": ["neighbours", "powers"],
-            "position_bandwidth": [0.05, 0.1, 0.2, 0.4],
-            "normalize": [True, False],
-            "bandwidth": [0.4, 0.6, 0.9, 1.4],
-        }
-    return {}
+# Search spaces of our encoders.
+ENCODER_SPACES: dict[str, dict[str, Any]] = {
+    "graph": {"encoder": ["graph"], "radius": [0, 1, 2, 3, 4], "directed": [True], "weighting": ["sqrt", "count"]},
+    "series": {
+        "encoder": ["series"],
+        "window": [3, 5, 7, 9],
+        "positions": ["neighbours", "powers"],
+        "position_bandwidth": [0.05, 0.1, 0.2, 0.4],
+        "normalize": [True, False],
+        "bandwidth": [0.4, 0.6, 0.9, 1.4],
+    },
+}
 
 
 def encoder(kind: str, dim: int, config: dict[str, Any], common: dict[str, Any]) -> Any:

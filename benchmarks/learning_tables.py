@@ -228,7 +228,7 @@ def targets() -> Table:
     for data, target in TARGETS.items():
         found = [_find(data, method) for method in methods]
         met = [row["method"] for row in found if row is not None and _measured(row) and row["mean"] >= target]
-        rows.append([data, f"{100 * target:g}", *(_cell(row, 2) for row in found), "; ".join(met) or "not met"])
+        rows.append([data, f"{100 * target:g}", *(_cell(row, 2) or "–" for row in found), "; ".join(met) or "not met"])
     head = ["HD ridge, 2,048", "HD refined, 2,048", "HD ridge, 8,192", "HD refined, 8,192"]
     return ["data set", "target", *head, "met by"], rows
 
