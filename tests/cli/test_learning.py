@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 from pathlib import Path
@@ -129,9 +130,45 @@ def test_all_formats_give_the_same_report(suffix: str, data: Path) -> None:
 def test_column_without_values_is_ignored_with_a_note(data: Path) -> None:
     table = messy_table().assign(nothing=np.nan)
     table.to_csv(data, index=False)
-    report = report_of(data, "--target", "sick")
+    report = report_of(data, "--target", "sick", "--drop", "zip")
     assert report["columns"]["nothing"] == "ignore"
     assert report["notes"] == ["the column nothing has no values and is ignored"]
+
+
+@pytest.mark.parametrize("name", ["None", "NA", "null"])
+def test_class_with_the_name_of_a_missing_value_is_learned(name: str, data: Path) -> None:
+    table = messy_table().replace({"sick": {"yes": name}})
+    table.to_csv(data, index=False)
+    classes = report_of(data, "--target", "sick")["classes"]
+    assert {score["label"]: score["count"] for score in classes} == table["sick"].value_counts().to_dict()
+    table.loc[0, "sick"] = "NaN"  # negative control: this is a missing value
+    table.to_csv(data, index=False)
+    assert report_of(data, "--target", "sick")["rows"] == 89
+
+
+def test_values_that_are_not_numbers_or_dates_are_reported(data: Path) -> None:
+    table = messy_table().drop(columns="zip").astype({"age": object})
+    table.loc[[1, 2], "age"] = "NA"
+    table.loc[0, "day"] = "monday"
+    table.to_csv(data, index=False)
+    result = invoke("learn", str(data), "--target", "sick", "-o", str(data.with_name("m")), *SMALL)
+    assert result.exit_code == 0, result.output
+    assert [line for line in result.stderr.splitlines() if line] == [
+        "Warning: the column 'age' has the kind category, because 2 of its 81 values are not numbers, such as 'NA'; "
+        "correct them, or leave them empty if they are unknown",
+        "Warning: the column 'day' has the kind category, because 1 of its 90 values is not a date: 'monday'; "
+        "correct it, or leave it empty if it is unknown",
+    ]
+    table.loc[[1, 2], "age"] = table.loc[0, "day"] = None  # negative control
+    table.to_csv(data, index=False)
+    assert report_of(data, "--target", "sick")["notes"] == []
+
+
+def test_unnamed_column_is_reported_with_the_option_that_drops_it(data: Path) -> None:
+    messy_table().drop(columns="zip").to_csv(data)
+    notes = report_of(data, "--target", "sick")["notes"]
+    assert [note for note in notes if "--drop 'Unnamed: 0'" in note] == notes != []
+    assert report_of(data, "--target", "sick", "--drop", "Unnamed: 0")["notes"] == []
 
 
 # ---------------------------------------------------------------------------------------------------------- predicting
@@ -172,6 +209,31 @@ def test_category_that_looks_like_a_number_is_read_as_it_was_learned(model: Path
 def test_unknown_categories_and_missing_values_are_predicted(model: Path) -> None:
     row = pd.DataFrame({"age": [None], "city": ["Lima"], "zip": [None], "note": ["coughs"], "day": [None]})
     assert predictions_of(model, row)["prediction"].tolist() == ["yes"]
+
+
+def test_rows_with_unknown_categories_are_counted(model: Path, data: Path) -> None:
+    table = messy_table().drop(columns="sick")
+    table.to_csv(data, index=False)
+    assert invoke("predict", str(model), str(data)).stderr == ""
+    table.loc[:2, "city"] = "Lima"
+    table.loc[5, "city"] = np.nan  # missing is not unknown
+    table.loc[4, "zip"] = "x2"
+    table.to_csv(data, index=False)
+    assert invoke("predict", str(model), str(data)).stderr.splitlines() == [
+        "Warning: 3 rows have unknown values in 'city', such as 'Lima'; treated as missing",
+        "Warning: 1 row has an unknown value in 'zip', such as 'x2'; treated as missing",
+    ]
+
+
+def test_warnings_about_unknown_categories_are_at_most_ten(data: Path) -> None:
+    names = [f"c{i}" for i in range(12)]
+    table = pd.DataFrame({name: ["a", "b"] * 10 for name in [*names, "y"]})
+    table.to_csv(data, index=False)
+    report_of(data, "--target", "y")
+    table[:1].replace("a", "c").to_csv(data, index=False)
+    warnings = invoke("predict", str(data.with_name("other.safetensors")), str(data)).stderr.splitlines()
+    assert len(warnings) == 1 + 10 + 1  # the first names the column that the model does not use
+    assert warnings[-1] == "Warning: 2 more columns have unknown values"
 
 
 def test_predict_reads_standard_input_and_writes_standard_output(model: Path, data: Path) -> None:
@@ -225,6 +287,7 @@ def test_regression_predicts_one_column(data: Path) -> None:
         ),
         (b"age,sick\ninf,a\n2,a\n3,a\n4,b\n5,b\n6,b\n", "'age' has an infinite value in row 1"),
         (b"age,sick\n1,2020-01-01\n2,2021-01-01\n", "different values of kind date, expected classes or numbers"),
+        (b"age,sick\n1,1\n2,2\n3,3\n4,old\n", "4 values is not a number: 'old'; correct it"),
         (b"age,sick\n1,0.5\n2,0.6\n3,0.7\n", "3 rows are too few for 3 folds, expected at least 6; use fewer folds"),
     ],
 )
@@ -242,7 +305,10 @@ def test_bad_tables_are_refused(content: bytes, message: str, tmp_path: Path) ->
         (("--target", "sick", "--drop", "Age"), "did you mean 'age'?"),
         (("--target", "sick", "--drop", "sick"), "'sick' is the target, expected another column"),
         (("--target", "sick", "--task", "guess"), "task must be one of 'classification', 'regression'; got 'guess'"),
-        (("--target", "sick", "--task", "regression"), "expected numbers for a regression"),
+        (("--target", "sick", "--task", "regression"), "expected numbers for a regression; use classification"),
+        (("--target", "zip", "--task", "regression"), "1 of its 90 values is not a number: 'x1'; correct it"),
+        (("--target", "sick", "--text", "city", "--drop", "city"), "'city' is both in text and in drop"),
+        (("--target", "sick", "--seed", str(2**32)), "Invalid value for '--seed'"),
         (("--target", "age", "--training", "online"), "training applies to classification only"),
         (
             ("--target", "sick", "--training", "best"),
@@ -255,6 +321,34 @@ def test_bad_options_are_refused(arguments: tuple[str, ...], message: str, data:
     out = data.with_name("model.safetensors")
     assert message in fails("learn", str(data), "-o", str(out), *SMALL, *arguments)
     assert not out.exists()
+
+
+def test_numbers_as_classes_are_refused_with_their_count(data: Path) -> None:
+    table = messy_table().assign(price=np.arange(90) / 7)
+    table.to_csv(data, index=False)
+    out = ("-o", str(data.with_name("m")), *SMALL)
+    message = fails("learn", str(data), "--target", "price", "--task", "classification", *out)
+    assert "the target has 90 different numbers: use --task regression to predict them" in message
+    table.loc[0, "sick"] = "perhaps"  # negative control: names
+    table.to_csv(data, index=False)
+    assert "regression" not in fails("learn", str(data), "--target", "sick", *out)
+
+
+def test_columns_that_cannot_be_saved_are_refused_before_training(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*given: object, **named: object) -> None:
+        raise AssertionError("training started")
+
+    table = messy_table()
+    table["at"], table["raw"] = [dt.time(8)] * len(table), b"x"
+    table["month"] = pd.period_range("2020-01", periods=len(table), freq="M")
+    source, out = data.with_name("data.parquet"), ("-o", str(data.with_name("m")), *SMALL)
+    table.to_parquet(source)
+    monkeypatch.setattr("ghrr.learn.reports.cross_validated_report", train)
+    message = fails("learn", str(source), "--target", "sick", *out)
+    assert "got 'at' (time), 'raw' (bytes), 'month' (Period)" in message
+    assert "--drop 'at' --drop 'raw' --drop 'month'" in message
+    monkeypatch.undo()
+    report_of(source, "--target", "sick", "--drop", "at", "--drop", "raw", "--text", "month")
 
 
 def test_bad_files_are_refused(data: Path, model: Path, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from sklearn.datasets import make_classification
 
 from ghrr.encoding import FractionalPower
-from ghrr.learn import HDClassifier, HDRegressor, KernelFeatures
+from ghrr.learn import HDClassifier, HDRegressor, KernelFeatures, bandwidth, kernel_features
+from ghrr.learn.base import class_signs
 from ghrr.space import Space
 
 
@@ -119,3 +120,19 @@ def test_inner_product_equals_the_similarity_of_the_hypervectors() -> None:
     z = torch.from_numpy(encoder.transform(x.numpy()))
     h = FractionalPower(Space(dim=40, m=3, seed=7), 3, bandwidth=1.5)(x)
     torch.testing.assert_close(z @ z.mT, ghrr.pairwise_similarity(h, h), atol=1e-5, rtol=0)
+
+
+def test_many_different_labels_are_sampled_before_they_become_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def signs(labels: Any, n_classes: int) -> Any:
+        sizes.append((len(labels), n_classes))
+        return class_signs(labels, n_classes)
+
+    monkeypatch.setattr(kernel_features, "class_signs", signs)
+    monkeypatch.setattr(bandwidth, "_MOST_ROWS", 50)
+    x = np.random.default_rng(0).normal(size=(2000, 2))
+    KernelFeatures(dim=20, bandwidth="cv", random_state=0).fit(x, np.arange(2000))
+    assert sizes == [(50, 50)]
+    with pytest.raises(ValueError, match="inconsistent"):
+        KernelFeatures(dim=20, bandwidth="cv").fit(x, np.arange(1999))

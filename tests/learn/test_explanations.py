@@ -288,3 +288,5 @@ def test_figures_have_labelled_axes_and_one_panel_per_class(planted: HDClassifie
         plot_explanation(table, grid=(2, 5))
     with pytest.raises(ValueError, match="value"):
         plot_explanation(table, value="size")
+    with pytest.raises(ValueError, match="table is empty"):
+        plot_explanation(table[:0])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from sklearn.compose import ColumnTransformer
 
 from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, SeriesFeatures, TextFeatures
 
@@ -146,17 +148,118 @@ def test_lists_of_tokens_equal_texts_of_the_same_symbols() -> None:
         tokens.fit(["abc"])
 
 
+NOTES = ["the cat sat", "the cat ran", "un chat noir"]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        tuple(NOTES),
+        np.array(NOTES),
+        pd.Series(NOTES, index=[7, 7, 8]),
+        pd.DataFrame({"note": NOTES}),
+        np.array(NOTES, dtype=object)[:, None],
+    ],
+)
+def test_texts_are_read_from_a_column_of_any_kind(X: Any) -> None:
+    encoder = TextFeatures(20, random_state=0)
+    np.testing.assert_array_equal(encoder.fit_transform(X), encoder.fit_transform(NOTES))
+
+
+def test_texts_and_tokens_are_read_from_polars() -> None:
+    polars = pytest.importorskip("polars")
+    text = TextFeatures(20, random_state=0)
+    table = polars.DataFrame({"note": NOTES, "tokens": [note.split() for note in NOTES]})
+    for X in (table["note"], table[["note"]]):
+        np.testing.assert_array_equal(text.fit_transform(X), text.fit_transform(NOTES))
+    tokens = TextFeatures(20, n=1, analyzer="token", random_state=0)
+    want = tokens.fit_transform([note.split() for note in NOTES])
+    for X in (table["tokens"], table[["tokens"]]):
+        np.testing.assert_array_equal(tokens.fit_transform(X), want)
+
+
+def test_rows_of_an_array_are_lists_of_tokens() -> None:
+    tokens = TextFeatures(20, n=1, analyzer="token", random_state=0)
+    for rows in ([["a"], ["b"]], [["a", "b"], ["b", "b"]]):
+        np.testing.assert_array_equal(tokens.fit_transform(np.array(rows)), tokens.fit_transform(rows))
+
+
+@pytest.mark.parametrize("column", ["note", ["note"]])
+def test_column_transformer_selects_the_texts_of_a_table(column: Any) -> None:
+    table = pd.DataFrame({"note": NOTES, "size": [1.0, 2.0, 3.0]})
+    text = TextFeatures(20, random_state=0)
+    both = ColumnTransformer([("text", text, column)], remainder="passthrough").fit_transform(table)
+    np.testing.assert_array_equal(both, np.column_stack([text.fit_transform(NOTES), table["size"]]))
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
-    [("one string", "put it into a list"), ([1, 2], "needs strings"), ([], "0 sample"), ([""], "symbols")],
+    [
+        ("one string", "put it into a list"),
+        ([1, 2], "needs strings"),
+        ([], "0 sample"),
+        ([""], "symbols"),
+        (pd.DataFrame({"note": NOTES, "other": NOTES}), r'got DataFrame of shape \(3, 2\); .*df\["note"\]'),
+        (np.array([NOTES]), r"got ndarray of shape \(1, 3\); give one column"),
+        (np.array("text"), "give one column"),
+        ({"note": NOTES}, "got dict; give one column"),
+        (set(NOTES), "got set; give one column"),
+        (None, "got NoneType; give one column"),
+    ],
 )
 def test_wrong_texts_are_refused(X: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TextFeatures().fit(X)
 
 
+def test_uniform_images_have_no_features() -> None:
+    values = np.concatenate([[0.0, 0.1, 0.3, 255.0, -7e3], np.random.default_rng(0).random(50)])
+    for patch in (2, 5, 15):
+        encoder = ImageFeatures(10, patch=patch, random_state=0)
+        assert not encoder.fit_transform(np.repeat(values[:, None], 256, axis=1)).any()
+        faint = np.full((1, 256), 0.1)
+        faint[0, 120] *= 1.001  # negative control
+        assert np.linalg.norm(encoder.transform(faint)) == pytest.approx(1.0)
+
+
+def test_images_keep_the_shape_of_their_array() -> None:
+    images = np.random.default_rng(0).random((4, 8, 9))
+    rows = images.reshape(4, 72)
+    want = ImageFeatures(10, image_shape=(8, 9), patch=3, random_state=0).fit_transform(rows)
+    encoder = ImageFeatures(10, patch=3, random_state=0).fit(images)
+    assert encoder.image_shape_ == (8, 9)
+    assert encoder.n_features_in_ == 72
+    for X in (images, list(images), rows):
+        np.testing.assert_array_equal(encoder.transform(X), want)
+    with pytest.raises(ValueError, match="got images of 9 x 8 pixels, expected 8 x 9"):
+        encoder.transform(images.transpose(0, 2, 1))
+    with pytest.raises(ValueError, match="got images of 8 x 9 pixels, expected 9 x 8"):
+        ImageFeatures(10, image_shape=(9, 8), patch=3).fit(images)
+
+
+@pytest.mark.parametrize("shape", [(8.0, 8.0), ("8", "8"), (8, 8, 1), (64,), (-8, -8)])
+def test_wrong_image_shapes_are_refused(shape: Any) -> None:
+    with pytest.raises(ValueError, match="image_shape must be two positive integers"):
+        ImageFeatures(image_shape=shape).fit(np.zeros((2, 64)))
+
+
 def test_wrong_images_are_refused() -> None:
-    with pytest.raises(ValueError, match="image_shape"):
+    with pytest.raises(ValueError, match="set image_shape"):
         ImageFeatures().fit(np.zeros((2, 30)))
     with pytest.raises(ValueError, match="patch"):
         ImageFeatures(patch=9).fit(np.zeros((2, 64)))
+    with pytest.raises(ValueError, match="patch"):  # without its mean, a patch of one pixel is blank
+        ImageFeatures(patch=1).fit(np.zeros((2, 64)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": "rbff"}, "KernelFeatures: unknown kernel 'rbff', expected one of rbf, .*did you mean 'rbf'"),
+        ({"kernel": "none", "bandwidth": 1.0, "sampling": "random"}, "KernelFeatures: unknown kernel 'none'"),
+        ({"device": "gpu"}, "KernelFeatures: device 'gpu' cannot be used"),
+    ],
+)
+def test_wrong_settings_of_kernel_features_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KernelFeatures(5, **settings).fit(np.eye(3))

@@ -102,6 +102,34 @@ def test_networkx_graphs_equal_their_arrays() -> None:
     np.testing.assert_allclose(encoder.transform([star]), encoder.transform([(4, [[0, 1], [0, 2], [0, 3]])]), atol=1e-6)
 
 
+@pytest.mark.parametrize("ends", [("x", "y"), ("y", "x")])
+def test_undirected_networkx_edges_lead_in_both_directions_if_directed(ends: tuple[str, str]) -> None:
+    nx = pytest.importorskip("networkx")
+    encoder = GraphFeatures(50, directed=True, random_state=0).fit([(["a", "b"], [[0, 1]])])
+    found = {}
+    for kind in (nx.Graph, nx.DiGraph):
+        graph = kind()
+        for end in ends:
+            graph.add_node(end, label=end)
+        graph.add_edge(*ends, label="-")
+        found[kind] = encoder.transform([graph])
+    both = encoder.transform([(ends, [[0, 1], [1, 0]], ["-", "-"])])
+    one = encoder.transform([(ends, [[0, 1]], ["-"])])
+    np.testing.assert_allclose(found[nx.Graph], both, atol=1e-6)
+    np.testing.assert_allclose(found[nx.DiGraph], one, atol=1e-6)  # negative control
+    assert np.abs(both - one).max() > 0.01
+
+
+def test_networkx_labels_are_those_of_all_nodes_or_of_none() -> None:
+    nx = pytest.importorskip("networkx")
+    graph = nx.path_graph(2)
+    graph.nodes[0]["label"] = "C"
+    with pytest.raises(ValueError, match="graph 0 has None as the label of node 1"):
+        GraphFeatures(5).fit([graph])
+    graph.nodes[1]["label"] = "None"  # a label
+    GraphFeatures(5).fit([graph, nx.path_graph(2)])
+
+
 def test_rings_and_paths_are_classified() -> None:
     rings = [(["C"] * n, [[i, (i + 1) % n] for i in range(n)]) for n in range(4, 14)]
     paths = [(["C"] * n, [[i, i + 1] for i in range(n - 1)]) for n in range(4, 14)]
@@ -115,13 +143,21 @@ def test_rings_and_paths_are_classified() -> None:
         ([], "0 sample"),
         (GRAPHS[0], "put a graph into a list"),
         ([["C", "C", "O", "C"]], "must be"),
-        ([(["C"], [[0, 1]])], "between nodes 0 and 0"),
-        ([(["C", "C"], [[0, -1]])], "between nodes"),
+        ([(["C"], [[0, 1]])], "edges of graph 0 must be indices of its 1 nodes, counted from 0; got 0 to 1"),
+        ([(["C", "C"], [[0, -1]])], "indices of its 2 nodes"),
+        ([([], [[0, 1]])], "edges of graph 0 must be indices of its 0 nodes"),
         ([(["C", "C"], [[0.0, np.nan]])], "whole numbers"),
         ([(["C", "C"], [0, 1, 1])], "whole numbers"),
-        ([(-1, [])], "graph 0 has -1 nodes, expected 0 or more"),
-        ([([1.0, np.nan], [[0, 1]])], "graph 0 has NaN or infinity as a node label"),
-        ([(["C", "C"], [[0, 1]], ["-", "="])], "one label per node and per edge"),
+        ([(["C", "C"], [[0, 1], [1]])], "edges of graph 0 must be .* got rows of different lengths"),
+        ([(-1, [])], "graph 0 has -1 nodes, expected labels or a number"),
+        ([(None, [])], "graph 0 has None nodes, expected labels or a number"),
+        ([([1.0, np.nan], [[0, 1]])], "graph 0 has nan as the label of node 1"),
+        ([(["C", np.nan], [[0, 1]])], "graph 0 has nan as the label of node 1"),
+        ([(np.array(["C", np.nan], dtype=object), [[0, 1]])], "graph 0 has nan as the label of node 1"),
+        ([GRAPHS[0], ([None, "C"], [[0, 1]])], "graph 1 has None as the label of node 0"),
+        ([(["C", "C"], [[0, 1]], [None])], "graph 0 has None as the label of edge 0"),
+        ([(["C", "C"], [[0, 1]], ["-", "="])], "graph 0 needs one label per edge; got shape"),
+        ([("CC", [[0, 1]])], "graph 0 needs one label per node; got shape"),
     ],
 )
 def test_wrong_graphs_are_refused(X: Any, message: str) -> None:

@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.learn import HDClassifier, TextFeatures, ngram_counts, ngram_vectors
+from ghrr.learn import (
+    GraphFeatures,
+    HDClassifier,
+    TextFeatures,
+    ngram_counts,
+    ngram_vectors,
+    products,
+    text_features,
+)
 from ghrr.learn.ngram_weights import class_information
 from ghrr.space import Space
 
@@ -51,7 +59,7 @@ def product(symbols: Tensor, gram: list[int]) -> Tensor:
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_vectors_are_ordered_products_of_symbols(m: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngram_vectors, "_CHUNK_NUMBERS", (200, 200))  # several chunks of slots
+    monkeypatch.setattr(ngram_vectors, "CHUNK_NUMBERS", (200, 200))  # several chunks of slots
     symbols = Space(dim=13, m=m, seed=0).vectors(list("abcd"))
     grams = np.random.default_rng(0).integers(0, 4, (20, n))
     parts = list(ngram_vectors.ngram_vectors(symbols, grams))
@@ -122,3 +130,21 @@ def test_unknown_characters_are_left_out() -> None:
     encoder = TextFeatures(20, n=2, random_state=0).fit(["abc", "añ😀"])
     np.testing.assert_array_equal(encoder.transform(["aZb\U0010ffff"]), encoder.transform(["ab"]))
     assert np.abs(encoder.transform(["añb"]) - encoder.transform(["ab"])).max() > 0.01  # negative control
+
+
+def test_products_are_bundled_the_same_in_chunks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["abracadabra", "abraham", "", "xyzzy"]
+    graphs = [(list(text), [[i, i + 1] for i in range(len(text) - 1)]) for text in texts]
+    whole = TextFeatures(20, n=2, random_state=0).fit_transform(texts), GraphFeatures(20, random_state=0).fit(graphs)
+    want = whole[0], whole[1].transform(graphs)
+    monkeypatch.setattr(text_features, "_GRAMS", 3)
+    monkeypatch.setattr(products, "CHUNK_NUMBERS", (60, 60))  # 3 products
+    assert len(list(products.weight_matrices(*counted_letters(texts), 3, torch.zeros(4, 1)))) > 2
+    got = TextFeatures(20, n=2, random_state=0).fit_transform(texts), whole[1].transform(graphs)
+    for chunks, one in zip(got, want, strict=True):
+        np.testing.assert_allclose(chunks, one, atol=1e-6)
+
+
+def counted_letters(texts: list[str]) -> tuple[Any, Any]:
+    counted = ngram_counts.count_ngrams([np.array([ord(c) for c in text], dtype=np.int64) for text in texts], 1)
+    return counted, counted.counts

@@ -136,7 +136,9 @@ def test_waves_of_different_shape_are_classified() -> None:
     ("X", "message"),
     [
         (np.array([[0.0, np.nan]]), "NaN"),
-        ([np.zeros(3), np.array([0.0, np.inf])], "infinity"),
+        ([np.zeros(3), np.array([0.0, np.inf])], "series 1 contains infinity"),
+        ([np.zeros(3), np.zeros(3), np.array([0.0, 1.0, np.nan])], "series 2 contains NaN"),
+        ([1.0, 2.0], "series 0 must be"),
         (np.zeros((2, 1, 1, 3)), "channels, length"),
         ([np.zeros(3), np.zeros(0)], "not empty"),
         (np.zeros((0, 3)), "0 sample"),
@@ -156,3 +158,24 @@ def test_other_number_of_channels_is_refused() -> None:
         encoder.transform([SHORT[0], SHORT[0, :1]])
     with pytest.raises(ValueError, match="Series 1 has 1 channels"):
         SeriesFeatures(10).fit([SHORT[0], SHORT[0, :1]])
+
+
+def test_lists_have_series_of_any_length_and_arrays_a_fixed_one() -> None:
+    random = np.random.default_rng(0)
+    short, long = random.normal(size=(3, 20)), random.normal(size=(2, 25))
+    encoder = SeriesFeatures(10, random_state=0).fit(short)
+    both = encoder.transform([short[0], long[0], long[1]])
+    np.testing.assert_allclose(encoder.transform(list(long)), both[1:], atol=1e-6)  # of equal length
+    np.testing.assert_allclose(encoder.transform(short.tolist()), encoder.transform(short), atol=1e-6)
+    with pytest.raises(ValueError, match="25 features, but SeriesFeatures is expecting 20"):
+        encoder.transform(long)
+
+
+def test_fit_to_a_list_forgets_the_width_of_an_array() -> None:
+    series = np.random.default_rng(0).normal(size=(3, 20))
+    encoder = SeriesFeatures(10, random_state=0).fit(series)
+    assert encoder.n_features_in_ == 20
+    for X in (list(series), [series[0], series[1, :15]]):
+        encoder.fit(X)
+        assert not hasattr(encoder, "n_features_in_")
+        assert encoder.transform(series[:, :15]).shape == (3, 20)

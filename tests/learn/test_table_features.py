@@ -179,7 +179,9 @@ def test_mixed_table_is_classified_and_regressed() -> None:
         (pd.DataFrame({"a": [1.0, np.inf], "b": ["x", "y"]}), {}, "infinity"),
         (TABLE, {"columns": {"weight": "number"}}, "not in the table"),
         (TABLE, {"columns": {"size": "numeric"}}, "kinds of columns"),
-        (TABLE, {"columns": {"colour": "number"}}, "could not convert string to float"),
+        (TABLE, {"columns": {"colour": "number"}}, "cannot read column 'colour' as numbers: could not convert string"),
+        (TABLE, {"columns": {"size": "date"}}, "cannot read column 'size' as dates: got numbers"),
+        (np.eye(2), {"columns": {1: "date"}}, "cannot read column 1 as dates: got numbers"),
         (TABLE.set_axis(["a", "a", "b"], axis=1), {}, "must differ"),
         ([1.0, 2.0], {}, "2D array"),
     ],
@@ -195,5 +197,32 @@ def test_tables_with_other_columns_are_refused() -> None:
         encoder.transform(TABLE.rename(columns={"size": "length"}))
     with pytest.raises(ValueError, match="feature"):
         encoder.transform(TABLE[["size", "colour"]])
-    with pytest.raises(ValueError, match="could not convert string to float"):
+    with pytest.raises(ValueError, match="cannot read column 'size' as numbers: could not convert string to float"):
         encoder.transform(TABLE.assign(size="large"))
+
+
+def test_values_that_are_no_dates_are_refused() -> None:
+    table = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-03-01"])})
+    encoder = small().fit(table)
+    for numbers in ([1.5, None, 2.0], [1, 2, 3], [True, False, True], ["2024-01-01", None, 7]):
+        with pytest.raises(ValueError, match="cannot read column 'day' as dates: got numbers"):
+            encoder.transform(pd.DataFrame({"day": numbers}))
+    with pytest.raises(ValueError, match="cannot read column 'day' as dates: time data"):
+        encoder.transform(pd.DataFrame({"day": ["2024-01-01", "soon", None]}))
+    for missing in (None, np.nan):  # negative control: no value at all
+        assert encoder.transform(table.assign(day=missing)).shape == (3, 40)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_tables_of_polars_and_pyarrow_equal_those_of_pandas(library: str) -> None:
+    pytest.importorskip(library)
+    pytest.importorskip("pyarrow")
+    table = TABLE.assign(day=pd.to_datetime(["2024-01-01", "NaT", *["2024-03-01"] * 4]))
+    other = pytest.importorskip("polars").from_pandas(table)
+    other = other if library == "polars" else other.to_arrow()
+    for fitted, given in ((table, other), (other, other), (other, table)):
+        encoder = small().fit(fitted)
+        assert encoder.columns_ == {"size": "number", "colour": "category", "sold": "category", "day": "date"}
+        np.testing.assert_allclose(encoder.transform(given), small().fit_transform(table), atol=1e-6)
+    labels = [0, 1, 0, 1, 0, 1]
+    assert HDClassifier(small()).fit(other, labels).predict(other).shape == (6,)

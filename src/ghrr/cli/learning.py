@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ghrr.learn.table_models import LearningTask
 
 _STREAM = "-"  # standard input or output
+_MOST_WARNINGS = 10  # about unknown values, one per column
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
@@ -41,7 +42,7 @@ def learn(  # noqa: PLR0917 (typer reads options from a signature)
         str | None, typer.Option(help="Classification: ridge (default), refined, online or centroid.")
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the hypervectors and of the folds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the hypervectors and of the folds.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
     force: Force = False,
@@ -56,10 +57,10 @@ def learn(  # noqa: PLR0917 (typer reads options from a signature)
     check_output(out, force=force)
     try:
         task_ = make_task(read_table(data), target, kind=task, text=text or (), drop=drop or ())
-        model = task_.model(dim=dim, training=training, seed=seed, device=device)
-        check_folds(task_.y, folds, classify=task_.kind == "classification")
         for note in task_.notes:
             warn(note)
+        model = task_.model(dim=dim, training=training, seed=seed, device=device)
+        check_folds(task_.y, folds, classify=task_.kind == "classification")
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             row = progress.add_task("cross-validation", total=folds + 1)
@@ -96,7 +97,7 @@ def predict(
     need("learn")
     from ghrr.learn import load
     from ghrr.learn.table_files import read_table, write_csv
-    from ghrr.learn.table_models import columns_read_as_text, predict_table
+    from ghrr.learn.table_models import columns_read_as_text, describe_unknown, predict_table
 
     if out != _STREAM:
         check_output(Path(out), force=force)
@@ -106,6 +107,11 @@ def predict(
         predictions, unused = predict_table(loaded, table)
         if unused:
             warn(f"these columns are not used by the model: {', '.join(unused)}")
+        unknown = describe_unknown(loaded, table)
+        for sentence in unknown[:_MOST_WARNINGS]:
+            warn(sentence)
+        if len(unknown) > _MOST_WARNINGS:
+            warn(f"{len(unknown) - _MOST_WARNINGS:,} more columns have unknown values")
         if out == _STREAM:
             sys.stdout.write(predictions.to_csv(index=False))
         else:

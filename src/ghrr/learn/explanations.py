@@ -189,6 +189,8 @@ def plot_explanation(
         raise ImportError(f"plot_explanation: matplotlib is not installed; {install_hint('paper')}") from error
     if value not in ("contribution", "magnitude"):
         raise ValueError(f"plot_explanation: value must be 'contribution' or 'magnitude', got {value!r}")
+    if table.empty:
+        raise ValueError("plot_explanation: the table is empty, expected the result of explain for at least one sample")
     kind = table.columns[0]
     groups = list(table.groupby(kind, sort=False))
     columns = min(_COLUMNS, len(groups))

@@ -20,6 +20,8 @@ from ghrr.learn.ngram_counts import NGramCounts, count_pairs
 from ghrr.learn.products import add_products, bind_in_order
 from ghrr.space import Space
 
+_MISSING = ("None", "nan", "NaT", "<NA>", "inf", "-inf")  # values that are no labels, as strings
+
 
 class GraphFeatures(FeatureEncoder):
     r"""Encode graphs by their labelled edges and by the neighbourhoods of their nodes.
@@ -64,7 +66,8 @@ class GraphFeatures(FeatureEncoder):
     A graph is a pair ``(labels, edges)`` or a triple ``(labels, edges, edge_labels)``: one label per node, an array of
     source and target indices ``(edges, 2)``, and one label per edge. Labels are compared as strings. The number of
     nodes instead of labels means that the degree of a node is its label. A networkx graph also works; its labels are
-    the attributes ``"label"`` of nodes and edges.
+    the attributes ``"label"`` of nodes and edges, either of all nodes or of none, and with ``directed=True`` each edge
+    of an undirected one leads in both directions.
 
     Examples
     --------
@@ -125,7 +128,7 @@ class GraphFeatures(FeatureEncoder):
         """Return graphs with labels as strings and edges as arrays."""
         if isinstance(X, (str, tuple)) or not hasattr(X, "__iter__") or hasattr(X, "nodes"):
             raise ValueError(f"GraphFeatures: needs a list of graphs, got {type(X).__name__}; put a graph into a list")
-        graphs = [_read_graph(graph, number) for number, graph in enumerate(X)]
+        graphs = [_read_graph(graph, number, directed=self.directed) for number, graph in enumerate(X)]
         if not graphs:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required by GraphFeatures.")
         return graphs
@@ -207,19 +210,35 @@ class GraphFeatures(FeatureEncoder):
         return tags
 
 
-def _read_graph(graph: Any, number: int) -> Graph:
+def _read_graph(graph: Any, number: int, *, directed: bool) -> Graph:
     """Return a graph given as a pair, a triple or a networkx graph."""
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
-        graph = _from_networkx(graph)
+        graph = _from_networkx(graph, directed=directed)
     if not isinstance(graph, (tuple, list)) or len(graph) not in (2, 3):
         raise ValueError(
             f"GraphFeatures: graph {number} must be (labels, edges) or (labels, edges, edge_labels), got "
             f"{type(graph).__name__}"
         )
-    if isinstance(graph[0], (int, np.integer)) and graph[0] < 0:
-        raise ValueError(f"GraphFeatures: graph {number} has {graph[0]} nodes, expected 0 or more")
-    count = int(graph[0]) if isinstance(graph[0], (int, np.integer)) else len(graph[0])
-    edges = np.asarray(graph[1])
+    is_number = isinstance(graph[0], (int, np.integer))
+    if not (graph[0] >= 0 if is_number else hasattr(graph[0], "__len__")):
+        raise ValueError(f"GraphFeatures: graph {number} has {graph[0]} nodes, expected labels or a number from 0 up")
+    count = int(graph[0]) if is_number else len(graph[0])
+    edges = _read_edges(graph[1], count, number)
+    nodes = np.bincount(edges.ravel(), minlength=count) if is_number else graph[0]
+    labels = _read_labels(nodes, "node", count, number)
+    edge_labels = _read_labels(graph[2] if len(graph) == 3 else [""] * len(edges), "edge", len(edges), number)
+    return Graph(labels, edges, edge_labels)
+
+
+def _read_edges(given: Any, count: int, number: int) -> NDArray[np.int64]:
+    """Return the edges of a graph of ``count`` nodes, ``(edges, 2)``."""
+    try:
+        edges = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(
+            f"GraphFeatures: edges of graph {number} must be whole numbers (edges, 2), got rows of different lengths; "
+            f"give two indices of nodes for each edge"
+        ) from error
     edges = edges.reshape(0, 2).astype(np.int64) if not edges.size else edges
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
         raise ValueError(
@@ -227,24 +246,33 @@ def _read_graph(graph: Any, number: int) -> Graph:
         )
     if edges.size and (edges.min() < 0 or edges.max() >= count):
         raise ValueError(
-            f"GraphFeatures: edges of graph {number} must be between nodes 0 and {count - 1}, got {edges.min()} to "
-            f"{edges.max()}"
+            f"GraphFeatures: edges of graph {number} must be indices of its {count} nodes, counted from 0; got "
+            f"{edges.min()} to {edges.max()}"
         )
-    is_number = isinstance(graph[0], (int, np.integer))
-    labels = np.bincount(edges.ravel(), minlength=count) if is_number else np.asarray(graph[0])
-    edge_labels = np.asarray(graph[2] if len(graph) == 3 else [""] * len(edges))
-    if labels.ndim != 1 or edge_labels.shape != (len(edges),):
+    return edges.astype(np.int64)
+
+
+def _read_labels(given: Any, kind: str, count: int, number: int) -> NDArray[np.str_]:
+    """Return the labels of all nodes or edges as strings."""
+    labels = np.asarray(given)
+    if labels.shape != (count,):
         raise ValueError(
-            f"GraphFeatures: graph {number} needs one label per node and per edge; got shapes {labels.shape} for "
-            f"{count} nodes and {edge_labels.shape} for {len(edges)} edges"
+            f"GraphFeatures: graph {number} needs one label per {kind}; got shape {labels.shape} for {count} {kind}s"
         )
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"GraphFeatures: graph {number} has NaN or infinity as a node label, expected labels")
-    return Graph(labels.astype(np.str_), edges.astype(np.int64), edge_labels.astype(np.str_))
+    if labels.dtype.kind not in "iub":  # whole numbers are never missing
+        for index, label in enumerate(given):
+            if not isinstance(label, str) and str(label) in _MISSING:
+                raise ValueError(
+                    f"GraphFeatures: graph {number} has {label} as the label of {kind} {index}, expected a label; give "
+                    f"each {kind} one, or none at all"
+                )
+    return labels.astype(np.str_)
 
 
-def _from_networkx(graph: Any) -> tuple[Any, ...]:
+def _from_networkx(graph: Any, *, directed: bool) -> tuple[Any, ...]:
     """Return labels, edges and edge labels of a networkx graph."""
+    if directed:
+        graph = graph.to_directed(as_view=True)  # an undirected edge leads in both directions
     rows = {node: row for row, node in enumerate(graph.nodes)}
     labels = [label for _, label in graph.nodes(data="label")]
     edges = [(rows[source], rows[target], label) for source, target, label in graph.edges(data="label", default="")]

@@ -34,9 +34,10 @@ class ImageFeatures(FeatureEncoder):
     dim
         Number of slots. The output has ``2 * dim`` columns, scaled to length 1.
     image_shape
-        Height and width. By default images are square.
+        Height and width. By default those of an array ``(n, height, width)``; images that are rows of pixels are
+        square.
     patch
-        Width of a patch, in pixels.
+        Width of a patch, in pixels, at least 2.
     stride
         Distance between neighbouring patches, in pixels. The time falls with its square.
     bandwidth
@@ -69,7 +70,7 @@ class ImageFeatures(FeatureEncoder):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "dim": [Interval(Integral, 1, None, closed="left")],
         "image_shape": [tuple, list, None],
-        "patch": [Interval(Integral, 1, None, closed="left")],
+        "patch": [Interval(Integral, 2, None, closed="left")],
         "stride": [Interval(Integral, 1, None, closed="left")],
         "bandwidth": [Interval(Real, 0, None, closed="neither")],
         "position_bandwidth": [Interval(Real, 0, None, closed="neither")],
@@ -99,10 +100,18 @@ class ImageFeatures(FeatureEncoder):
         self.device = device
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Draw the frequencies of patches and positions; X is ``(n, height * width)``, y is not used."""
+        """Draw the frequencies of patches and positions.
+
+        Parameters
+        ----------
+        X
+            Images, ``(n, height, width)`` or ``(n, height * width)``.
+        y
+            Not used.
+        """
         self._validate_params()
-        X = validate_data(self, X, dtype=[np.float32, np.float64])
-        height, width = self.image_shape_ = self._find_shape(X.shape[1])
+        X, given_size = self._read(X, reset=True)
+        height, width = self.image_shape_ = self._find_shape(given_size)
         seed, dim = seed_of(self.random_state), int(self.dim)
         area = self.patch**2
         draw = {"spectrum": SPECTRA["rbf"], "seed": seed}
@@ -118,24 +127,34 @@ class ImageFeatures(FeatureEncoder):
         self.n_features_out_ = 2 * dim
         return self
 
-    def _find_shape(self, pixels: int) -> tuple[int, int]:
-        if self.image_shape is None:
-            side = round(pixels**0.5)
-            shape = (side, side)
-        else:
-            shape = tuple(self.image_shape)  # type: ignore[assignment]
-        if len(shape) != 2 or shape[0] * shape[1] != pixels:
-            raise ValueError(
-                f"ImageFeatures: images have {pixels} pixels, expected image_shape {shape} to have as many; "
-                f"set image_shape to (height, width)"
-            )
+    def _find_shape(self, size: tuple[int, ...]) -> tuple[int, int]:
+        """Return the height and width of images of this size, ``(height, width)`` or ``(pixels,)``."""
+        given: Any = self.image_shape
+        if given is not None and not (
+            len(given) == 2 and all(isinstance(n, (int, np.integer)) and n > 0 for n in given)
+        ):
+            raise ValueError(f"ImageFeatures: image_shape must be two positive integers (height, width), got {given!r}")
+        side = round(size[0] ** 0.5)
+        height, width = given or (size if len(size) == 2 else (side, side))
+        shape = (int(height), int(width))
+        _check_size(size, shape)
         if min(shape) < self.patch:
             raise ValueError(f"ImageFeatures: patch must be at most the size of images, {min(shape)}, got {self.patch}")
         return shape
 
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, tuple[int, ...]]:
+        """Return images as rows of pixels, and the size that they came in: ``(pixels,)`` or ``(height, width)``."""
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        size = tuple(X.shape[1:])
+        rows = np.reshape(X, (len(X), size[0] * size[1])) if len(size) == 2 else X
+        return validate_data(self, rows, dtype=[np.float32, np.float64], reset=reset), size
+
     def check_samples(self, X: Any) -> Any:
         """Return images as an array ``(n, height * width)``."""
-        return validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
+        rows, size = self._read(X, reset=False)
+        if len(size) == 2:
+            _check_size(size, self.image_shape_)
+        return rows
 
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked images, ``(n, 2 * dim)``."""
@@ -192,7 +211,8 @@ class ImageFeatures(FeatureEncoder):
         patches = patches.reshape(len(images), -1, self.patch**2)
         patches = patches - patches.mean(dim=-1, keepdim=True)
         sizes = torch.linalg.vector_norm(patches, dim=-1)
-        is_blank = sizes <= 1e-6 * sizes.amax(dim=1, keepdim=True)
+        # The rounding of the mean leaves up to 4e-7 of the largest value in each pixel of a uniform patch.
+        is_blank = sizes <= 1e-6 * self.patch * images.abs().amax(dim=1, keepdim=True)
         sizes = sizes.masked_fill_(is_blank, 0)
         return patches.div_(sizes.masked_fill(is_blank, 1)[..., None]), sizes
 
@@ -225,4 +245,14 @@ class ImageFeatures(FeatureEncoder):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
+        tags.input_tags.three_d_array = True
         return tags
+
+
+def _check_size(size: tuple[int, ...], shape: tuple[int, int]) -> None:
+    """Raise unless images of a size, ``(height, width)`` or ``(pixels,)``, have the shape ``(height, width)``."""
+    if size not in (shape, (shape[0] * shape[1],)):
+        raise ValueError(
+            f"ImageFeatures: got images of {' x '.join(map(str, size))} pixels, expected {shape[0]} x {shape[1]}; give "
+            f"images as (n, height, width), or set image_shape to (height, width)"
+        )

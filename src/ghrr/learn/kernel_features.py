@@ -15,8 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr import ops
+from ghrr._checks import check_device, check_known
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
-from ghrr.encoding.kernels import SAMPLING, find_spectrum
+from ghrr.encoding.kernels import SAMPLING, SPECTRA, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
 from ghrr.learn.bandwidth import cross_validated_factor, evenly_spaced, median_bandwidth
 from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, class_signs, input_names, seed_of
@@ -140,38 +141,40 @@ class KernelFeatures(FeatureEncoder):
         X = validate_data(self, X, accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32])
         if self.adaptive and self.m < 2:
             raise ValueError(f"KernelFeatures: adaptive rotations need m of at least 2, got {self.m}; use m=2")
+        spectra = _spectra(self.kernel)
+        device = check_device("KernelFeatures", self.device or "cpu")
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = np.flatnonzero(weights)  # samples of weight 0 do not count
         used = used[evenly_spaced(len(used)).numpy()]
         chosen = X[used].toarray() if scipy.sparse.issparse(X) else X[used]
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str):
-            bandwidth = self._median_bandwidth(torch.tensor(chosen), torch.as_tensor(weights[used]))
+            bandwidth = self._median_bandwidth(spectra, torch.tensor(chosen), torch.as_tensor(weights[used]))
         seed = seed_of(self.random_state)
         space = Space(dim=int(self.dim), m=int(self.m), seed=seed)
-        settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(self.kernel)}
-        encoder = FractionalPower(space, X.shape[1], bandwidth=bandwidth, device=self.device, **settings)
+        settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(spectra), "device": device}
+        encoder = FractionalPower(space, X.shape[1], bandwidth=bandwidth, **settings)
         self.frequencies_ = encoder.frequencies.flatten(0, 1)
         self.bandwidth_ = encoder.bandwidth.numpy(force=True)
         if isinstance(self.bandwidth, str) and self.bandwidth == "cv":
             angles = as_tensor(chosen, self.frequencies_.device) @ self.frequencies_.mT
-            goals, alphas = _check_goals(X, y)
-            targets, shares = (torch.as_tensor(column[used]).to(angles) for column in (goals, weights))
+            goals, alphas = _check_goals(X, y, used)
+            targets, shares = (torch.as_tensor(column).to(angles) for column in (goals, weights[used]))
             factor = cross_validated_factor(angles, targets, shares, alphas)
             self.frequencies_, self.bandwidth_ = self.frequencies_ / factor, self.bandwidth_ * factor
         self.n_features_out_ = 2 * int(self.dim) * int(self.m)
         self.rotations_ = None
         if self.adaptive:
-            adaptive = AdaptiveEncoder(space, X.shape[1], bandwidth=self.bandwidth_, device=self.device, **settings)
-            columns = chosen, _check_goals(X, y)[0][used], weights[used]
+            adaptive = AdaptiveEncoder(space, X.shape[1], bandwidth=self.bandwidth_, **settings)
+            columns = chosen, _check_goals(X, y, used)[0], weights[used]
             samples = (torch.as_tensor(column).to(self.frequencies_) for column in columns)
             self.rotations_ = learn_rotations(adaptive, *samples, seed=seed)
             self.n_features_out_ *= int(self.m)
         return self
 
-    def _median_bandwidth(self, x: Tensor, weights: Tensor) -> float | Tensor:
+    def _median_bandwidth(self, spectra: list[Any], x: Tensor, weights: Tensor) -> float | Tensor:
         """Return the scaled median distance in the norm of the kernel; for a list of kernels one each, ``(m, 1)``."""
-        norms = [getattr(spectrum, "norm", 2.0) for spectrum in _spectra(self.kernel)]
+        norms = [getattr(spectrum, "norm", 2.0) for spectrum in spectra]
         medians = {norm: self.bandwidth_scale * median_bandwidth(x, weights, norm=norm) for norm in set(norms)}
         if len(medians) == 1:
             return medians[norms[0]]
@@ -191,8 +194,8 @@ class KernelFeatures(FeatureEncoder):
             x = torch.from_numpy(np.require(samples, requirements=["C", "W"])).to(frequencies.device)
             angles = (x @ frequencies.mT.to(x.dtype)).float()
         if self.rotations_ is not None:
-            phasors = torch.polar(torch.ones_like(angles), angles).reshape(len(angles), int(self.dim), int(self.m))
-            rotated = rotate(x, phasors, AdaptiveRotations(*self.rotations_))
+            diagonal = phasors(angles).reshape(len(angles), int(self.dim), int(self.m))
+            rotated = rotate(x, diagonal, AdaptiveRotations(*self.rotations_))
             return torch.view_as_real(rotated).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
         return ops.cos_sin(angles).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
 
@@ -216,8 +219,8 @@ class KernelFeatures(FeatureEncoder):
         score = terms.real.sum(dim=1)
         mean, magnitude = [], []
         for f, frequencies in enumerate(w.unbind(dim=1)):
-            average = _phasors(r[:, f], frequencies).mean(dim=0)
-            replaced = (terms * _phasors(-x[:, f], frequencies) * average).real.sum(dim=1)
+            average = phasors(torch.outer(r[:, f], frequencies)).mean(dim=0)
+            replaced = (terms * phasors(torch.outer(-x[:, f], frequencies)) * average).real.sum(dim=1)
             mean.append((score - replaced).mean())
             magnitude.append((score - replaced).abs().mean())
         return Effects(input_names(self), torch.stack(mean), torch.stack(magnitude))
@@ -229,18 +232,20 @@ class KernelFeatures(FeatureEncoder):
         return tags
 
 
+def phasors(angles: Tensor) -> Tensor:
+    r"""Return :math:`e^{i \theta}` for each angle."""
+    return torch.polar(torch.ones_like(angles), angles)
+
+
 def _dense(rows: Any, like: Tensor) -> Tensor:
     return torch.from_numpy(rows.toarray() if scipy.sparse.issparse(rows) else np.array(rows)).to(like)
 
 
-def _phasors(x: Tensor, frequencies: Tensor) -> Tensor:
-    r"""Return :math:`e^{i w_j x}`, ``(n, frequencies)``."""
-    angles = torch.outer(x, frequencies)
-    return torch.polar(torch.ones_like(angles), angles)
+def _check_goals(X: Any, y: Any, used: Any) -> tuple[Any, tuple[float, ...]]:
+    """Return the targets of a regression on some samples, and penalties to try.
 
-
-def _check_goals(X: Any, y: Any) -> tuple[Any, tuple[float, ...]]:
-    """Return the targets of a regression, numbers as they are and 1 or -1 for each class, and penalties to try."""
+    Numbers are targets as they are; for labels there is a target for each class among these samples, 1 or -1.
+    """
     if y is None:
         raise ValueError(
             'KernelFeatures with bandwidth="cv" or adaptive=True requires y to be passed, but the target y is None'
@@ -249,18 +254,21 @@ def _check_goals(X: Any, y: Any) -> tuple[Any, tuple[float, ...]]:
     check_consistent_length(X, y)
     if y.dtype.kind == "f":
         y = check_array(y, ensure_2d=False, input_name="y")
-        return y.reshape(len(y), -1), NUMBER_PENALTIES
-    labels = np.unique(column_or_1d(y), return_inverse=True)[1]
+        return y.reshape(len(y), -1)[used], NUMBER_PENALTIES
+    labels = np.unique(column_or_1d(y)[used], return_inverse=True)[1]
     return class_signs(labels, int(labels.max()) + 1), CLASS_PENALTIES
 
 
-def _best_sampling(kernel: Any) -> str:
+def _best_sampling(spectra: list[Any]) -> str:
     """Return "orthogonal" if all kernels are isotropic, otherwise "random"."""
-    isotropic = all(isinstance(spectrum, Spectrum) and spectrum.isotropic for spectrum in _spectra(kernel))
+    isotropic = all(isinstance(spectrum, Spectrum) and spectrum.isotropic for spectrum in spectra)
     return "orthogonal" if isotropic else "random"
 
 
 def _spectra(kernel: Any) -> list[Any]:
     """Return the spectrum, or the sampling function, of a kernel or of each kernel of a list."""
     kernels = kernel if isinstance(kernel, Sequence) and not isinstance(kernel, str) else [kernel]
+    for one in kernels:
+        if isinstance(one, str):
+            check_known("KernelFeatures", "kernel", one, SPECTRA)
     return [find_spectrum("KernelFeatures", one) for one in kernels]

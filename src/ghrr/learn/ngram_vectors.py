@@ -14,7 +14,7 @@ from torch import Tensor
 from ghrr import ops
 
 # Complex numbers of n-gram vectors made at a time, on a CPU, where they should stay in the cache, and on a GPU.
-_CHUNK_NUMBERS = (1 << 21, 1 << 27)
+CHUNK_NUMBERS = (1 << 21, 1 << 27)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def ngram_vectors(symbols: Tensor, grams: NDArray[Any], slots: slice = slice(Non
     """
     dim, m = symbols.shape[1:3]
     plan = _plan(grams, symbols.device)
-    step = max(1, _CHUNK_NUMBERS[symbols.is_cuda] // max(1, len(grams) * m**2))
+    step = max(1, CHUNK_NUMBERS[symbols.is_cuda] // max(1, len(grams) * m**2))
     first, last, _ = slots.indices(dim)
     for start in range(first, last, step):
         chunk = torch.arange(start, min(last, start + step), device=symbols.device)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr.learn.ngram_counts import NGramCounts, stable_order
-from ghrr.learn.ngram_vectors import ngram_vectors
-
-_CHUNK_NUMBERS = (1 << 21, 1 << 27)  # complex numbers of products made at a time, on a CPU and on a GPU
+from ghrr.learn.ngram_vectors import CHUNK_NUMBERS, ngram_vectors
 
 
 def bind_in_order(table: Tensor, grams: NDArray[Any]) -> Tensor:
@@ -52,16 +49,38 @@ def add_products(
     out
         Features, as pairs of real and imaginary parts.
     """
+    step = max(1, CHUNK_NUMBERS[out.is_cuda] // (out.shape[1] // 2))
+    for grams, sparse in weight_matrices(counted, weights, step, out):
+        out += torch.sparse.mm(sparse, torch.view_as_real(vectors_of(grams)).flatten(start_dim=1))
+
+
+def weight_matrices(
+    counted: NGramCounts, weights: NDArray[Any], step: int, out: Tensor
+) -> Iterator[tuple[NDArray[Any], Tensor]]:
+    """Yield ``step`` distinct products at a time, and their weights as a sparse matrix ``(samples, products)``.
+
+    The matrix has the rows and the device of ``out``. Other parameters are those of :func:`add_products`.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from ghrr.learn.ngram_counts import count_ngrams
+    >>> from ghrr.learn.products import weight_matrices
+    >>> counted = count_ngrams([np.array([4, 5, 4]), np.array([5])], 1)
+    >>> [(grams, sparse)] = weight_matrices(counted, counted.counts, 10, torch.zeros(2, 8))
+    >>> grams.tolist(), sparse.to_dense().tolist()
+    ([[4], [5]], [[2.0, 1.0], [0.0, 1.0]])
+    """
     order = stable_order(counted.indices)  # by product: a chunk of products is a range of pairs
-    step = max(1, _CHUNK_NUMBERS[out.is_cuda] // (out.shape[1] // 2))
-    bounds = np.searchsorted(counted.indices[order], np.arange(0, len(counted.grams) + step, step))
-    for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
+    ranked = counted.indices[order]
+    for start in range(0, len(counted.grams), step):
+        grams = counted.grams[start : start + step]
+        first, last = np.searchsorted(ranked, [start, start + len(grams)])
         pairs = order[first:last]
-        vectors = vectors_of(counted.grams[chunk * step : (chunk + 1) * step])
         sparse = torch.sparse_coo_tensor(
-            torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - chunk * step])),
+            torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - start])),
             torch.as_tensor(weights[pairs], dtype=torch.float32),
-            (len(out), len(vectors)),
+            (len(out), len(grams)),
             check_invariants=False,
         )
-        out += torch.sparse.mm(sparse.to(out.device), torch.view_as_real(vectors).flatten(start_dim=1))
+        yield grams, sparse.to(out.device)

@@ -138,9 +138,20 @@ def check_folds(y: Array, folds: int, *, classify: bool) -> None:
     if counts[rarest] < folds:
         few = f"the class {labels[rarest]!s} has {counts[rarest]} {'row' if counts[rarest] == 1 else 'rows'}"
         fix = f"use {counts[rarest]} folds, or " if counts[rarest] > 1 else ""
+        if len(labels) > 2 and _are_numbers(labels):
+            fix = f"the target has {len(labels):,} different numbers: use --task regression to predict them, or {fix}"
         raise ValueError(
             f"report: {few}, expected at least {folds}, one per fold; {fix}remove the class or join it with another"
         )
+
+
+def _are_numbers(labels: Array) -> bool:
+    """Return whether all labels are numbers, or strings of numbers."""
+    try:
+        labels.astype(np.float64)
+    except ValueError:
+        return False
+    return True
 
 
 def _score_classes(model: Any, X: Any, y: Array) -> tuple[Array, dict[str, float]]:

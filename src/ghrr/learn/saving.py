@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from ghrr.encoding.kernels import SPECTRA, Spectrum
 from ghrr.files import PathLike, as_real_pairs, prefix_errors, read_tensors, restore_space, space_header, write_tensors
 from ghrr.learn.classifier import HDClassifier
 from ghrr.learn.graph_features import GraphFeatures
@@ -58,8 +59,9 @@ _ADDED = {
 def save(path: PathLike, estimator: BaseEstimator) -> None:
     """Write a fitted estimator to one safetensors file.
 
-    The file holds all settings and learned numbers, and no code. Encoders of other libraries inside a classifier cannot
-    be stored; use joblib for those.
+    The file holds all settings and learned numbers, and no code. A ``RandomState`` given as ``random_state`` is stored
+    as None: what was drawn from it is stored, but another ``fit`` of the loaded estimator draws other numbers. Encoders
+    of other libraries inside a classifier and a ``Spectrum`` of your own cannot be stored; use joblib for those.
 
     Parameters
     ----------
@@ -112,13 +114,19 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
         value = value.item()
     if isinstance(value, _PLAIN):
         return value
+    if isinstance(value, np.random.RandomState):
+        return None
+    if isinstance(value, Spectrum) and SPECTRA.get(value.name) is value:
+        return value.name  # means the same kernel
     if isinstance(value, (list, tuple)):
         return {"list": [_pack(item, tensors) for item in value], "is_tuple": isinstance(value, tuple)}
     if isinstance(value, dict):
         return {"dict": [[_pack(key, tensors), _pack(item, tensors)] for key, item in value.items()]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
         return {"strings": [_pack(item, tensors) for item in value.tolist()], "is_object": value.dtype.kind == "O"}
-    if isinstance(value, (np.ndarray, Tensor)):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        return {"times": _pack(value.view(np.int64), tensors), "dtype": value.dtype.str}
+    if isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "biufc"):
         tensor = torch.tensor(value) if isinstance(value, np.ndarray) else value.detach().cpu()
         name = f"t{len(tensors)}"
         tensors[name] = (as_real_pairs(tensor) if tensor.is_complex() else tensor).clone(
@@ -133,7 +141,8 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, NormalEquations) or kind in _CLASSES:
         kept = {name: item for name, item in vars(value).items() if name not in _NOT_STORED}
         return {"class": kind, "state": {name: _pack(item, tensors) for name, item in kept.items()}}
-    raise TypeError(f"save(path, estimator): cannot store a {kind}; use joblib for estimators that contain one")
+    what = f"an array of dtype {value.dtype}" if isinstance(value, np.ndarray) else f"a {kind}"
+    raise TypeError(f"save(path, estimator): cannot store {what}; use joblib for estimators that contain one")
 
 
 def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
@@ -144,6 +153,7 @@ def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
         "list": _unpack_list,
         "dict": lambda packed, tensors: {_unpack(k, tensors): _unpack(v, tensors) for k, v in packed["dict"]},
         "strings": _unpack_strings,
+        "times": lambda packed, tensors: _unpack(packed["times"], tensors).view(packed["dtype"]),
         "tensor": _unpack_tensor,
         "space": lambda packed, tensors: restore_space(packed["space"], {}),
         "class": _unpack_object,

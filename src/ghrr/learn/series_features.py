@@ -69,8 +69,8 @@ class SeriesFeatures(FeatureEncoder):
 
     Notes
     -----
-    Samples are ``(n, length)``, ``(n, channels, length)``, or a list of series ``(length,)`` or ``(channels, length)``
-    of different lengths.
+    Samples are an array ``(n, length)`` or ``(n, channels, length)``, which must have the same size in ``fit`` and
+    ``transform``, or a list of series ``(length,)`` or ``(channels, length)`` of any lengths.
 
     Examples
     --------
@@ -155,8 +155,11 @@ class SeriesFeatures(FeatureEncoder):
     # ------------------------------------------------------------------------------------------------------ reading
 
     def _read(self, X: Any, *, reset: bool) -> Series:
-        """Return series as an array ``(n, channels, length)``, or as a list if their lengths differ."""
-        if isinstance(X, (list, tuple)) and X and not np.isscalar(X[0]) and len({np.shape(one) for one in X}) > 1:
+        """Return series as an array ``(n, channels, length)``, or as a list if they come in one."""
+        if isinstance(X, (list, tuple)) and X:
+            if reset:  # a list has no width; an earlier fit to an array may have left one
+                for name in {"n_features_in_", "feature_names_in_"} & set(vars(self)):
+                    delattr(self, name)
             return [_read_one(one, number) for number, one in enumerate(X)]
         array: NDArray[Any] = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, reset=reset)
         if array.ndim > 3:
@@ -166,7 +169,7 @@ class SeriesFeatures(FeatureEncoder):
         return array[:, None] if array.ndim == 2 else array
 
     def check_samples(self, X: Any) -> Series:
-        """Return series as an array ``(n, channels, length)``, or as a list if their lengths differ."""
+        """Return series as an array ``(n, channels, length)``, or as a list if they come in one."""
         series = self._read(X, reset=False)
         self._check_channels(series)
         return series
@@ -314,7 +317,10 @@ def _read_one(series: Any, number: int) -> NDArray[Any]:
             f"{array.shape}"
         )
     checked: NDArray[Any] = check_array(
-        array.reshape(-1, array.shape[-1]), dtype=[np.float64, np.float32], estimator="SeriesFeatures", input_name="X"
+        array.reshape(-1, array.shape[-1]),
+        dtype=[np.float64, np.float32],
+        estimator="SeriesFeatures",
+        input_name=f"series {number}",
     )
     return checked
 

@@ -18,9 +18,10 @@ _DATES = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 def infer_kind(column: Any) -> str:
     """Return the kind of a column: ``"number"``, ``"date"``, ``"category"`` or ``"text"``.
 
-    Numbers are numbers, also in a column of objects. Dates, times and durations are dates. Strings, booleans and the
-    pandas dtype ``category`` are categories. Strings are text if there are more than 100 different ones and more than
-    half of the values differ. A column without any value counts as numbers.
+    Numbers are numbers, also in a column of objects. Dates, with or without a time, and durations are dates. Strings
+    are text if there are more than 100 different ones and more than half of the values differ. All else is a category:
+    other strings, booleans, the pandas dtype ``category``, and objects such as times without a date, periods and bytes.
+    A column without any value counts as numbers.
 
     Examples
     --------
@@ -50,10 +51,11 @@ def read_numbers(column: Any, kind: str) -> NDArray[np.float64]:
 
     if kind == "date":
         day = pd.Timedelta(days=1)
-        if pd.api.types.is_timedelta64_dtype(column):
-            column = column / day
+        if pd.api.types.infer_dtype(column, skipna=True).startswith("timedelta"):
+            column = pd.to_timedelta(column) / day
         else:
-            column = (pd.to_datetime(column, utc=True) - pd.Timestamp(0, tz="UTC")) / day
+            # The unit of Timestamp(0) is a nanosecond, which cannot count to the year 9999.
+            column = (pd.to_datetime(column, utc=True) - pd.Timestamp("1970-01-01", tz="UTC")) / day
     numbers: NDArray[np.float64] = column.to_numpy(dtype=np.float64, na_value=np.nan)
     assert_all_finite(numbers, allow_nan=True, estimator_name="TableFeatures", input_name="X")
     return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from ghrr import ops
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.bandwidth import evenly_spaced, median_bandwidth
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, seed_of
+from ghrr.learn.kernel_features import phasors
 from ghrr.learn.table_columns import KINDS, category_codes, find_categories, infer_kind, read_numbers, read_texts
 from ghrr.learn.text_features import TextFeatures
 from ghrr.space import Space
@@ -185,6 +186,8 @@ class TableFeatures(FeatureEncoder):
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         """Return samples as an array of numbers if all columns are numbers, otherwise as a pandas table."""
+        if hasattr(X, "to_pandas"):  # a table of polars or pyarrow
+            X = X.to_pandas()
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             if not X.columns.is_unique:
                 raise ValueError(f"TableFeatures: names of columns must differ, got {list(X.columns)}")
@@ -217,7 +220,7 @@ class TableFeatures(FeatureEncoder):
             return rows
         ignore = self.handle_unknown == "ignore"
         for i, c in enumerate(columns[0]):
-            rows["numbers"][:, i] = read_numbers(table[c], self.columns_[c])
+            rows["numbers"][:, i] = _read_numbers(table[c], self.columns_[c])
         for i, (c, categories) in enumerate(self.categories_.items()):
             rows["codes"][:, i] = category_codes(table[c], categories, ignore_unknown=ignore)
         for i, c in enumerate(columns[2]):
@@ -284,10 +287,10 @@ class TableFeatures(FeatureEncoder):
         texts = [list(self._bound_texts(rows["texts"])) for rows in (samples, reference)]
         kernel = torch.zeros(len(samples), int(self.dim), dtype=weights.dtype, device=weights.device)
         if own:
-            kernel = int(self.dim) ** -0.5 * _phasors(torch.stack(own).sum(dim=0))
+            kernel = int(self.dim) ** -0.5 * phasors(torch.stack(own).sum(dim=0))
         # What replaces a column: unbind its values and bind the mean of the others, or exchange a text for their mean.
         changed = [
-            kernel * _phasors(-mine) * _phasors(theirs).mean(dim=0) for mine, theirs in zip(own, other, strict=True)
+            kernel * phasors(-mine) * phasors(theirs).mean(dim=0) for mine, theirs in zip(own, other, strict=True)
         ]
         changes = [kernel - replaced for replaced in changed]
         changes += [mine - theirs.mean(dim=0) for mine, theirs in zip(*texts, strict=True)]
@@ -312,5 +315,17 @@ class TableFeatures(FeatureEncoder):
         return tags
 
 
-def _phasors(angles: Tensor) -> Tensor:
-    return torch.polar(torch.ones_like(angles), angles)
+def _read_numbers(column: Any, kind: str) -> NDArray[np.float64]:
+    """Return the values of a column of numbers or dates; errors name the column."""
+    try:
+        if kind == "date" and _has_numbers(column.dropna()):
+            raise TypeError("got numbers, expected dates; convert them, for example with pandas.to_datetime")
+        return read_numbers(column, kind)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"TableFeatures: cannot read column {column.name!r} as {kind}s: {error}") from error
+
+
+def _has_numbers(values: Any) -> bool:
+    if values.dtype == object:
+        return any(isinstance(value, Number) for value in values)
+    return len(values) > 0 and values.dtype.kind in "biufc"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,14 +12,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ghrr._checks import check_choice, check_device
+from ghrr._checks import check_choice, check_device, short_repr
 from ghrr.learn.classifier import TRAINING, HDClassifier
 from ghrr.learn.regressor import HDRegressor
-from ghrr.learn.table_columns import infer_kind
+from ghrr.learn.table_columns import category_codes, infer_kind
 from ghrr.learn.table_features import TableFeatures
+from ghrr.learn.table_files import DATE
 
 TASKS = ("classification", "regression")
 _MOST_CLASSES = 20  # a target with more different integers is a number
+_STORED = (str, int, float, np.bool_, np.integer, np.floating)  # categories that a saved model can have
+_UNNAMED = re.compile(r"\s*|Unnamed: \d.*")  # names that pandas gives to columns with an empty header
+_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class LearningTask:
     columns
         Kinds of columns that are not inferred.
     notes
-        What was left out, in sentences.
+        What was left out, and what in the table looks like a mistake, in sentences.
     """
 
     kind: str
@@ -105,15 +110,22 @@ def make_task(
     check_columns(table, drop, "drop")
     if target in (*text, *drop):
         raise ValueError(f"learn: {target!r} is the target, expected another column for text and drop; leave it out")
+    both = [column for column in text if column in drop]
+    if both:
+        raise ValueError(
+            f"learn: the column {both[0]!r} is both in text and in drop, expected one of them; remove "
+            f"--text {both[0]!r} or --drop {both[0]!r}"
+        )
     known = table[target].notna().to_numpy()
     if not known.any():
         raise ValueError(f"learn: the target {target!r} has no value in any row, expected one in at least two rows")
     notes = []
     if not known.all():
         count = int((~known).sum())
-        rows = "1 row without a value" if count == 1 else f"{count:,} rows without a value"
-        notes.append(f"{rows} of {target} {'is' if count == 1 else 'are'} left out")
-    kept = table.loc[known].drop(columns=list({target, *drop})).reset_index(drop=True)
+        without = "1 row without a value" if count == 1 else f"{count:,} rows without a value"
+        notes.append(f"{without} of {target} {'is' if count == 1 else 'are'} left out")
+    rows = table.loc[known].reset_index(drop=True)
+    kept = rows.drop(columns=list({target, *drop}))
     if not kept.shape[1]:
         raise ValueError(f"learn: there is no column beside the target {target!r}, expected at least one to learn from")
     _check_finite("learn", kept)
@@ -124,7 +136,20 @@ def make_task(
         )
     notes += [f"the column {column} has no values and is ignored" for column in empty]
     columns = {**dict.fromkeys(text, "text"), **dict.fromkeys(empty, "ignore")}
-    chosen, y = _read_target(table.loc[known, target], kind)
+    inferred = kept.drop(columns=list(columns))
+    _check_stored(inferred)
+    notes += [
+        f"the column {column!r} has the kind {infer_kind(rows[column])}, because {misfits}"
+        for column in [*inferred.columns, target]
+        if (misfits := _describe_misfits(rows[column]))
+    ]
+    notes += [
+        f"the column {column!r} has no name in the file, and the model learns from it; if it numbers the rows, leave "
+        f"it out with --drop {column!r}"
+        for column in inferred.columns
+        if _UNNAMED.fullmatch(str(column))
+    ]
+    chosen, y = _read_target(rows[target], kind)
     return LearningTask(chosen, kept, y, columns, notes)
 
 
@@ -138,6 +163,51 @@ def check_columns(table: pd.DataFrame, names: Iterable[str], what: str) -> None:
             raise ValueError(f"learn: there is no column {name!r}, expected a column of the table as {what}; {hint}")
 
 
+def _check_stored(table: pd.DataFrame) -> None:
+    """Raise if columns of categories have values that cannot be written to the file of a model."""
+    wrong = {}
+    for name, column in table.items():
+        if infer_kind(column) == "category":
+            declared = isinstance(column.dtype, pd.CategoricalDtype)
+            values = column.cat.categories.to_series() if declared else column.dropna()
+            wrong[name] = sorted({t.__name__ for t in values.astype(object).map(type) if not issubclass(t, _STORED)})
+    got = [f"{name!r} ({', '.join(types)})" for name, types in wrong.items() if types]
+    if got:
+        options = " ".join(f"--drop {name!r}" for name, types in wrong.items() if types)
+        raise ValueError(
+            f"learn: columns must have numbers, strings, booleans or dates, got {', '.join(got)}; convert them, or "
+            f"leave them out with {options}"
+        )
+
+
+def _find_misfits(column: pd.Series, kind: str) -> pd.Series:
+    """Return the values of a column that are not of the kind ``"number"`` or ``"date"``, as strings."""
+    values = column.dropna().astype(str)
+    fits = pd.to_numeric(values, errors="coerce").notna() if kind == "number" else values.str.fullmatch(DATE)
+    return values[~fits.astype(bool)]
+
+
+def _describe_misfits(column: pd.Series) -> str:
+    """Return which values keep a column from being numbers or dates, if most of the others are; otherwise ``""``."""
+    if infer_kind(column) not in ("category", "text") or isinstance(column.dtype, pd.CategoricalDtype):
+        return ""
+    count = column.notna().sum()
+    for kind in ("number", "date"):
+        misfits = _find_misfits(column, kind)
+        if 0 < len(misfits) < count / 2:
+            example = short_repr(misfits.iloc[0])
+            if len(misfits) == 1:
+                return (
+                    f"1 of its {count:,} values is not a {kind}: {example}; correct it, or leave it empty if it is "
+                    f"unknown"
+                )
+            return (
+                f"{len(misfits):,} of its {count:,} values are not {kind}s, such as {example}; correct them, or leave "
+                f"them empty if they are unknown"
+            )
+    return ""
+
+
 def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]]:
     """Return the kind of task and the targets of all rows."""
     form = infer_kind(column)
@@ -145,16 +215,17 @@ def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]
     if form == "date" or (form == "text" and kind != "classification"):
         raise ValueError(
             f"learn: the target {column.name!r} has {column.nunique():,} different values of kind {form}, expected "
-            f"classes or numbers; choose another column"
+            f"classes or numbers; {_describe_misfits(column) or 'choose another column'}"
         )
     if kind is None:
         few = is_integer and column.nunique() <= _MOST_CLASSES
         kind = "classification" if form == "category" or few else "regression"
     if kind == "regression":
         if form != "number":
+            example = next(iter(_find_misfits(column, "number")), column.iloc[0])
             raise ValueError(
-                f"learn: the target {column.name!r} has values such as {column.iloc[0]!r}, expected numbers for a "
-                f"regression; use classification"
+                f"learn: the target {column.name!r} has values such as {example!r}, expected numbers for a regression; "
+                f"{_describe_misfits(column) or 'use classification'}"
             )
         numbers = column.to_numpy(dtype=np.float64)
         if not np.isfinite(numbers).all():
@@ -181,6 +252,29 @@ def columns_read_as_text(model: Any) -> list[str]:
     encoder = encoder_of(model)
     strings = [c for c, values in encoder.categories_.items() if any(isinstance(value, str) for value in values)]
     return strings + [column for column, kind in encoder.columns_.items() if kind == "text"]
+
+
+def _select_columns(encoder: TableFeatures, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that a model was fitted on. Booleans that were read as strings become booleans again."""
+    rows = table.reindex(columns=list(encoder.columns_))
+    for column, categories in encoder.categories_.items():
+        if all(isinstance(value, bool) for value in categories):
+            rows[column] = rows[column].map(lambda value: _BOOLEANS.get(str(value).lower(), value))
+    return rows
+
+
+def describe_unknown(model: Any, table: pd.DataFrame) -> list[str]:
+    """Return a sentence for each column with categories that did not occur when the model was fitted."""
+    encoder = encoder_of(model)
+    rows = _select_columns(encoder, table)
+    sentences = []
+    for column, categories in encoder.categories_.items():
+        codes = category_codes(rows[column], categories, ignore_unknown=True)
+        unknown = rows[column][codes < 0].dropna()
+        if len(unknown):
+            count = "1 row has an unknown value" if len(unknown) == 1 else f"{len(unknown):,} rows have unknown values"
+            sentences.append(f"{count} in {column!r}, such as {short_repr(unknown.iloc[0])}; treated as missing")
+    return sentences
 
 
 def _check_finite(operation: str, table: pd.DataFrame) -> None:
@@ -214,14 +308,15 @@ def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[s
             f"{', '.join(map(repr, used))}; add them, with empty values if they are unknown"
         )
     extra = [column for column in table.columns if column not in used]
-    rows = table.reindex(columns=list(encoder.columns_))
+    rows = _select_columns(encoder, table)
     _check_finite("predict", rows[used])
     for column in used:
         kind, values = encoder.columns_[column], rows[column].dropna()
         if kind in ("number", "date") and len(values) and infer_kind(values) != kind:
+            example = next(iter(_find_misfits(values, kind)), values.iloc[0])
             raise ValueError(
-                f"predict: the column {column!r} must have values of the kind {kind}, got {values.iloc[0]!r}; "
-                f"correct or remove it"
+                f"predict: the column {column!r} must have values of the kind {kind}, got {example!r}; correct it, or "
+                f"leave it empty if it is unknown"
             )
     if not isinstance(model, HDClassifier):
         return pd.DataFrame({"prediction": model.predict(rows)}), extra

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -17,9 +17,10 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr.learn.base import Effects, FeatureEncoder, run_on_rows, seed_of
-from ghrr.learn.ngram_counts import NGramCounts, count_ngrams, stable_order
+from ghrr.learn.ngram_counts import NGramCounts, count_ngrams
 from ghrr.learn.ngram_vectors import as_keys, ngram_vectors
 from ghrr.learn.ngram_weights import class_information, rarity
+from ghrr.learn.products import weight_matrices
 from ghrr.space import Space
 
 WEIGHTING = ("count", "sqrt", "idf", "learned")
@@ -112,7 +113,7 @@ class TextFeatures(FeatureEncoder):
         Parameters
         ----------
         X
-            Texts, a list of strings.
+            Texts: a list of strings, or one column of a table.
         y
             Labels, for ``"learned"``.
         sample_weight
@@ -165,7 +166,9 @@ class TextFeatures(FeatureEncoder):
         """Return texts as a list of strings, or of lists of tokens."""
         if isinstance(X, str):
             raise ValueError("TextFeatures: needs a list of texts, got one string; put it into a list")
-        texts = list(X)
+        if not (self.analyzer == "token" and isinstance(X, np.ndarray)):  # the rows of an array are lists of tokens
+            X = _one_column(X)
+        texts = X.to_list() if hasattr(X, "to_list") else list(X)
         kinds, name = ((list, tuple, np.ndarray), "lists of tokens") if self.analyzer == "token" else (str, "strings")
         wrong = next((i for i, text in enumerate(texts) if not isinstance(text, kinds)), None)
         if wrong is not None:
@@ -201,24 +204,9 @@ class TextFeatures(FeatureEncoder):
         """Return the sum of the weighted n-gram vectors of each text."""
         out = torch.zeros(n_texts, self.n_features_out_, device=self._vectors.device)
         for counted, own in zip(counts, weights, strict=True):
-            self._add_ngrams(counted, own, out)
+            for grams, sparse in weight_matrices(counted, own, _GRAMS, out):
+                run_on_rows(functools.partial(self._add_slots, sparse, grams, out), self.space_.dim, out.device)
         return out
-
-    def _add_ngrams(self, counted: NGramCounts, weights: NDArray[Any], out: Tensor) -> None:
-        """Add the weighted n-gram vectors of each text to its row."""
-        order = stable_order(counted.indices)  # by n-gram: some n-grams are a range of pairs
-        ranked = counted.indices[order]
-        for start in range(0, len(counted.grams), _GRAMS):
-            grams = counted.grams[start : start + _GRAMS]
-            first, last = np.searchsorted(ranked, [start, start + len(grams)])
-            pairs = order[first:last]
-            with torch.sparse.check_sparse_tensor_invariants(enable=False):  # type: ignore[no-untyped-call]
-                sparse = torch.sparse_coo_tensor(
-                    torch.as_tensor(np.stack([counted.texts[pairs], counted.indices[pairs] - start])),
-                    torch.as_tensor(weights[pairs], dtype=torch.float32),
-                    (len(out), len(grams)),
-                ).to(out.device)
-            run_on_rows(functools.partial(self._add_slots, sparse, grams, out), self.space_.dim, out.device)
 
     def _add_slots(self, sparse: Tensor, grams: NDArray[Any], out: Tensor, slots: slice) -> None:
         """Add the n-gram vectors of each text, weighted by a sparse matrix ``(texts, k)``, for a range of slots."""
@@ -276,6 +264,20 @@ class TextFeatures(FeatureEncoder):
         tags.input_tags.one_d_array = True
         tags.target_tags.required = self.weighting == "learned"
         return tags
+
+
+def _one_column(X: Any) -> Any:
+    """Return the column of a table or an array that has only one; lists and single columns as they are."""
+    shape: tuple[int, ...] = getattr(X, "shape", (0,))
+    if len(shape) == 2 and shape[1] == 1:
+        return np.asarray(X)[:, 0]
+    if len(shape) != 1 or isinstance(X, (Mapping, Set)) or not hasattr(X, "__iter__"):
+        size = f" of shape {tuple(shape)}" if len(shape) != 1 else ""
+        raise ValueError(
+            f"TextFeatures: needs a list of texts or one column of a table, got {type(X).__name__}{size}; give one "
+            f'column, for example df["note"]'
+        )
+    return X
 
 
 def _rows_of_characters(symbols: Sequence[str], texts: Sequence[Any]) -> list[NDArray[Any]]:

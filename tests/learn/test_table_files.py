@@ -1,0 +1,47 @@
+"""Reading tables: missing values, encodings, and names of columns."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ghrr.learn.table_files import read_table
+
+
+def test_only_empty_cells_and_nan_are_missing() -> None:
+    table = read_table(io.BytesIO(b"name,number\nNone,1\nNA,nan\nnull,NaN\nnan,\n"))
+    assert table["name"].fillna("missing").tolist() == ["None", "NA", "null", "missing"]
+    assert table["number"].isna().tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_byte_order_mark_names_the_encoding(encoding: str) -> None:
+    with pytest.raises(ValueError, match=f"is {encoding.upper()}, not UTF-8; convert .* iconv -f {encoding} -t utf-8"):
+        read_table(io.BytesIO("age,sick\n1,a\n".encode(encoding)))
+    assert list(read_table(io.BytesIO("age,sick\n1,a\n".encode("utf-8-sig")))) == ["age", "sick"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xef\xbb\xbf", "the file is empty"),
+        (b'"age,sick\n' + b"1,a\n" * 50_000, "the header cannot be read .*; check that quotes are closed"),
+    ],
+)
+def test_files_without_a_header_are_refused(content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_table(io.BytesIO(content))
+
+
+def test_repeated_column_of_parquet_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table([[1, 2], [3, 4]], names=["x", "x"]), path)
+    with pytest.raises(ValueError, match="the column 'x' occurs more than once, expected different names; rename it"):
+        read_table(path)
+    pq.write_table(pa.table([[1, 2], [3, 4]], names=["x", "y"]), path)
+    pd.testing.assert_frame_equal(read_table(path), pd.DataFrame({"x": [1, 2], "y": [3, 4]}))
