@@ -1,9 +1,9 @@
 """torch-hd's classifiers behind ``fit`` and ``predict``, and its examples for text and graphs.
 
-The classifiers run as they are, with three changes that only help them: where the encoder does not change during
-training, samples are encoded once instead of once per epoch; dropout is off in predictions (its example leaves it on);
-DistHD does not fail when no training sample is wrong. Encoding goes in chunks, because torch-hd makes an array of
-samples x features x dimensions.
+The classifiers run as they are, with four changes that only help them: where the encoder does not change during
+training, samples are encoded once instead of once per epoch; on a CPU, a compiled loop adds levels, with the same
+result (``learning_levels.py``); dropout is off in predictions (its example leaves it on); DistHD does not fail when no
+training sample is wrong. Encoding goes in chunks, because torch-hd makes an array of samples x features x dimensions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if not all(importlib.util.find_spec(name) for name in ("pandas", "openpyxl", "re
     sys.modules["torchhd.datasets"] = types.ModuleType("torchhd.datasets")  # alone needs them, and is not used here
 import torchhd
 import torchhd.classifiers
+from learning_levels import level_sums
 
 # Settings of examples/classifiers.py of torch-hd, at 1,024 dimensions and a batch size of 12. Its comment recommends
 # larger batches on a GPU: with more than 20,000 samples they have ten times the size.
@@ -129,7 +130,13 @@ class TorchHD:
         return rows * self.gain
 
     def _set_encoder(self, n_features: int) -> None:
-        self._encoder = self.model.model.encode if self.name == "IntRVFL" else self.model.encoder
+        model = self.model
+        if self.device == "cpu" and self.name == "IntRVFL":
+            model.model.encoding.forward = level_sums(model.encoder.key, model.encoder.density_encoding)
+        elif self.device == "cpu" and hasattr(model, "levels"):
+            add = level_sums(model.keys if hasattr(model, "keys") else model.feat_keys, model.levels)
+            model.encoder = lambda samples: add(samples).sign()
+        self._encoder = model.model.encode if self.name == "IntRVFL" else model.encoder
         self._chunk = max(1, _CHUNK_NUMBERS[self.device != "cpu"] // (n_features * self.dimensions))
 
     def _encode(self, rows: Tensor) -> Tensor:

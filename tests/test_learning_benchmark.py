@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("scipy")
 pytest.importorskip("sklearn")
@@ -183,6 +184,35 @@ def test_stored_journal_is_deterministic_and_can_be_collected(benchmark_modules:
     assert first.read_bytes() == second.read_bytes()
     assert learning_report.merge([first]) == entries
     assert len(entries) == 1
+
+
+@pytest.mark.slow
+def test_compiled_levels_equal_those_of_torch_hd(benchmark_modules: Modules) -> None:
+    torchhd = pytest.importorskip("torchhd")
+    level_sums = benchmark_modules("learning_levels").level_sums
+    samples = torch.randn(20, 7, generator=torch.Generator().manual_seed(0))
+    keys, levels = torchhd.embeddings.Random(7, 50), torchhd.embeddings.Level(10, 50, low=-2, high=2)
+    expected = torchhd.hash_table(keys.weight, levels(samples))
+    assert torch.equal(level_sums(keys, levels)(samples), expected)
+    assert not torch.equal(level_sums(keys, levels)(samples.flip(1)), expected)  # negative control
+    density = torchhd.embeddings.Density(7, 50)
+    assert torch.equal(level_sums(density.key, density.density_encoding)(samples), density(samples))
+    with pytest.raises(ValueError, match="must be 1 or -1"):
+        level_sums(keys, torchhd.embeddings.Level(10, 50, vsa="FHRR"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Vanilla", "CompHD", "IntRVFL"])
+def test_classifiers_of_torch_hd_learn_the_same_with_compiled_levels(name: str, benchmark_modules: Modules) -> None:
+    torchhd = pytest.importorskip("torchhd")
+    samples = np.random.default_rng(0).normal(size=(30, 7)).astype(np.float32)
+    labels = np.arange(30) % 3
+    ours = benchmark_modules("learning_torchhd").TorchHD(name, 64, 3, {}, seed=5, device="cpu").fit(samples, labels)
+    torch.manual_seed(5)
+    theirs = getattr(torchhd.classifiers, name)(7, 64, 3)
+    theirs.fit([(torch.tensor(samples), torch.tensor(labels))])
+    assert torch.equal(ours.class_vectors_, theirs.model.weight)
+    np.testing.assert_array_equal(ours.predict(samples), theirs.predict(torch.tensor(samples)).numpy())
 
 
 def test_tasks_over_a_lower_time_limit_run_again(benchmark_modules: Modules, tmp_path: Path) -> None:

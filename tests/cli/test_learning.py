@@ -339,7 +339,8 @@ def test_columns_that_cannot_be_saved_are_refused_before_training(data: Path, mo
         raise AssertionError("training started")
 
     table = messy_table()
-    table["at"], table["raw"] = [dt.time(8)] * len(table), b"x"
+    table["at"] = pd.Series([dt.time(8)] * len(table), dtype=object)
+    table["raw"] = b"x"
     table["month"] = pd.period_range("2020-01", periods=len(table), freq="M")
     source, out = data.with_name("data.parquet"), ("-o", str(data.with_name("m")), *SMALL)
     table.to_parquet(source)

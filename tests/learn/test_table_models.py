@@ -28,9 +28,9 @@ def test_columns_with_a_few_misfits_have_a_note(values: list[object], warned: bo
 def test_target_of_text_names_the_value_that_is_not_a_number() -> None:
     prices = [str(price) for price in range(150)]
     table = pd.DataFrame({"a": range(150), "price": [*prices[:-1], "cheap"]})
-    with pytest.raises(ValueError, match="values of kind text, .*; 1 of its 150 values is not a number: 'cheap'"):
+    with pytest.raises(ValueError, match=r"values of kind text, .*; 1 of its 150 values is not a number: 'cheap'"):
         make_task(table, "price")
-    with pytest.raises(ValueError, match="values of kind text, .*; choose another column"):
+    with pytest.raises(ValueError, match=r"values of kind text, .*; choose another column"):
         make_task(table.assign(price=[f"price {price}" for price in prices]), "price")
 
 
