@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +177,20 @@ def seconds() -> Table:
 
 def calibration() -> Table:
     """Answers to test chains of 4 and more steps by their probability, m = 8."""
+    return _by_probability("calibration", lambda right, count, _: f"{right:.0f} of {count:.0f}" if count else "–")
+
+
+def unnamed() -> Table:
+    """Pairs of steps without a name by the probability of their answer, m = 8."""
+    return _by_probability("unnamed", lambda count: f"{count:.0f}" if count else "–")
+
+
+def _by_probability(kind: str, cell: Callable[..., str]) -> Table:
     bins = ("0.00", "0.50", "0.80", "0.90", "0.95", "0.99")
     rows = []
     for folder, label in (("train-2-3", "2–3"), ("train-2-3-4", "2–4")):
-        found = _row(folder, "hypervectors", "chart", 8, "real")["calibration"]
-        cells = [f"{found[low][0]:.0f} of {found[low][1]:.0f}" if found[low][1] else "–" for low in bins]
-        rows.append([label, *cells])
+        found = _row(folder, "hypervectors", "chart", 8, "real")[kind]
+        rows.append([label, *(cell(*found[low]) for low in bins)])
     ends = (*(f"{float(high):g}" for high in bins[1:]), "1")
     return ["trained on", *(f"{float(low):g} to {high}" for low, high in zip(bins, ends, strict=True))], rows
 

@@ -28,7 +28,14 @@ import torch
 from chain_baselines import CountedChains, Scores, chart_scores, pair_table, train_lstm, tune_lstm
 from measuring import RESULTS, command, facts, store
 
-from ghrr.relations.chains import Example, RelationChains, Stories, generate_kinship_chains, load_clutrr
+from ghrr.relations.chains import (
+    Example,
+    RelationChains,
+    Stories,
+    generate_kinship_chains,
+    kinship_rules,
+    load_clutrr,
+)
 from ghrr.relations.chains.examples import LengthGroup, group_by_length, to_indices
 
 NAME = "relations_chains"
@@ -130,9 +137,23 @@ def run_hypervectors(folder: Path, m: int, numbers: str, seed: int, generated: R
     rows[0]["calibration"] = {f"{low:.2f}": [0, 0, 0.0] for low in BINS}
     for match, example in zip(matches, data.test.examples, strict=True):
         if len(example.chain) >= LONG:
-            found = rows[0]["calibration"][f"{max(low for low in BINS if low <= match.probability):.2f}"]
+            found = rows[0]["calibration"][_bin(match.probability)]
             found[:] = found[0] + (match.guess == example.target), found[1] + 1, found[2] + match.probability
+    rows[0]["unnamed"] = {f"{low:.2f}": [0] for low in BINS}
+    for match in model.compose_many(unnamed_pairs(data.train.examples)):
+        rows[0]["unnamed"][_bin(match.probability)][0] += 1
     return rows
+
+
+def _bin(probability: float) -> str:
+    return f"{max(low for low in BINS if low <= probability):.2f}"
+
+
+def unnamed_pairs(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    """Return the pairs of steps for which neither the examples nor the rules of CLUTRR have a name."""
+    named = {example.chain for example in (*examples, *kinship_rules())}
+    steps = sorted({name for chain, _ in examples for name in chain})
+    return [(a, b) for a in steps for b in steps if (a, b) not in named]
 
 
 def run_with_pairs(folder: Path, seed: int, generated: Row) -> list[Row]:

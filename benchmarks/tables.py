@@ -257,6 +257,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "chains-generated": lambda: table(*chain_tables.generated()),
     "chains-held-out": lambda: table(*chain_tables.held_out()),
     "chains-calibration": lambda: table(*chain_tables.calibration()),
+    "chains-unnamed": lambda: table(*chain_tables.unnamed()),
     "chains-complex": lambda: table(*chain_tables.complex_slots()),
     "chains-seconds": lambda: table(*chain_tables.seconds()),
     **{f"paper-{name}": functools.partial(paper_experiment, name) for name in paper_tables.names()},

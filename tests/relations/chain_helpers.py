@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -25,11 +25,11 @@ def bracketings(chain: tuple[int, ...]) -> Iterator[Tree]:
         yield from itertools.product(bracketings(chain[:split]), bracketings(chain[split:]))
 
 
-def scores_of(tree: Tree, table: Tensor) -> Tensor:
+def scores_of(tree: Tree, table: Tensor, combine: Callable[[Tensor, Tensor], Tensor] = torch.add) -> Tensor:
     """Return the best score of each relation for one bracketing, over all names of its parts."""
     if isinstance(tree, int):
         scores = torch.full((len(table),), -1e9, dtype=table.dtype)
         scores[tree] = 0.0
         return scores
-    left, right = (scores_of(part, table) for part in tree)
-    return (left[:, None, None] + right[None, :, None] + table).amax(dim=(0, 1))
+    left, right = (scores_of(part, table, combine) for part in tree)
+    return combine(combine(left[:, None, None], right[None, :, None]), table).amax(dim=(0, 1))

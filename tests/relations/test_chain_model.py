@@ -102,6 +102,22 @@ def test_confidence_is_higher_for_seen_pairs_than_for_compositions_without_a_nam
     assert seen.score > 0.5
 
 
+def test_chains_without_a_name_are_improbable(model: RelationChains) -> None:
+    named = {chain for chain, _ in RULES}
+    steps = ("father", "mother", "son", "daughter", "brother", "sister", "husband", "wife", "uncle", "aunt")
+    pairs = [(a, b) for a in steps for b in steps]
+    matches = dict(zip(pairs, model.compose_many(pairs), strict=True))
+    assert all(match.probability > 0.8 for pair, match in matches.items() if pair in named)
+    unnamed = [match for pair, match in matches.items() if pair not in named]
+    assert sum(match.probability < 0.2 for match in unnamed) > 0.7 * len(unnamed)
+    plain = train().compose_many([pair for pair in pairs if pair not in named])  # negative control: the lead alone
+    assert sum(match.probability < 0.2 for match in plain) == 0
+
+
+def test_chain_of_one_relation_is_certain(model: RelationChains) -> None:
+    assert model.compose(["son"]).probability == 1.0
+
+
 def test_product_is_a_hypervector_that_the_item_memory_cleans_up(model: RelationChains) -> None:
     memory = model.item_memory()
     product = model.product(["mother", "brother"])

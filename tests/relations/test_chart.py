@@ -20,6 +20,18 @@ def test_chart_equals_brute_force_over_all_bracketings(length: int) -> None:
         torch.testing.assert_close(scores, every.amax(dim=0))
 
 
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_chart_of_minima_finds_the_most_probable_weakest_step(length: int) -> None:
+    table = random_table(4, seed=length)
+    chains = torch.randint(4, (6, length), generator=torch.Generator().manual_seed(0))
+    found = fill_chart(chains, table, combine=torch.minimum).answers
+    for chain, weakest in zip(chains.tolist(), found, strict=True):
+        every = torch.stack([scores_of(tree, table, torch.minimum) for tree in bracketings(tuple(chain))])
+        torch.testing.assert_close(weakest, every.amax(dim=0))
+        if length > 2:  # negative control: sums of several steps are lower than their minima
+            assert (fill_chart(torch.tensor([chain]), table).answers[0] < weakest).all()
+
+
 def test_single_bracketing_scores_lower_than_chart() -> None:
     """Negative control: the chart is more than its first bracketing."""
     table, chain = random_table(4, seed=0), (0, 1, 2, 3, 0)

@@ -17,7 +17,7 @@ before that over the answers, which saves a factor R.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -61,7 +61,12 @@ class Step(NamedTuple):
     score: float
 
 
-def fill_chart(chains: Tensor, table: Tensor, direct: Mapping[int, Tensor] = MappingProxyType({})) -> Chart:
+def fill_chart(
+    chains: Tensor,
+    table: Tensor,
+    direct: Mapping[int, Tensor] = MappingProxyType({}),
+    combine: Callable[[Tensor, Tensor], Tensor] = torch.add,
+) -> Chart:
     """Return the best score of every relation for every span of the chains.
 
     Parameters
@@ -72,6 +77,9 @@ def fill_chart(chains: Tensor, table: Tensor, direct: Mapping[int, Tensor] = Map
         Log-probability that a and b compose to c.
     direct
         Log-probabilities of spans that are read as one product, by their width.
+    combine
+        Score of two steps from their scores: :func:`torch.add`, or :func:`torch.minimum` for the weakest step of the
+        derivation whose weakest step is the most probable one.
 
     Shapes
     ------
@@ -101,9 +109,9 @@ def fill_chart(chains: Tensor, table: Tensor, direct: Mapping[int, Tensor] = Map
         for split in range(1, width):
             left = scores[split - 1][:, :starts]
             right = scores[width - split - 1][:, split : split + starts]
-            torch.maximum(pairs, left[..., :, None] + right[..., None, :], out=pairs)
+            torch.maximum(pairs, combine(left[..., :, None], right[..., None, :]), out=pairs)
         flat = pairs.flatten(2)
-        best = torch.stack([(flat + column).amax(dim=2) for column in columns], dim=2)
+        best = torch.stack([combine(flat, column).amax(dim=2) for column in columns], dim=2)
         if width in direct:
             best = torch.maximum(best, direct[width])
         scores.append(best.clamp(min=IMPOSSIBLE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -55,6 +55,14 @@ class Composer:
         """Return the score of the best derivation of every relation; see :mod:`ghrr.relations.chains.chart`."""
         return torch.cat([self._chart(part).answers for part in chunks(chains, len(self.vectors))])
 
+    def weakest_steps(self, chains: Tensor) -> Tensor:
+        """Return how probable all steps to every relation can be: the largest lower bound of their log-probabilities.
+
+        A small bound means that every derivation needs an intermediate relation that has no name.
+        """
+        parts = chunks(chains, len(self.vectors))
+        return torch.cat([self._chart(part, combine=torch.minimum).answers for part in parts])
+
     def left_to_right(self, chains: Tensor) -> Tensor:
         """Return the answers with clean-up after each step, from the first relation to the last, ``(n,)``."""
         return compose_left_to_right(chains, self.table)
@@ -69,12 +77,12 @@ class Composer:
             derivations += [_derive(chart, part, row, names, relation) for row, relation in enumerate(best)]
         return Answers(torch.cat(scores), derivations)
 
-    def _chart(self, chains: Tensor) -> Chart:
+    def _chart(self, chains: Tensor, combine: Callable[[Tensor, Tensor], Tensor] = torch.add) -> Chart:
         direct = {}
         for width in range(3, min(self.longest, chains.shape[1]) + 1):  # pairs are in the table
             spans = chains.unfold(1, width, 1)
             direct[width] = self.product_scores(spans.flatten(0, 1)).view(*spans.shape[:2], -1)
-        return fill_chart(chains, self.table, direct)
+        return fill_chart(chains, self.table, direct, combine)
 
 
 def _derive(chart: Chart, chains: Tensor, row: int, names: Sequence[str], relation: int) -> Derivation:

@@ -2,7 +2,8 @@
 
 A fifth of the different training chains is held out, and a second set of hypervectors is learned from the others. The
 held-out chains are made longer with the two-step training chains as rules, because most questions are about long
-chains. Their charts are scored with the second set.
+chains. Their charts are scored with the second set. The same chains without their right answer stand for chains that
+have no name: whatever is then the best answer is wrong.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ghrr.relations.chains.calibration import chart_features, fit_logistic
+from ghrr.relations.chains.chart import IMPOSSIBLE
 from ghrr.relations.chains.composer import Composer
 from ghrr.relations.chains.examples import LengthGroup
 from ghrr.relations.chains.lengthening import lengthen_chains
@@ -21,7 +23,8 @@ from ghrr.relations.chains.lengthening import lengthen_chains
 _SHARE = 5  # one in five different chains is held out
 _LENGTHS = range(2, 11)
 _ENOUGH = 20  # answers needed to fit a calibration
-NO_CALIBRATION = torch.tensor([0.0, 1.0], dtype=torch.float64)  # a softmax over the two best relations
+_NAMELESS = 0.1  # expected share of chains without a name
+NO_CALIBRATION = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)  # a softmax over the two best relations
 
 
 def fit_calibration(
@@ -43,10 +46,18 @@ def fit_calibration(
     if not kept or sum(len(targets) for _, targets in aside) < _ENOUGH:
         return NO_CALIBRATION
     composer = train(kept)
-    scores = [composer.chart_scores(chains) for chains, _ in aside]
-    features = torch.cat([chart_features(part) for part in scores])
-    right = [part.argmax(dim=1) == targets for part, (_, targets) in zip(scores, aside, strict=True)]
-    return fit_logistic(features, torch.cat(right))
+    features, right, nameless = [], [], []
+    for chains, targets in aside:
+        scores, weakest = composer.chart_scores(chains), composer.weakest_steps(chains)
+        features.append(chart_features(scores, weakest))
+        right.append(scores.argmax(dim=1) == targets)
+        nameless.append(chart_features(scores.scatter(1, targets[:, None], 2 * IMPOSSIBLE), weakest))
+    answers = torch.cat(right)
+    counts = torch.ones(2 * len(answers), dtype=torch.float64)
+    counts[len(answers) :] = _NAMELESS / (1 - _NAMELESS)
+    return fit_logistic(
+        torch.cat([*features, *nameless]), torch.cat([answers, answers.new_zeros(len(answers))]), counts
+    )
 
 
 def hold_out(

@@ -31,7 +31,8 @@ class ComposedMatch(Match):
     """Relation that a chain composes to, with its probability and derivation.
 
     The score is the similarity of the last composition of the derivation with the guess, and the margin is its distance
-    to the score of the runner-up. The model assumes that one of its relations holds: ``probability_unknown`` is 0.
+    to the score of the runner-up. The probability is low if another relation is nearly as good, or if the chain has no
+    name among the relations; ``probability_unknown`` does not separate the two, and is 0.
 
     Examples
     --------
@@ -193,10 +194,13 @@ class RelationChains:
         matches: list[ComposedMatch | None] = [None] * count
         for group in groups:
             scores, derivations = self.composer.compose(group.chains, self.relations)
-            probabilities = torch.sigmoid(chart_features(scores) @ self.calibration).tolist()
+            features = chart_features(scores, self.composer.weakest_steps(group.chains))
+            probabilities = torch.sigmoid(features @ self.calibration)
+            if group.chains.shape[1] == 1:
+                probabilities = torch.ones_like(probabilities)  # nothing is composed
             order = scores.argsort(dim=1, descending=True, stable=True)[:, :2].tolist()
             for row, position in enumerate(group.positions.tolist()):
-                matches[position] = self._match(order[row], derivations[row], probabilities[row], confidence)
+                matches[position] = self._match(order[row], derivations[row], float(probabilities[row]), confidence)
         return [match for match in matches if match is not None]
 
     def _match(self, best: list[int], derivation: Derivation, probability: float, confidence: float) -> ComposedMatch:

@@ -8,6 +8,7 @@ import torch
 
 from ghrr.files import PathLike, as_real_pairs, check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.chains.composer import Composer
+from ghrr.relations.chains.held_out import NO_CALIBRATION
 from ghrr.relations.chains.model import RelationChains
 
 _FORMAT, _VERSION = "ghrr-relation-chains", 1
@@ -62,8 +63,10 @@ def load_chains(path: PathLike) -> RelationChains:
         relations = header["relations"]
         vectors = tensors["vectors"]
         vectors = torch.view_as_complex(vectors) if model.numbers == "complex" else vectors
-        if vectors.shape != (len(relations), model.dim, model.m, model.m) or tensors["calibration"].shape != (2,):
+        if vectors.shape != (len(relations), model.dim, model.m, model.m):
             raise ValueError(f"vectors of shape {tuple(vectors.shape)} do not fit the settings and the relations")
+        if tensors["calibration"].shape != NO_CALIBRATION.shape:
+            raise ValueError("the calibration was written by another version of ghrr; train the model again")
         if len(set(relations)) < len(relations) or not all(isinstance(name, str) for name in relations):
             raise ValueError("the relations must be different names")
         model.relations, model.calibration = tuple(relations), tensors["calibration"]
