@@ -2,11 +2,13 @@
 
 ``time`` compares an epoch of m = 1 with larger m at equal parameters; all take turns on one machine. ``train`` does the
 runs that are not finished yet, until the time limit, and stores metrics and ranks, not weights. Repeat the command to
-continue: interrupted runs resume from their checkpoints. ``tuning`` collects the runs with a label in the folder
+continue: interrupted runs resume from their checkpoints. ``unseen`` computes the ranks of questions about unseen
+entities again, in stored runs that ranked them by vectors. ``tuning`` collects the runs with a label in the folder
 ``--out`` into one file of settings and validation metrics::
 
     python benchmarks/relations_kg.py time --data DATA --graph WN18RR --m 1 3 5
     python benchmarks/relations_kg.py train --data DATA --graph WN18RR --m 1 3 5 --seeds 0 1 2 --limit 3600
+    python benchmarks/relations_kg.py unseen --data DATA --graph WN18RR
     python benchmarks/relations_kg.py tuning --graph WN18RR --out OUT
 """
 
@@ -27,9 +29,10 @@ from measuring import RESULTS, command, duration, facts, quartiles, store, time_
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.files import write_tensors
+from ghrr.files import read_tensors, write_tensors
 from ghrr.relations import (
     KnowledgeGraph,
+    RankMetrics,
     RelationConfig,
     RelationModel,
     RelationProgress,
@@ -40,6 +43,7 @@ from ghrr.relations import (
 )
 from ghrr.relations.graph import with_reciprocals
 from ghrr.relations.train_step import make_optimizer, make_step
+from ghrr.relations.unseen import count_tails
 
 STEPS = 10  # of training in a turn
 REGULARIZER_WEIGHT = {"WN18RR": 0.1, "FB15k-237": 0.05}
@@ -189,6 +193,8 @@ def run_one(
         finished, result = False, {"name": graph.name, "config": dataclasses.asdict(config), "best_epoch": None}
     model = load_model(folder, device=args.device)
     metrics = {split: evaluate(model, graph, split) for split in ("valid", "test")}
+    unseen, model.unseen = unseen_ends(graph), None  # the rest compares vectors alone
+    alone = {split: evaluate(model, graph, split).summary() for split in ("valid", "test")}
     lengths = []
     for penalty in args.try_length_penalties:
         model.length_penalty = penalty
@@ -198,11 +204,47 @@ def run_one(
     return {
         **result,
         "length_penalties": lengths,
+        "vectors_alone": alone,
+        "unseen_triples": {split: int(ends.any(dim=1).sum()) for split, ends in unseen.items()},
         **{split: found.summary() for split, found in metrics.items()},
         **facts(args.device),
         "finished": finished,
         "ranks": {split: found.ranks.float() for split, found in metrics.items()},
     }
+
+
+def unseen_ends(graph: KnowledgeGraph) -> dict[str, Tensor]:
+    """Return whether head and tail of each validation and test triple occur in no training triple, ``(n, 2)``."""
+    is_unseen = torch.ones(len(graph.entities), dtype=torch.bool)
+    is_unseen[graph.train[:, [0, 2]]] = False
+    return {split: is_unseen[graph.split(split)[:, [0, 2]]] for split in ("valid", "test")}
+
+
+def rank_unseen(graph: KnowledgeGraph, folder: Path) -> None:
+    """Rank questions about unseen entities by the frequencies of tails, in stored runs that ranked them by vectors.
+
+    These ranks do not depend on the vectors, so they can be computed without the weights of a run.
+    """
+    model = RelationModel(graph.entities, graph.relations, dim=1, m=1)
+    model.unseen = count_tails(graph)
+    unseen = unseen_ends(graph)
+    found = {split: evaluate(model, graph, split).ranks.float() for split in unseen}
+    for path in sorted(folder.glob(f"{graph.name}-m*-seed*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if "vectors_alone" in run:
+            continue
+        if run["graph"] != graph.fingerprint:
+            raise ValueError(f"unseen: {path} is a run on other triples than those of {graph.name}")
+        file = path.with_suffix(".safetensors")
+        _, ranks = read_tensors(file, kind="ghrr-relation-ranks", version=1, operation="unseen")
+        run["vectors_alone"] = {split: run[split] for split in unseen}
+        run["unseen_triples"] = {split: int(ends.any(dim=1).sum()) for split, ends in unseen.items()}
+        for split, ends in unseen.items():
+            ranks[split] = torch.where(ends, found[split], ranks[split])
+            run[split] = RankMetrics(ranks[split]).summary()
+        write_tensors(file, {}, ranks, kind="ghrr-relation-ranks", version=1)
+        store(run, folder, path.stem)
+        print(f"{path.stem}: test {run['vectors_alone']['test']}, now {run['test']}", flush=True)
 
 
 def collect_tuning(graph: str, folder: Path) -> dict[str, Any]:
@@ -216,7 +258,7 @@ def collect_tuning(graph: str, folder: Path) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["time", "train", "tuning"])
+    parser.add_argument("action", choices=["time", "train", "unseen", "tuning"])
     parser.add_argument("--data", type=Path, help="folder of the graphs")
     parser.add_argument("--graph", default="WN18RR", help="name of a folder of triples in DATA")
     parser.add_argument("--m", type=int, nargs="+", default=[1, 3, 5])
@@ -264,6 +306,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.action == "time":
         report = measure_time(args, graph)
         store({"command": asked, **facts(args.device), **report}, args.out or RESULTS, f"relations_time_{args.graph}")
+    elif args.action == "unseen":
+        rank_unseen(graph, args.out or stored)
     else:
         args.out = args.out or stored
         run_all(args, graph, asked)

@@ -47,6 +47,19 @@ def precise_mean(graph: str, m: int, metric: str) -> str:
     return f"{statistics.mean(values):.4f} ± {statistics.stdev(values):.4f}"
 
 
+def unseen() -> tuple[list[str], list[list[str]]]:
+    """Test metrics with and without the frequencies of tails, which answer questions about unseen entities."""
+    rows = []
+    for graph in _GRAPHS:
+        for (m, _), runs in _runs(graph).items():
+            if runs[0].get("unseen_triples", {}).get("test"):
+                pairs = [[run["vectors_alone"]["test"] for run in runs], [run["test"] for run in runs]]
+                cells = [_mean([found[name] for found in part]) for name in ("mrr", "hits_at_10") for part in pairs]
+                rows.append([graph, str(runs[0]["unseen_triples"]["test"]), str(m), *cells])
+    both = ["{}, vectors alone", "{} with frequencies"]
+    return ["graph", "triples", "m", *(text.format(name) for name in ("MRR", "hits@10") for text in both)], rows
+
+
 def length_penalties() -> tuple[list[str], list[list[str]]]:
     """Test metrics with other length penalties than that of training, and with the best one by the validation MRR."""
     rows = []

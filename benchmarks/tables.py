@@ -228,6 +228,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "lm-design-1": lambda: table(*lm_tables.design_effects(0)),
     "lm-design-2": lambda: table(*lm_tables.design_effects(1)),
     "relations-metrics": lambda: table(*relations_tables.metrics()),
+    "relations-unseen": lambda: table(*relations_tables.unseen()),
     "relations-length-penalties": lambda: table(*relations_tables.length_penalties()),
     "relations-settings": lambda: table(*relations_tables.settings()),
     "relations-tuning": lambda: table(*relations_tables.tuning()),

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ import torch
 from torch import Tensor
 
 import ghrr
-from tests.relations.common import permutation_graph, write_graph
+from ghrr.files import read_tensors, write_tensors
+from tests.relations.common import people_graph, permutation_graph, write_graph
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+RANKS: dict[str, Any] = {"kind": "ghrr-relation-ranks", "version": 1}
 
 
 @pytest.fixture
@@ -316,6 +319,27 @@ def test_relation_benchmark_times_epochs_and_resumes_runs(run_benchmark: Callabl
     assert (tmp_path / "out" / "permutations-m3-seed1.safetensors").exists()
     assert list((tmp_path / "work").iterdir()) == []  # no weights are kept
     assert run_benchmark("relations_kg", *runs).count("is finished") == 2
+
+
+@pytest.mark.slow
+def test_ranks_of_unseen_entities_do_not_need_the_weights(run_benchmark: Callable[..., str], tmp_path: Path) -> None:
+    graph = people_graph()
+    write_graph(tmp_path / "people", graph)
+    common = ("--data", str(tmp_path), "--graph", "people", "--out", str(tmp_path))
+    sizes = ("--total", "36", "--m", "3", "--epochs", "5", "--device", "cpu", "--work", str(tmp_path / "work"))
+    run_benchmark("relations_kg", "train", *common, *sizes)
+    path, file = tmp_path / "people-m3-seed0.json", tmp_path / "people-m3-seed0.safetensors"
+    trained, (_, ranks) = json.loads(path.read_text()), read_tensors(file, operation="test", **RANKS)
+    assert trained["unseen_triples"] == {"valid": 3, "test": 3}
+    assert trained["test"] != trained["vectors_alone"]["test"]
+    # As an earlier version stored it: other ranks of the questions about unseen people.
+    older = {key: value for key, value in trained.items() if key not in ("unseen_triples", "vectors_alone")}
+    path.write_text(json.dumps(older))
+    write_tensors(file, {}, {split: torch.stack([0 * r[:, 0] + 30, r[:, 1]], 1) for split, r in ranks.items()}, **RANKS)
+    run_benchmark("relations_kg", "unseen", *common)
+    again, (_, found) = json.loads(path.read_text()), read_tensors(file, operation="test", **RANKS)
+    assert torch.equal(found["test"], ranks["test"])
+    assert (again["test"], again["unseen_triples"]) == (trained["test"], trained["unseen_triples"])
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from torch import Tensor
 from ghrr.relations import KnowledgeGraph, RelationConfig, RelationModel
 
 SPLITS = ("train", "valid", "test")
+PEOPLE, CITIES = 30, 5
+LIVES_IN, BORN_IN = 0, 1
 
 
 def permutation_graph() -> KnowledgeGraph:
@@ -38,6 +40,15 @@ def permutation_graph() -> KnowledgeGraph:
 def multiply(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     """Return the permutation that applies ``second`` to positions, then ``first``."""
     return tuple(first[i] for i in second)
+
+
+def people_graph() -> KnowledgeGraph:
+    """Thirty people live in five cities, most of them in the first. The last six people are not in training."""
+    names = (*(f"person {i}" for i in range(PEOPLE)), *(f"city {i}" for i in range(CITIES)))
+    lives_in = as_indices(*((i, LIVES_IN, PEOPLE + (0 if i % 2 else i % CITIES)) for i in range(PEOPLE)))
+    born_in = as_indices(*((i, BORN_IN, PEOPLE + i % CITIES) for i in range(10)))
+    splits = torch.cat([lives_in[:-6], born_in]), lives_in[-6:-3], lives_in[-3:]
+    return KnowledgeGraph("people", names, ("lives in", "born in"), *splits)
 
 
 def random_graph(entities: int = 12, relations: int = 3, triples: int = 60, seed: int = 0) -> KnowledgeGraph:

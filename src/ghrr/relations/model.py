@@ -15,6 +15,7 @@ from ghrr._random import labelled_generator
 from ghrr.relations.config import RELATION_FORMS
 from ghrr.relations.graph import INVERSE, check_names
 from ghrr.relations.scoring import to_hypervectors, to_rows
+from ghrr.relations.unseen import UnseenHeads
 from ghrr.unitary import exp_hermitian
 
 
@@ -30,6 +31,9 @@ class RelationModel(nn.Module):
 
     The length penalty c lies between similarity (c = 0), which prefers long vectors and so entities with many triples,
     and distance (c = 1/2: the score is :math:`-\frac12 \delta(h * r - t, h * r - t)` up to a term without t).
+
+    Training knows nothing about an entity without a training triple. After training, its questions with one relation
+    are answered by the frequencies of tails (:mod:`ghrr.relations.unseen`).
 
     Parameters
     ----------
@@ -52,6 +56,8 @@ class RelationModel(nn.Module):
         Divisor of the logits in the probabilities of :func:`ghrr.relations.predict`; fitted at the end of training.
     background
         Share of a uniform distribution in these probabilities; fitted at the end of training.
+    unseen
+        Entities that occur in no training triple, and how questions about them are answered. None before training.
 
     Examples
     --------
@@ -84,6 +90,7 @@ class RelationModel(nn.Module):
             check_names("RelationModel", kind, names)
         self.entities, self.relations, self.relation_form = tuple(entities), tuple(relations), relation_form
         self.temperature, self.background = 1.0, 0.0
+        self.unseen: UnseenHeads | None = None
         self._entity_indices = {name: index for index, name in enumerate(self.entities)}
         self._relation_indices = {name: index for index, name in enumerate(self.relations)}
         generator = labelled_generator(check_integer("RelationModel", "seed", seed, least=0), "relations")
@@ -173,6 +180,8 @@ class RelationModel(nn.Module):
     def scores(self, heads: Tensor, *path: Tensor) -> Tensor:
         r"""Return the scores of all entities as tails, :math:`s(h, r_1 * r_2 * \dots, t)`: one matrix product.
 
+        For unseen heads and one relation, the scores are those of :mod:`ghrr.relations.unseen`, divided by mD.
+
         Shapes
         ------
         heads and each tensor of ``path``: ``(n,)``; output: ``(n, entities)``
@@ -180,6 +189,8 @@ class RelationModel(nn.Module):
         logits = to_rows(self.compose(heads, *path)) @ self.entity_table.T
         if self.length_penalty:
             logits = logits - self.length_penalty * self.entity_table.square().sum(dim=1)
+        if self.unseen is not None and len(path) == 1:
+            logits = self.unseen.replace(logits, heads, path[0])
         return logits / (self.m * self.dim)
 
     def extra_repr(self) -> str:

@@ -11,8 +11,10 @@ from torch import Tensor
 from ghrr._checks import check_device, describe
 from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.model import RelationModel
+from ghrr.relations.unseen import UnseenHeads
 
 _MODEL, _CHECKPOINT, _VERSION = "ghrr-relation-model", "ghrr-relation-checkpoint", 1
+_UNSEEN = ("unseen", "unseen.indices", "unseen.values")  # tensors of a model that was trained
 _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
     "entities": list,
     "relations": list,
@@ -41,7 +43,11 @@ def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
     if not isinstance(model, RelationModel):
         raise TypeError(f"save_model: model must be a RelationModel, got {describe(model)}")
     header = {name: getattr(model, name) for name in _MODEL_FIELDS}
-    write_tensors(path, header, dict(model.state_dict()), kind=_MODEL, version=_VERSION)
+    tensors = dict(model.state_dict())
+    if model.unseen is not None:
+        counts = model.unseen.counts
+        tensors |= zip(_UNSEEN, (model.unseen.is_unseen, counts.indices(), counts.values()), strict=True)
+    write_tensors(path, header, tensors, kind=_MODEL, version=_VERSION)
 
 
 def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> RelationModel:
@@ -81,9 +87,23 @@ def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cp
         if table.shape != (len(header["entities"]), 2 * settings["dim"] * settings["m"] ** 2):
             raise ValueError(f"entity_table does not fit the header, got {describe(table)}")
         model = RelationModel(header["entities"], header["relations"], **settings)
+        if tensors.keys() >= set(_UNSEEN):  # not in files of earlier versions
+            model.unseen = _restore_unseen(model, *(tensors.pop(name) for name in _UNSEEN))
         restore(model, tensors)
         model.temperature, model.background = header["temperature"], header["background"]
     return model.to(target)
+
+
+def _restore_unseen(model: RelationModel, is_unseen: Tensor, indices: Tensor, values: Tensor) -> UnseenHeads:
+    """Return the answers of unseen heads; raise ``ValueError`` if shapes or indices do not fit the model."""
+    size = 2 * len(model.relations), len(model.entities)
+    if is_unseen.shape != size[1:] or is_unseen.dtype != torch.bool or not (values.isfinite() & (values >= 0)).all():
+        raise ValueError(f"unseen entities do not fit the model, got {describe(is_unseen)}")
+    try:
+        counts = torch.sparse_coo_tensor(indices, values, size, check_invariants=True)
+    except RuntimeError as error:
+        raise ValueError(f"counts of tails do not fit the model: {error}") from error
+    return UnseenHeads(is_unseen, counts.coalesce())
 
 
 def restore(model: RelationModel, tensors: dict[str, Tensor]) -> None:

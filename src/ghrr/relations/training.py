@@ -25,6 +25,7 @@ from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.model import RelationModel
 from ghrr.relations.saving import load_checkpoint, load_model, restore_checkpoint, save_checkpoint, save_model
 from ghrr.relations.train_step import answer_weights, make_optimizer, make_step
+from ghrr.relations.unseen import count_tails
 
 MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
 _LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
@@ -205,7 +206,9 @@ class _Run:
             length_penalty=config.length_penalty,
             init_std=config.init_std,
             seed=config.seed,
-        ).to(device)
+        )
+        self.model.unseen = count_tails(graph)
+        self.model.to(device)
         self.optimizer = make_optimizer(self.model, config)
         self.triples = with_reciprocals(graph.train, len(graph.relations)).to(device)
         self.epoch, self.seconds = 0, 0.0
