@@ -14,8 +14,9 @@ from typing import Any
 import learning_structures as structures
 import torch
 from learning_baselines import BASELINES
-from learning_search import TABLES, Builder, Config, Context, LogRange, Method, Scaled, Space, always, scales
+from learning_search import TABLES, Builder, Config, Context, LogRange, Method, Scaled, Space, always, only, scales
 from learning_torchhd import DOCUMENTED, GraphHD, NgramHD, TorchHD
+from learning_vsgraph import VSGraph
 from torch import Tensor
 
 from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, TextFeatures
@@ -229,6 +230,12 @@ def _structured_torch_hd(model: type, kind: str, name: str, space: Space, docume
     ]
 
 
+def _vs_graph(config: Config, context: Context) -> Any:
+    return VSGraph(
+        context.n_classes, dimensions=2 * context.total_dim, seed=context.seed, device=context.device, **config
+    )
+
+
 _CENTROID = {"epochs": [0, 0, 5, 10, 20], "lr": LogRange(0.01, 2.0)}
 METHODS: dict[str, Method] = {
     method.name: method
@@ -247,6 +254,14 @@ METHODS: dict[str, Method] = {
         ),
         *_structured_torch_hd(GraphHD, "graph", "GraphHD", _CENTROID, {"dimensions": 10_000}),
         *(_torch_hd(name, documented=True) for name in _TORCH_HD),
+        Method(
+            "VS-Graph",
+            "published",
+            ("graph",),
+            _vs_graph,
+            only(hops=[1, 2, 3, 4, 5], layers=[1, 2, 3], blend=[0.25, 0.5, 0.75], **_CENTROID),
+            always({"hops": 3, "layers": 2, "blend": 0.5}),
+        ),
         _order_method(1, shift=False),
         *(_order_method(m, shift=True) for m in (1, 2, 3, 4)),
     ]

@@ -151,6 +151,7 @@ def _priority(search: Search) -> int:
     ranks = {
         "baseline": 2,
         "torch-hd": 3,
+        "published": 3,
         "order": 5,
         "ghrr": 8 if huge else 4,
         "torch-hd documented": 7 if huge else 6,

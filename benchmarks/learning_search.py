@@ -49,7 +49,8 @@ class Method:
     Attributes
     ----------
     name, family
-        Family: ``"ghrr"``, ``"ghrr large"``, ``"torch-hd"``, ``"torch-hd documented"``, ``"baseline"`` or ``"order"``.
+        Family: ``"ghrr"``, ``"ghrr large"``, ``"torch-hd"``, ``"torch-hd documented"``, ``"published"``, ``"baseline"``
+        or ``"order"``.
     kinds
         Kinds of data that it takes.
     build

@@ -19,7 +19,7 @@ TARGETS = {"mnist": 0.985, "fashion": 0.90, "digits": 0.985, "letter": 0.97, "la
 ORDER = ("order m=1, unordered", "order m=1, shifted", "order m=2", "order m=3", "order m=4")
 ORDER_NAMES = {ORDER[0]: "an encoding without order", ORDER[1]: "m = 1 with shifts"}
 FLAT = ("table", "image", "series")
-GRAPH_FAMILIES = ("torch-hd", "torch-hd documented", "baseline")
+GRAPH_FAMILIES = ("torch-hd", "torch-hd documented", "published", "baseline")
 ALL_TEN = "HD ridge and torch-hd"
 WITHOUT_ONE = "HD ridge and torch-hd without IntRVFL"
 WITH_BASELINES = "HD ridge, torch-hd without IntRVFL, and baselines"

@@ -215,6 +215,23 @@ def test_classifiers_of_torch_hd_learn_the_same_with_compiled_levels(name: str, 
     np.testing.assert_array_equal(ours.predict(samples), theirs.predict(torch.tensor(samples)).numpy())
 
 
+def test_vs_graph_mixes_vectors_of_ranks_with_the_largest_of_their_neighbours(benchmark_modules: Modules) -> None:
+    pytest.importorskip("torchhd")
+    module, graph = benchmark_modules("learning_vsgraph"), benchmark_modules("learning_data").Graph
+    star = np.array([[0, 1], [1, 0], [0, 2], [2, 0], [2, 3], [3, 2]])  # 1 - 0 - 2 - 3, and 4 alone
+    assert module.spike_ranks(5, star, hops=1).tolist() == [0, 2, 1, 3, 4]  # degrees 2, 1, 2, 1, 0
+    assert module.spike_ranks(5, star, hops=2).tolist() == [0, 2, 1, 3, 4]  # sums of degrees 3, 2, 3, 2, 0
+    samples = [graph(np.zeros(5, dtype=int), star)]
+    model = module.VSGraph(2, 1, 1, 0.25, 30, seed=0, device="cpu")
+    model.prepare(samples)
+    v = model.ranks[[0, 2, 1, 3, 4]]
+    largest = np.stack([np.maximum(v[1], v[2]), v[0], np.maximum(v[0], v[3]), v[2], 0 * v[4]])
+    expected = (0.25 * v + 0.75 * largest).mean(axis=0)
+    found = model.encode(samples)[0].numpy()
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-6)
+    assert np.abs(found - v.mean(axis=0) / np.linalg.norm(v.mean(axis=0))).max() > 0.01  # negative control
+
+
 def test_tasks_over_a_lower_time_limit_run_again(benchmark_modules: Modules, tmp_path: Path) -> None:
     pytest.importorskip("torchhd")
     journal, path = benchmark_modules("learning_schedule").Journal, tmp_path / "journal.jsonl"
