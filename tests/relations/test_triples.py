@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from ghrr.relations import KnowledgeGraph, load_graph
 from ghrr.relations.graph import with_reciprocals
+from ghrr.relations.lines import decompress
 from ghrr.relations.triples import KNOWN_GRAPHS
 from tests.relations.common import SPLITS, as_indices, random_graph, write_graph
 
@@ -81,6 +83,30 @@ def test_missing_folder_file_or_split_is_named(tmp_path: Path) -> None:
         load_graph(tmp_path)
     with pytest.raises(TypeError, match="folder must be a path"):
         load_graph(3)  # type: ignore[arg-type]
+
+
+def test_byte_order_mark_is_not_part_of_the_first_name(tmp_path: Path) -> None:
+    graph = load_graph(folder_with(tmp_path, train=b"\xef\xbb\xbf" + GOOD["train"].encode()))
+    assert graph.entities == ("a", "b", "c")
+    inside = load_graph(folder_with(tmp_path, train="a\tr\tb\n\ufeffa\tr\tc\n"))  # only the first character is a mark
+    assert inside.entities == ("a", "b", "c", "\ufeffa")
+
+
+def test_line_separators_of_unicode_do_not_end_a_line(tmp_path: Path) -> None:
+    assert "a\u2028b" in load_graph(folder_with(tmp_path, train="a\u2028b\tr\tc\n")).entities
+
+
+def test_small_compressed_file_needs_little_memory(tmp_path: Path) -> None:
+    """The file may have 4 GiB after decompression, which must not be allocated at once."""
+    content = gzip.compress(b"a\tr\tb\n")
+    tracemalloc.start()
+    try:
+        assert decompress(content, limit=4 << 30) == b"a\tr\tb\n"
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(ValueError, match="has more than 5 bytes after decompression"):
+        decompress(content, limit=5)
 
 
 def test_damaged_compressed_file_is_named(tmp_path: Path) -> None:
