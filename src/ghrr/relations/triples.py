@@ -48,8 +48,8 @@ def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | Relatio
     r"""Read a folder of triples.
 
     The folder has the files ``train.txt``, ``valid.txt`` and ``test.txt`` (or ``.tsv``; ``.gz`` is decompressed), in
-    UTF-8. Each line is ``head<TAB>relation<TAB>tail``. Entities and relations are numbered in the order of their names. If the
-    folder has the name of a known graph (WN18RR, FB15k-237), the hash of every file is checked.
+    UTF-8. Each line is ``head<TAB>relation<TAB>tail``. Entities and relations are numbered in the order of their names.
+    If the folder has the name of a known graph (WN18RR, FB15k-237), the hash of every file is checked.
 
     Entities that occur in the validation or test triples only are allowed, because the standard graphs have some: no
     training triple teaches anything about them.
