@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -261,6 +262,14 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
 
     with pytest.raises(Stop):
         train(random_graph(), config, folder, resume=True, on_progress=stop)
+
+
+def test_numbers_of_numpy_are_settings(tmp_path: Path) -> None:
+    plain = small_config(**SHORT, learning_rate=0.5, seed=3)
+    config = small_config(**SHORT, learning_rate=np.float64(0.5), seed=np.int64(3))
+    assert config == plain
+    assert json.dumps(dataclasses.asdict(config)) == json.dumps(dataclasses.asdict(plain))
+    assert train(random_graph(), config, tmp_path / "run", device="cpu")["config"]["seed"] == 3
 
 
 def test_finished_run_is_not_repeated(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ghrr.relations import KnowledgeGraph, load_graph
+from ghrr.relations import KnowledgeGraph, RelationModel, evaluate, load_graph
 from ghrr.relations.graph import with_reciprocals
 from ghrr.relations.lines import decompress
 from ghrr.relations.triples import KNOWN_GRAPHS
@@ -142,6 +142,20 @@ def test_graph_checks_names_and_indices() -> None:
         KnowledgeGraph("g", ("a", "b"), (), one, one, one)
     with pytest.raises(ValueError, match="must be one of"):
         KnowledgeGraph("g", ("a", "b"), ("r",), one, one, one).split("dev")
+
+
+def test_names_can_be_a_list_and_must_be_text() -> None:
+    one = as_indices((0, 0, 1))
+    graph = KnowledgeGraph("g", ["a", "b"], ["r"], one, one, one)  # type: ignore[arg-type]
+    assert (graph.entities, graph.relations) == (("a", "b"), ("r",))
+    assert evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), graph).ranks.shape == (1, 2)
+    for names in ("ab", 3):
+        with pytest.raises(TypeError, match="entities must be a list of names"):
+            KnowledgeGraph("g", names, ("r",), one, one, one)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="RelationModel: entities must be a list of names"):
+            RelationModel(names, ("r",), dim=2, m=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="name must be a string"):
+        KnowledgeGraph(Path("g"), ("a", "b"), ("r",), one, one, one)  # type: ignore[arg-type]
 
 
 def test_reciprocal_triples_ask_for_the_head() -> None:

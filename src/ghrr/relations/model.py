@@ -80,9 +80,9 @@ class RelationModel(nn.Module):
         check_choice("RelationModel", "relation_form", relation_form, RELATION_FORMS)
         self.length_penalty = check_real("RelationModel", "length_penalty", length_penalty, low=0.0, high=math.inf)
         std = check_real("RelationModel", "init_std", init_std, low=0.0, high=math.inf, open_ends=True)
-        for kind, names in {"entities": entities, "relations": relations}.items():
-            check_names("RelationModel", kind, names)
-        self.entities, self.relations, self.relation_form = tuple(entities), tuple(relations), relation_form
+        self.entities = check_names("RelationModel", "entities", entities)
+        self.relations = check_names("RelationModel", "relations", relations)
+        self.relation_form = relation_form
         self.temperature, self.background = 1.0, 0.0
         self._entity_indices = {name: index for index, name in enumerate(self.entities)}
         self._relation_indices = {name: index for index, name in enumerate(self.relations)}
