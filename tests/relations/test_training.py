@@ -319,6 +319,18 @@ def test_empty_splits_and_diverging_training_leave_no_files(tmp_path: Path) -> N
         train(graph, config, tmp_path / "new", device="tpu")
 
 
+def test_overlapping_splits_and_untrained_relations_are_refused(tmp_path: Path) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    shared = dataclasses.replace(graph, test=torch.cat([graph.test, graph.valid[3:4]]))
+    with pytest.raises(ValueError, match="the valid and test splits of 'random' share the triple e[0-9]+ r[0-9] e"):
+        train(shared, config, tmp_path / "run")
+    untrained = dataclasses.replace(graph, relations=(*graph.relations, "cousin"))
+    with pytest.raises(ValueError, match=r"relation 'cousin' of 'random' has no training triple \(1 of 4 relations"):
+        train(untrained, config, tmp_path / "run")
+    repeated = dataclasses.replace(graph, train=torch.cat([graph.train, graph.train[:1]]))  # within a split
+    assert train(repeated, config, tmp_path / "run", device="cpu")["epochs"] == 8
+
+
 @pytest.mark.parametrize("name", ["checkpoint.safetensors", "model.safetensors"])
 def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
     graph, config = random_graph(), small_config(**SHORT)
@@ -357,8 +369,9 @@ def test_trained_model_has_the_length_penalty_of_the_config(tmp_path: Path) -> N
 def test_frequency_share_prefers_frequent_answers(tmp_path: Path) -> None:
     """Every entity points twice to itself and once to entity 0, which has most triples."""
     others = torch.arange(1, 30)
+    unseen = as_indices((1, 0, 2), (2, 0, 1))
     own, hub = (torch.stack([others, 0 * others, tails], dim=1) for tails in (others, 0 * others))
-    graph = KnowledgeGraph("hub", tuple(map(str, range(30))), ("r",), torch.cat([own, own, hub]), own[:2], own[:2])
+    graph = KnowledgeGraph("hub", tuple(map(str, range(30))), ("r",), torch.cat([own, own, hub]), *unseen.split(1))
     preferred = {}
     for share in (0.0, 0.9):
         config = small_config(m=2, dim=32, epochs=60, evaluate_every=60, batch=174, frequency_share=share)

@@ -21,7 +21,7 @@ from ghrr.files import check_fields, lock_folder, read_json, write_json, write_t
 from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences
 from ghrr.relations.config import RelationConfig
 from ghrr.relations.evaluation import evaluate
-from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
+from ghrr.relations.graph import SPLITS, KnowledgeGraph, with_reciprocals
 from ghrr.relations.model import RelationModel
 from ghrr.relations.saving import load_checkpoint, load_model, restore_checkpoint, save_checkpoint, save_model
 from ghrr.relations.train_step import answer_weights, make_optimizer, make_step
@@ -118,7 +118,8 @@ def train(
     Raises
     ------
     ValueError
-        ``out`` holds another run or other files, a split is empty, or the loss is not finite.
+        ``out`` holds another run or other files, a split is empty, two splits share a triple, a relation has no
+        training triple, or the loss is not finite.
 
     Examples
     --------
@@ -137,9 +138,7 @@ def train(
         raise TypeError(f"train: graph must be a KnowledgeGraph, got {describe(graph)}")
     if not isinstance(config, RelationConfig):
         raise TypeError(f"train: config must be a RelationConfig, got {describe(config)}")
-    for split in ("train", "valid", "test"):
-        if not len(graph.split(split)):
-            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple")
+    _check_graph(graph)
     target = check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
     folder = Path(out)
     with _open_folder(folder, resume=resume):
@@ -150,6 +149,34 @@ def train(
         run = _Run(graph, config, folder, target)
         run.train(on_progress)
         return run.finish(command)
+
+
+def _check_graph(graph: KnowledgeGraph) -> None:
+    """Raise if a split is empty, two splits share a triple, or a relation has no training triple.
+
+    ``load_graph`` checks this too, and names the line; here it holds for graphs that were made in memory.
+    """
+    splits = {split: graph.split(split) for split in SPLITS}
+    for split, triples in splits.items():
+        if not len(triples):
+            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple")
+    missing = sorted(set(range(len(graph.relations))) - set(graph.train[:, 1].tolist()))
+    if missing:
+        raise ValueError(
+            f"train: relation {short_repr(graph.relations[missing[0]])} of {graph.name!r} has no training triple "
+            f"({len(missing):,} of {len(graph.relations):,} relations have none); add some, or remove the relation"
+        )
+    first_splits: dict[tuple[int, ...], str] = {}
+    for split, triples in splits.items():
+        for triple in map(tuple, triples.tolist()):
+            other = first_splits.setdefault(triple, split)
+            if other != split:
+                head, relation, tail = triple
+                names = graph.entities[head], graph.relations[relation], graph.entities[tail]
+                raise ValueError(
+                    f"train: the {other} and {split} splits of {graph.name!r} share the triple "
+                    f"{' '.join(names):.200}; remove it from one of them"
+                )
 
 
 @contextlib.contextmanager
