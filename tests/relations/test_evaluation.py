@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation
+from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation, predict
 from ghrr.relations.calibration import (
     expected_calibration_error,
     maximise_likelihood,
@@ -82,10 +82,14 @@ def test_constant_scores_have_the_mean_rank() -> None:
 def test_scores_that_are_not_numbers_have_no_rank() -> None:
     graph = random_graph()
     model = RelationModel(graph.entities, graph.relations, dim=2, m=1)
-    with torch.no_grad():
-        model.entity_table[3] = torch.nan
-    with pytest.raises(ValueError, match="the scores of the model are not numbers"):
-        evaluate(model, graph)
+    for value in (torch.nan, 1e30):  # the square of 1e30 is infinite
+        with torch.no_grad():
+            model.entity_table[3] = value
+            model.relation_table.fill_(value)
+        with pytest.raises(ValueError, match="evaluate: the scores of the model are not numbers"):
+            evaluate(model, graph)
+        with pytest.raises(ValueError, match="predict: the scores of the model are not numbers"):
+            predict(model, "e3", "r0")
 
 
 def test_other_vocabularies_and_empty_splits_are_refused() -> None:
@@ -96,6 +100,10 @@ def test_other_vocabularies_and_empty_splits_are_refused() -> None:
     empty = KnowledgeGraph("g", graph.entities, graph.relations, graph.train, graph.valid, as_indices())
     with pytest.raises(ValueError, match="the test split is empty"):
         evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), empty)
+    with pytest.raises(TypeError, match="evaluate: model must be a RelationModel, got NoneType"):
+        evaluate(None, graph)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="evaluate: the graph must be a KnowledgeGraph, got str 'data'"):
+        evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), "data")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
         RankMetrics(torch.ones(1, 2)).hits(0)
 

@@ -124,6 +124,11 @@ def test_vocabulary_of_another_graph_is_used_and_other_names_are_refused(tmp_pat
         load_graph(folder_with(tmp_path, test="x\tr\ta\n"), like=like)
 
 
+def test_vocabulary_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="like must be a KnowledgeGraph or a RelationModel, got str 'model'"):
+        load_graph(folder_with(tmp_path), like="model")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", list(KNOWN_GRAPHS))
 def test_files_of_known_graphs_must_have_their_hashes(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=f"is not the file of the known graph {name}: got sha256"):

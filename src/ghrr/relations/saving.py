@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ghrr._checks import check_device, describe
 from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
-from ghrr.relations.model import RelationModel
+from ghrr.relations.model import RelationModel, check_model
 
 _MODEL, _CHECKPOINT, _VERSION = "ghrr-relation-model", "ghrr-relation-checkpoint", 1
 _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -26,7 +26,7 @@ _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
 
 
 def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
-    """Write a model with its names to one file, atomically.
+    """Write a model with its names to one file, atomically. Files hold single precision.
 
     Examples
     --------
@@ -38,8 +38,8 @@ def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
     ...     load_model(f"{folder}/model.safetensors").entities
     ('Ada', 'Byron')
     """
-    if not isinstance(model, RelationModel):
-        raise TypeError(f"save_model: model must be a RelationModel, got {describe(model)}")
+    if check_model("save_model", model).entity_table.dtype != torch.float32:
+        raise TypeError("save_model: the parameters of the model must be float32, got float64; use model.float()")
     header = {name: getattr(model, name) for name in _MODEL_FIELDS}
     write_tensors(path, header, dict(model.state_dict()), kind=_MODEL, version=_VERSION)
 

@@ -139,6 +139,8 @@ def train(
     if not isinstance(config, RelationConfig):
         raise TypeError(f"train: config must be a RelationConfig, got {describe(config)}")
     _check_graph(graph)
+    if not isinstance(out, (str, os.PathLike)):
+        raise TypeError(f"train: out must be a path, got {describe(out)}")
     target = check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
     folder = Path(out)
     with _open_folder(folder, resume=resume):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,9 +14,7 @@ from ghrr._checks import describe, short_repr
 from ghrr.files import read_bytes
 from ghrr.relations.graph import SPLITS, KnowledgeGraph
 from ghrr.relations.lines import decompress, split_lines
-
-if TYPE_CHECKING:
-    from ghrr.relations.model import RelationModel
+from ghrr.relations.model import RelationModel
 
 _FILES = ("{split}.txt", "{split}.tsv", "{split}.txt.gz", "{split}.tsv.gz")
 _MAX_BYTES = 4 << 30  # of a file after decompression
@@ -85,6 +83,8 @@ def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | Relatio
     """
     if not isinstance(folder, (str, os.PathLike)):
         raise TypeError(f"load_graph: folder must be a path, got {describe(folder)}")
+    if not isinstance(like, (KnowledgeGraph, RelationModel, type(None))):
+        raise TypeError(f"load_graph: like must be a KnowledgeGraph or a RelationModel, got {describe(like)}")
     path = Path(folder)
     operation = f"load_graph({str(folder)!r})"
     if not path.is_dir():
