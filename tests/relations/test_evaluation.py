@@ -13,7 +13,9 @@ from ghrr.relations.calibration import (
     probabilities,
     top_confidences,
 )
-from ghrr.relations.evaluation import realistic_ranks
+from ghrr.relations.evaluation import filtered_scores, realistic_ranks
+from ghrr.relations.graph import with_reciprocals
+from ghrr.relations.known_answers import known_answers
 from tests.relations.common import as_indices, random_graph
 
 
@@ -37,7 +39,7 @@ def rounded_model(graph: KnowledgeGraph, m: int) -> RelationModel:
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_filtered_ranks_equal_brute_force(m: int, split: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "_MAX_SCORES", 30)  # two questions at a time
+    monkeypatch.setattr(evaluation, "_MAX_SCORES", 30)  # two questions at a time, or one
     graph = random_graph(triples=90)
     model = rounded_model(graph, m)
     every = {tuple(row) for name in ("train", "valid", "test") for row in graph.split(name).tolist()}
@@ -59,6 +61,16 @@ def test_filtered_ranks_equal_brute_force(m: int, split: str, monkeypatch: pytes
     flat = torch.tensor(expected, dtype=torch.float64).flatten()
     assert metrics.mrr == pytest.approx(float((1 / flat).mean()))
     assert metrics.summary()["hits_at_3"] == pytest.approx(float((flat <= 3).double().mean()))
+
+
+@pytest.mark.parametrize(("dim", "rows"), [(1, 250 // 12), (25, 250 // 50)])
+def test_scores_and_products_in_memory_are_bounded(dim: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few entities of many numbers, the products of heads and relations are larger than the scores."""
+    monkeypatch.setattr(evaluation, "_MAX_SCORES", 250)
+    graph = random_graph(triples=90)
+    model = RelationModel(graph.entities, graph.relations, dim=dim, m=1)
+    chunks = filtered_scores(model, with_reciprocals(graph.test, 3), known_answers(graph))
+    assert [len(targets) for _, targets in chunks][:-1] == [rows] * ((60 - 1) // rows)
 
 
 def test_unfiltered_ranks_would_differ() -> None:

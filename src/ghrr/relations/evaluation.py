@@ -13,7 +13,7 @@ from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.known_answers import KnownAnswers, known_answers
 from ghrr.relations.model import RelationModel, check_model
 
-_MAX_SCORES = 1 << 25  # in memory at a time
+_MAX_SCORES = 1 << 25  # in memory at a time; of the products of heads and relations, no more numbers either
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -125,7 +125,7 @@ def filtered_scores(model: RelationModel, questions: Tensor, known: KnownAnswers
     ------
     questions: ``(n, 3)``, triples with reciprocal relations; yields ``(rows, entities)`` and ``(rows,)``
     """
-    for chunk in torch.split(questions, max(1, _MAX_SCORES // len(model.entities))):
+    for chunk in torch.split(questions, max(1, _MAX_SCORES // max(model.entity_table.shape))):
         heads, relations, targets = chunk.unbind(1)
         scores = model.scores(heads, relations)
         check_scores("evaluate", scores)
