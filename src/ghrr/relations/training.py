@@ -89,8 +89,8 @@ def train(
     heads. Training stops early if the validation MRR does not improve. The folder ``out`` receives
     ``model.safetensors`` (the best model), ``checkpoint.safetensors`` (the state to resume from) and, at the end,
     ``ranks.safetensors`` and ``result.json``. The order of the triples depends only on the seed and the epoch: a
-    resumed run gives the same model as an uninterrupted one, bit for bit on a CPU. Files are replaced atomically, and
-    only one process at a time can write to a folder.
+    resumed run gives the same model as an uninterrupted one, bit for bit on a CPU with the same number of threads.
+    Files are replaced atomically, and only one process at a time can write to a folder.
 
     Parameters
     ----------
