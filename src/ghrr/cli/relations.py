@@ -141,7 +141,10 @@ def _config(given: list[str], shortcuts: dict[str, Any]) -> RelationConfig:
     from ghrr.relations import RelationConfig
 
     names = [field.name for field in dataclasses.fields(RelationConfig)]
-    return RelationConfig(**shortcuts | parse_settings("relations train", given, names))
+    settings = parse_settings("relations train", given, names)
+    for name in sorted(shortcuts.keys() & settings.keys()):
+        raise ValueError(f"relations train: both --{name} and --set {name} are given; give one of them")
+    return RelationConfig(**shortcuts, **settings)
 
 
 def _show(row: dict[str, Any]) -> None:
