@@ -113,7 +113,8 @@ def parse_settings(
 
 def stop_training(out: Path) -> NoReturn:
     """Say how to continue an interrupted run, and exit with the status of an interrupt."""
-    say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
+    last = ("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out))
+    say(*last, ", or from the start if there is none.")
     raise typer.Exit(130) from None
 
 
