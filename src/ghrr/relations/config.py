@@ -52,7 +52,7 @@ class RelationConfig:
     init_std
         Standard deviation of the initial numbers of entities and relaxed relations.
     max_scores
-        Largest number of scores in memory at a time.
+        Largest number of scores of a step in memory at a time. Evaluations have at most 2**25.
     seed
         Seed of the initial numbers and of the order of the triples.
     compile
