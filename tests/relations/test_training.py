@@ -302,6 +302,24 @@ def test_folders_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> No
         train(graph, config, tmp_path / "other" / "thesis.tex")
 
 
+def test_resuming_does_not_replace_a_model_of_another_run(tmp_path: Path) -> None:
+    graph, config, path = random_graph(), small_config(**SHORT), tmp_path / "run" / "model.safetensors"
+    train(graph, config, tmp_path / "run", device="cpu")
+    for name in ("checkpoint", "ranks"):
+        (tmp_path / "run" / f"{name}.safetensors").unlink()
+    (tmp_path / "run" / "result.json").unlink()
+    finished = path.read_bytes()
+    with pytest.raises(ValueError, match="holds a trained model without the checkpoint of its run"):
+        train(graph, config, tmp_path / "run", device="cpu", resume=True)
+    assert path.read_bytes() == finished
+    for other in ({"dim": 7}, {"relation_form": "unitary"}):
+        save_model(path, RelationModel(graph.entities, graph.relations, **{"dim": 6, "m": 2, **other}))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="holds a trained model without the checkpoint of its run"):
+            train(graph, config, tmp_path / "run", device="cpu", resume=True)
+    save_model(path, RelationModel(graph.entities, graph.relations, dim=6, m=2))  # as before the first checkpoint
+    assert train(graph, config, tmp_path / "run", device="cpu", resume=True)["epochs"] == 8
+
+
 def test_empty_splits_and_diverging_training_leave_no_files(tmp_path: Path) -> None:
     graph, config = random_graph(), small_config(**SHORT)
     for split in ("train", "valid", "test"):
@@ -317,6 +335,8 @@ def test_empty_splits_and_diverging_training_leave_no_files(tmp_path: Path) -> N
         train(graph, {}, tmp_path / "new")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="train: out must be a path, got int 3"):
         train(graph, config, 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="train: command must be a string, got list"):
+        train(graph, config, tmp_path / "new", command=["ghrr"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
         train(graph, config, tmp_path / "new", device="tpu")
 

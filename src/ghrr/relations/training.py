@@ -141,6 +141,8 @@ def train(
     _check_graph(graph)
     if not isinstance(out, (str, os.PathLike)):
         raise TypeError(f"train: out must be a path, got {describe(out)}")
+    if not isinstance(command, (str, type(None))):
+        raise TypeError(f"train: command must be a string, got {describe(command)}")
     target = check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
     folder = Path(out)
     with _open_folder(folder, resume=resume):
@@ -244,6 +246,8 @@ class _Run:
         self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
         if (folder / CHECKPOINT).exists():
             self._restore()
+        elif (folder / MODEL).exists():
+            self._check_interrupted()
         self.step = make_step(self.model, self.optimizer, config, answer_weights(graph, config.frequency_share))
 
     def train(self, on_progress: Callable[[RelationProgress], None] | None) -> None:
@@ -334,6 +338,16 @@ class _Run:
         for entry in info["history"]:
             check_fields(f"train: {self.folder / CHECKPOINT}", entry, _HISTORY_FIELDS)
         self.epoch, self.history, self.seconds = info["epoch"], info["history"], info["seconds"]
+
+    def _check_interrupted(self) -> None:
+        """Raise unless a model without a checkpoint can be of this run, killed before its first checkpoint."""
+        found = load_model(self.folder / MODEL)
+        is_calibrated = (found.temperature, found.background) != (self.model.temperature, self.model.background)
+        names = (found.entities, found.relations) == (self.graph.entities, self.graph.relations)
+        if is_calibrated or not names or found.extra_repr() != self.model.extra_repr():
+            raise ValueError(
+                f"train: {self.folder} holds a trained model without the checkpoint of its run; choose another folder"
+            )
 
     def finish(self, command: str | None) -> dict[str, Any]:
         """Calibrate and evaluate the best model, and write the result."""
