@@ -51,6 +51,18 @@ def test_header_and_tensors_are_restored(path: Path) -> None:
         assert torch.equal(tensors[name], tensor)
 
 
+def test_header_that_could_not_be_read_is_not_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = path.read_bytes()
+    (size,) = struct.unpack("<Q", before[:8])
+    monkeypatch.setattr(container, "_MAX_HEADER", size)
+    write_tensors(path, {"note": "ü"}, TENSORS, kind="test", version=2)
+    assert path.read_bytes() == before
+    with pytest.raises(ValueError, match=rf"header has {size + 8:,} bytes, expected at most {size:,}; use fewer"):
+        write_tensors(path, {"note": "ü" + 8 * "u"}, TENSORS, kind="test", version=2)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_and_layout_is_restored(dtype: torch.dtype, tmp_path: Path) -> None:
     x = torch.arange(6).reshape(2, 3).to(dtype)

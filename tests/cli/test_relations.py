@@ -43,6 +43,13 @@ def test_settings_are_stored_in_the_result(run: Path) -> None:
     assert (config["m"], config["dim"], config["batch"], config["seed"]) == (3, 16, 50, 2)
 
 
+def test_settings_can_be_written_as_in_python(data: Path, tmp_path: Path) -> None:
+    train = ["relations", "train", str(data), "--out", str(tmp_path / "run"), "--epochs", "1", "--device", "cpu"]
+    result = invoke(*train, "--set", "dim=4", "--set", "compile=False")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["config"]["compile"] is False
+
+
 def test_evaluation_agrees_with_training(run: Path, data: Path) -> None:
     found = json.loads(invoke("relations", "eval", str(run), str(data), "--json").output)
     stored = json.loads((run / "result.json").read_text())["test"]
@@ -72,6 +79,9 @@ def test_errors_are_clear(run: Path, data: Path, tmp_path: Path) -> None:
     assert "--set has no setting 'size', expected one of average_epochs, batch, " in fails(*train, "--set", "size=3")
     assert "--set must be NAME=VALUE, got 'dim'" in fails(*train, "--set", "dim")
     assert "optimizer must be one of 'adagrad', 'adam'" in fails(*train, "--set", "optimizer=sgd")
+    twice = fails(*train, "--m", "2", "--set", "dim=4", "--set", "m=3")
+    assert "both --m and --set m are given; give one of them" in twice
+    assert "compile must be True or False, got 'yes'" in fails(*train, "--set", "compile=yes")
     assert "no such folder" in fails("relations", "train", "missing", "--out", str(tmp_path / "run"))
     assert "unknown entity 'x'" in fails("relations", "predict", str(run), "x", "a")
     assert "no such file" in fails("relations", "predict", str(tmp_path), "x", "a")

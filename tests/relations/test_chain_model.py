@@ -168,6 +168,12 @@ def test_damaged_file_is_refused(model: RelationChains, tmp_path: Path) -> None:
         load_chains(path)
 
 
+def test_only_models_of_chains_are_saved(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="save_chains: model must be a RelationChains, got NoneType"):
+        save_chains(tmp_path / "model", None)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_early_stopping_keeps_the_best_epoch() -> None:
     seen: list[ChainProgress] = []
     contradicting = [(chain, "wife" if target != "wife" else "husband") for chain, target in RULES]

@@ -38,6 +38,19 @@ def test_chain_is_the_shortest_path_and_steps_come_from_the_task(folder: Path) -
     assert stories.steps == [4]
 
 
+def test_all_members_of_a_compressed_file_are_read(folder: Path) -> None:
+    """Files that were appended to each other, as by ``cat``, have several members."""
+    path = folder / "train.jsonl.gz"
+    path.write_bytes(path.read_bytes() + gzip.compress(b"\n") + path.read_bytes())
+    assert len(load_clutrr(folder, verify=False).train.examples) == 2
+
+
+def test_byte_order_mark_and_line_separators_of_unicode_are_read(folder: Path) -> None:
+    story = json.dumps({**STORY, "types": ["wife", "brother", "sister", "step\u2028father"]}, ensure_ascii=False)
+    write(folder, "\ufeff" + story)
+    assert load_clutrr(folder, verify=False).train.examples[0].chain == ("wife", "step\u2028father")
+
+
 def test_edges_are_followed_in_their_direction(folder: Path) -> None:
     write(folder, {**STORY, "query": [3, 0]})
     with pytest.raises(ValueError, match=r"train.jsonl.gz, line 1: no path leads from person 3 to person 0"):
@@ -65,6 +78,7 @@ def test_missing_file_is_named(folder: Path) -> None:
         ({**STORY, "edges": [[0], [1, 2], [2, 1], [1, 3]]}, "must be pairs"),
         ({**STORY, "types": ["wife", "", "sister", "father"]}, "must be names"),
         ({**STORY, "task": "task"}, "must end with a number"),
+        ({**STORY, "task": "task." + 5000 * "9"}, "must end with a number"),
     ],
 )
 def test_malformed_line_is_named(folder: Path, line: Any, reason: str) -> None:

@@ -6,14 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation
+from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation, predict
 from ghrr.relations.calibration import (
     expected_calibration_error,
     maximise_likelihood,
     probabilities,
     top_confidences,
 )
-from ghrr.relations.evaluation import realistic_ranks
+from ghrr.relations.evaluation import filtered_scores, realistic_ranks
+from ghrr.relations.graph import with_reciprocals
+from ghrr.relations.known_answers import known_answers
 from tests.relations.common import as_indices, random_graph
 
 
@@ -37,7 +39,7 @@ def rounded_model(graph: KnowledgeGraph, m: int) -> RelationModel:
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_filtered_ranks_equal_brute_force(m: int, split: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "_MAX_SCORES", 30)  # two questions at a time
+    monkeypatch.setattr(evaluation, "_MAX_SCORES", 30)  # two questions at a time, or one
     graph = random_graph(triples=90)
     model = rounded_model(graph, m)
     every = {tuple(row) for name in ("train", "valid", "test") for row in graph.split(name).tolist()}
@@ -61,6 +63,16 @@ def test_filtered_ranks_equal_brute_force(m: int, split: str, monkeypatch: pytes
     assert metrics.summary()["hits_at_3"] == pytest.approx(float((flat <= 3).double().mean()))
 
 
+@pytest.mark.parametrize(("dim", "rows"), [(1, 250 // 12), (25, 250 // 50)])
+def test_scores_and_products_in_memory_are_bounded(dim: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few entities of many numbers, the products of heads and relations are larger than the scores."""
+    monkeypatch.setattr(evaluation, "_MAX_SCORES", 250)
+    graph = random_graph(triples=90)
+    model = RelationModel(graph.entities, graph.relations, dim=dim, m=1)
+    chunks = filtered_scores(model, with_reciprocals(graph.test, 3), known_answers(graph))
+    assert [len(targets) for _, targets in chunks][:-1] == [rows] * ((60 - 1) // rows)
+
+
 def test_unfiltered_ranks_would_differ() -> None:
     graph = random_graph(triples=90)
     model = rounded_model(graph, 2)
@@ -82,10 +94,14 @@ def test_constant_scores_have_the_mean_rank() -> None:
 def test_scores_that_are_not_numbers_have_no_rank() -> None:
     graph = random_graph()
     model = RelationModel(graph.entities, graph.relations, dim=2, m=1)
-    with torch.no_grad():
-        model.entity_table[3] = torch.nan
-    with pytest.raises(ValueError, match="the scores of the model are not numbers"):
-        evaluate(model, graph)
+    for value in (torch.nan, 1e30):  # the square of 1e30 is infinite
+        with torch.no_grad():
+            model.entity_table[3] = value
+            model.relation_table.fill_(value)
+        with pytest.raises(ValueError, match="evaluate: the scores of the model are not numbers"):
+            evaluate(model, graph)
+        with pytest.raises(ValueError, match="predict: the scores of the model are not numbers"):
+            predict(model, "e3", "r0")
 
 
 def test_other_vocabularies_and_empty_splits_are_refused() -> None:
@@ -96,6 +112,10 @@ def test_other_vocabularies_and_empty_splits_are_refused() -> None:
     empty = KnowledgeGraph("g", graph.entities, graph.relations, graph.train, graph.valid, as_indices())
     with pytest.raises(ValueError, match="the test split is empty"):
         evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), empty)
+    with pytest.raises(TypeError, match="evaluate: model must be a RelationModel, got NoneType"):
+        evaluate(None, graph)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="evaluate: the graph must be a KnowledgeGraph, got str 'data'"):
+        evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), "data")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
         RankMetrics(torch.ones(1, 2)).hits(0)
 

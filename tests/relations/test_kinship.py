@@ -137,3 +137,12 @@ def test_wrong_sizes_are_named(wrong: dict[str, Any]) -> None:
 
 def test_rules_are_examples() -> None:
     assert Example(("father", "sister"), "aunt") in kinship_rules()
+
+
+def test_chains_cannot_grow_without_rules_or_shrink() -> None:
+    chains, rules = torch.tensor([[2, 1], [0, 1]]), torch.empty(0, 3, dtype=torch.int64)
+    generator = torch.Generator().manual_seed(0)
+    assert lengthen_chains(chains, rules, 4, generator=generator).tolist() == 2 * [4 * [-1]]
+    assert torch.equal(lengthen_chains(chains, rules, 2, generator=generator), chains)
+    with pytest.raises(ValueError, match=r"length must be at least that of the chains \(2\), got 1"):
+        lengthen_chains(chains, torch.tensor([[0, 1, 2]]), 1, generator=generator)

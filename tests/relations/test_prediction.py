@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from pathlib import Path
 
@@ -98,6 +99,14 @@ def test_bad_questions_are_named(model: RelationModel) -> None:
         predict(model, "0123", "a", k=0)
     with pytest.raises(TypeError, match="model must be a RelationModel"):
         predict(None, "0123", "a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="relation must be a name or a list of names, got int 3"):
+        predict(model, "0123", 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the graph must be a KnowledgeGraph, got str 'data'"):
+        predict(model, "0123", "a", known="data")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"predict: .* must be float32 or float64, got torch\.bfloat16"):
+        predict(copy.deepcopy(model).bfloat16(), "0123", "a")
+    with pytest.raises(TypeError, match="find_compositions: model must be a RelationModel"):
+        find_compositions(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="model must be a RelationModel"):
         explain(None, "a")  # type: ignore[arg-type]
 
@@ -121,6 +130,12 @@ def test_explanation_knows_symmetry_inverse_and_order(model: RelationModel, comm
     assert max(explain(commutative, "a").commutators.values()) < 1e-5
     assert isinstance(a.compositions[0], Composition)
     assert len(a.compositions) == 3
+
+
+def test_explanation_in_double_precision(model: RelationModel) -> None:
+    double = copy.deepcopy(model).double()
+    assert explain(double, "b").symmetry == pytest.approx(explain(model, "b").symmetry, abs=1e-5)
+    assert predict(double, "0123", "b", k=1)[0].guess == "1230"
 
 
 def test_explanation_does_not_depend_on_slots_that_no_entity_uses(model: RelationModel, tmp_path: Path) -> None:

@@ -104,6 +104,9 @@ def test_interaction_broadcasts_and_equals_the_score(pykeen: Any) -> None:
     torch.testing.assert_close(interaction.score_r(h, everything, t), expected(h[:, None], everything, t[:, None]))
     with pytest.raises(ValueError, match=r"multiple of 2 \* m\*\*2 = 8 numbers"):
         interaction(h[:, :23], r, t)
+    for wrong in (h.bfloat16(), h.long(), h.to(torch.complex64)):
+        with pytest.raises(TypeError, match="GHRRInteraction: r must be float32 or float64"):
+            interaction(h, wrong, t)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -244,8 +245,7 @@ def test_killed_runs_resume_to_the_same_files(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     code = (
-        "from tests.relations.common import *; from ghrr.relations import train, training; import sys\n"
-        "training._CHECKPOINT_SECONDS = 0.0\n"
+        "from tests.relations.common import *; from ghrr.relations import train; import sys\n"
         "train(random_graph(), small_config(epochs=100_000, patience=100_000, evaluate_every=1), sys.argv[1])\n"
     )
     folder = tmp_path / "run"
@@ -261,6 +261,14 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
 
     with pytest.raises(Stop):
         train(random_graph(), config, folder, resume=True, on_progress=stop)
+
+
+def test_numbers_of_numpy_are_settings(tmp_path: Path) -> None:
+    plain = small_config(**SHORT, learning_rate=0.5, seed=3)
+    config = small_config(**SHORT, learning_rate=np.float64(0.5), seed=np.int64(3))
+    assert config == plain
+    assert json.dumps(dataclasses.asdict(config)) == json.dumps(dataclasses.asdict(plain))
+    assert train(random_graph(), config, tmp_path / "run", device="cpu")["config"]["seed"] == 3
 
 
 def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
@@ -293,6 +301,24 @@ def test_folders_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> No
         train(graph, config, tmp_path / "other" / "thesis.tex")
 
 
+def test_resuming_does_not_replace_a_model_of_another_run(tmp_path: Path) -> None:
+    graph, config, path = random_graph(), small_config(**SHORT), tmp_path / "run" / "model.safetensors"
+    train(graph, config, tmp_path / "run", device="cpu")
+    for name in ("checkpoint", "ranks"):
+        (tmp_path / "run" / f"{name}.safetensors").unlink()
+    (tmp_path / "run" / "result.json").unlink()
+    finished = path.read_bytes()
+    with pytest.raises(ValueError, match="holds a trained model without the checkpoint of its run"):
+        train(graph, config, tmp_path / "run", device="cpu", resume=True)
+    assert path.read_bytes() == finished
+    for other in ({"dim": 7}, {"relation_form": "unitary"}):
+        save_model(path, RelationModel(graph.entities, graph.relations, **{"dim": 6, "m": 2, **other}))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="holds a trained model without the checkpoint of its run"):
+            train(graph, config, tmp_path / "run", device="cpu", resume=True)
+    save_model(path, RelationModel(graph.entities, graph.relations, dim=6, m=2))  # as before the first checkpoint
+    assert train(graph, config, tmp_path / "run", device="cpu", resume=True)["epochs"] == 8
+
+
 def test_empty_splits_and_diverging_training_leave_no_files(tmp_path: Path) -> None:
     graph, config = random_graph(), small_config(**SHORT)
     for split in ("train", "valid", "test"):
@@ -306,8 +332,24 @@ def test_empty_splits_and_diverging_training_leave_no_files(tmp_path: Path) -> N
         train(None, config, tmp_path / "new")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="config must be a RelationConfig"):
         train(graph, {}, tmp_path / "new")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="train: out must be a path, got int 3"):
+        train(graph, config, 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="train: command must be a string, got list"):
+        train(graph, config, tmp_path / "new", command=["ghrr"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
         train(graph, config, tmp_path / "new", device="tpu")
+
+
+def test_overlapping_splits_and_untrained_relations_are_refused(tmp_path: Path) -> None:
+    graph, config = random_graph(), small_config(**SHORT)
+    shared = dataclasses.replace(graph, test=torch.cat([graph.test, graph.valid[3:4]]))
+    with pytest.raises(ValueError, match="the valid and test splits of 'random' share the triple e"):
+        train(shared, config, tmp_path / "run")
+    untrained = dataclasses.replace(graph, relations=(*graph.relations, "cousin"))
+    with pytest.raises(ValueError, match=r"relation 'cousin' of 'random' has no training triple \(1 of 4 relations"):
+        train(untrained, config, tmp_path / "run")
+    repeated = dataclasses.replace(graph, train=torch.cat([graph.train, graph.train[:1]]))  # within a split
+    assert train(repeated, config, tmp_path / "run", device="cpu")["epochs"] == 8
 
 
 @pytest.mark.parametrize("name", ["checkpoint.safetensors", "model.safetensors"])
@@ -348,8 +390,9 @@ def test_trained_model_has_the_length_penalty_of_the_config(tmp_path: Path) -> N
 def test_frequency_share_prefers_frequent_answers(tmp_path: Path) -> None:
     """Every entity points twice to itself and once to entity 0, which has most triples."""
     others = torch.arange(1, 30)
+    unseen = as_indices((1, 0, 2), (2, 0, 1))
     own, hub = (torch.stack([others, 0 * others, tails], dim=1) for tails in (others, 0 * others))
-    graph = KnowledgeGraph("hub", tuple(map(str, range(30))), ("r",), torch.cat([own, own, hub]), own[:2], own[:2])
+    graph = KnowledgeGraph("hub", tuple(map(str, range(30))), ("r",), torch.cat([own, own, hub]), *unseen.split(1))
     preferred = {}
     for share in (0.0, 0.9):
         config = small_config(m=2, dim=32, epochs=60, evaluate_every=60, batch=174, frequency_share=share)
@@ -368,6 +411,29 @@ def test_loading_other_files_fails_clearly(tmp_path: Path) -> None:
         load_model(tmp_path)
     with pytest.raises(TypeError, match="model must be a RelationModel"):
         save_model(tmp_path / "x", None)  # type: ignore[arg-type]
+
+
+def test_only_single_precision_is_saved(tmp_path: Path) -> None:
+    model = RelationModel(("a", "b"), ("r",), dim=3, m=2)
+    with pytest.raises(TypeError, match=r"save_model: .* must be float32, got float64; use model\.float\(\)"):
+        save_model(tmp_path / "model.safetensors", model.double())
+    with pytest.raises(TypeError, match=r"save_model: .* must be float32 or float64, got torch\.bfloat16"):
+        save_model(tmp_path / "model.safetensors", model.bfloat16())
+    assert list(tmp_path.iterdir()) == []
+    save_model(tmp_path / "model.safetensors", model.float())
+    assert load_model(tmp_path).m == 2
+
+
+def test_model_does_not_depend_on_the_default_precision() -> None:
+    expected = RelationModel(("a", "b"), ("r",), dim=3, m=2, relation_form="scaled").state_dict()
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = RelationModel(("a", "b"), ("r",), dim=3, m=2, relation_form="scaled").state_dict()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(
+        torch.equal(found[name], tensor) and found[name].dtype == tensor.dtype for name, tensor in expected.items()
+    )
 
 
 def test_same_triples_in_another_order_of_names_are_another_graph() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
 import torch
 
-from ghrr.relations import KnowledgeGraph, load_graph
+from ghrr.relations import KnowledgeGraph, RelationModel, evaluate, load_graph
 from ghrr.relations.graph import with_reciprocals
+from ghrr.relations.lines import decompress
 from ghrr.relations.triples import KNOWN_GRAPHS
 from tests.relations.common import SPLITS, as_indices, random_graph, write_graph
 
@@ -83,6 +85,30 @@ def test_missing_folder_file_or_split_is_named(tmp_path: Path) -> None:
         load_graph(3)  # type: ignore[arg-type]
 
 
+def test_byte_order_mark_is_not_part_of_the_first_name(tmp_path: Path) -> None:
+    graph = load_graph(folder_with(tmp_path, train=b"\xef\xbb\xbf" + GOOD["train"].encode()))
+    assert graph.entities == ("a", "b", "c")
+    inside = load_graph(folder_with(tmp_path, train="a\tr\tb\n\ufeffa\tr\tc\n"))  # only the first character is a mark
+    assert inside.entities == ("a", "b", "c", "\ufeffa")
+
+
+def test_line_separators_of_unicode_do_not_end_a_line(tmp_path: Path) -> None:
+    assert "a\u2028b" in load_graph(folder_with(tmp_path, train="a\u2028b\tr\tc\n")).entities
+
+
+def test_small_compressed_file_needs_little_memory(tmp_path: Path) -> None:
+    """The file may have 4 GiB after decompression, which must not be allocated at once."""
+    content = gzip.compress(b"a\tr\tb\n")
+    tracemalloc.start()
+    try:
+        assert decompress(content, limit=4 << 30) == b"a\tr\tb\n"
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(ValueError, match="has more than 5 bytes after decompression"):
+        decompress(content, limit=5)
+
+
 def test_damaged_compressed_file_is_named(tmp_path: Path) -> None:
     (folder_with(tmp_path) / "test.txt").unlink()
     (tmp_path / "test.txt.gz").write_bytes(gzip.compress(b"c\tr\ta\n" * 100)[:-9])
@@ -96,6 +122,11 @@ def test_vocabulary_of_another_graph_is_used_and_other_names_are_refused(tmp_pat
     assert graph.train.tolist() == [[2, 1, 1], [1, 1, 0]]
     with pytest.raises(ValueError, match=r"test\.txt, line 1 has 'x', which the given vocabulary"):
         load_graph(folder_with(tmp_path, test="x\tr\ta\n"), like=like)
+
+
+def test_vocabulary_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="like must be a KnowledgeGraph or a RelationModel, got str 'model'"):
+        load_graph(folder_with(tmp_path), like="model")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", list(KNOWN_GRAPHS))
@@ -116,6 +147,20 @@ def test_graph_checks_names_and_indices() -> None:
         KnowledgeGraph("g", ("a", "b"), (), one, one, one)
     with pytest.raises(ValueError, match="must be one of"):
         KnowledgeGraph("g", ("a", "b"), ("r",), one, one, one).split("dev")
+
+
+def test_names_can_be_a_list_and_must_be_text() -> None:
+    one = as_indices((0, 0, 1))
+    graph = KnowledgeGraph("g", ["a", "b"], ["r"], one, one, one)  # type: ignore[arg-type]
+    assert (graph.entities, graph.relations) == (("a", "b"), ("r",))
+    assert evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), graph).ranks.shape == (1, 2)
+    for names in ("ab", 3):
+        with pytest.raises(TypeError, match="entities must be a list of names"):
+            KnowledgeGraph("g", names, ("r",), one, one, one)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="RelationModel: entities must be a list of names"):
+            RelationModel(names, ("r",), dim=2, m=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="name must be a string"):
+        KnowledgeGraph(Path("g"), ("a", "b"), ("r",), one, one, one)  # type: ignore[arg-type]
 
 
 def test_reciprocal_triples_ask_for_the_head() -> None:

@@ -112,10 +112,15 @@ def relations_predict(  # noqa: PLR0917
         typer.Argument(help="A relation, or a path of relations. ~NAME is the reciprocal of NAME."),
     ],
     k: Annotated[int, typer.Option("--top", min=1, help="Number of answers.")] = 5,
-    data: Annotated[Path | None, typer.Option(help="Leave out answers that are triples of this folder.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Leave out answers that are triples of this folder; not for a path.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the tails of a head and a relation, or of a path of relations, with their probabilities."""
+    """Predict the tails of a head and a relation, with their probabilities, or the tails of a path of relations.
+
+    Probabilities are calibrated for questions whose known answers are left out with --data, and not for paths.
+    """
     from ghrr import relations
 
     try:
@@ -141,7 +146,10 @@ def _config(given: list[str], shortcuts: dict[str, Any]) -> RelationConfig:
     from ghrr.relations import RelationConfig
 
     names = [field.name for field in dataclasses.fields(RelationConfig)]
-    return RelationConfig(**shortcuts | parse_settings("relations train", given, names))
+    settings = parse_settings("relations train", given, names)
+    for name in sorted(shortcuts.keys() & settings.keys()):
+        raise ValueError(f"relations train: both --{name} and --set {name} are given; give one of them")
+    return RelationConfig(**shortcuts, **settings)
 
 
 def _show(row: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def say(*parts: str | Text) -> None:
 def parse_settings(
     command: str, given: Iterable[str], names: Sequence[str], *, old: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Parse the NAME=VALUE pairs of ``--set``. A value is JSON, or else text.
+    """Parse the NAME=VALUE pairs of ``--set``. A value is JSON, ``True``, ``False``, or else text.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def parse_settings(
     Examples
     --------
     >>> from ghrr.cli.shared import parse_settings
-    >>> parse_settings("lm train", ["epochs=3", "attention=rope"], ["attention", "epochs"])
-    {'epochs': 3, 'attention': 'rope'}
+    >>> parse_settings("lm train", ["epochs=3", "attention=rope", "tied=True"], ["attention", "epochs", "tied"])
+    {'epochs': 3, 'attention': 'rope', 'tied': True}
     """
     values = {}
     for pair in given:
@@ -107,13 +107,14 @@ def parse_settings(
         try:
             values[name] = parse_json(value, "--set")
         except ValueError:
-            values[name] = value
+            values[name] = {"True": True, "False": False}.get(value, value)
     return values
 
 
 def stop_training(out: Path) -> NoReturn:
     """Say how to continue an interrupted run, and exit with the status of an interrupt."""
-    say("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out), ".")
+    last = ("Stopped. Run the same command with --resume to continue from the last checkpoint in ", escaped(out))
+    say(*last, ", or from the start if there is none.")
     raise typer.Exit(130) from None
 
 

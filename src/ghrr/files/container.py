@@ -156,6 +156,11 @@ def _checksum(text: str, digests: str, table: Table) -> str:
 def _encode(metadata: Mapping[str, str], table: Table) -> bytes:
     content = json.dumps({"__metadata__": metadata, **table}).encode()
     content += b" " * (-len(content) % 8)
+    if len(content) > _MAX_HEADER:
+        raise ValueError(
+            f"cannot write a file whose header has {len(content):,} bytes, expected at most {_MAX_HEADER:,}; "
+            f"use fewer or shorter names"
+        )
     return struct.pack("<Q", len(content)) + content
 
 

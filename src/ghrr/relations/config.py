@@ -52,7 +52,7 @@ class RelationConfig:
     init_std
         Standard deviation of the initial numbers of entities and relaxed relations.
     max_scores
-        Largest number of scores in memory at a time.
+        Largest number of scores of a step in memory at a time. Evaluations have at most 2**25.
     seed
         Seed of the initial numbers and of the order of the triples.
     compile
@@ -88,20 +88,26 @@ class RelationConfig:
 
     def __post_init__(self) -> None:
         for name in ("dim", "m", "batch", "epochs", "average_epochs", "evaluate_every", "patience", "max_scores"):
-            check_integer("RelationConfig", name, getattr(self, name), least=1)
-        check_integer("RelationConfig", "seed", self.seed, least=0)
+            self._store(name, check_integer("RelationConfig", name, getattr(self, name), least=1))
+        self._store("seed", check_integer("RelationConfig", "seed", self.seed, least=0))
         check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
         check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
         check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)
         for name in ("regularizer_weight", "product_weight", "relation_weight", "length_penalty"):
-            check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf)
-        check_real("RelationConfig", "frequency_share", self.frequency_share, low=0.0, high=1.0)
+            self._store(name, check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf))
+        share = check_real("RelationConfig", "frequency_share", self.frequency_share, low=0.0, high=1.0)
+        self._store("frequency_share", share)
         if self.product_weight != 1.0 and self.regularizer != "dura":
             raise ValueError(
                 f"RelationConfig: product_weight must be 1 for regularizer={self.regularizer!r}, got "
                 f"{self.product_weight}; it is a setting of regularizer='dura'"
             )
         for name in ("learning_rate", "init_std"):
-            check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf, open_ends=True)
+            value = check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf, open_ends=True)
+            self._store(name, value)
         if not isinstance(self.compile, bool):
             raise TypeError(f"RelationConfig: compile must be True or False, got {self.compile!r}")
+
+    def _store(self, name: str, value: float) -> None:
+        """Replace a number, for example one of NumPy, by the same number of Python, which JSON can store."""
+        object.__setattr__(self, name, value)

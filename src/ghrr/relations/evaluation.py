@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer
+from ghrr._checks import check_integer, describe, has_finite_sum
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.known_answers import KnownAnswers, known_answers
-from ghrr.relations.model import RelationModel
+from ghrr.relations.model import RelationModel, check_model
 
-_MAX_SCORES = 1 << 25  # in memory at a time
+_MAX_SCORES = 1 << 25  # in memory at a time; of the products of heads and relations, no more numbers either
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -89,7 +89,7 @@ def evaluate(model: RelationModel, graph: KnowledgeGraph, split: str = "test") -
     >>> evaluate(RelationModel(graph.entities, graph.relations, dim=10, m=2), graph).ranks.shape
     torch.Size([1, 2])
     """
-    check_vocabulary("evaluate", model, graph)
+    check_vocabulary("evaluate", check_model("evaluate", model), graph)
     triples = graph.split(split)
     if not len(triples):
         raise ValueError(f"evaluate: the {split} split is empty, expected at least one triple")
@@ -103,7 +103,9 @@ def evaluate(model: RelationModel, graph: KnowledgeGraph, split: str = "test") -
 
 
 def check_vocabulary(operation: str, model: RelationModel, graph: KnowledgeGraph) -> None:
-    """Raise unless model and graph have the same entities and relations."""
+    """Raise unless the graph has the entities and relations of the model."""
+    if not isinstance(graph, KnowledgeGraph):
+        raise TypeError(f"{operation}: the graph must be a KnowledgeGraph, got {describe(graph)}")
     for kind in ("entities", "relations"):
         found, expected = getattr(graph, kind), getattr(model, kind)
         if found != expected:
@@ -123,14 +125,21 @@ def filtered_scores(model: RelationModel, questions: Tensor, known: KnownAnswers
     ------
     questions: ``(n, 3)``, triples with reciprocal relations; yields ``(rows, entities)`` and ``(rows,)``
     """
-    for chunk in torch.split(questions, max(1, _MAX_SCORES // len(model.entities))):
+    for chunk in torch.split(questions, max(1, _MAX_SCORES // max(model.entity_table.shape))):
         heads, relations, targets = chunk.unbind(1)
         scores = model.scores(heads, relations)
-        if scores.isnan().any():
-            raise ValueError("evaluate: the scores of the model are not numbers; train it with a lower learning rate")
+        check_scores("evaluate", scores)
         right = scores.gather(1, targets[:, None])
         scores[known.find(heads, relations)] = -torch.inf
         yield scores.scatter_(1, targets[:, None], right), targets
+
+
+def check_scores(operation: str, scores: Tensor) -> None:
+    """Raise for scores that are NaN or infinite, which have no order."""
+    if not has_finite_sum(scores) and not scores.isfinite().all():
+        raise ValueError(
+            f"{operation}: the scores of the model are not numbers or are infinite; train it with a lower learning rate"
+        )
 
 
 def realistic_ranks(scores: Tensor, targets: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import check_integer, describe
-from ghrr.relations.model import RelationModel
+from ghrr._checks import check_integer
+from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.scoring import to_rows
 
 
@@ -62,10 +62,10 @@ class RelationExplanation:
     name
         The relation.
     symmetry
-        Cosine of r and :math:`r^\dagger`: 1 if r holds in both directions (:math:`s(h, r, t) = s(t, r, h)`), -1 if it
-        holds in one direction only, since then the two scores have opposite signs.
+        Cosine of r and :math:`r^\dagger`: 1 if r holds in both directions (:math:`\delta(h * r, t) = \delta(t * r,
+        h)`), -1 if it holds in one direction only, since then the two similarities have opposite signs.
     inverses
-        Relations with the highest cosine with :math:`r^\dagger`, best first: :math:`\delta(h * r, t) = \delta(t *
+        Other relations with the highest cosine with :math:`r^\dagger`, best first: :math:`\delta(h * r, t) = \delta(t *
         r^\dagger, h)`.
     commutators
         For every other relation s, the relative size of the commutator, :math:`\|rs - sr\| / \sqrt{2(\|rs\|^2 +
@@ -109,8 +109,7 @@ def explain(model: RelationModel, relation: str, *, k: int = 3) -> RelationExpla
     >>> sorted(explain(model, "parent").commutators)
     ['child']
     """
-    if not isinstance(model, RelationModel):
-        raise TypeError(f"explain: model must be a RelationModel, got {describe(model)}")
+    check_model("explain", model)
     check_integer("explain", "k", k, least=1)
     index = model.relation_index(relation)
     vectors, root = model.relation_vectors(), _entity_root(model)
@@ -151,6 +150,7 @@ def find_compositions(model: RelationModel, *, k: int = 10, result: str | None =
     >>> len(find_compositions(model, k=4))
     4
     """
+    check_model("find_compositions", model)
     check_integer("find_compositions", "k", k, least=1)
     vectors, root = model.relation_vectors(), _entity_root(model)
     results = range(len(model.relations)) if result is None else [model.relation_index(result)]
@@ -178,7 +178,7 @@ def _entity_root(model: RelationModel) -> Tensor:
         weight += ops.bind_bundle(vectors, vectors, adjoint_keys=True)
     values, bases = torch.linalg.eigh(weight)
     root: Tensor = (bases * values.clamp(min=0).sqrt()[:, None, :]).mH
-    return root.to(torch.complex64)
+    return root.to(model.entity_table.dtype.to_complex())
 
 
 def _weigh(root: Tensor, vectors: Tensor) -> Tensor:

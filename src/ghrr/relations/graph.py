@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,8 +54,10 @@ class KnowledgeGraph:
     test: Tensor
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"KnowledgeGraph: name must be a string, got {describe(self.name)}")
         for kind in ("entities", "relations"):
-            check_names("KnowledgeGraph", kind, getattr(self, kind))
+            object.__setattr__(self, kind, check_names("KnowledgeGraph", kind, getattr(self, kind)))
         sizes = torch.tensor([len(self.entities), len(self.relations), len(self.entities)])
         for split in SPLITS:
             triples = self.split(split)
@@ -92,8 +94,11 @@ class KnowledgeGraph:
         )
 
 
-def check_names(operation: str, kind: str, names: Sequence[str]) -> None:
-    """Raise unless the names are different strings, none of them the reciprocal of another."""
+def check_names(operation: str, kind: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names; raise unless they are different strings, none of them the reciprocal of another."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{operation}: {kind} must be a list of names, got {describe(names)}")
+    names = tuple(names)
     if not names:
         raise ValueError(f"{operation}: {kind} is empty, expected at least one name")
     if not all(isinstance(name, str) for name in names):
@@ -108,6 +113,7 @@ def check_names(operation: str, kind: str, names: Sequence[str]) -> None:
             f"{operation}: relations {ambiguous!r} and {INVERSE + ambiguous!r} are both given, but {INVERSE!r} before "
             f"a name means its reciprocal relation; rename one of them"
         )
+    return names
 
 
 def with_reciprocals(triples: Tensor, relations: int) -> Tensor:

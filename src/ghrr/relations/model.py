@@ -86,9 +86,9 @@ class RelationModel(nn.Module):
         check_choice("RelationModel", "relation_form", relation_form, RELATION_FORMS)
         self.length_penalty = check_real("RelationModel", "length_penalty", length_penalty, low=0.0, high=math.inf)
         std = check_real("RelationModel", "init_std", init_std, low=0.0, high=math.inf, open_ends=True)
-        for kind, names in {"entities": entities, "relations": relations}.items():
-            check_names("RelationModel", kind, names)
-        self.entities, self.relations, self.relation_form = tuple(entities), tuple(relations), relation_form
+        self.entities = check_names("RelationModel", "entities", entities)
+        self.relations = check_names("RelationModel", "relations", relations)
+        self.relation_form = relation_form
         self.temperature, self.background = 1.0, 0.0
         self.unseen: UnseenHeads | None = None
         self._entity_indices = {name: index for index, name in enumerate(self.entities)}
@@ -97,12 +97,10 @@ class RelationModel(nn.Module):
         numbers = 2 * self.dim * self.m**2
         # exp(iH) of Gaussian H with eigenvalues of about ±pi covers the unitary matrices.
         relation_std = std if relation_form == "relaxed" else math.pi / math.sqrt(self.m)
-        self.entity_table = nn.Parameter(std * torch.randn(len(self.entities), numbers, generator=generator))
-        self.relation_table = nn.Parameter(
-            relation_std * torch.randn(2 * len(self.relations), numbers, generator=generator)
-        )
+        self.entity_table = nn.Parameter(std * _randn(len(self.entities), numbers, generator))
+        self.relation_table = nn.Parameter(relation_std * _randn(2 * len(self.relations), numbers, generator))
         if relation_form == "scaled":
-            self.log_scale = nn.Parameter(torch.zeros(2 * len(self.relations), self.dim))
+            self.log_scale = nn.Parameter(torch.zeros(2 * len(self.relations), self.dim, dtype=torch.float32))
 
     @property
     def parameter_count(self) -> int:
@@ -199,3 +197,20 @@ class RelationModel(nn.Module):
             f"{len(self.entities)} entities, {len(self.relations)} relations, dim={self.dim}, m={self.m}, "
             f"relation_form={self.relation_form!r}"
         )
+
+
+def _randn(rows: int, columns: int, generator: torch.Generator) -> Tensor:
+    """Return Gaussian numbers in single precision, whatever the default of torch is."""
+    return torch.randn(rows, columns, generator=generator, dtype=torch.float32)
+
+
+def check_model(operation: str, model: object) -> RelationModel:
+    """Return a model; raise unless it is a :class:`RelationModel` in single or double precision."""
+    if not isinstance(model, RelationModel):
+        raise TypeError(f"{operation}: model must be a RelationModel, got {describe(model)}")
+    dtype = model.entity_table.dtype
+    if dtype not in (torch.float32, torch.float64):
+        raise TypeError(
+            f"{operation}: the parameters of the model must be float32 or float64, got {dtype}; use model.float()"
+        )
+    return model

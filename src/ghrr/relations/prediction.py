@@ -9,10 +9,10 @@ import torch
 from ghrr._checks import check_integer, describe
 from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.relations.calibration import probabilities
-from ghrr.relations.evaluation import check_vocabulary
+from ghrr.relations.evaluation import check_scores, check_vocabulary
 from ghrr.relations.graph import KnowledgeGraph
 from ghrr.relations.known_answers import known_answers
-from ghrr.relations.model import RelationModel
+from ghrr.relations.model import RelationModel, check_model
 
 
 def predict(
@@ -50,7 +50,7 @@ def predict(
     Raises
     ------
     ValueError
-        An entity or relation is unknown, or the path is empty.
+        An entity or relation is unknown, the path is empty, or the scores are not finite numbers.
 
     Examples
     --------
@@ -59,9 +59,10 @@ def predict(
     >>> [match.guess for match in predict(model, "Ada", ["parent", "~parent"], k=1)]
     ['Ada']
     """
-    if not isinstance(model, RelationModel):
-        raise TypeError(f"predict: model must be a RelationModel, got {describe(model)}")
+    check_model("predict", model)
     check_integer("predict", "k", k, least=1)
+    if not isinstance(relation, Sequence):
+        raise TypeError(f"predict: relation must be a name or a list of names, got {describe(relation)}")
     path = [relation] if isinstance(relation, str) else list(relation)
     if not path:
         raise ValueError("predict: the path is empty, expected at least one relation")
@@ -72,6 +73,7 @@ def predict(
     )
     with torch.no_grad():
         scores = model.scores(start, *steps)
+    check_scores("predict", scores)
     if known is not None:
         check_vocabulary("predict", model, known)
         if len(steps) == 1:

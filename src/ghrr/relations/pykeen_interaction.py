@@ -48,9 +48,11 @@ class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are 
     def forward(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """Return the scores of triples."""
         for name, x in {"h": h, "r": r, "t": t}.items():
-            if x.is_complex() or x.shape[-1] == 0 or x.shape[-1] % (2 * self.m**2):
+            if x.dtype not in (torch.float32, torch.float64):
+                raise TypeError(f"GHRRInteraction: {name} must be float32 or float64, got {describe(x)}")
+            if x.shape[-1] == 0 or x.shape[-1] % (2 * self.m**2):
                 raise ValueError(
-                    f"GHRRInteraction: {name} must be real with a multiple of 2 * m**2 = {2 * self.m**2} numbers, got "
+                    f"GHRRInteraction: {name} must have a multiple of 2 * m**2 = {2 * self.m**2} numbers, got "
                     f"{describe(x)}"
                 )
         relation = to_hypervectors(r, self.m)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ghrr._checks import check_device, describe
 from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
-from ghrr.relations.model import RelationModel
+from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.unseen import UnseenHeads
 
 _MODEL, _CHECKPOINT, _VERSION = "ghrr-relation-model", "ghrr-relation-checkpoint", 1
@@ -28,7 +28,7 @@ _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
 
 
 def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
-    """Write a model with its names to one file, atomically.
+    """Write a model with its names to one file, atomically. Files hold single precision.
 
     Examples
     --------
@@ -40,8 +40,8 @@ def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
     ...     load_model(f"{folder}/model.safetensors").entities
     ('Ada', 'Byron')
     """
-    if not isinstance(model, RelationModel):
-        raise TypeError(f"save_model: model must be a RelationModel, got {describe(model)}")
+    if check_model("save_model", model).entity_table.dtype != torch.float32:
+        raise TypeError("save_model: the parameters of the model must be float32, got float64; use model.float()")
     header = {name: getattr(model, name) for name in _MODEL_FIELDS}
     tensors = dict(model.state_dict())
     if model.unseen is not None:

@@ -21,7 +21,7 @@ from ghrr.files import check_fields, lock_folder, read_json, write_json, write_t
 from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences
 from ghrr.relations.config import RelationConfig
 from ghrr.relations.evaluation import evaluate
-from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
+from ghrr.relations.graph import SPLITS, KnowledgeGraph, with_reciprocals
 from ghrr.relations.model import RelationModel
 from ghrr.relations.saving import load_checkpoint, load_model, restore_checkpoint, save_checkpoint, save_model
 from ghrr.relations.train_step import answer_weights, make_optimizer, make_step
@@ -90,8 +90,8 @@ def train(
     heads. Training stops early if the validation MRR does not improve. The folder ``out`` receives
     ``model.safetensors`` (the best model), ``checkpoint.safetensors`` (the state to resume from) and, at the end,
     ``ranks.safetensors`` and ``result.json``. The order of the triples depends only on the seed and the epoch: a
-    resumed run gives the same model as an uninterrupted one, bit for bit on a CPU. Files are replaced atomically, and
-    only one process at a time can write to a folder.
+    resumed run gives the same model as an uninterrupted one, bit for bit on a CPU with the same number of threads.
+    Files are replaced atomically, and only one process at a time can write to a folder.
 
     Parameters
     ----------
@@ -119,7 +119,8 @@ def train(
     Raises
     ------
     ValueError
-        ``out`` holds another run or other files, a split is empty, or the loss is not finite.
+        ``out`` holds another run or other files, a split is empty, two splits share a triple, a relation has no
+        training triple, or the loss is not finite.
 
     Examples
     --------
@@ -138,9 +139,11 @@ def train(
         raise TypeError(f"train: graph must be a KnowledgeGraph, got {describe(graph)}")
     if not isinstance(config, RelationConfig):
         raise TypeError(f"train: config must be a RelationConfig, got {describe(config)}")
-    for split in ("train", "valid", "test"):
-        if not len(graph.split(split)):
-            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple")
+    _check_graph(graph)
+    if not isinstance(out, (str, os.PathLike)):
+        raise TypeError(f"train: out must be a path, got {describe(out)}")
+    if not isinstance(command, (str, type(None))):
+        raise TypeError(f"train: command must be a string, got {describe(command)}")
     target = check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
     folder = Path(out)
     with _open_folder(folder, resume=resume):
@@ -151,6 +154,34 @@ def train(
         run = _Run(graph, config, folder, target)
         run.train(on_progress)
         return run.finish(command)
+
+
+def _check_graph(graph: KnowledgeGraph) -> None:
+    """Raise if a split is empty, two splits share a triple, or a relation has no training triple.
+
+    ``load_graph`` checks this too, and names the line; here it holds for graphs that were made in memory.
+    """
+    splits = {split: graph.split(split) for split in SPLITS}
+    for split, triples in splits.items():
+        if not len(triples):
+            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple")
+    missing = sorted(set(range(len(graph.relations))) - set(graph.train[:, 1].tolist()))
+    if missing:
+        raise ValueError(
+            f"train: relation {short_repr(graph.relations[missing[0]])} of {graph.name!r} has no training triple "
+            f"({len(missing):,} of {len(graph.relations):,} relations have none); add some, or remove the relation"
+        )
+    first_splits: dict[tuple[int, ...], str] = {}
+    for split, triples in splits.items():
+        for triple in map(tuple, triples.tolist()):
+            other = first_splits.setdefault(triple, split)
+            if other != split:
+                head, relation, tail = triple
+                names = graph.entities[head], graph.relations[relation], graph.entities[tail]
+                raise ValueError(
+                    f"train: the {other} and {split} splits of {graph.name!r} share the triple "
+                    f"{' '.join(names):.200}; remove it from one of them"
+                )
 
 
 @contextlib.contextmanager
@@ -218,6 +249,8 @@ class _Run:
         self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
         if (folder / CHECKPOINT).exists():
             self._restore()
+        elif (folder / MODEL).exists():
+            self._check_interrupted()
         self.step = make_step(self.model, self.optimizer, config, answer_weights(graph, config.frequency_share))
 
     def train(self, on_progress: Callable[[RelationProgress], None] | None) -> None:
@@ -308,6 +341,16 @@ class _Run:
         for entry in info["history"]:
             check_fields(f"train: {self.folder / CHECKPOINT}", entry, _HISTORY_FIELDS)
         self.epoch, self.history, self.seconds = info["epoch"], info["history"], info["seconds"]
+
+    def _check_interrupted(self) -> None:
+        """Raise unless a model without a checkpoint can be of this run, killed before its first checkpoint."""
+        found = load_model(self.folder / MODEL)
+        is_calibrated = (found.temperature, found.background) != (self.model.temperature, self.model.background)
+        names = (found.entities, found.relations) == (self.graph.entities, self.graph.relations)
+        if is_calibrated or not names or found.extra_repr() != self.model.extra_repr():
+            raise ValueError(
+                f"train: {self.folder} holds a trained model without the checkpoint of its run; choose another folder"
+            )
 
     def finish(self, command: str | None) -> dict[str, Any]:
         """Calibrate and evaluate the best model, and write the result."""

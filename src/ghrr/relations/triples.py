@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import os
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,9 +13,8 @@ from torch import Tensor
 from ghrr._checks import describe, short_repr
 from ghrr.files import read_bytes
 from ghrr.relations.graph import SPLITS, KnowledgeGraph
-
-if TYPE_CHECKING:
-    from ghrr.relations.model import RelationModel
+from ghrr.relations.lines import decompress, split_lines
+from ghrr.relations.model import RelationModel
 
 _FILES = ("{split}.txt", "{split}.tsv", "{split}.txt.gz", "{split}.tsv.gz")
 _MAX_BYTES = 4 << 30  # of a file after decompression
@@ -49,9 +45,9 @@ class _Vocabulary(NamedTuple):
 def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | RelationModel | None = None) -> KnowledgeGraph:
     r"""Read a folder of triples.
 
-    The folder has the files ``train.txt``, ``valid.txt`` and ``test.txt`` (or ``.tsv``; ``.gz`` is decompressed). Each
-    line is ``head<TAB>relation<TAB>tail``. Entities and relations are numbered in the order of their names. If the
-    folder has the name of a known graph (WN18RR, FB15k-237), the hash of every file is checked.
+    The folder has the files ``train.txt``, ``valid.txt`` and ``test.txt`` (or ``.tsv``; ``.gz`` is decompressed), in
+    UTF-8. Each line is ``head<TAB>relation<TAB>tail``. Entities and relations are numbered in the order of their names.
+    If the folder has the name of a known graph (WN18RR, FB15k-237), the hash of every file is checked.
 
     Entities that occur in the validation or test triples only are allowed, because the standard graphs have some: no
     training triple teaches anything about them.
@@ -87,6 +83,8 @@ def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | Relatio
     """
     if not isinstance(folder, (str, os.PathLike)):
         raise TypeError(f"load_graph: folder must be a path, got {describe(folder)}")
+    if not isinstance(like, (KnowledgeGraph, RelationModel, type(None))):
+        raise TypeError(f"load_graph: like must be a KnowledgeGraph or a RelationModel, got {describe(like)}")
     path = Path(folder)
     operation = f"load_graph({str(folder)!r})"
     if not path.is_dir():
@@ -124,33 +122,20 @@ def _find(operation: str, folder: Path, split: str) -> Path:
 def _read(operation: str, path: Path, sha256: str | None) -> list[Triple]:
     """Return the triples of a file as strings; line i + 1 of the file is element i."""
     content = read_bytes(path, "load_graph", limit=_MAX_BYTES)
-    if path.suffix == ".gz":
-        content = _decompress(f"{operation}: {path}", content)
+    try:
+        content = decompress(content, limit=_MAX_BYTES) if path.suffix == ".gz" else content
+        lines = split_lines(content)
+    except ValueError as error:
+        raise ValueError(f"{operation}: {path} {error}") from error
     found = hashlib.sha256(content).hexdigest()
     if sha256 is not None and found != sha256:
         raise ValueError(
             f"{operation}: {path} is not the file of the known graph {path.resolve().parent.name}: got sha256 {found}, "
             f"expected {sha256}; get the original file, or rename the folder if these are other triples"
         )
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{operation}: {path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
-    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text.strip() else []
     if not lines:
         raise ValueError(f"{operation}: {path} has no triples, expected at least one line head<TAB>relation<TAB>tail")
     return [_parse(f"{operation}: {path}, line {number}", line) for number, line in enumerate(lines, 1)]
-
-
-def _decompress(where: str, content: bytes) -> bytes:
-    try:
-        with gzip.open(io.BytesIO(content)) as file:
-            text = file.read(_MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{where} cannot be decompressed ({error}); it is damaged or not a gzip file") from error
-    if len(text) > _MAX_BYTES:
-        raise ValueError(f"{where} has more than {_MAX_BYTES:,} bytes after decompression")
-    return text
 
 
 def _parse(where: str, line: str) -> Triple:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zlib
+import re
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from ghrr.files import check_fields, parse_json, read_bytes
 from ghrr.relations.chains.examples import Example
+from ghrr.relations.lines import decompress, split_lines
 
 _HASHES = {
     "train": {
@@ -31,6 +32,7 @@ _HASHES = {
 }
 _FIELDS = {"task": str, "edges": list, "types": list, "query": list, "target": str}
 _MAX_BYTES = 64 << 20
+_STEPS = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,21 +121,13 @@ def _load_stories(path: Path, split: str, verify: bool) -> Stories:
             f"of {', '.join(sorted(_HASHES[split]))}; give verify=False to load stories of your own"
         )
     try:
-        lines = _decompress(content).decode().splitlines()
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise ValueError(f"{operation}: {path.name} is not gzip-compressed UTF-8 text ({error!s:.200})") from None
+        lines = split_lines(decompress(content, limit=_MAX_BYTES))
+    except ValueError as error:
+        raise ValueError(f"{operation}: {path.name} is not gzip-compressed UTF-8 text: it {error!s:.200}") from None
     stories = [_parse(f"{operation}: {path.name}, line {number}", line) for number, line in enumerate(lines, 1)]
     if not stories:
         raise ValueError(f"{operation}: {path.name} has no stories")
     return Stories([example for example, _ in stories], [steps for _, steps in stories])
-
-
-def _decompress(content: bytes) -> bytes:
-    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    text = decompressor.decompress(content, _MAX_BYTES)
-    if not decompressor.eof:
-        raise ValueError(f"truncated, or more than {_MAX_BYTES:,} bytes of text")
-    return text
 
 
 def _parse(where: str, line: str) -> tuple[Example, int]:
@@ -144,7 +138,7 @@ def _parse(where: str, line: str) -> tuple[Example, int]:
             f"{where}: edges and query must be pairs of persons (whole numbers) and each edge must have a type, got "
             f"{len(edges)} edges, {len(types)} types and query {story['query']!r:.80}"
         )
-    if not all(isinstance(name, str) and name for name in (*types, story["target"])) or not steps.isdecimal():
+    if not all(isinstance(name, str) and name for name in (*types, story["target"])) or not _STEPS.fullmatch(steps):
         raise ValueError(f"{where}: types and target must be names and task must end with a number, as in 'task_1.2'")
     chain = _shortest_path(edges, types, *story["query"])
     if not chain:

@@ -41,6 +41,13 @@ def lengthen_chains(
     tensor([[ 0,  1,  1],
             [-1, -1, -1]])
     """
+    if chains.shape[1] > length:
+        raise ValueError(
+            f"lengthen_chains: length must be at least that of the chains ({chains.shape[1]}), got {length}; "
+            f"shorten the chains first"
+        )
+    if not len(rules):
+        return chains.clone() if chains.shape[1] == length else chains.new_full((len(chains), length), -1)
     size = int(max(chains.max(), rules.max())) + 1 if follows is None else len(follows)
     allowed = torch.ones(size, size, dtype=torch.bool) if follows is None else follows
     first, second, made = rules.unbind(1)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import torch
 
+from ghrr._checks import describe
 from ghrr.files import PathLike, as_real_pairs, check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.chains.composer import Composer
 from ghrr.relations.chains.held_out import NO_CALIBRATION
@@ -28,6 +29,8 @@ def save_chains(path: PathLike, model: RelationChains) -> None:
     >>> load_chains(path).compose(["father", "son"]) == model.compose(["father", "son"])
     True
     """
+    if not isinstance(model, RelationChains):
+        raise TypeError(f"save_chains: model must be a RelationChains, got {describe(model)}")
     model._check_fitted("save_chains")
     settings = {"dim": model.dim, "m": model.m, "numbers": model.numbers, "seed": model.seed, **asdict(model.config)}
     header = {"settings": settings, "relations": list(model.relations), "longest": model.composer.longest}
