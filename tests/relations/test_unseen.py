@@ -60,7 +60,9 @@ def test_scores_of_seen_heads_and_of_paths_come_from_the_vectors(model: Relation
     assert torch.equal(path, model.scores(heads, steps, steps))
 
 
-def test_probabilities_of_predictions_are_the_frequencies(model: RelationModel) -> None:
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_probabilities_of_predictions_are_the_frequencies(model: RelationModel, temperature: float) -> None:
+    model.temperature = temperature
     matches = predict(model, f"person {PEOPLE - 1}", "lives in", k=3)
     assert matches[0].guess == "city 0"
     expected = expected_scores(people_graph(), LIVES_IN).exp().max()
@@ -78,7 +80,7 @@ def test_trained_model_answers_for_unseen_people_and_is_stored(tmp_path: Path) -
     result = train(graph, small_config(epochs=5), tmp_path / "run", device="cpu")
     model = load_model(tmp_path / "run")
     unseen = torch.tensor([PEOPLE - 1])
-    scores = model.scores(unseen, torch.tensor([LIVES_IN]))[0] * (model.m * model.dim)
+    scores = model.scores(unseen, torch.tensor([LIVES_IN]))[0] * (model.m * model.dim / model.temperature)
     torch.testing.assert_close(scores, expected_scores(graph, LIVES_IN).float(), atol=1e-5, rtol=1e-5)
     assert evaluate(model, graph).summary() == result["test"]
     tails = evaluate(model, graph).ranks[:, 0]

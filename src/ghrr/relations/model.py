@@ -178,7 +178,8 @@ class RelationModel(nn.Module):
     def scores(self, heads: Tensor, *path: Tensor) -> Tensor:
         r"""Return the scores of all entities as tails, :math:`s(h, r_1 * r_2 * \dots, t)`: one matrix product.
 
-        For unseen heads and one relation, the scores are those of :mod:`ghrr.relations.unseen`, divided by mD.
+        For unseen heads and one relation, the scores are those of :mod:`ghrr.relations.unseen`, times the temperature
+        and divided by mD, so that their probabilities are the frequencies.
 
         Shapes
         ------
@@ -188,7 +189,7 @@ class RelationModel(nn.Module):
         if self.length_penalty:
             logits = logits - self.length_penalty * self.entity_table.square().sum(dim=1)
         if self.unseen is not None and len(path) == 1:
-            logits = self.unseen.replace(logits, heads, path[0])
+            logits = self.unseen.replace(logits, heads, path[0], self.temperature)
         return logits / (self.m * self.dim)
 
     def extra_repr(self) -> str:

@@ -57,8 +57,8 @@ class UnseenHeads(nn.Module):
         self.register_buffer("is_unseen", is_unseen, persistent=False)
         self.register_buffer("counts", counts, persistent=False)
 
-    def replace(self, scores: Tensor, heads: Tensor, relations: Tensor) -> Tensor:
-        """Return the scores with the rows of unseen heads replaced by log-probabilities.
+    def replace(self, scores: Tensor, heads: Tensor, relations: Tensor, scale: float = 1.0) -> Tensor:
+        """Return the scores with the rows of unseen heads replaced by log-probabilities, times a scale.
 
         Shapes
         ------
@@ -68,7 +68,8 @@ class UnseenHeads(nn.Module):
         if not len(rows):
             return scores
         counts = self.counts.index_select(0, relations[rows]).to_dense() + 1 / len(self.is_unseen)
-        return scores.index_copy(0, rows, (counts / counts.sum(dim=1, keepdim=True)).log().to(scores))
+        logits = scale * (counts / counts.sum(dim=1, keepdim=True)).log()
+        return scores.index_copy(0, rows, logits.to(scores))
 
 
 def count_tails(graph: KnowledgeGraph) -> UnseenHeads | None:
