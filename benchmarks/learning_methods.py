@@ -241,7 +241,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in [
         *map(_hd_method, _TRAINING),
-        _large_method("ridge", ("digits", "letter", "mnist", "fashion", "languages")),
+        _large_method("ridge", ("digits", "letter", "languages")),
         _large_method("refined", ("digits", "letter")),
         *BASELINES,
         *(_torch_hd(name, documented=False) for name in _TORCH_HD),

@@ -28,7 +28,6 @@ SLOW = 3  # configurations over the time limit after which the rest of a search 
 _START_SECONDS = 120.0  # imports and the first loading of data are not counted in the time limit
 _LARGE = 2000  # samples from which our methods wait for the GPU
 _HUGE = 10_000_000  # numbers of all samples from which every method that can use the GPU waits for it
-_TARGETS = ("letter", "languages", "digits")  # data sets with a target that needs the larger dimension
 
 
 class Journal:
@@ -146,9 +145,8 @@ def _priority(search: Search) -> int:
     minutes on huge sets start early, because one process does them.
     """
     family, huge = search.method.family, search.size >= _HUGE
-    if family == "ghrr large":
-        return 0 if search.data in _TARGETS else 7
     ranks = {
+        "ghrr large": 0,
         "baseline": 2,
         "torch-hd": 3,
         "published": 3,
