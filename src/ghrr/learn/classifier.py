@@ -240,7 +240,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         Ridge regression gives the same result as one fit on all batches, up to the encoder, which is fitted on the
         first batch, and the penalty, which is chosen again whenever the number of samples has doubled. After
         :meth:`fit`, which keeps no sums of its samples, it starts anew with a warning; the other trainings continue.
-        Probabilities are calibrated on each batch before it is learned.
+        Probabilities are calibrated on each batch before it is learned. ``"refined"`` starts at the ridge solution of
+        the first batch, and learns slowly if this is a poor start: give it several samples of each class first.
 
         Parameters
         ----------
