@@ -212,6 +212,12 @@ def test_wrong_texts_are_refused(X: object, message: str) -> None:
         TextFeatures().fit(X)
 
 
+@pytest.mark.parametrize("n", [0, [], [0, 1], [1.5], "3"])
+def test_wrong_lengths_of_ngrams_are_refused(n: Any) -> None:
+    with pytest.raises(ValueError, match=r"'?n'? .*(positive integer|range \[1, inf\))"):
+        TextFeatures(n=n).fit(NOTES)
+
+
 def test_uniform_images_have_no_features() -> None:
     values = np.concatenate([[0.0, 0.1, 0.3, 255.0, -7e3], np.random.default_rng(0).random(50)])
     for patch in (2, 5, 15):
@@ -246,6 +252,8 @@ def test_wrong_image_shapes_are_refused(shape: Any) -> None:
 def test_wrong_images_are_refused() -> None:
     with pytest.raises(ValueError, match="set image_shape"):
         ImageFeatures().fit(np.zeros((2, 30)))
+    with pytest.raises(ValueError, match=r"got an array of shape \(2, 8, 8, 3\); turn colours into grey values"):
+        ImageFeatures().fit(np.zeros((2, 8, 8, 3)))
     with pytest.raises(ValueError, match="patch"):
         ImageFeatures(patch=9).fit(np.zeros((2, 64)))
     with pytest.raises(ValueError, match="patch"):  # without its mean, a patch of one pixel is blank

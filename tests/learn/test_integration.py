@@ -22,8 +22,10 @@ from ghrr.learn import (
     ImageFeatures,
     KernelFeatures,
     SeriesFeatures,
+    TableFeatures,
     TextFeatures,
 )
+from ghrr.learn.classifier import TRAINING
 
 pd = pytest.importorskip("pandas")
 X, Y = load_iris(return_X_y=True)
@@ -251,6 +253,36 @@ def test_numbers_that_are_not_finite_are_refused(encoder: Any, samples: Any, val
     fitted = clone(encoder).fit(samples, np.arange(len(samples)) % 2)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         fitted.transform(wrong)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [KernelFeatures(10, random_state=0), TableFeatures(10, random_state=0), ImageFeatures(10, patch=2, random_state=0)],
+)
+def test_numbers_too_large_for_features_are_refused(encoder: Any) -> None:
+    X = np.random.default_rng(0).random((20, 4))
+    y = np.arange(20) % 2
+    model = HDClassifier(encoder).fit(X, y)
+    for estimator in (model, model.encoder_):
+        predict = estimator.predict_proba if estimator is model else estimator.transform
+        assert np.isfinite(predict(1e6 * X)).all()  # negative control
+        with pytest.raises(ValueError, match=f"{type(encoder).__name__}: the features contain NaN or infinity"):
+            predict(1e300 * X)
+
+
+@pytest.mark.parametrize("training", TRAINING)
+def test_missing_values_that_an_encoder_lets_pass_are_refused(training: str) -> None:
+    X = np.random.default_rng(0).random((20, 4))
+    y = np.arange(20) % 2
+    wrong = np.where(X > 0.9, np.nan, X)
+    model = HDClassifier(StandardScaler(), training=training, random_state=0)
+    with pytest.raises(ValueError, match="StandardScaler: the features contain NaN or infinity"):
+        clone(model).fit(wrong, y)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="StandardScaler: the features contain NaN or infinity"):
+        model.predict(wrong)
+    with pytest.raises(ValueError, match="too large for single precision"):
+        HDClassifier("passthrough", training=training).fit(1e39 * X, y)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import check_device, check_known
+from ghrr._checks import check_known
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, SPECTRA, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
@@ -142,7 +142,6 @@ class KernelFeatures(FeatureEncoder):
         if self.adaptive and self.m < 2:
             raise ValueError(f"KernelFeatures: adaptive rotations need m of at least 2, got {self.m}; use m=2")
         spectra = _spectra(self.kernel)
-        device = check_device("KernelFeatures", self.device or "cpu")
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = np.flatnonzero(weights)  # samples of weight 0 do not count
         used = used[evenly_spaced(len(used)).numpy()]
@@ -152,7 +151,7 @@ class KernelFeatures(FeatureEncoder):
             bandwidth = self._median_bandwidth(spectra, torch.tensor(chosen), torch.as_tensor(weights[used]))
         seed = seed_of(self.random_state)
         space = Space(dim=int(self.dim), m=int(self.m), seed=seed)
-        settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(spectra), "device": device}
+        settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(spectra), "device": self.device}
         encoder = FractionalPower(space, X.shape[1], bandwidth=bandwidth, **settings)
         self.frequencies_ = encoder.frequencies.flatten(0, 1)
         self.bandwidth_ = encoder.bandwidth.numpy(force=True)

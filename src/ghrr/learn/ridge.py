@@ -156,7 +156,7 @@ class _Candidate:
         return RidgeSolution(weights, target_mean - feature_mean @ weights, self.alpha, self.shrinkage, self.error)
 
 
-def _lowest_error(  # noqa: PLR0917
+def _lowest_error(
     gram: Tensor,
     right: Tensor,
     squares: Tensor,
