@@ -102,6 +102,8 @@ def test_penalty_of_a_stream_is_chosen_when_the_samples_have_doubled(monkeypatch
 def test_wrong_streams_are_refused() -> None:
     with pytest.raises(ValueError, match="classes must be passed"):
         classifier().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="classes must have at least two classes, got one class"):
+        classifier().partial_fit(X[Y == 3], Y[Y == 3], classes=[3])
     model = feed(classifier(), stop=100)
     with pytest.raises(ValueError, match="not the same as on last call"):
         model.partial_fit(X, Y, classes=[0, 1])

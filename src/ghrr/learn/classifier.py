@@ -179,10 +179,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         y = check_labels(self, X, y)
         weights = checked_weights(sample_weight, X, y)
         self.classes_, labels = np.unique(y[weights > 0], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__}: y must have at least two classes, got one class; add samples of another class"
-            )
+        self._check_classes("y", self.classes_)
         kept = np.flatnonzero(weights > 0)
         X = take(X, kept)
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
@@ -256,6 +253,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if first:
+            self._check_classes("classes", np.unique(classes))
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, {self.classes_!r}")
@@ -279,6 +277,12 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if self.training == "centroid":
             self._weigh_classes(labels)
         return self
+
+    def _check_classes(self, name: str, classes: Array) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__}: {name} must have at least two classes, got one class; add another class"
+            )
 
     def _add_to_ridge(self, samples: Any, labels: Array, weights: Array) -> float:
         solution = self._add_to_sums(samples, class_signs(labels, len(self.classes_)), weights)
