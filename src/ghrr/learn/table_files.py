@@ -93,7 +93,7 @@ def _parse(content: bytes, separator: str, texts: Collection[str], where: str) -
             f"{where}: {found}; convert the file, for example with iconv -f {encoding or 'latin1'} -t utf-8"
         ) from None
     try:
-        header = next(csv.reader(io.StringIO(text), delimiter=separator))
+        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
     except csv.Error as error:
         raise ValueError(f"{where}: the header cannot be read ({error}); check that quotes are closed") from None
     other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
@@ -141,7 +141,8 @@ def _parse_parquet(content: bytes, where: str) -> pd.DataFrame:
         raise ValueError(f"{where}: not a Parquet file: {str(error).splitlines()[0]}") from None
     _check_names(table.column_names, where)
     frame: pd.DataFrame = table.to_pandas()
-    return frame.rename(columns=str)
+    named = [name for name in frame.index.names if name is not None]  # also columns, for other readers
+    return (frame.reset_index(named) if named else frame).rename(columns=str)
 
 
 def _as_dates(column: Any) -> Any:
