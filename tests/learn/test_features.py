@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 from sklearn.compose import ColumnTransformer
 
-from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, SeriesFeatures, TextFeatures
+from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, SeriesFeatures, TextFeatures, kernel_features
 
 
 @pytest.mark.parametrize("sampling", ["random", "orthogonal", "qmc"])
@@ -32,6 +32,14 @@ def test_sparse_and_dense_input_have_the_same_features() -> None:
     np.testing.assert_allclose(encoder.transform(scipy.sparse.csr_matrix(X)), encoder.transform(X), atol=1e-6)
     fitted = KernelFeatures(dim=50, random_state=0).fit(scipy.sparse.csr_matrix(X))
     np.testing.assert_allclose(fitted.bandwidth_, encoder.bandwidth_)
+
+
+@pytest.mark.parametrize(("most", "sampling"), [(3, "random"), (4, "orthogonal")])
+def test_frequencies_of_many_features_are_random(most: int, sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_features, "_MOST_ORTHOGONAL", most)
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    default, chosen = (KernelFeatures(20, sampling=s, random_state=0).fit(X) for s in (None, sampling))
+    assert torch.equal(default.frequencies_, chosen.frequencies_)
 
 
 def test_image_features_tolerate_small_shifts_only() -> None:

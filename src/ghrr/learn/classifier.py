@@ -173,7 +173,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         y
             Labels, ``(n,)``.
         sample_weight
-            Weights of the samples, ``(n,)``.
+            Weights of the samples, ``(n,)``. A weight of 2 counts as two samples, so weights that add up to 1 count as
+            one sample: give them a mean of 1.
         """
         self._validate_params()
         y = check_labels(self, X, y)

@@ -124,7 +124,10 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Find the vectors of the targets: ``y`` is ``(n,)`` or ``(n, targets)``."""
+        """Find the vectors of the targets: ``y`` is ``(n,)`` or ``(n, targets)``.
+
+        Weights of samples are counts, as in :class:`HDClassifier`.
+        """
         self._validate_params()
         y, targets = self._check_targets(X, y)
         weights = checked_weights(sample_weight, X, y)
