@@ -241,6 +241,17 @@ def test_weights_of_texts_equal_repeated_texts(weighting: str) -> None:
     assert np.abs(weighted - clone(encoder).fit(texts, y).transform(texts)).max() > 1e-3  # negative control
 
 
+@pytest.mark.parametrize("training", ["ridge", "online"])
+def test_refused_batch_does_not_change_a_regression(training: str) -> None:
+    model = HDRegressor(KernelFeatures(10, random_state=0), training=training).partial_fit(X, X[:, 0])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :2], X[:, :1])
+    with pytest.raises(ValueError, match="targets"):
+        model.partial_fit(X, X[:, :2])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
 @pytest.mark.parametrize(("encoder", "samples"), ENCODERS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_are_refused(encoder: Any, samples: Any, value: float) -> None:
