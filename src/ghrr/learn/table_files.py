@@ -21,6 +21,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _MISSING = ["", "nan", "NaN"]  # pandas would also take None, NA and null as missing, which can be names
+_REPEATED = re.compile(r"Multiple matches for FieldRef\.Name\((.*)\) in ")  # pyarrow's message for equal names
 # The mark of UTF-32 begins with that of UTF-16.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -132,15 +133,14 @@ def _check_names(names: Iterable[str], where: str) -> None:
 
 def _parse_parquet(content: bytes, where: str) -> pd.DataFrame:
     try:
-        from pyarrow.parquet import ParquetFile  # noqa: PLC0415 (only Parquet files need it)
-
-        table = ParquetFile(io.BytesIO(content)).read()
+        frame: pd.DataFrame = pd.read_parquet(io.BytesIO(content))
     except ImportError:
         raise ImportError(f"{where}: Parquet needs pyarrow, which is not installed; {install_hint('learn')}") from None
     except (OSError, ValueError) as error:
+        repeated = _REPEATED.match(str(error))
+        if repeated:
+            _check_names([repeated[1]] * 2, where)
         raise ValueError(f"{where}: not a Parquet file: {str(error).splitlines()[0]}") from None
-    _check_names(table.column_names, where)
-    frame: pd.DataFrame = table.to_pandas()
     named = [name for name in frame.index.names if name is not None]  # also columns, for other readers
     return (frame.reset_index(named) if named else frame).rename(columns=str)
 
