@@ -335,6 +335,17 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
+    def _split(self, goals: Array) -> tuple[Array, Array | None]:
+        """Also leave a sample of each class to train on, if another one is left to hold out."""
+        train, held_out = super()._split(goals)
+        if held_out is None:
+            return train, held_out
+        lost = held_out[~np.isin(goals[held_out], goals[train])]
+        returned = lost[np.unique(goals[lost], return_index=True)[1]]
+        if len(returned) == len(held_out):
+            return train, held_out
+        return np.union1d(train, returned), np.setdiff1d(held_out, returned)
+
     def _rate(self) -> float:
         return _LEARNING_RATES[self.training] if self.learning_rate is None else self.learning_rate
 
