@@ -140,6 +140,17 @@ def test_validation_fraction_is_held_out(fraction: float) -> None:
     assert labels[held_out].mean() == pytest.approx(0.1, abs=0.01)
 
 
+@pytest.mark.parametrize("rare", [1, 3])
+def test_no_class_is_held_out_as_a_whole(rare: int) -> None:
+    model = small("online", early_stopping=True, validation_fraction=0.9)
+    for seed in range(20):
+        labels = np.random.default_rng(seed).permutation([0] * 40 + [1] * rare + [2] * 40)
+        train, held_out = model._split(labels)
+        assert held_out is not None
+        assert set(labels[train]) == {0, 1, 2}
+        assert len(np.union1d(train, held_out)) == len(labels) == len(train) + len(held_out)
+
+
 def test_online_training_with_early_stopping_is_not_too_certain() -> None:
     X, y = make_classification(1000, 20, n_informative=5, flip_y=0.3, random_state=0)
     gaps = []

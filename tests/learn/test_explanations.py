@@ -9,7 +9,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from ghrr.learn import (
     GraphFeatures,
@@ -205,6 +205,37 @@ def test_regressor_and_pipeline_name_the_columns_of_a_table() -> None:
     model.fit(frame, np.stack([2 * X[:, 1], X[:, 4] ** 2], axis=1))
     first = explain(model, frame, top=1)
     assert first[["target", "feature"]].to_numpy().tolist() == [[0, "b"], [1, "e"]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "encoder", "features"),
+    [
+        ([StandardScaler()], SeriesFeatures(50, random_state=0), {f"step {step}" for step in range(5)}),
+        ([StandardScaler()], TableFeatures(50, columns={1: "ignore"}, random_state=0), {"a", "c", "d", "e"}),
+        ([FunctionTransformer(np.asarray)], KernelFeatures(50, random_state=0), {f"x{i}" for i in range(5)}),
+        ([], KernelFeatures(50, random_state=0), set("abcde")),
+    ],
+)
+def test_features_of_a_pipeline_have_the_names_of_its_columns_or_of_the_encoder(
+    steps: list[Any], encoder: Any, features: set[str]
+) -> None:
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = make_pipeline(*steps, HDClassifier(encoder, random_state=0)).fit(frame, Y)
+    assert set(explain(model, frame)["feature"]) == features
+
+
+def test_patches_of_a_pipeline_keep_their_names() -> None:
+    images = np.random.default_rng(0).random((20, 16))
+    model = make_pipeline(StandardScaler(), HDClassifier(ImageFeatures(50, patch=3, random_state=0)))
+    model.fit(images, [0, 1] * 10)
+    assert "row 1 column 0" in explain(model, images)["feature"].tolist()
+
+
+def test_texts_of_a_pipeline_are_explained_by_their_ngrams() -> None:
+    strip = FunctionTransformer(lambda texts: [text.strip() for text in texts])
+    model = make_pipeline(strip, HDClassifier(TextFeatures(500, n=1, random_state=0)))
+    model.fit([" a", "b "] * 5, [0, 1] * 5)
+    assert explain(model, [" a", "b "], top=1)["feature"].tolist() == ["a", "b"]
 
 
 def mixed_table() -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 from sklearn.compose import ColumnTransformer
 
-from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, SeriesFeatures, TextFeatures
+from ghrr.learn import HDClassifier, ImageFeatures, KernelFeatures, SeriesFeatures, TextFeatures, kernel_features
 
 
 @pytest.mark.parametrize("sampling", ["random", "orthogonal", "qmc"])
@@ -32,6 +32,14 @@ def test_sparse_and_dense_input_have_the_same_features() -> None:
     np.testing.assert_allclose(encoder.transform(scipy.sparse.csr_matrix(X)), encoder.transform(X), atol=1e-6)
     fitted = KernelFeatures(dim=50, random_state=0).fit(scipy.sparse.csr_matrix(X))
     np.testing.assert_allclose(fitted.bandwidth_, encoder.bandwidth_)
+
+
+@pytest.mark.parametrize(("most", "sampling"), [(3, "random"), (4, "orthogonal")])
+def test_frequencies_of_many_features_are_random(most: int, sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_features, "_MOST_ORTHOGONAL", most)
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    default, chosen = (KernelFeatures(20, sampling=s, random_state=0).fit(X) for s in (None, sampling))
+    assert torch.equal(default.frequencies_, chosen.frequencies_)
 
 
 def test_image_features_tolerate_small_shifts_only() -> None:
@@ -212,6 +220,12 @@ def test_wrong_texts_are_refused(X: object, message: str) -> None:
         TextFeatures().fit(X)
 
 
+@pytest.mark.parametrize("n", [0, [], [0, 1], [1.5], "3"])
+def test_wrong_lengths_of_ngrams_are_refused(n: Any) -> None:
+    with pytest.raises(ValueError, match=r"'?n'? .*(positive integer|range \[1, inf\))"):
+        TextFeatures(n=n).fit(NOTES)
+
+
 def test_uniform_images_have_no_features() -> None:
     values = np.concatenate([[0.0, 0.1, 0.3, 255.0, -7e3], np.random.default_rng(0).random(50)])
     for patch in (2, 5, 15):
@@ -246,6 +260,8 @@ def test_wrong_image_shapes_are_refused(shape: Any) -> None:
 def test_wrong_images_are_refused() -> None:
     with pytest.raises(ValueError, match="set image_shape"):
         ImageFeatures().fit(np.zeros((2, 30)))
+    with pytest.raises(ValueError, match=r"got an array of shape \(2, 8, 8, 3\); turn colours into grey values"):
+        ImageFeatures().fit(np.zeros((2, 8, 8, 3)))
     with pytest.raises(ValueError, match="patch"):
         ImageFeatures(patch=9).fit(np.zeros((2, 64)))
     with pytest.raises(ValueError, match="patch"):  # without its mean, a patch of one pixel is blank

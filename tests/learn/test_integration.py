@@ -22,8 +22,10 @@ from ghrr.learn import (
     ImageFeatures,
     KernelFeatures,
     SeriesFeatures,
+    TableFeatures,
     TextFeatures,
 )
+from ghrr.learn.classifier import TRAINING
 
 pd = pytest.importorskip("pandas")
 X, Y = load_iris(return_X_y=True)
@@ -239,6 +241,17 @@ def test_weights_of_texts_equal_repeated_texts(weighting: str) -> None:
     assert np.abs(weighted - clone(encoder).fit(texts, y).transform(texts)).max() > 1e-3  # negative control
 
 
+@pytest.mark.parametrize("training", ["ridge", "online"])
+def test_refused_batch_does_not_change_a_regression(training: str) -> None:
+    model = HDRegressor(KernelFeatures(10, random_state=0), training=training).partial_fit(X, X[:, 0])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :2], X[:, :1])
+    with pytest.raises(ValueError, match="targets"):
+        model.partial_fit(X, X[:, :2])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
 @pytest.mark.parametrize(("encoder", "samples"), ENCODERS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_are_refused(encoder: Any, samples: Any, value: float) -> None:
@@ -251,6 +264,36 @@ def test_numbers_that_are_not_finite_are_refused(encoder: Any, samples: Any, val
     fitted = clone(encoder).fit(samples, np.arange(len(samples)) % 2)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         fitted.transform(wrong)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [KernelFeatures(10, random_state=0), TableFeatures(10, random_state=0), ImageFeatures(10, patch=2, random_state=0)],
+)
+def test_numbers_too_large_for_features_are_refused(encoder: Any) -> None:
+    X = np.random.default_rng(0).random((20, 4))
+    y = np.arange(20) % 2
+    model = HDClassifier(encoder).fit(X, y)
+    for estimator in (model, model.encoder_):
+        predict = estimator.predict_proba if estimator is model else estimator.transform
+        assert np.isfinite(predict(1e6 * X)).all()  # negative control
+        with pytest.raises(ValueError, match=f"{type(encoder).__name__}: the features contain NaN or infinity"):
+            predict(1e300 * X)
+
+
+@pytest.mark.parametrize("training", TRAINING)
+def test_missing_values_that_an_encoder_lets_pass_are_refused(training: str) -> None:
+    X = np.random.default_rng(0).random((20, 4))
+    y = np.arange(20) % 2
+    wrong = np.where(X > 0.9, np.nan, X)
+    model = HDClassifier(StandardScaler(), training=training, random_state=0)
+    with pytest.raises(ValueError, match="StandardScaler: the features contain NaN or infinity"):
+        clone(model).fit(wrong, y)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="StandardScaler: the features contain NaN or infinity"):
+        model.predict(wrong)
+    with pytest.raises(ValueError, match="too large for single precision"):
+        HDClassifier("passthrough", training=training).fit(1e39 * X, y)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from sklearn.linear_model import Ridge
@@ -91,3 +93,31 @@ def test_penalty_too_small_for_singular_equations_is_refused() -> None:
     x[:, 0] = torch.arange(5)
     with pytest.raises(ValueError, match="larger"):
         primal(torch.cat([x, x], dim=1), x, torch.ones(5).double(), [-1.0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [0.1, 0.3, 123456.7])
+def test_constant_features_predict_the_mean(value: float, dtype: torch.dtype) -> None:
+    x, y, w = torch.full((200, 3), value, dtype=dtype), torch.arange(200.0)[:, None], torch.ones(200)
+    sums = NormalEquations(3, 1)
+    sums.add(x, y, w)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whether rounding leaves a matrix that is not definite depends on the value
+        assert sums.solve([1e-6, 1.0])(x[:1]).item() == pytest.approx(99.5, rel=1e-3)
+
+
+def test_constant_features_are_reported_and_varying_ones_are_not() -> None:
+    x, y, w = torch.full((200, 3), 0.1), torch.arange(200.0)[:, None], torch.ones(200)
+    constant, varying = NormalEquations(3, 1), NormalEquations(3, 1)
+    constant.add(x, y, w)
+    varying.add(x + 1e-3 * y, y, w)  # negative control
+    with pytest.warns(UserWarning, match="constant within rounding"):
+        assert constant.solve([1e-6]).weights.abs().max() == 0
+    assert varying.solve([1e-6]).weights.abs().max() > 1
+
+
+def test_equations_of_features_that_are_not_numbers_are_refused() -> None:
+    sums = NormalEquations(3, 1)
+    sums.add(torch.full((9, 3), torch.nan), torch.ones(9, 1), torch.ones(9))
+    with pytest.raises(ValueError, match="cannot be solved"):
+        sums.solve([1.0])

@@ -139,6 +139,17 @@ def test_dates_are_labels_and_bytes_are_refused(tmp_path: Path) -> None:
         learn.save(tmp_path / "m", model)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i2", "f2", "?"])
+def test_labels_of_any_kind_of_number_keep_it(dtype: str, tmp_path: Path) -> None:
+    labels = (np.arange(60) % 2).astype(dtype)
+    labels[labels == 1] = np.iinfo(dtype).max if dtype.startswith("u") else 1
+    model = learn.HDClassifier(learn.KernelFeatures(20, random_state=0)).fit(X, labels)
+    learn.save(tmp_path / "m.safetensors", model)
+    loaded = learn.load(tmp_path / "m.safetensors")
+    assert loaded.classes_.dtype == labels.dtype
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
 def test_damaged_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     learn.save(path, learn.KernelFeatures(20).fit(X))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ghrr.learn import HDClassifier, SeriesFeatures
@@ -142,6 +143,8 @@ def test_waves_of_different_shape_are_classified() -> None:
         (np.zeros((2, 1, 1, 3)), "channels, length"),
         ([np.zeros(3), np.zeros(0)], "not empty"),
         (np.zeros((0, 3)), "0 sample"),
+        (np.array([np.zeros(3), np.zeros(4)], dtype=object), "got a column of objects; give series .* as a list"),
+        (pd.Series([np.zeros(3), np.zeros(4)]), "got a column of objects; give series .* as a list"),
         ([["a", "b"], ["c", "d"]], "could not convert string"),
     ],
 )

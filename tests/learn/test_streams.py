@@ -55,6 +55,13 @@ def test_single_samples_leave_probabilities_calibrated(training: str) -> None:
         assert log_loss(YT, model.predict_proba(XT)) < before + 0.05
 
 
+@pytest.mark.parametrize("training", ["ridge", "online", "centroid"])
+def test_a_stream_can_begin_with_single_samples(training: str) -> None:
+    model = feed(classifier(training), stop=30, size=1)
+    assert model.score(XT, YT) > 0.3  # by chance 0.1
+    np.testing.assert_allclose(model.predict_proba(XT).sum(axis=1), 1)
+
+
 @pytest.mark.parametrize("training", ["refined", "online", "centroid"])
 def test_a_stream_goes_on_after_fit(training: str) -> None:
     model = classifier(training).fit(X, Y)
@@ -95,6 +102,8 @@ def test_penalty_of_a_stream_is_chosen_when_the_samples_have_doubled(monkeypatch
 def test_wrong_streams_are_refused() -> None:
     with pytest.raises(ValueError, match="classes must be passed"):
         classifier().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="classes must have at least two classes, got one class"):
+        classifier().partial_fit(X[Y == 3], Y[Y == 3], classes=[3])
     model = feed(classifier(), stop=100)
     with pytest.raises(ValueError, match="not the same as on last call"):
         model.partial_fit(X, Y, classes=[0, 1])

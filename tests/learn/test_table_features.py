@@ -131,6 +131,16 @@ def test_missing_text_leaves_the_other_columns() -> None:
     assert np.abs(both[0] - sizes[0]).max() > 1e-2
 
 
+def test_text_column_without_texts_does_not_count() -> None:
+    table = pd.DataFrame({"size": [1.0, 2.0, 3.0], "note": [None, "", None]})
+    encoder = TableFeatures(500, columns={"note": "text"}, bandwidth=1.0, random_state=0).fit(table)
+    want = TableFeatures(500, columns={"note": "ignore"}, bandwidth=1.0, random_state=0).fit_transform(table)
+    for notes in (table["note"], ["some", "longer", "texts"]):
+        np.testing.assert_allclose(encoder.transform(table.assign(note=notes)), want, atol=1e-6)
+    known = encoder.fit(table.assign(note="texts"))  # negative control
+    assert np.abs(known.transform(table.assign(note="texts")) - want).max() > 0.01
+
+
 def test_arrays_of_objects_and_lists_have_kinds() -> None:
     rows = [[1.0, "a"], [2.0, "b"], [3.0, "a"]]
     for X in (rows, np.array(rows, dtype=object)):

@@ -45,3 +45,18 @@ def test_repeated_column_of_parquet_is_named(tmp_path: Path) -> None:
         read_table(path)
     pq.write_table(pa.table([[1, 2], [3, 4]], names=["x", "y"]), path)
     pd.testing.assert_frame_equal(read_table(path), pd.DataFrame({"x": [1, 2], "y": [3, 4]}))
+
+
+def test_named_index_of_parquet_is_a_column(tmp_path: Path) -> None:
+    table = pd.DataFrame({"id": [7, 8, 3], "x": [1, 2, 3]})
+    table.set_index("id").to_parquet(tmp_path / "x.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "x.parquet"), table)
+    table.set_index(pd.Index([5, 6, 9])).to_parquet(tmp_path / "y.parquet")  # negative control: an index without a name
+    assert list(read_table(tmp_path / "y.parquet")) == ["id", "x"]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_lines_may_end_as_on_any_system(newline: str) -> None:
+    table = read_table(io.BytesIO(newline.join(["age,name", '31,"a', 'b"', "32,c"]).encode()))
+    assert table["age"].tolist() == [31, 32]
+    assert table["name"].str.split().tolist() == [["a", "b"], ["c"]]

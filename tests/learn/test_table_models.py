@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from ghrr.learn.reports import cross_validated_report
 from ghrr.learn.table_models import describe_unknown, make_task, predict_table
 
 
@@ -49,3 +50,15 @@ def test_booleans_that_a_file_shows_as_strings_are_known() -> None:
     new = pd.DataFrame({"flag": ["True", "FALSE", "maybe", None]})
     assert predict_table(model, new)[0]["prediction"].tolist()[:2] == ["no", "yes"]
     assert describe_unknown(model, new) == ["1 row has an unknown value in 'flag', such as 'maybe'; treated as missing"]
+
+
+@pytest.mark.parametrize("value", ["abc", "2024-05-01", True, 7.0])
+@pytest.mark.parametrize("text", [(), ("rare",)])
+def test_column_with_values_in_one_fold_only_is_cross_validated(value: object, text: tuple[str, ...]) -> None:
+    table = pd.DataFrame({"rare": [value] + [None] * 39, "size": range(40), "y": ["no", "yes"] * 20})
+    task = make_task(table, "y", text=text)
+    assert set(task.columns) == {"rare", "size"}
+    report = cross_validated_report(task.model(dim=20), task.X, task.y, folds=4)
+    assert 0 <= report.scores[0].mean <= 1
+    model = task.model(dim=20).fit(task.X, task.y)
+    assert model.encoder_.columns_ == task.columns

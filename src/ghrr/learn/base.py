@@ -14,6 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from torch import Tensor
 
+from ghrr._checks import check_device
 from ghrr.ops.threads import run_in_threads
 
 # Numbers of features made at a time: 64 MiB in single precision.
@@ -76,8 +77,12 @@ class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         samples = self.check_samples(X)
         out = np.empty((n_samples(samples), self.n_features_out_), dtype=np.float32)
         for rows in row_slices(n_samples(samples), self.n_features_out_):
-            out[rows] = self.encode(samples[rows]).numpy(force=True)
+            out[rows] = check_finite(self.encode(samples[rows]), type(self).__name__).numpy(force=True)
         return out
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        check_device(type(self).__name__, getattr(self, "device", None) or "cpu")
 
     @property
     def _n_features_out(self) -> int:
@@ -127,8 +132,20 @@ def seed_of(random_state: Any) -> int:
 
 
 def as_tensor(array: Any, device: torch.device | str | None = None) -> Tensor:
-    """Return an array as a tensor in single precision, on a device."""
-    return torch.from_numpy(np.require(array, dtype=np.float32, requirements=["C", "W"])).to(device or "cpu")
+    """Return an array as a tensor in single precision, on a device. Numbers too large for it become infinite."""
+    with np.errstate(over="ignore"):
+        single = np.require(array, dtype=np.float32, requirements=["C", "W"])
+    return torch.from_numpy(single).to(device or "cpu")
+
+
+def check_finite(features: Tensor, encoder: str) -> Tensor:
+    """Return features as they are; raise if some are NaN or infinite."""
+    if not features.sum().isfinite() and not features.isfinite().all():  # the sum is the faster of the two
+        raise ValueError(
+            f"{encoder}: the features contain NaN or infinity, expected finite numbers; fill in missing values, and "
+            f"scale numbers that are too large for single precision"
+        )
+    return features
 
 
 def class_signs(labels: NDArray[Any], n_classes: int) -> NDArray[np.float32]:

@@ -173,16 +173,14 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         y
             Labels, ``(n,)``.
         sample_weight
-            Weights of the samples, ``(n,)``.
+            Weights of the samples, ``(n,)``. A weight of 2 counts as two samples, so weights that add up to 1 count as
+            one sample: give them a mean of 1.
         """
         self._validate_params()
         y = check_labels(self, X, y)
         weights = checked_weights(sample_weight, X, y)
         self.classes_, labels = np.unique(y[weights > 0], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__}: y must have at least two classes, got one class; add samples of another class"
-            )
+        self._check_classes("y", self.classes_)
         kept = np.flatnonzero(weights > 0)
         X = take(X, kept)
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
@@ -240,7 +238,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         Ridge regression gives the same result as one fit on all batches, up to the encoder, which is fitted on the
         first batch, and the penalty, which is chosen again whenever the number of samples has doubled. After
         :meth:`fit`, which keeps no sums of its samples, it starts anew with a warning; the other trainings continue.
-        Probabilities are calibrated on each batch before it is learned.
+        Probabilities are calibrated on each batch before it is learned. ``"refined"`` starts at the ridge solution of
+        the first batch, and learns slowly if this is a poor start: give it several samples of each class first.
 
         Parameters
         ----------
@@ -255,6 +254,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if first:
+            self._check_classes("classes", np.unique(classes))
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, {self.classes_!r}")
@@ -278,6 +278,12 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         if self.training == "centroid":
             self._weigh_classes(labels)
         return self
+
+    def _check_classes(self, name: str, classes: Array) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__}: {name} must have at least two classes, got one class; add another class"
+            )
 
     def _add_to_ridge(self, samples: Any, labels: Array, weights: Array) -> float:
         solution = self._add_to_sums(samples, class_signs(labels, len(self.classes_)), weights)
@@ -328,6 +334,17 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         return float(sum(right)) / max(1, len(labels))
 
     # ---------------------------------------------------------------------------------------------------------- parts
+
+    def _split(self, goals: Array) -> tuple[Array, Array | None]:
+        """Also leave a sample of each class to train on, if another one is left to hold out."""
+        train, held_out = super()._split(goals)
+        if held_out is None:
+            return train, held_out
+        lost = held_out[~np.isin(goals[held_out], goals[train])]
+        returned = lost[np.unique(goals[lost], return_index=True)[1]]
+        if len(returned) == len(held_out):
+            return train, held_out
+        return np.union1d(train, returned), np.setdiff1d(held_out, returned)
 
     def _rate(self) -> float:
         return _LEARNING_RATES[self.training] if self.learning_rate is None else self.learning_rate

@@ -90,7 +90,7 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
         part = pd.DataFrame(
             {
                 kind: label,
-                "feature": list(found.names if names is None else names),
+                "feature": [names.get(name, name) for name in found.names],
                 "contribution": found.mean.numpy(force=True).astype(np.float64),
                 "magnitude": found.magnitude.numpy(force=True).astype(np.float64),
                 "index": np.arange(len(found.mean)),
@@ -100,22 +100,35 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
     return pd.concat(parts, ignore_index=True)
 
 
-def _last_step(model: Any, X: Any, reference: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the estimator at the end of a pipeline, its input, and the names of its features if the pipeline knows."""
-    names = None
+def _last_step(model: Any, X: Any, reference: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Return the estimator at the end of a pipeline, its input, and the names of its columns that the pipeline knows.
+
+    The names are those of the pipeline by those of the estimator: x0, x1, …
+    """
+    before = None
     if isinstance(model, Pipeline):
         check_is_fitted(model)
-        before, model = model[:-1], model[-1]
-        if hasattr(before, "get_feature_names_out"):
-            names = before.get_feature_names_out()
-        X, reference = before.transform(X), before.transform(reference)
+        if len(model) > 1:
+            before = model[:-1]
+            X, reference = before.transform(X), before.transform(reference)
+        model = model[-1]
     if not isinstance(model, LinearOnFeatures):
         raise TypeError(
             f"explain(model, X): got {type(model).__name__}, expected HDClassifier, HDRegressor or a Pipeline that "
             f"ends with one"
         )
     check_is_fitted(model)
-    return model, X, reference, names
+    return model, X, reference, _pipeline_names(before, model)
+
+
+def _pipeline_names(before: Any, model: Any) -> dict[str, Any]:
+    if before is None or not hasattr(model, "n_features_in_"):  # texts and graphs have no columns
+        return {}
+    try:
+        names = before.get_feature_names_out()
+    except (AttributeError, ValueError):  # a step cannot name its output
+        return {}
+    return dict(zip(input_names(model), names, strict=True))
 
 
 def _groups(model: Any, X: Any) -> Iterator[tuple[Any, Tensor, Any]]:

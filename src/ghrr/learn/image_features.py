@@ -146,6 +146,11 @@ class ImageFeatures(FeatureEncoder):
         """Return images as rows of pixels, and the size that they came in: ``(pixels,)`` or ``(height, width)``."""
         X = X if hasattr(X, "shape") else np.asarray(X)
         size = tuple(X.shape[1:])
+        if len(size) > 2:
+            raise ValueError(
+                f"ImageFeatures: needs (n, height, width) or (n, height * width), got an array of shape {X.shape}; "
+                f"turn colours into grey values, for example by their mean"
+            )
         rows = np.reshape(X, (len(X), size[0] * size[1])) if len(size) == 2 else X
         return validate_data(self, rows, dtype=[np.float32, np.float64], reset=reset), size
 

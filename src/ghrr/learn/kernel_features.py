@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import check_device, check_known
+from ghrr._checks import check_known
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, SPECTRA, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
@@ -23,6 +23,8 @@ from ghrr.learn.bandwidth import cross_validated_factor, evenly_spaced, median_b
 from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, class_signs, input_names, seed_of
 from ghrr.learn.ridge import CLASS_PENALTIES, NUMBER_PENALTIES
 from ghrr.space import Space
+
+_MOST_ORTHOGONAL = 4096  # features; orthogonal frequencies of more take minutes
 
 
 class KernelFeatures(FeatureEncoder):
@@ -52,8 +54,9 @@ class KernelFeatures(FeatureEncoder):
     bandwidth_scale
         Factor for ``"median"`` and ``"cv"``.
     sampling
-        ``"random"``, ``"orthogonal"`` or ``"qmc"``. None means orthogonal frequencies if the kernel allows them,
-        otherwise random ones.
+        ``"random"``, ``"orthogonal"`` or ``"qmc"``. None means orthogonal frequencies if the kernel allows them
+        and there are at most 4,096 features, otherwise random ones: the time of orthogonal ones is cubic and their
+        memory quadratic in the number of features.
     adaptive
         Learn from y rotations that depend on the input, so that the length scale adapts to the region
         (:class:`ghrr.encoding.AdaptiveEncoder`). Needs m > 1, labels or numbers y in ``fit``, and dense input that is
@@ -142,7 +145,6 @@ class KernelFeatures(FeatureEncoder):
         if self.adaptive and self.m < 2:
             raise ValueError(f"KernelFeatures: adaptive rotations need m of at least 2, got {self.m}; use m=2")
         spectra = _spectra(self.kernel)
-        device = check_device("KernelFeatures", self.device or "cpu")
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = np.flatnonzero(weights)  # samples of weight 0 do not count
         used = used[evenly_spaced(len(used)).numpy()]
@@ -152,7 +154,11 @@ class KernelFeatures(FeatureEncoder):
             bandwidth = self._median_bandwidth(spectra, torch.tensor(chosen), torch.as_tensor(weights[used]))
         seed = seed_of(self.random_state)
         space = Space(dim=int(self.dim), m=int(self.m), seed=seed)
-        settings = {"kernel": self.kernel, "sampling": self.sampling or _best_sampling(spectra), "device": device}
+        settings = {
+            "kernel": self.kernel,
+            "sampling": self.sampling or _best_sampling(spectra, X.shape[1]),
+            "device": self.device,
+        }
         encoder = FractionalPower(space, X.shape[1], bandwidth=bandwidth, **settings)
         self.frequencies_ = encoder.frequencies.flatten(0, 1)
         self.bandwidth_ = encoder.bandwidth.numpy(force=True)
@@ -259,9 +265,11 @@ def _check_goals(X: Any, y: Any, used: Any) -> tuple[Any, tuple[float, ...]]:
     return class_signs(labels, int(labels.max()) + 1), CLASS_PENALTIES
 
 
-def _best_sampling(spectra: list[Any]) -> str:
-    """Return "orthogonal" if all kernels are isotropic, otherwise "random"."""
-    isotropic = all(isinstance(spectrum, Spectrum) and spectrum.isotropic for spectrum in spectra)
+def _best_sampling(spectra: list[Any], n_features: int) -> str:
+    """Return "orthogonal" if all kernels are isotropic and the features are few enough, otherwise "random"."""
+    isotropic = n_features <= _MOST_ORTHOGONAL and all(
+        isinstance(spectrum, Spectrum) and spectrum.isotropic for spectrum in spectra
+    )
     return "orthogonal" if isotropic else "random"
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 from torch import Tensor
 
 from ghrr._checks import check_device
-from ghrr.learn.base import FeatureEncoder, as_tensor, n_samples, row_slices, seed_of
+from ghrr.learn.base import FeatureEncoder, as_tensor, check_finite, n_samples, row_slices, seed_of
 from ghrr.learn.gradient_training import GoalBatch, GradientTraining, train_with_early_stopping
 from ghrr.learn.kernel_features import KernelFeatures
 from ghrr.learn.ridge import Batch, NormalEquations, RidgeSolution, solve_dual
@@ -80,10 +80,13 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, samples: Any) -> Tensor:
         """Return the features of one batch of checked samples."""
-        if isinstance(self.encoder_, FeatureEncoder):
-            return self.encoder_.encode(samples).to(self.device or "cpu")
-        made = samples if self.encoder_ is None else self.encoder_.transform(samples)
-        return as_tensor(made.toarray() if hasattr(made, "toarray") else made, self.device)
+        encoder = self if self.encoder_ is None else self.encoder_
+        if isinstance(encoder, FeatureEncoder):
+            features = encoder.encode(samples).to(self.device or "cpu")
+        else:
+            made = samples if self.encoder_ is None else encoder.transform(samples)
+            features = as_tensor(made.toarray() if hasattr(made, "toarray") else made, self.device)
+        return check_finite(features, type(encoder).__name__)
 
     def _width(self, samples: Any) -> int:
         """Return the number of features."""

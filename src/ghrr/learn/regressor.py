@@ -124,12 +124,16 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Find the vectors of the targets: ``y`` is ``(n,)`` or ``(n, targets)``."""
+        """Find the vectors of the targets: ``y`` is ``(n,)`` or ``(n, targets)``.
+
+        Weights of samples are counts, as in :class:`HDClassifier`.
+        """
         self._validate_params()
         y, targets = self._check_targets(X, y)
         weights = checked_weights(sample_weight, X, y)
         kept = np.flatnonzero(weights > 0)
         samples = self._fit_encoder(take(X, kept), y[kept], weights[kept])
+        self._one_target = y.ndim == 1
         targets, weights = targets[kept], weights[kept]
         self._sums = self._descent = None
         if self.training == "ridge":
@@ -158,6 +162,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
                 f"{targets.shape[1]}"
             )
         samples = self._fit_encoder(X, y, weights) if first else self._check_samples(X)
+        self._one_target = y.ndim == 1
         passes = getattr(self, "n_iter_", 0) + 1
         if self.training == "ridge":
             self._use_ridge(self._add_to_sums(samples, targets, weights))
@@ -208,7 +213,6 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
-        self._one_target = y.ndim == 1
         return y, y.reshape(len(y), -1)
 
     def _set_vectors(self, weights: Tensor, intercept: Tensor) -> None:

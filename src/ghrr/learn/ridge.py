@@ -10,6 +10,7 @@ A weight of 2 gives exactly the result of a duplicated sample; the choice of the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ Batch = tuple[Tensor, Tensor, Tensor]  # features (n, f), targets (n, outputs), 
 # Penalties to choose from, in units of the mean squared length of the centred features.
 CLASS_PENALTIES = (1e-2, 1e-1, 1.0, 1e1, 1e2)
 NUMBER_PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+# Share of the squares of the features that rounding may leave after subtraction of the mean, in single precision.
+_ROUNDING = 1e-6
 _BLOCK = 1024  # columns of the Gram matrix computed at a time, to use its symmetry
 
 
@@ -112,7 +115,8 @@ class NormalEquations:
         centred.addr_(feature_mean, feature_mean, alpha=-float(self.count))
         cross = self.cross - self.count * torch.outer(feature_mean, target_mean)
         squares = self.target_squares - self.count * target_mean.square().sum()
-        best = _lowest_error(centred, cross, squares, float(self.count), alphas, dual=False)
+        raw = float(self.gram.trace())
+        best = _lowest_error(centred, cross, squares, float(self.count), alphas, dual=False, rounding=_ROUNDING * raw)
         return best.with_intercept(best.solution, feature_mean, target_mean)
 
 
@@ -153,15 +157,34 @@ class _Candidate:
 
 
 def _lowest_error(
-    gram: Tensor, right: Tensor, squares: Tensor, count: float, alphas: Sequence[float], *, dual: bool
+    gram: Tensor,
+    right: Tensor,
+    squares: Tensor,
+    count: float,
+    alphas: Sequence[float],
+    *,
+    dual: bool,
+    rounding: float = 0.0,
 ) -> _Candidate:
-    """Solve (gram + alpha I) x = right for each penalty, and return the one with the lowest error."""
-    unit = float(gram.trace()) / count or 1.0
+    """Solve (gram + alpha I) x = right for each penalty, and return the one with the lowest error.
+
+    Features whose squares add up to no more than ``rounding`` are taken as constant if there is no other solution.
+    """
+    spread = float(gram.trace())
+    unit = spread / count or 1.0
     candidates = (_solve(gram, right, squares, count, alpha, unit, dual=dual) for alpha in alphas)
     best = min(candidates, key=lambda candidate: candidate.error)
-    if best.error == float("inf"):
+    if best.error < float("inf"):
+        return best
+    if not spread <= rounding:  # also for NaN
         raise ValueError(f"ridge: the equations cannot be solved with a penalty of {best.alpha}; use a larger one")
-    return best
+    if count > 1:
+        warnings.warn(
+            "ridge: the features are constant within rounding, so the mean of the targets is predicted; if they should "
+            "differ, scale the input first, for example with StandardScaler",
+            stacklevel=2,
+        )
+    return _Candidate(torch.zeros_like(right), best.alpha, min(1 / count, 1 - 1e-6), float(squares) / count)
 
 
 def _solve(  # noqa: PLR0917

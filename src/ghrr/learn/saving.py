@@ -122,17 +122,15 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
         return {"list": [_pack(item, tensors) for item in value], "is_tuple": isinstance(value, tuple)}
     if isinstance(value, dict):
         return {"dict": [[_pack(key, tensors), _pack(item, tensors)] for key, item in value.items()]}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-        return {"strings": [_pack(item, tensors) for item in value.tolist()], "is_object": value.dtype.kind == "O"}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
-        return {"times": _pack(value.view(np.int64), tensors), "dtype": value.dtype.str}
-    if isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "biufc"):
-        tensor = torch.tensor(value) if isinstance(value, np.ndarray) else value.detach().cpu()
+    if isinstance(value, np.ndarray):
+        return _pack_array(value, tensors)
+    if isinstance(value, Tensor):
+        tensor = value.detach().cpu()
         name = f"t{len(tensors)}"
         tensors[name] = (as_real_pairs(tensor) if tensor.is_complex() else tensor).clone(
             memory_format=torch.contiguous_format
         )
-        return {"tensor": name, "is_array": isinstance(value, np.ndarray), "is_complex": tensor.is_complex()}
+        return {"tensor": name, "is_array": False, "is_complex": tensor.is_complex()}
     if isinstance(value, Space):
         return {"space": space_header(value)[0]}
     if isinstance(value, torch.device):
@@ -141,8 +139,23 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, NormalEquations) or kind in _CLASSES:
         kept = {name: item for name, item in vars(value).items() if name not in _NOT_STORED}
         return {"class": kind, "state": {name: _pack(item, tensors) for name, item in kept.items()}}
-    what = f"an array of dtype {value.dtype}" if isinstance(value, np.ndarray) else f"a {kind}"
-    raise TypeError(f"save(path, estimator): cannot store {what}; use joblib for estimators that contain one")
+    raise TypeError(f"save(path, estimator): cannot store a {kind}; use joblib for estimators that contain one")
+
+
+def _pack_array(value: np.ndarray[Any, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    kind = value.dtype.kind
+    if kind in "OU":
+        return {"strings": [_pack(item, tensors) for item in value.tolist()], "is_object": kind == "O"}
+    if kind in "mM":
+        return {"times": _pack(value.view(np.int64), tensors), "dtype": value.dtype.str}
+    if kind == "u" and value.dtype != np.uint8:  # not in the file format
+        return {"unsigned": _pack(value.astype(np.int64), tensors), "dtype": value.dtype.str}
+    if kind in "biufc":
+        return {**_pack(torch.tensor(value), tensors), "is_array": True}
+    raise TypeError(
+        f"save(path, estimator): cannot store an array of dtype {value.dtype}; use joblib for estimators that contain "
+        f"one"
+    )
 
 
 def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
@@ -154,6 +167,7 @@ def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
         "dict": lambda packed, tensors: {_unpack(k, tensors): _unpack(v, tensors) for k, v in packed["dict"]},
         "strings": _unpack_strings,
         "times": lambda packed, tensors: _unpack(packed["times"], tensors).view(packed["dtype"]),
+        "unsigned": lambda packed, tensors: _unpack(packed["unsigned"], tensors).astype(packed["dtype"]),
         "tensor": _unpack_tensor,
         "space": lambda packed, tensors: restore_space(packed["space"], {}),
         "class": _unpack_object,

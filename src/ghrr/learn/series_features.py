@@ -161,6 +161,11 @@ class SeriesFeatures(FeatureEncoder):
                 for name in {"n_features_in_", "feature_names_in_"} & set(vars(self)):
                     delattr(self, name)
             return [_read_one(one, number) for number, one in enumerate(X)]
+        if getattr(X, "ndim", 0) == 1 and X.dtype.kind == "O":
+            raise ValueError(
+                "SeriesFeatures: needs an array of numbers or a list of series, got a column of objects; give series "
+                "of different lengths as a list"
+            )
         array: NDArray[Any] = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, reset=reset)
         if array.ndim > 3:
             raise ValueError(

@@ -23,6 +23,8 @@ from ghrr.learn.table_columns import KINDS, category_codes, find_categories, inf
 from ghrr.learn.text_features import TextFeatures
 from ghrr.space import Space
 
+_NO_TEXT = "\0"  # stands for the texts of a column that has none: no n-gram, so all texts are encoded as 0
+
 
 class TableFeatures(FeatureEncoder):
     r"""Encode the rows of a table with numbers, categories, dates, texts and missing values.
@@ -159,7 +161,9 @@ class TableFeatures(FeatureEncoder):
         """Collect the symbols of each text column and draw its key."""
         names = self._columns_of("text")
         self.text_encoders_ = [
-            TextFeatures(int(self.dim), n=3, random_state=seed, device=self.device).fit(texts)
+            TextFeatures(int(self.dim), n=3, random_state=seed, device=self.device).fit(
+                texts if any(texts) else [_NO_TEXT]
+            )
             for texts in rows["texts"].T
         ]
         space = Space(dim=int(self.dim), m=1, seed=seed)

@@ -21,7 +21,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _MISSING = ["", "nan", "NaN"]  # pandas would also take None, NA and null as missing, which can be names
-_REPEATED = re.compile(r"Multiple matches for FieldRef\.Name\((.*)\) in ")  # the error of pyarrow
+_REPEATED = re.compile(r"Multiple matches for FieldRef\.Name\((.*)\) in ")  # pyarrow's message for equal names
 # The mark of UTF-32 begins with that of UTF-16.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -94,7 +94,7 @@ def _parse(content: bytes, separator: str, texts: Collection[str], where: str) -
             f"{where}: {found}; convert the file, for example with iconv -f {encoding or 'latin1'} -t utf-8"
         ) from None
     try:
-        header = next(csv.reader(io.StringIO(text), delimiter=separator))
+        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
     except csv.Error as error:
         raise ValueError(f"{where}: the header cannot be read ({error}); check that quotes are closed") from None
     other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
@@ -133,14 +133,16 @@ def _check_names(names: Iterable[str], where: str) -> None:
 
 def _parse_parquet(content: bytes, where: str) -> pd.DataFrame:
     try:
-        table = pd.read_parquet(io.BytesIO(content))
+        frame: pd.DataFrame = pd.read_parquet(io.BytesIO(content))
     except ImportError:
         raise ImportError(f"{where}: Parquet needs pyarrow, which is not installed; {install_hint('learn')}") from None
     except (OSError, ValueError) as error:
-        if repeated := _REPEATED.match(str(error)):
-            _check_names(2 * [repeated[1]], where)
+        repeated = _REPEATED.match(str(error))
+        if repeated:
+            _check_names([repeated[1]] * 2, where)
         raise ValueError(f"{where}: not a Parquet file: {str(error).splitlines()[0]}") from None
-    return table.rename(columns=str)
+    named = [name for name in frame.index.names if name is not None]  # also columns, for other readers
+    return (frame.reset_index(named) if named else frame).rename(columns=str)
 
 
 def _as_dates(column: Any) -> Any:

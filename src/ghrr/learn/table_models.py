@@ -37,7 +37,7 @@ class LearningTask:
     X, y
         Columns to learn from, and the target of each row.
     columns
-        Kinds of columns that are not inferred.
+        Kind of each column. Those of all rows count, because a part of the rows can lack all values of a column.
     notes
         What was left out, and what in the table looks like a mistake, in sentences.
     """
@@ -58,7 +58,7 @@ class LearningTask:
             check_choice("learn", "training", training, TRAINING)
         settings: dict[str, Any] = {"random_state": seed, "device": device}
         # Categories that are missing in some folds are normal, and so are new ones in later data.
-        encoder = TableFeatures(dim, columns=self.columns or None, handle_unknown="ignore", **settings)
+        encoder = TableFeatures(dim, columns=self.columns, handle_unknown="ignore", **settings)
         if self.kind == "classification":
             return HDClassifier(encoder, training=training or "ridge", **settings)
         if training is not None:
@@ -149,6 +149,7 @@ def make_task(
         for column in inferred.columns
         if _UNNAMED.fullmatch(str(column))
     ]
+    columns |= {column: infer_kind(inferred[column]) for column in inferred.columns}
     chosen, y = _read_target(rows[target], kind)
     return LearningTask(chosen, kept, y, columns, notes)
 

@@ -120,6 +120,7 @@ class TextFeatures(FeatureEncoder):
             Weights of the texts, for ``"idf"`` and ``"learned"``.
         """
         self._validate_params()
+        self._lengths()  # checks n
         texts = self.check_samples(X)
         shares = _check_sample_weight(sample_weight, texts, dtype=np.float64, ensure_non_negative=True)
         labels = self._check_labels(texts, y) if self.weighting == "learned" else None
