@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import math
 import os
 import time
@@ -171,17 +172,17 @@ def _check_graph(graph: KnowledgeGraph) -> None:
             f"train: relation {short_repr(graph.relations[missing[0]])} of {graph.name!r} has no training triple "
             f"({len(missing):,} of {len(graph.relations):,} relations have none); add some, or remove the relation"
         )
-    first_splits: dict[tuple[int, ...], str] = {}
-    for split, triples in splits.items():
-        for triple in map(tuple, triples.tolist()):
-            other = first_splits.setdefault(triple, split)
-            if other != split:
-                head, relation, tail = triple
-                names = graph.entities[head], graph.relations[relation], graph.entities[tail]
-                raise ValueError(
-                    f"train: the {other} and {split} splits of {graph.name!r} share the triple "
-                    f"{' '.join(names):.200}; remove it from one of them"
-                )
+    sizes = len(graph.entities), len(graph.relations)
+    keys = {split: (t[:, 0] * sizes[1] + t[:, 1]) * sizes[0] + t[:, 2] for split, t in splits.items()}
+    for first, second in itertools.combinations(SPLITS, 2):
+        shared = torch.isin(keys[second], keys[first])
+        if shared.any():
+            head, relation, tail = splits[second][shared][0].tolist()
+            names = graph.entities[head], graph.relations[relation], graph.entities[tail]
+            raise ValueError(
+                f"train: the {first} and {second} splits of {graph.name!r} share the triple {' '.join(names):.200}; "
+                f"remove it from one of them"
+            )
 
 
 @contextlib.contextmanager
