@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from learning_tables import WITH_BASELINES, headline
+from learning_tables import WITH_ALL, WITH_TORCH_HD
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -18,8 +18,7 @@ _STYLES = {"ghrr": ("ghrr", BLUE, "o"), "torch-hd": ("torch-hd", ORANGE, "s"), "
 
 def figure(report: Mapping[str, Any]) -> Figure:
     """Draw one panel per comparison that has data sets: a method is a point, its bar half the critical difference."""
-    first = headline(report)
-    shown = [first] + [WITH_BASELINES] * ("mean_ranks" in report["ranks"][WITH_BASELINES])
+    shown = [WITH_TORCH_HD] + [WITH_ALL] * ("mean_ranks" in report["ranks"][WITH_ALL])
     families = {row["method"]: row["family"] for row in report["rows"]}
     heights = [len(report["ranks"][title]["methods"]) + 3 for title in shown]
     result = Figure(figsize=(4.4, 0.26 * sum(heights)), layout="constrained")

@@ -32,7 +32,7 @@ from learning_data import SOURCES, n_splits
 from learning_methods import METHODS
 from learning_schedule import SLOW, best_config, read_journal
 from learning_search import Method
-from learning_tables import ALL_TEN, BASELINES_ONLY, ORDER, OURS, WITH_BASELINES, WITHOUT_ONE
+from learning_tables import ORDER, OURS, WITH_ALL, WITH_BASELINES, WITH_TORCH_HD
 
 from ghrr.files import atomic_write
 
@@ -156,13 +156,11 @@ def analyse(rows: Sequence[Row]) -> dict[str, Any]:
     theirs = [name for name in tables if families[name] == "torch-hd"]
     own = [name for name in tables if families[name] == "ghrr"]
     usual = [name for name in tables if families[name] == "baseline"]
-    most = [name for name in theirs if name != "IntRVFL"]
     compared = {
-        ALL_TEN: [OURS, *theirs],
-        WITHOUT_ONE: [OURS, *most],
-        "all of ours and torch-hd without IntRVFL": [*own, *most],
-        WITH_BASELINES: [OURS, *most, *usual],
-        BASELINES_ONLY: [OURS, *usual],
+        WITH_TORCH_HD: [OURS, *theirs],
+        "all of ours and torch-hd": [*own, *theirs],
+        WITH_ALL: [OURS, *theirs, *usual],
+        WITH_BASELINES: [OURS, *usual],
     }
     every = [name for name, family in families.items() if family == "torch-hd"]
     found = [ranks.wilcoxon(accuracies, OURS, name) for name in every]

@@ -20,10 +20,9 @@ ORDER = ("order m=1, unordered", "order m=1, shifted", "order m=2", "order m=3",
 ORDER_NAMES = {ORDER[0]: "an encoding without order", ORDER[1]: "m = 1 with shifts"}
 FLAT = ("table", "image", "series")
 GRAPH_FAMILIES = ("torch-hd", "torch-hd documented", "published", "baseline")
-ALL_TEN = "HD ridge and torch-hd"
-WITHOUT_ONE = "HD ridge and torch-hd without IntRVFL"
-WITH_BASELINES = "HD ridge, torch-hd without IntRVFL, and baselines"
-BASELINES_ONLY = "HD ridge and baselines"
+WITH_TORCH_HD = "HD ridge and torch-hd"
+WITH_ALL = "HD ridge, torch-hd and baselines"
+WITH_BASELINES = "HD ridge and baselines"
 DEVICES = ("cpu", "cuda")
 NONE_BETTER = "No torch-hd classifier is significantly better on any data set."
 Table = tuple[list[str], list[list[str]]]
@@ -410,24 +409,15 @@ def mean_accuracy(data: str, method: str) -> float:
     return mean
 
 
-def headline(results: Any) -> str:
-    """Return the comparison of ranks to show first: with all ten torch-hd classifiers, unless one lacks data sets.
-
-    IntRVFL inverts a matrix of the size of its dimension in every fit, and exceeds the time limit on a CPU.
-    """
-    ten, nine = (results["ranks"][title]["sets"] for title in (ALL_TEN, WITHOUT_ONE))
-    return ALL_TEN if len(ten) == len(nine) else WITHOUT_ONE
-
-
 def _best_other(ranks: dict[str, float]) -> str:
     return min((name for name in ranks if name != OURS), key=ranks.__getitem__)
 
 
-def _rank_values(prefix: str, title: Callable[[], str]) -> dict[str, Callable[[], str]]:
+def _rank_values(prefix: str, title: str) -> dict[str, Callable[[], str]]:
     """Return the values of a comparison of ranks: ours, the next, its name, data sets and critical difference."""
 
     def compared() -> Any:
-        return report()["ranks"][title()]
+        return report()["ranks"][title]
 
     def ranks() -> dict[str, float]:
         found: dict[str, float] = compared()["mean_ranks"]
@@ -440,11 +430,6 @@ def _rank_values(prefix: str, title: Callable[[], str]) -> dict[str, Callable[[]
         f"{prefix}-sets": lambda: str(len(compared()["sets"])),
         f"{prefix}-difference": lambda: f"{compared()['critical_difference']:.2f}",
     }
-
-
-def _compared_with() -> str:
-    ten = headline(report()) == ALL_TEN
-    return "the ten classifiers of torch-hd" if ten else "nine of torch-hd's ten classifiers (without IntRVFL)"
 
 
 TABLES: dict[str, Callable[[], Table]] = {
@@ -465,9 +450,8 @@ TABLES: dict[str, Callable[[], Table]] = {
 TEXTS: dict[str, Callable[[], str]] = {"rank-sets": rank_sets, "behind": behind, "order-verdict": order_verdict}
 VALUES: dict[str, Callable[[], str]] = {
     "learning-mnist": lambda: f"{100 * mean_accuracy('mnist', OURS):.1f} %",
-    **_rank_values("learning-rank", lambda: headline(report())),
-    **_rank_values("learning-baseline-rank", lambda: BASELINES_ONLY),
-    "learning-rank-others": _compared_with,
+    **_rank_values("learning-rank", WITH_TORCH_HD),
+    **_rank_values("learning-baseline-rank", WITH_BASELINES),
     "learning-complete": completeness,
     "learning-significance": significance,
     "learning-linear": linearity,
