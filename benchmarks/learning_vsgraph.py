@@ -20,20 +20,8 @@ from torch import Tensor
 class VSGraph(EncodedCentroids):
     """Centroids of graphs encoded by VS-Graph."""
 
-    def __init__(  # noqa: PLR0917
-        self,
-        n_classes: int,
-        hops: int,
-        layers: int,
-        blend: float,
-        dimensions: int,
-        epochs: int = 0,
-        lr: float = 1.0,
-        *,
-        seed: int,
-        device: str,
-    ) -> None:
-        super().__init__(n_classes, dimensions=dimensions, epochs=epochs, lr=lr, seed=seed, device=device)
+    def __init__(self, n_classes: int, hops: int, layers: int, blend: float, *, epochs: int = 0, **common: Any) -> None:
+        super().__init__(n_classes, epochs=epochs, **{"lr": 1.0, **common})
         self.hops, self.layers, self.blend = hops, layers, blend
 
     def prepare(self, samples: Sequence[Any]) -> None:

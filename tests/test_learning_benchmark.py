@@ -222,7 +222,7 @@ def test_vs_graph_mixes_vectors_of_ranks_with_the_largest_of_their_neighbours(be
     assert module.spike_ranks(5, star, hops=1).tolist() == [0, 2, 1, 3, 4]  # degrees 2, 1, 2, 1, 0
     assert module.spike_ranks(5, star, hops=2).tolist() == [0, 2, 1, 3, 4]  # sums of degrees 3, 2, 3, 2, 0
     samples = [graph(np.zeros(5, dtype=int), star)]
-    model = module.VSGraph(2, 1, 1, 0.25, 30, seed=0, device="cpu")
+    model = module.VSGraph(2, 1, 1, 0.25, dimensions=30, seed=0, device="cpu")
     model.prepare(samples)
     v = model.ranks[[0, 2, 1, 3, 4]]
     largest = np.stack([np.maximum(v[1], v[2]), v[0], np.maximum(v[0], v[3]), v[2], 0 * v[4]])
