@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ghrr.relations.chains import chart, compose_left_to_right, fill_chart
+from ghrr.relations.chains.calibration import chart_features
 from ghrr.relations.chains.chart import find_step
 from tests.relations.chain_helpers import bracketings, random_table, scores_of
 
@@ -72,6 +73,12 @@ def test_steps_add_up_to_the_score() -> None:
 
     for relation in range(4):
         assert total(0, 5, relation) == pytest.approx(float(filled.answers[0, relation]))
+
+
+def test_features_of_calibration_are_the_lead_and_the_weakest_step_of_the_best_relation() -> None:
+    scores = torch.tensor([[-3.0, -1.0, -9.0], [0.0, -50.0, -60.0]])
+    weakest = torch.tensor([[-2.0, -0.5, -8.0], [-30.0, 0.0, 0.0]])
+    assert chart_features(scores, weakest).tolist() == [[1.0, 2.0, -0.5], [1.0, 10.0, -10.0]]  # limited to 10
 
 
 def test_left_to_right_takes_the_best_name_after_each_step() -> None:
