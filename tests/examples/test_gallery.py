@@ -63,7 +63,10 @@ def test_every_axis_has_a_title(path: Path) -> None:
             assert re.search(r"set_title\(|title=|suptitle\(", cell)
 
 
-def test_links_between_tutorials_point_to_files() -> None:
+def test_links_of_examples_point_to_examples_and_pages() -> None:
     for path in TUTORIALS + GALLERY:
-        for target in re.findall(r":doc:`([^`]+)`", path.read_text(encoding="utf-8")):
-            assert (path.parent / f"{target}.py").exists(), f"{path.name} links to {target}"
+        for link in re.findall(r":doc:`([^`]+)`", path.read_text(encoding="utf-8")):
+            target = re.sub(r".*<(.+)>", r"\1", link)  # without its title
+            page = EXAMPLES.parent / "docs" / f"{target.removeprefix('/')}.md"
+            file = page if target.startswith("/") else path.parent / f"{target}.py"
+            assert file.exists(), f"{path.name} links to {target}"
