@@ -1,4 +1,4 @@
-"""VS-Graph, a published classifier of graphs (Poursiami et al. 2025, arXiv:2512.03394), written from its description.
+"""VS-Graph, a published classifier of graphs (Poursiami et al. 2025, arXiv:2512.03394), from descriptions of it.
 
 Every node starts with a spike of 1. In each of ``hops`` steps a node receives the spikes of its neighbours, and the
 nodes are ranked by the result. The random binary vector of its rank is the first vector of a node. In each of

@@ -88,6 +88,16 @@ def test_trained_model_answers_for_unseen_people_and_is_stored(tmp_path: Path) -
     assert not torch.equal(evaluate(model, graph).ranks[:, 0], tails)
 
 
+def test_counts_are_in_single_precision_whatever_the_default() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        unseen = count_tails(people_graph())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert unseen is not None
+    assert unseen.counts.dtype == torch.float32
+
+
 def test_files_of_models_without_counts_load(tmp_path: Path) -> None:
     graph = random_graph()
     save_model(tmp_path / "model", RelationModel(graph.entities, graph.relations, dim=4, m=2))

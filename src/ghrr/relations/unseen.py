@@ -78,7 +78,7 @@ def count_tails(graph: KnowledgeGraph) -> UnseenHeads | None:
     if occurrences.all():
         return None
     heads, relations, tails = with_reciprocals(graph.train, len(graph.relations)).unbind(1)
-    weights = torch.where(occurrences[heads] == 1, 1 + _SHARE, _SHARE)
+    weights = (occurrences[heads] == 1).float() + _SHARE
     size = 2 * len(graph.relations), len(graph.entities)
     counts = torch.sparse_coo_tensor(torch.stack([relations, tails]), weights, size, check_invariants=False)
     return UnseenHeads(occurrences == 0, counts.coalesce())
