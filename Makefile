@@ -3,7 +3,8 @@
 # make docs       build the documentation in docs/_build/html/index.html; runs all examples
 # make reproduce  reproduce the results of the paper in report/index.html
 # make bench      measure speed
-# make fuzz       run long tests with random faults: damaged files, killed writers, threads
+# make fuzz       attack the library for ten minutes: damaged files, kills, threads; SEED=n chooses the attacks
+# make package    build and check the sdist and the wheel
 # make mutants    break the library on purpose, one line at a time, and count the faults that the tests detect
 #
 # The first run of a target installs what it needs into .venv.
@@ -13,7 +14,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: reproduce check test lint types imports fast tests coverage docs docs-quick linkcheck bench fuzz mutants format clean
+# Builds the sdist and the wheel in dist/, checks them, and tries the wheel in an empty environment.
+package: $(VENV)/.with-dev
+	rm -rf dist $(VENV)/wheel
+	@$(PIP) build twine
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv $(VENV)/wheel
+	$(VENV)/wheel/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(VENV)/wheel/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt dist/*.whl
+	cd dist && ../$(VENV)/wheel/bin/ghrr demo
+
+.PHONY: package reproduce check test lint types imports fast tests coverage docs docs-quick linkcheck bench fuzz fuzz-tests mutants format clean
 
 reproduce: $(VENV)/.with-paper
 	$(BIN)/ghrr paper run --quick --out report
@@ -63,17 +75,26 @@ linkcheck: $(VENV)/.with-dev
 	$(BIN)/sphinx-build --builder linkcheck --define plot_gallery=0 docs docs/_build/linkcheck
 
 bench: $(VENV)/.with-dev
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/peer_operations.py
-	$(BIN)/python benchmarks/peer_models.py
-	$(BIN)/python benchmarks/figures.py
+	$(BIN)/python -m benchmarks ops.speed
+	$(BIN)/python -m benchmarks ops.peers
+	$(BIN)/python -m benchmarks models.peers
+	$(BIN)/python -m benchmarks ops.figures
 
-# Stops after ten minutes. Files are written only below pytest's temporary folder.
+# Runs every campaign of tests/faults for its share of the time, adds what it tried to results/benchmarks/faults.json, and
+# updates the documents. `make fuzz CASE=kills:3:17` repeats one case. Files are written only to temporary folders.
+SEED ?= 0
+SECONDS ?= 600
+CASE ?=
 fuzz: $(VENV)/.with-dev
-	timeout 600 $(BIN)/pytest -m fuzz tests/faults
+	$(BIN)/python -m tests.faults.campaign --seed $(SEED) --seconds $(SECONDS) --case "$(CASE)"; \
+	  status=$$?; $(BIN)/python -m benchmarks documents; exit $$status
+
+# Runs the tests that are marked fuzz: an interrupt at every line, a thousand rounds of threads.
+fuzz-tests: $(VENV)/.with-dev
+	timeout 1200 $(BIN)/pytest -m fuzz tests/faults
 
 mutants: $(VENV)/.with-triton
-	$(BIN)/python benchmarks/mutations.py --out benchmarks/results/mutations.json
+	$(BIN)/python -m tests.mutants.run --out results/benchmarks/mutations.json
 
 format: $(VENV)/.with-dev
 	$(BIN)/ruff check --fix .

@@ -66,6 +66,13 @@ def other_hosts(site: dict[Path, BeautifulSoup]) -> Iterator[str]:
                 yield f"{path.name}: loads {address}"
 
 
+def pages_without_icon(site: dict[Path, BeautifulSoup]) -> Iterator[str]:
+    """Yield the pages without an icon; a browser then asks for /favicon.ico."""
+    for path, page in site.items():
+        if not page.find("link", rel="icon"):
+            yield f"{path.name}: no icon"
+
+
 def missing_names(inventory: Path) -> Iterator[str]:
     """Yield the public names without an entry."""
     entries = InventoryFile.loads(inventory.read_bytes(), uri="").data
@@ -82,6 +89,7 @@ def main(folder: str) -> int:
         *images_without_text(site),
         *broken_links(site),
         *other_hosts(site),
+        *pages_without_icon(site),
         *missing_names(Path(folder) / "objects.inv"),
     ]
     for problem in found:

@@ -27,6 +27,7 @@ extensions = [
     "code_blocks",
     "command_line",
     "mathml",
+    "member_order",
     "public_names",
     "thumbnails",
 ]
@@ -41,7 +42,7 @@ myst_heading_anchors = 4
 autodoc_default_options = {
     "members": True,
     "member-order": "bysource",
-    "inherited-members": "Module, Exception, tuple, object",  # up to these base classes
+    "inherited-members": "Module, Exception, dict, list, tuple, object",  # up to these base classes
 }
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
@@ -58,10 +59,15 @@ napoleon_custom_sections = ["Shapes", "Law", "Laws"]
 # Warnings are errors, and every reference must resolve. Types of other projects have no page here.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:.*", r"Tensor|(torch|numpy|pandas|sklearn|networkx|typing|collections|contextlib|pathlib|os|types)\..*"),
-    ("py:class", r"ghrr\.(_.*|memory\.segment\..*|structures\.path_tree\..*|paper\.experiment\..*)|Items"),
+    (
+        "py:.*",
+        r"Tensor|(torch|transformers|numpy|pandas|sklearn|networkx|typing|collections|contextlib|pathlib|os|types|rich)\..*",
+    ),
+    ("py:class", r"ghrr\.(_.*|documents\.(Key|Path|Integers)|memory\.segment\..*|structures\.path_tree\..*)|Items"),
+    ("py:class", r"Path|Integers|Result"),
+    ("py:class", r"ghrr\.(checks\.TensorInSpace|seeding\.Keys)|ghrr_lab\.paper\.experiment\..*"),
     ("py:class", r"ghrr\.search\.(bags|encoder|kernel_fields|store)\..*"),
-    ("py:class", r"ghrr\.learn\.(base|graph_colours)\..*|pd\.DataFrame|Figure"),
+    ("py:class", r"ghrr\.learn\.(base|graph_colours|table_models)\..*|pd\.DataFrame|Figure"),
     ("py:class", r"ghrr\.search\.(bags|encoder|kernel_fields)\..*|dict\[str"),  # the type of a field of a named tuple
 ]
 
@@ -87,6 +93,7 @@ html_theme = "furo"
 html_title = f"ghrr {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"  # without one, browsers ask for a file that does not exist
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False

@@ -43,7 +43,7 @@ from torch import Tensor
 import ghrr
 from ghrr.encoding import AdaptiveEncoder, FractionalPower
 from ghrr.files import atomic_write
-from ghrr.paper.style import BLACK, BLUE, GREY, ORANGE, style
+from ghrr_lab.paper.style import BLACK, BLUE, GREY, ORANGE, style
 
 KERNELS = ("rbf", "matern-1/2", "matern-3/2", "matern-5/2", "laplace", "cauchy", "sinc")
 SAMPLING = ("random", "qmc")  # of the frequencies

@@ -23,6 +23,7 @@ import random
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,8 +37,8 @@ import ghrr
 from ghrr.capacity import recall_error
 from ghrr.files import atomic_write
 from ghrr.memory.match import Match
-from ghrr.paper.style import BLACK, GREY, M_COLOURS, M_MARKERS, style
-from ghrr.structures import Record
+from ghrr.structures import CapacityWarning, Record
+from ghrr_lab.paper.style import BLACK, GREY, M_COLOURS, M_MARKERS, style
 
 ERROR = 0.01  # the share of wrong answers at which the capacity is marked in the figure
 
@@ -91,6 +92,7 @@ def shares(matches: Sequence[Match], right: Sequence[str]) -> dict[str, float]:
 def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
     """Return one point of the figure: predicted and measured recall."""
     space = ghrr.Space.from_total(setting.total_dim, m, seed=seed)
+    warnings.simplefilter("ignore", CapacityWarning)  # the figure shows spaces that are too small
     codec = Record(space)
     codec.encode_many([make_record([f"word {n}"] * leaves) for n in range(setting.words)])  # all are candidates
     known = len(codec.values)

@@ -39,7 +39,7 @@ from torch import Tensor
 import ghrr
 from ghrr.files import atomic_write
 from ghrr.memory import Factors, resonator
-from ghrr.paper.style import BLUE, GREY, M_COLOURS, M_MARKERS, ORANGE, style
+from ghrr_lab.paper.style import BLUE, GREY, M_COLOURS, M_MARKERS, ORANGE, style
 
 FACTORS = 3
 PROJECTIONS = ("norm", "phase", "polar")

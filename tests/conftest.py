@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatch
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -24,12 +20,14 @@ if not torch.cuda.is_available():
 
 # Not even imported with --fast: tests that start processes, train models, run experiments or interpret GPU kernels.
 _SLOW = (
-    "src/ghrr/lm",
-    "src/ghrr/paper",
+    "src/ghrr_lab/comparison",
+    "src/ghrr_lab/lm",
+    "src/ghrr_lab/paper",
     "tests/examples",
     "tests/faults",
-    "tests/lm",
-    "tests/paper",
+    "tests/lab/comparison",
+    "tests/lab/lm",
+    "tests/lab/paper",
     "tests/relations/test_chain_model.py",
     "tests/relations/test_training.py",
     "tests/*_triton*",
@@ -100,15 +98,3 @@ def pytest_make_collect_report(
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     with _tracing(item):
         return (yield)
-
-
-@pytest.fixture
-def benchmark_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
-    """Import scripts of benchmarks as they import one another, and forget them afterwards."""
-    folder = Path(__file__).parents[1] / "benchmarks"
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(folder)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "").parent == folder:
-            del sys.modules[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import ghrr
-from ghrr import Space, encoding
+from ghrr import Space, encoding, learn, memory, relations, structures
+from ghrr.checks import check_device
+from ghrr_lab import lm
 from tests.helpers import generator
 
 SPACE = Space(20, 2)
@@ -121,7 +124,7 @@ def test_encoders_refuse_a_device_that_cannot_be_used(name: str) -> None:
 
 
 def test_every_encoder_with_tensors_takes_a_device() -> None:
-    without = {"Decoded", "GivenPositions", "NGramEncoder", "Spectrum", "kernel_weights"}
+    without = {"SPECTRA", "Decoded", "GivenPositions", "NGramEncoder", "Spectrum", "kernel_weights"}
     assert {name.split(",")[0] for name in ENCODERS} == set(encoding.__all__) - without
 
 
@@ -148,3 +151,49 @@ def test_sums_of_a_codebook_are_differentiable(permute: bool) -> None:
     (got,) = torch.autograd.grad(encoder.from_codebook(table, indices).abs().square().sum(), table)
     (want,) = torch.autograd.grad(encoder(table[indices]).abs().square().sum(), table)
     torch.testing.assert_close(got, want)
+
+
+def saved_memory(folder: Path) -> Path:
+    ghrr.ItemMemory(SPACE, ["a"]).save(folder / "items.safetensors")
+    return folder / "items.safetensors"
+
+
+def structure(name: str) -> Callable[[Any, Path], Any]:
+    return lambda device, _: getattr(structures, name)(SPACE, device=device)
+
+
+OTHERS: dict[str, Callable[[Any, Path], Any]] = {
+    "ItemMemory": lambda device, _: ghrr.ItemMemory(SPACE, device=device),
+    "ItemMemory.load": lambda device, folder: ghrr.ItemMemory.load(saved_memory(folder), device=device),
+    "ItemMemory.open": lambda device, folder: ghrr.ItemMemory.open(saved_memory(folder), device=device),
+    "TorchBackend": lambda device, _: memory.TorchBackend(160, storage="float32", device=device),
+    "Hypervector.to": lambda device, _: SPACE.atoms("a")[0].to(device),
+    **{
+        name: structure(name)
+        for name in ("Automaton", "Chain", "Graph", "HashTable", "Record", "Sequence", "Set", "Stack", "Tree")
+    },
+    "NGrams": lambda device, _: structures.NGrams(SPACE, 2, device=device),
+    "Vocabulary": lambda device, _: structures.Vocabulary(SPACE, "words", device=device),
+    "load_model": lambda device, folder: relations.load_model(folder, device=device),
+    "load_run": lambda device, folder: lm.load_run(folder, device=device),
+    "HDClassifier": lambda device, _: learn.HDClassifier(device=device).fit([[0.0], [1.0]], [0, 1]),
+    "HDRegressor": lambda device, _: learn.HDRegressor(device=device).fit([[0.0], [1.0]], [0, 1]),
+    "TextFeatures": lambda device, _: learn.TextFeatures(device=device).fit(["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("device", ["\u65e5\u672c", "", "cpu:-1", "xla", 0.5, 10**30], ids=str)
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_device_parameter_refuses_what_cannot_be_used(name: str, device: object, tmp_path: Path) -> None:
+    of_scikit_learn = r"|The 'device' parameter of \w+ must be"  # numbers, which its own checks of parameters refuse
+    with pytest.raises(ValueError, match=r"^\w.*: device .* cannot be used \(.+\); try 'cpu'" + of_scikit_learn):
+        OTHERS[name](device, tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERS if not name.startswith("load_")])
+def test_every_device_parameter_accepts_the_cpu(name: str, tmp_path: Path) -> None:
+    OTHERS[name]("cpu", tmp_path)
+
+
+def test_none_is_the_cpu() -> None:
+    assert check_device("test", None) == torch.device("cpu")

@@ -1,97 +1,113 @@
-"""README and docs: generated numbers are current, links lead somewhere, and commands exist."""
+"""Nested documents: columns and leaves, paths as text, and errors."""
 
 from __future__ import annotations
 
-import importlib
-import re
-import shlex
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import typer.main
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ghrr import cli, paper
+from ghrr.documents import MAX_DEPTH, Column, Path, check_path, columns, leaves, parse_path, show_path
 
-ROOT = Path(__file__).parents[1]
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-tables = importlib.import_module("tables")
-sys.path.pop(0)
-
-DOCUMENTS = tables.documents()
-each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-
-
-@each_document
-def test_generated_numbers_are_current(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert tables.render(text) == text, "run python benchmarks/tables.py"
-
-
-def test_stored_run_of_the_paper_has_all_experiments() -> None:
-    assert tables.paper_tables.names() == list(paper.EXPERIMENTS)
-
-
-def test_every_table_is_shown() -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
-    assert {match["name"] for match in tables._BLOCK.finditer(text)} == set(tables.TABLES)
-
-
-def test_outdated_numbers_are_replaced() -> None:
-    text = "<!-- value: paper-claims -->1<!-- end of value -->\n<!-- table: lm-steps -->\nold\n<!-- end of table -->\n"
-    new = tables.render(text)
-    assert "-->1<!--" not in new
-    assert "old" not in new
-    assert tables.render(new) == new
-
-
-@each_document
-def test_values_are_inside_lines(path: Path) -> None:
-    """A comment at the start of a line begins an HTML block, in which Markdown is not rendered."""
-    assert not re.search(r"^\s*<!-- value", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    "path", [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda path: str(path.relative_to(ROOT))
+KEYS = st.text(st.sampled_from("ab.[]\\$*01٣"), max_size=4) | st.integers(0, 12) | st.none()
+VALUES = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=2)
+DOCUMENTS = st.recursive(
+    VALUES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
 )
-def test_links_lead_to_files(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (path.parent / target).exists(), target
 
 
-def commands_in(path: Path) -> Iterator[list[str]]:
-    """Yield the ``ghrr`` commands of the code blocks of a document."""
-    for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
-        for line in block.replace("\\\n", "").splitlines():
-            if line.startswith("ghrr "):
-                yield shlex.split(line, comments=True)[1:]
+def one_by_one(document: Any, path: Path = ()) -> list[tuple[Path, Any]]:
+    """Return the leaves by plain recursion."""
+    if not isinstance(document, dict | list) or not document:
+        return [(path, document)]
+    items = document.items() if isinstance(document, dict) else enumerate(document)
+    return [leaf for key, value in items for leaf in one_by_one(value, (*path, key))]
 
 
-def check_command(words: list[str]) -> None:
-    """Raise unless the command exists and has these options."""
-    command: Any = typer.main.get_command(cli.app)
-    arguments = list(words)
-    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
-        name = arguments.pop(0)
-        assert name in command.commands, f"{shlex.join(words)}: no command {name!r}"
-        command = command.commands[name]
-    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
-    for word in arguments:
-        if word.startswith("-"):
-            assert word.partition("=")[0] in known | {"--help"}, f"{shlex.join(words)}: no option {word}"
+def shown(found: list[tuple[Path, Any]]) -> list[str]:
+    return [repr(leaf) for leaf in found]  # True is not 1, and 1 is not 1.0
 
 
-@each_document
-def test_commands_and_their_options_exist(path: Path) -> None:
-    for words in commands_in(path):
-        check_command(words)
+@given(document=DOCUMENTS)
+def test_leaves_equal_plain_recursion(document: Any) -> None:
+    assert shown(list(leaves(document))) == shown(one_by_one(document))
 
 
-@pytest.mark.parametrize("words", [["lm", "tarin"], ["lm", "train", "ptb", "--epoch", "3"]])
-def test_unknown_commands_and_options_are_found(words: list[str]) -> None:
-    with pytest.raises(AssertionError, match=r"no command|no option"):
-        check_command(words)
+@given(documents=st.lists(DOCUMENTS, max_size=6))
+def test_columns_hold_the_leaves_of_all_documents(documents: list[Any]) -> None:
+    found: list[list[tuple[Path, Any]]] = [[] for _ in documents]
+    for column in columns(documents):
+        assert np.all(np.diff(column.rows) > 0)
+        assert all(type(value) is column.kind for value in column.values)
+        for row, value in zip(column.rows, column.values, strict=True):
+            found[row].append((column.path, value))
+    for document, one in zip(documents, found, strict=True):
+        assert sorted(shown(one)) == sorted(shown(one_by_one(document)))
+
+
+def test_elements_of_a_set_share_a_path() -> None:
+    (column,) = columns([["a", "b"], ["c", "d"]], root=("tags",), is_set=lambda path: path == ("tags",))
+    assert (column.path, column.rows.tolist(), list(column.values)) == (("tags", None), [0, 0, 1, 1], list("abcd"))
+    with pytest.raises(ValueError, match=r"columns: tags: an element of a list that is encoded as a set must be"):
+        columns([{"tags": [["a"]]}], is_set=lambda path: path == ("tags",))
+
+
+def test_tuples_and_derived_types_count_as_lists_and_their_base() -> None:
+    class Name(str):
+        __slots__ = ()
+
+    found = columns([{"a": ()}, (Name("x"),)])
+    assert [(column.path, column.kind) for column in found] == [(("a",), list), ((0,), str)]
+
+
+def test_other_types_are_refused_unless_they_are_named() -> None:
+    with pytest.raises(TypeError, match=r"columns: a: cannot encode .* expected dicts, .*, booleans or None$"):
+        columns([{"a": 1j}])
+    (column,) = columns([1j], other={complex: "complex numbers"})
+    assert isinstance(column, Column)
+    assert column.kind is complex
+    with pytest.raises(TypeError, match="a key must be a string as in JSON, got int 1"):
+        columns([{1: 2}])
+
+
+def test_deep_and_cyclic_data_is_refused() -> None:
+    deep: Any = 0
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    assert [path for path, _ in leaves(deep)] == [(0,) * MAX_DEPTH]
+    assert columns([deep], root=("a",))[0].path == ("a",) + (0,) * MAX_DEPTH
+    with pytest.raises(ValueError, match=f"the data is nested deeper than {MAX_DEPTH} levels"):
+        list(leaves([deep]))
+    cyclic: dict[str, Any] = {"a": {}}
+    cyclic["a"]["b"] = cyclic
+    with pytest.raises(ValueError, match=r"leaves: a\.b: the data is cyclic, this object is also at \$"):
+        list(leaves(cyclic))
+
+
+@given(path=st.lists(KEYS, max_size=4).map(tuple))
+def test_a_path_as_text_gives_the_path_again(path: Path) -> None:
+    if path[:1] != ("",):
+        assert parse_path(show_path(path)) == path
+
+
+def test_text_of_paths() -> None:
+    assert parse_path("tags.0.name") == parse_path("tags[0].name") == ("tags", 0, "name")
+    assert parse_path("") == parse_path("$") == ()
+    assert parse_path(".a.") == ("", "a", "")
+    assert parse_path("a[x]") == ("a[x]",)
+    assert show_path(("a[0]",)) == r"a\[0]"
+    with pytest.raises(ValueError, match="parse_path: a dot or an index must follow an index, got 'b'"):
+        parse_path("a[0]b")
+
+
+def test_paths_are_checked() -> None:
+    assert check_path("query", 3) == (3,)
+    for bad in (None, [True], [-1], [1.0], [None]):
+        with pytest.raises(TypeError, match=r"query: "):
+            check_path("query", bad)
+    with pytest.raises(ValueError, match=f"path has {MAX_DEPTH + 1} keys"):
+        check_path("query", ["a"] * (MAX_DEPTH + 1))

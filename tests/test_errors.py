@@ -156,6 +156,7 @@ def test_missing_item_axis_is_rejected() -> None:
         (lambda: polar(gaussian(2, 3)), ValueError, "polar(x): needs square matrices, (*, m, m); got a complex128"),
         (lambda: polar(wrong([1])), TypeError, "polar(x): needs a tensor of square matrices, got list [1]"),
         (lambda: diagonality(gaussian(2, 3)), ValueError, "diagonality(q): needs square matrices"),
+        (lambda: diagonality(torch.ones(2, 2).bool()), TypeError, "diagonality(q): needs numbers"),
         (lambda: exp_hermitian(gaussian(2, 3)), ValueError, "exp_hermitian(x): needs square matrices"),
         (lambda: orthonormalize(gaussian(2, 3)), ValueError, "orthonormalize(x): needs square matrices"),
         (lambda: unitarity_error(gaussian(4, 2, 3)), ValueError, "unitarity_error(x): needs square matrices"),
@@ -192,3 +193,10 @@ def test_nonfinite_numbers_are_rejected(bad: float) -> None:
     assert not is_unitary(x)
     with pytest.raises(ValueError, match=r"slot 3 of item \(1,\) holds a number that is not finite"):
         check_unitary("test", x)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch will drop quantized tensors
+def test_power_refuses_a_quantized_exponent() -> None:
+    exponent = torch.quantize_per_tensor(torch.rand(10), 0.1, 0, torch.quint8)
+    with pytest.raises(TypeError, match="exponent must be real"):
+        ghrr.power(A, exponent)

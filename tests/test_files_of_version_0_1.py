@@ -11,9 +11,9 @@ import torch
 
 import ghrr
 from ghrr import Hypervector, ItemMemory, Space
-from ghrr.lm import load_run
-from ghrr.lm.checkpoint import load_checkpoint
-from ghrr.lm.run_folder import read_description, read_result
+from ghrr_lab.lm import load_run
+from ghrr_lab.lm.checkpoint import load_checkpoint
+from ghrr_lab.lm.run_folder import read_description, read_result
 
 DATA = Path(__file__).parent / "data" / "version_0_1"
 SPACE = Space(5, 2, seed=3, atom_version=1)

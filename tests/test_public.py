@@ -16,8 +16,23 @@ from typing import Any
 import pytest
 
 import ghrr
-from ghrr import encoding, lm, memory, models, nn, ops, paper, relations, search, structures, testing, unitary
+from ghrr import (
+    checks,
+    cli,
+    encoding,
+    memory,
+    models,
+    nn,
+    ops,
+    relations,
+    search,
+    seeding,
+    structures,
+    testing,
+    unitary,
+)
 from ghrr.ops.dispatch import OPERATIONS
+from ghrr_lab import lm, paper
 
 ROOT = Path(__file__).parent.parent
 
@@ -109,7 +124,37 @@ def test_public_names_are_frozen() -> None:
         "make",
     ]
     assert testing.__all__ == ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
-    for module in (ghrr, models, ops, unitary, testing):
+    assert checks.__all__ == [
+        "check_choice",
+        "check_device",
+        "check_flag",
+        "check_generator",
+        "check_integer",
+        "check_known",
+        "check_names",
+        "check_path",
+        "check_real",
+        "describe",
+        "install_hint",
+        "is_true",
+        "short_repr",
+    ]
+    assert cli.__all__ == [
+        "ERRORS",
+        "STREAM",
+        "app",
+        "console",
+        "escaped",
+        "fail",
+        "main",
+        "need",
+        "parse_settings",
+        "say",
+        "stop_training",
+        "warn",
+    ]
+    assert seeding.__all__ == ["labelled_generator", "labelled_uniform"]
+    for module in (ghrr, checks, cli, models, ops, seeding, unitary, testing):
         assert all(hasattr(module, name) for name in module.__all__)
 
 
@@ -148,7 +193,7 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 
 def test_no_public_name_shadows_a_module() -> None:
-    """``import ghrr.lm.train`` and ``ghrr.lm.train`` must not be two different things."""
+    """``import ghrr_lab.lm.train`` and ``ghrr_lab.lm.train`` must not be two different things."""
     shadowing = [
         f"{package.__name__}.{name}"
         for package, name, value in public_names()
@@ -162,7 +207,7 @@ def test_no_public_name_shadows_a_module() -> None:
 def test_large_packages_are_attributes_that_import_on_first_use() -> None:
     code = """
 import sys, ghrr
-for name in ("learn", "search", "relations", "lm", "paper"):  # each before those that import it
+for name in ("models", "testing", "nn", "learn", "search", "relations"):
     assert f"ghrr.{name}" not in sys.modules, name
     assert name in dir(ghrr)
     assert getattr(ghrr, name) is sys.modules[f"ghrr.{name}"]
@@ -170,6 +215,13 @@ for name in ("learn", "search", "relations", "lm", "paper"):  # each before thos
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'missing'"):
         _ = ghrr.missing
+
+
+@pytest.mark.parametrize("name", ["lm", "paper"])
+def test_old_names_of_programs_warn(name: str) -> None:
+    code = f"import ghrr, ghrr_lab.{name} as new; assert ghrr.{name}.__all__ == new.__all__"
+    done = subprocess.run([sys.executable, "-W", "default", "-c", code], check=True, capture_output=True, text=True)
+    assert f"ghrr.{name} has moved; import ghrr_lab.{name} instead" in done.stderr
 
 
 def test_every_operation_has_a_reference() -> None:
@@ -180,7 +232,8 @@ def test_every_operation_has_a_reference() -> None:
 
 def test_layer_picture_equals_import_rules() -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layers = [name for layer in rules[0]["layers"] for name in layer.split(" | ")]
+    stated = {rule["containers"][0]: rule["layers"] for rule in rules if rule["type"] == "layers"}
+    layers = [name for layer in (*stated["ghrr_lab"], *stated["ghrr"]) for name in layer.split(" | ")]
     picture = re.findall(r'font-weight="600"[^>]*>([^<]+)<', (ROOT / "docs" / "layers.svg").read_text())
     drawn = [name for row in picture for name in row.split(" · ")]
     assert sorted(drawn) == sorted(layers)
@@ -189,9 +242,15 @@ def test_layer_picture_equals_import_rules() -> None:
     assert all(f"`{name}`" in page for name in layers)
 
 
-def test_versions_agree() -> None:
-    assert f"\nversion: {ghrr.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"## {ghrr.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+def test_versions_and_dates_agree() -> None:
+    sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    released = [section for section in sections if section != "Unreleased"]
+    assert sections.index(released[0]) == ("Unreleased" in sections)  # changes since the release come first
+    version, date = released[0].split(" ")
+    assert version == ghrr.__version__
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {version}\n" in citation
+    assert f'\ndate-released: "{date.strip("()")}"\n' in citation
 
 
 @pytest.mark.slow

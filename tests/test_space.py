@@ -14,7 +14,7 @@ import torch
 
 import ghrr
 from ghrr import Space
-from ghrr._random import labelled_keys, labelled_uniform, slot_uniform
+from ghrr.seeding import labelled_keys, labelled_uniform, slot_uniform
 from ghrr.unitary import orthonormalize
 from tests.helpers import assert_mean, assert_std, generator, haar_product, unitary
 

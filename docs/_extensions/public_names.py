@@ -27,13 +27,15 @@ MODULES = (
     "ghrr.nn",
     "ghrr.nn.functional",
     "ghrr.learn",
-    "ghrr.lm",
     "ghrr.relations",
-    "ghrr.unitary",
     "ghrr.relations.chains",
+    "ghrr.search",
+    "ghrr.training",
+    "ghrr.unitary",
     "ghrr.ops",
     "ghrr.testing",
-    "ghrr.paper",
+    "ghrr_lab.lm",
+    "ghrr_lab.paper",
 )
 
 

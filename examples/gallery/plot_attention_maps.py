@@ -31,7 +31,7 @@ for _ in range(60):
 assert scores.argmax(dim=1).tolist() == [0, 1]
 
 # %%
-# The weights, averaged over the heads. The last row is that of the word from which the ending is predicted.
+# The weights, averaged over the heads. The last row belongs to the word from which the ending is predicted.
 
 with torch.no_grad():
     x = embedding(tokens)
@@ -51,5 +51,5 @@ plt.show()
 assert not weights.triu(diagonal=1).any()  # no word attends to a later one
 
 # %%
-# For your own data: replace the embedding and the layer by those of your trained model; ``average_attn_weights=False``
+# For your own data: replace the embedding and the layer by your trained ones; ``average_attn_weights=False``
 # gives one map per head.

@@ -4,8 +4,10 @@ Who is whose grandmother? A family graph in one vector
 
 A graph is the bundle of its edges, and an edge is the ordered product ``source * label * target``. Because the order
 matters, "Byron is the father of Ada" is not "Ada is the father of Byron". Unbinding from the left finds children, from
-the right parents, and a walk follows several labels.
+the correct parents, and a walk follows several labels.
 """
+
+# sphinx_gallery_thumbnail_path = "_static/thumbnails/family_graph.svg"
 
 from ghrr.structures import Graph
 

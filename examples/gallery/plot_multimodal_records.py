@@ -7,6 +7,8 @@ year on a circle. The similarity of two products is the weighted mean of the sim
 part can be read from the bundle again.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/thumbnails/multimodal_records.svg"
+
 import ghrr
 from ghrr.encoding import Circular, Codebook, FractionalPower, Multimodal
 

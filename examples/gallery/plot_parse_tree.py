@@ -7,6 +7,8 @@ other paths give other products, so two parses of one sentence are two different
 or decoded as a whole.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/thumbnails/parse_tree.svg"
+
 import ghrr
 from ghrr.structures import Tree
 

@@ -6,6 +6,8 @@ A phone book in one vector, with updates
 encoding the rest again, the table is read in both directions, and a missing key is unknown instead of wrong.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/thumbnails/phone_book.svg"
+
 import ghrr
 from ghrr.structures import HashTable
 

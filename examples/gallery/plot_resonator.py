@@ -37,7 +37,7 @@ for load in loads:
     wrong.append((factors.found & ~hit).float().mean().item())
 
 figure, axis = plt.subplots(figsize=(6.4, 3), layout="constrained")
-axis.plot(loads, found, "o-", label="right factors found")
+axis.plot(loads, found, "o-", label="correct factors found")
 axis.plot(loads, wrong, "s--", label="wrong factors reported")
 axis.set(xlabel="unrelated vectors bundled with the product", ylabel="share of products", ylim=(-0.05, 1.05))
 axis.set_title("A resonator finds factors in noise, or says that it did not")

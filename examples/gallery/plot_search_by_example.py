@@ -6,6 +6,8 @@ Search by example in nested records
 that are near, places by distance. Missing fields count neither for nor against a record.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/thumbnails/search_by_example.svg"
+
 import ghrr
 
 cities = [

@@ -8,10 +8,13 @@ questions about it, and ends where the method fails: with too much in one vector
 You need to know Python and a little PyTorch, and matplotlib for the figure. Every output was made by the code above it.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 
 import ghrr
 from ghrr.capacity import recall_error
+from ghrr.structures import CapacityWarning
 
 plt.style.use("seaborn-v0_8-colorblind")
 
@@ -101,8 +104,8 @@ print(h.shape, h.dtype)
 
 # %%
 # The result is a plain PyTorch tensor of the size of a single atom. Now ask a question. The answer is a
-# :class:`ghrr.Match`: the most similar value, its score (about 1 if it is right), the margin over the second best, and
-# whether the answer is *confident*. Confident means that the answer is right with a probability of at least 99 %,
+# :class:`ghrr.Match`: the most similar value, its score (about 1 if correct), the margin over the second best, and
+# whether the answer is *confident*. Confident means that the answer is correct with a probability of at least 99 %,
 # computed from the noise.
 
 city = record.query(h, ["born", "city"])
@@ -151,11 +154,13 @@ values = [f"value {i}" for i in range(10)]
 
 
 def shares(space, fields):
-    """Return the share of right answers, and the share of confident ones, when documents have this many fields."""
+    """Return the share of correct answers, and the share of confident ones, when documents have this many fields."""
     record = ghrr.Record(space)
     names = [f"field {i}" for i in range(fields)]
     documents = [{name: values[(n + i) % 10] for i, name in enumerate(names)} for n in range(10)]
-    answers = record.query_many(record.encode_many(documents), names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapacityWarning)  # the largest documents are too large for the space
+        answers = record.query_many(record.encode_many(documents), names)
     pairs = [(answers[n][i], document[name]) for n, document in enumerate(documents) for i, name in enumerate(names)]
     right = sum(match.guess == value for match, value in pairs) / len(pairs)
     confident = sum(match.confident for match, _ in pairs) / len(pairs)
@@ -192,8 +197,8 @@ assert confident[-1] < 0.05
 assert max(sure_and_wrong) < 0.02
 
 # %%
-# So choose the size from the data. ``Record.suggest`` returns the smallest space in which 99 % of the answers are right
-# and confident.
+# So choose the size from the data. ``Record.suggest`` returns the smallest space in which 99 % of the answers are
+# correct and confident.
 
 enough = ghrr.Record.suggest(leaves=160, values=10, m=3)
 print(enough)
@@ -216,7 +221,7 @@ assert confident_now > 0.97
 # - :doc:`plot_2_algebra_and_sides`: the operations one by one, and why the side matters.
 # - :doc:`plot_3_nested_records`: numbers, lists, changes, files, and search over many records.
 # - :doc:`plot_4_numbers_and_kernels`: numbers as hypervectors.
-# - :doc:`plot_5_memory_and_cleanup`: from a noisy answer to the right item.
+# - :doc:`plot_5_memory_and_cleanup`: from a noisy answer to the correct item.
 # - :doc:`plot_6_attention`: the attention layer.
 # - :doc:`plot_7_learning`: a classifier for a table.
 # - :doc:`plot_8_relations`: how relations compose.

@@ -11,12 +11,13 @@ everything, and find books by example among thousands.
 
 import random
 import tempfile
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 
 import ghrr
-from ghrr.structures import Record, Scale
+from ghrr.structures import CapacityWarning, Record, Scale
 
 plt.style.use("seaborn-v0_8-colorblind")
 
@@ -78,17 +79,18 @@ assert reading.value == books[1]
 assert reading.confident
 
 # %%
-# Each value has a :class:`ghrr.Match`. ``score`` is about 1 for a right answer; ``noise`` is the standard deviation
+# Each value has a :class:`ghrr.Match`. ``score`` is about 1 for a correct answer; ``noise`` is the standard deviation
 # that theory expects for it; ``probability`` follows from both and from the number of candidates.
 
 match = reading.matches["author", "last"]
 print(f"score {match.score:.3f}, noise {match.noise:.3f}, {match.candidates} candidates")
-print(f"probability that it is right {match.probability:.6f}, that nothing is there {match.probability_unknown:.6f}")
+print(f"probability that it is correct {match.probability:.6f}, that nothing is there {match.probability_unknown:.6f}")
 
 # %%
 # A path that does not exist has a score of about 0, and ``label`` is None. In a space that is far too small nothing can
-# be distinguished. Then the record gives an answer, but the answer is not confident.
+# be distinguished. Then the record gives an answer, but the answer is not confident. Encoding warns of that.
 
+warnings.simplefilter("ignore", CapacityWarning)
 tiny = Record(ghrr.Space(dim=1, m=3, seed=0))
 for place, answer in (
     ("missing path", record.query(emma, "publisher")),
@@ -102,8 +104,8 @@ assert record.query(emma, "publisher").unknown
 # How large must the space be?
 # ----------------------------
 # Count the values in your largest document, and how many different values one path can have. ``Record.suggest`` returns
-# the smallest space in which 99 % of the answers are right and confident. The size grows with the number of values in a
-# document, and only slowly with the number of candidates.
+# the smallest space in which 99 % of the answers are correct and confident. The size grows with the number of values in
+# a document, and only slowly with the number of candidates.
 
 leaves = [4, 8, 16, 32, 64]
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
@@ -114,7 +116,7 @@ axis.set_yscale("log", base=2)
 axis.set_xticks(leaves, [str(n) for n in leaves])
 axis.set_yticks([128, 512, 2048, 8192], ["128", "512", "2048", "8192"])
 axis.set(xlabel="values in the largest document", ylabel="complex numbers per record")
-axis.set_title("Size of the space for 99 % right and confident answers")
+axis.set_title("Size of the space for 99 % correct and confident answers")
 axis.legend(title="different values at one path")
 plt.show()
 
@@ -232,7 +234,7 @@ assert found.labels[0] == "book 1234"
 #
 # Try this
 # --------
-# - Leave the author out of the example. How many books have the same score? Is the first one still the right one?
+# - Leave the author out of the example. How many books have the same score? Is the first one still the correct one?
 # - Encode the catalogue with ``lists="positions"`` and search for the second subject only. Why is it not found?
 # - Use ``Record(space, permute=True)`` and m = 2. When is that better? (See :class:`ghrr.structures.Record`.)
 #

@@ -2,7 +2,7 @@
 Memory and clean-up
 ===================
 
-Every answer that comes out of a hypervector is noisy: it is the right item plus a little of everything else. *Clean-up*
+Every answer that comes out of a hypervector is noisy: it is the correct item plus a bit of everything else. *Clean-up*
 replaces it by the stored item that is most similar. This tutorial shows how :class:`ghrr.ItemMemory` does this, when
 you can trust the result, how to add items and save them, and what to do when the answer is a product of several unknown
 factors.
@@ -41,7 +41,7 @@ assert labels[0] == "word 42"
 
 # %%
 # The search is exact: every item is compared. Approximate indexes are fast for near neighbours, but a noisy answer is
-# far from *all* items, and only a little less far from the right one.
+# far from *all* items, and only a little less far from the correct one.
 #
 # Queries come in batches of any shape; labels and scores have the same shape with k at the end.
 
@@ -65,7 +65,7 @@ assert memory.match(ghrr.bundle(noise)).unknown
 
 # %%
 # The second query contains no word. Its best score is simply the largest of 5000 random numbers, and the answer is
-# ``unknown``. A threshold on the score could not do this, because the right threshold depends on the size of the
+# ``unknown``. A threshold on the score could not do this, because a good threshold depends on the size of the
 # space, the load of the query and the number of items.
 #
 # We add more and more noise and watch the score, the best wrong score, and the probability.
@@ -86,7 +86,7 @@ for load in loads:
     wrong_confident.append(sum(match.confident and not hit for match, hit in zip(matches, hits, strict=True)))
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-axes[0].plot(loads, right_scores, "o-", label="right word")
+axes[0].plot(loads, right_scores, "o-", label="correct word")
 axes[0].plot(loads, wrong_scores, "s--", label="best wrong word")
 axes[0].set(ylabel="similarity with the query", title="The best wrong score rises", ylim=(0, 1.3))
 axes[1].plot(loads, right, "o-", label="right")

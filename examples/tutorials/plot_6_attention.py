@@ -88,7 +88,7 @@ for (window, (_, accuracy)), line in zip(models.items(), ("--", "-"), strict=Tru
     smooth = torch.tensor(accuracy).unfold(0, 10, 1).mean(dim=1)
     axis.plot(smooth, line, label=f"window {window}")
 axis.axhline(1 / len(digits), color="grey", ls=":", label="guessing among all digits")
-axis.set(xlabel="training step", ylabel="share of right answers", ylim=(0, 1.05))
+axis.set(xlabel="training step", ylabel="share of correct answers", ylim=(0, 1.05))
 axis.set_title("Binding the previous token lets one layer find the digit after a letter")
 axis.legend(loc="center right", bbox_to_anchor=(1, 0.65))
 plt.show()
@@ -100,7 +100,7 @@ assert sum(models[1][1][-20:]) / 20 < 0.7
 # What it attends to
 # ------------------
 # Called with query, key and value, the layer also returns the weights, as ``nn.MultiheadAttention`` does. Look at the
-# last row, that of the queried letter.
+# last row, for the queried letter.
 
 model = models[2][0].eval()
 tokens, answers = make_batch(1, torch.Generator().manual_seed(2))
@@ -116,7 +116,7 @@ for head, axis in enumerate(axes):
     axis.set_yticks(range(len(shown)), shown)
     axis.set(xlabel="attended token", ylabel="token", title=f"Head {head + 1}")
 figure.colorbar(image, ax=axes, label="attention weight")
-figure.suptitle(f"Attention weights; the last letter is {shown[-1]}, the right answer {digits[answers[0]]}")
+figure.suptitle(f"Attention weights; the last letter is {shown[-1]}, the correct answer {digits[answers[0]]}")
 plt.show()
 
 # %%
@@ -186,7 +186,7 @@ assert torch.allclose(out[:, :8], same[:, :8], atol=1e-5)
 # - Remove ``is_causal=True`` from the gradient check. Which inputs have an influence now?
 # - Use eight pairs instead of four (``letters`` has eight), and more training steps.
 #
-# For language models see ``ghrr lm train --help`` and :mod:`ghrr.lm`. For the modes of the layer see
+# For language models see ``ghrr lm train --help`` and :mod:`ghrr_lab.lm`. For the modes of the layer see
 # :class:`ghrr.nn.AttentionConfig`.
 #
 # Next: :doc:`plot_7_learning`.

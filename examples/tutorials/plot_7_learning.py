@@ -6,7 +6,7 @@ You have a table, as it comes out of a database: numbers, categories, a column o
 one of its columns can be predicted from the others, and then to predict it for new rows.
 
 This tutorial does this with :class:`ghrr.learn.HDClassifier`, a scikit-learn classifier that learns one hypervector per
-class. It looks at the table, compares cross-validated scores with those of scikit-learn's own models, checks whether
+class. It looks at the table, compares cross-validated scores with scikit-learn's own models, checks whether
 the probabilities can be trusted, shows which columns matter, and saves the model. The last part does the same on the
 command line. It needs the extra ``learn``: ``pip install 'ghrr[learn]'``.
 """
@@ -178,7 +178,7 @@ assert gap < 0.1
 # ---------------------
 # The score of a class is a similarity with its hypervector. :func:`ghrr.learn.explain` unbinds one column from a row,
 # binds the values of other rows instead, and returns by how much the score changes. The mean over many customers shows
-# which columns the model uses; that of a single customer explains one prediction.
+# which columns the model uses; the effect for a single customer explains one prediction.
 
 table = learn.explain(model, X_test, reference=X_train)
 sizes = table.groupby("feature")["magnitude"].mean().sort_values()
@@ -226,8 +226,8 @@ assert loaded.predict(new).tolist() == ["no", "yes", "yes"]
 # %%
 # The same on the command line
 # ----------------------------
-# ``ghrr learn`` reads CSV, TSV or Parquet, decides between classification and regression by the target, prints the
-# report, and saves the model. ``ghrr predict`` writes one line per row of another table.
+# ``ghrr learn`` reads CSV, TSV, JSON or Parquet, decides between classification and regression by the target, prints
+# the report, and saves the model. ``ghrr predict`` writes one line per row of another table.
 
 
 def ghrr(command):

@@ -107,7 +107,7 @@ curves = {
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 for (name, shares), style in zip(curves.items(), ("o-", "s--", "^:", "D-."), strict=True):
     axis.plot(lengths, shares, style, label=name)
-axis.set(xscale="log", xlabel="steps", ylabel="share of right answers", ylim=(0, 1.05), title="Longer than in training")
+axis.set(xscale="log", xlabel="steps", ylabel="share correct", ylim=(0, 1.05), title="Longer than in training")
 axis.set_xticks(lengths, [str(length) for length in lengths])
 axis.minorticks_off()
 axis.legend()
@@ -140,7 +140,7 @@ assert match.guess == "father"
 #
 # Try this
 # --------
-# - Leave a pair such as father, sister out of the examples. Is it still composed right?
+# - Leave a pair such as father, sister out of the examples. Is it still composed correctly?
 # - Compose ``["father", "sister", "son"]``: a cousin, for which the model has no name. Look at the probability.
 #
 # :doc:`Results: chains of relations </results/relations-chains>` has the accuracy on CLUTRR, with baselines.

@@ -8,7 +8,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ghrr import encoding, memory, models, nn, ops, structures, testing, unitary
+from ghrr import encoding, memory, ops, structures, unitary
 from ghrr.algebra import (
     adjoint,
     bind,
@@ -34,12 +34,13 @@ from ghrr.structures import Record
 
 if TYPE_CHECKING:
     from ghrr import learn as learn
-    from ghrr import lm as lm
-    from ghrr import paper as paper
+    from ghrr import models as models
+    from ghrr import nn as nn
     from ghrr import relations as relations
     from ghrr import search as search
+    from ghrr import testing as testing
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Hypervector",
@@ -76,12 +77,13 @@ __all__ = [
     "unitary",
 ]
 
-# Imported on first use: they need optional packages and take long to import. Not in __all__ for the same reason.
-_LAZY = ("learn", "lm", "paper", "relations", "search")
+# Imported on first use, since they take long to import. Those that need optional packages are not in __all__.
+_LAZY = ("learn", "models", "nn", "relations", "search", "testing")
+_MOVED = ("lm", "paper")
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in _LAZY:
+    if name in (*_LAZY, *_MOVED):
         return importlib.import_module(f"ghrr.{name}")
     raise AttributeError(f"module 'ghrr' has no attribute {name!r}")
 

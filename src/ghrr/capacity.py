@@ -18,11 +18,12 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from ghrr._random import labelled_uniform
+from ghrr.seeding import labelled_uniform
 from ghrr.unitary.diagonal import circulant_entries
 
-__all__ = ["diagonal_weight", "first_true", "recall_error", "relative_weight"]
+__all__ = ["diagonal_weight", "first_true", "recall_error", "relative_weight", "scores_at"]
 
 
 def relative_weight(p: float, m: int) -> float:
@@ -58,14 +59,41 @@ def diagonal_weight(m: int, diagonality: float | None) -> float:
     return circulant_entries(diagonality, spectrum, ranks)[:, 0].abs().square().mean().item()
 
 
+def scores_at(z: Tensor, items: int, noise: float, crosstalk: float) -> tuple[Tensor, Tensor]:
+    r"""Return the score of the right candidate, and the standard deviation of wrong ones, when a bundled pair is read.
+
+    Unbinding the key gives the value plus crosstalk noise of the other pairs. The correct one scores :math:`S = 1 +
+    \sigma z` with :math:`\sigma^2 = (n - 1) c^2` and Gaussian z. A wrong candidate scores noise in proportion to the
+    norm of the answer, which grows with S: its variance is :math:`\tau^2 = s^2 (S^2 - \sigma^2) + (n - 1) c^2`.
+
+    Parameters
+    ----------
+    z
+        Values of z, in double precision.
+    items
+        Number n of pairs in the bundle.
+    noise, crosstalk
+        Standard deviations s and c: ``Space.noise_std`` and ``Space.crosstalk_std``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.capacity import scores_at
+    >>> scores_at(torch.tensor([-1.0, 0.0, 1.0]), items=5, noise=0.1, crosstalk=0.1)
+    (tensor([0.8000, 1.0000, 1.2000]), tensor([0.2145, 0.2227, 0.2324]))
+    """
+    sigma = math.sqrt(items - 1) * crosstalk
+    score = 1 + sigma * z
+    tau = torch.sqrt(noise**2 * (score.square() - sigma**2).clamp(min=0) + sigma**2).clamp(min=1e-300)
+    return score, tau
+
+
 def recall_error(items: int, candidates: int, noise: float, crosstalk: float) -> float:
     r"""Return the probability of a wrong answer when one of ``items`` bundled key-value pairs is read.
 
-    Unbinding the key gives the value plus crosstalk noise of the other pairs. The right candidate scores :math:`S = 1 +
-    \sigma z` with :math:`\sigma^2 = (n - 1) c^2` and Gaussian z. A wrong candidate scores noise in proportion to the
-    norm of the answer, which grows with S: its variance is :math:`\tau^2 = s^2 (S^2 - \sigma^2) + (n - 1) c^2`. So
+    With the score S of the right candidate and the noise :math:`\tau` of the wrong ones (:func:`scores_at`),
 
-    .. math:: P(\text{right}) = \int \varphi(z)\, \Phi(S/\tau)^{M - 1} dz .
+    .. math:: P(\text{correct}) = \int \varphi(z)\, \Phi(S/\tau)^{M - 1} dz .
 
     Parameters
     ----------
@@ -82,11 +110,9 @@ def recall_error(items: int, candidates: int, noise: float, crosstalk: float) ->
     >>> f"{recall_error(50, 1000, 1 / 1200**0.5, 1 / 1200**0.5):.3f}"
     '0.056'
     """
-    sigma = math.sqrt(items - 1) * crosstalk
     z = torch.linspace(-12, 12, 4801, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
-    score = 1 + sigma * z
-    tau = torch.sqrt(noise**2 * (score.square() - sigma**2).clamp(min=0) + sigma**2).clamp(min=1e-300)
+    score, tau = scores_at(z, items, noise, crosstalk)
     all_below = (candidates - 1) * torch.special.log_ndtr(score / tau)
     return float(torch.trapezoid(-torch.expm1(all_below) * density, z))
 

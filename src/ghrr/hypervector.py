@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr._checks import TensorInSpace, describe
+from ghrr.checks import TensorInSpace, check_device, describe
 
 if TYPE_CHECKING:
     from ghrr.space import Space
@@ -128,7 +128,7 @@ class Hypervector(TensorInSpace):
 
     def to(self, device: torch.device | str) -> Hypervector:
         """Return a copy on another device; ``self`` if it is there already."""
-        tensor = self.tensor.to(device)
+        tensor = self.tensor.to(check_device("Hypervector.to", device))
         return self if tensor is self.tensor else self._new(tensor, self.expression, self._precedence)
 
     def __mul__(self, other: Hypervector | float) -> Hypervector:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr._checks import check_hypervectors, check_items, describe, first_nonfinite_slot
+from ghrr.checks import check_hypervectors, check_items, describe, first_nonfinite_slot
 from ghrr.hypervector import Hypervector
 from ghrr.unitary.projection import check_unitary
 
@@ -173,7 +173,7 @@ def check_laws(
 def check_quasi_orthogonal(x: Tensor | Hypervector, *, std: float | None = None) -> None:
     r"""Check that the similarities between different items have mean zero and the expected standard deviation.
 
-    Both are compared with theory to five standard errors, those of Gaussian noise or, if larger, those of the observed
+    Both are compared with theory to five standard errors, of Gaussian noise or, if larger, of the observed
     values. Independent hypervectors fail by chance less than once in ten thousand times.
 
     Parameters
@@ -181,7 +181,7 @@ def check_quasi_orthogonal(x: Tensor | Hypervector, *, std: float | None = None)
     x
         At least ten independent hypervectors.
     std
-        Expected standard deviation, by default that of varying Haar rotations, :math:`1/\sqrt{2 D m^2}`. Use
+        Expected standard deviation, by default the value for varying Haar rotations, :math:`1/\sqrt{2 D m^2}`. Use
         ``space.noise_std`` for other spaces.
 
     Shapes

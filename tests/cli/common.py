@@ -7,5 +7,7 @@ from typer.testing import CliRunner, Result
 from ghrr import cli
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
+def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(
+        cli.app, list(arguments), input=stdin, env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    )

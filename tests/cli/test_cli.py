@@ -8,7 +8,7 @@ import re
 import pytest
 
 import ghrr
-from ghrr.cli.shared import escaped, say
+from ghrr.cli.output import escaped, say
 from tests.cli.common import invoke
 
 

@@ -180,6 +180,8 @@ def test_too_large_grid_raises() -> None:
     encoder = FractionalPower(Space(20, 2), 2)
     with pytest.raises(ValueError, match=r"the grid for this box has \d+ x \d+ points, .*; use a smaller box"):
         encoder.decode(encoder([[0.0, 0.0]]), low=-1e6, high=1e6)
+    with pytest.raises(ValueError, match=r"the grid for this box has \S+ x \S+ points, .*; use a smaller box"):
+        encoder.decode(encoder([[0.0, 0.0]]), low=0, high=1e308)
     FractionalPower(Space(20, 2), 1).decode(encoder.space.zeros(), low=-100, high=100)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import random
+import resource
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,7 @@ VALUES: tuple[Any, ...] = (
     ),
     *("", "x", "a b", "\x00", "../../x", "\ud800", "float32", "x" * 5000, [], {}, [[]], [1, "a"], {"a": 1}, DEEP),
 )
+LIMIT = 4 << 30  # bytes that a reader may allocate beyond what the process has
 Mutation = Callable[[random.Random, bytes], bytes]
 
 
@@ -188,3 +192,18 @@ def sealed_change(path: Path) -> Mutation:
     if path.name == "log.jsonl":
         return change_line
     return change_sealed_line if path.suffix == ".jsonl" else change_json
+
+
+@contextlib.contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Limit memory, so that a huge allocation that a file asks for fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else None
+    if pages is None:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + LIMIT, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

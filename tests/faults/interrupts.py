@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import linecache
 import sys
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import ghrr
 from tests.processes import HANG
 
-_SOURCES = str(Path(ghrr.__file__).parent)
+SOURCES = str(Path(ghrr.__file__).parent)
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ def interrupt_every_line(
     """
     for lines in itertools.count():
         subject = prepare()
-        place = _interrupt(action, subject, 1 + lines * step)
+        place = interrupt_line(action, subject, 1 + lines * step)
         try:
             check(subject)
         except BaseException as error:
@@ -71,34 +72,50 @@ def in_another_thread(work: Callable[[], object]) -> None:
         raise errors[0]
 
 
-def _interrupt(action: Callable[[T], object], subject: T, number: int) -> str | None:
+def interrupt_line(action: Callable[[T], object], subject: T, number: int) -> str | None:
     """Raise KeyboardInterrupt before the n-th line of ghrr; return its place, or None if there are fewer lines."""
+    places: list[str] = []
+
+    def on_line(place: str) -> None:
+        places.append(place)
+        if len(places) == number:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        _trace(action, subject, on_line, last=number)
+    return places[number - 1] if len(places) >= number else None
+
+
+def lines_of(action: Callable[[T], object], subject: T) -> list[str]:
+    """Run an action and return the places of the lines of ghrr before which it can be interrupted, in order."""
+    places: list[str] = []
+    _trace(action, subject, places.append)
+    return places
+
+
+def _trace(
+    action: Callable[[T], object], subject: T, visit: Callable[[str], object], *, last: int | None = None
+) -> None:
+    """Run an action; call ``visit`` before each line of ghrr at which Python handles signals, up to the last-th one."""
     count = 0
-    place: str | None = None
     entered: dict[int, set[int]] = {}
 
     def on_line(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count, place
-        if event != "line" or place is not None or _takes_no_signal(frame, entered):
-            return on_line
-        count += 1
-        if count == number:
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            raise KeyboardInterrupt
+        nonlocal count
+        if event == "line" and count != last and not _takes_no_signal(frame, entered):
+            count += 1
+            visit(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         return on_line
 
     def on_call(frame: FrameType, event: str, _: Any) -> Any:
-        return on_line if frame.f_code.co_filename.startswith(_SOURCES) else None
+        return on_line if frame.f_code.co_filename.startswith(SOURCES) else None
 
     before = sys.gettrace()
     sys.settrace(on_call)
     try:
         action(subject)
-    except KeyboardInterrupt:
-        pass
     finally:
         sys.settrace(before)
-    return place
 
 
 def _takes_no_signal(frame: FrameType, entered: dict[int, set[int]]) -> bool:

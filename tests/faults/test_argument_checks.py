@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ghrr
-from ghrr._checks import check_choice, check_device, check_integer, check_real, describe, short_repr
+from ghrr.checks import check_choice, check_device, check_integer, check_real, describe, short_repr
 
 HUGE = 10**10_000  # too many digits for str
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import torch
 
-from ghrr import lm
-from ghrr.lm import RunError, TrainProgress, load_run, train
-from ghrr.lm.checkpoint import load_checkpoint, save_checkpoint
+from ghrr_lab import lm
+from ghrr_lab.lm import RunError, TrainProgress, load_run, train
+from ghrr_lab.lm.checkpoint import load_checkpoint, save_checkpoint
 from tests.cli.common import invoke
-from tests.lm.common import Stop, counting_text, random_text, short_training, small_config
+from tests.lab.lm.common import Stop, counting_text, random_text, short_training, small_config
 from tests.processes import start
 
 SMALL = ["embed_dim=16", "num_layers=1", "num_heads=2", "max_len=8", "ffn_dim=16", "batch=64"]
@@ -82,14 +82,16 @@ def test_run_folder_may_be_a_link(stopped: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the device failed"), MemoryError(), KeyboardInterrupt()])
-@pytest.mark.parametrize("where", ["ghrr.lm.training.Model", "ghrr.lm.training.make_step", "ghrr.lm.training.TrainLog"])
+@pytest.mark.parametrize(
+    "where", ["ghrr_lab.lm.training.Model", "ghrr_lab.lm.training.make_step", "ghrr_lab.lm.training.TrainLog"]
+)
 def test_run_that_fails_before_first_step_leaves_no_files(
     tmp_path: Path, error: BaseException, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["ghrr.lm.training"], where.rpartition(".")[2], refuse)
+    monkeypatch.setattr(sys.modules["ghrr_lab.lm.training"], where.rpartition(".")[2], refuse)
     with pytest.raises(type(error)):
         train(small_config(), short_training(), random_text(), tmp_path / "new" / "run")
     assert not list(tmp_path.iterdir())
@@ -101,7 +103,7 @@ def test_existing_folder_is_kept_after_failed_start(tmp_path: Path, monkeypatch:
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError("the device failed")
 
-    monkeypatch.setattr(sys.modules["ghrr.lm.training"], "make_step", refuse)
+    monkeypatch.setattr(sys.modules["ghrr_lab.lm.training"], "make_step", refuse)
     with pytest.raises(RuntimeError, match="the device failed"):
         train(small_config(), short_training(), random_text(), tmp_path)
     assert tmp_path.exists()
@@ -122,7 +124,7 @@ def test_failed_resume_keeps_all_files(stopped: Path, monkeypatch: pytest.Monkey
         raise RuntimeError("the device failed")
 
     before = sorted(os.listdir(stopped))
-    monkeypatch.setattr(sys.modules["ghrr.lm.training"], "Model", refuse)
+    monkeypatch.setattr(sys.modules["ghrr_lab.lm.training"], "Model", refuse)
     with pytest.raises(RuntimeError, match="the device failed"):
         resume(stopped)
     assert sorted(os.listdir(stopped)) == before
@@ -132,8 +134,8 @@ def test_failed_resume_keeps_all_files(stopped: Path, monkeypatch: pytest.Monkey
 
 WORKER = """
 import sys
-from ghrr.lm import train
-from tests.lm.common import random_text, short_training, small_config
+from ghrr_lab.lm import train
+from tests.lab.lm.common import random_text, short_training, small_config
 
 def wait(progress):
     print(progress.step, flush=True)
@@ -219,6 +221,15 @@ def test_checkpoint_with_wrong_optimizer_state_is_rejected(stopped: Path, name: 
     with pytest.raises(RunError, match="does not fit this optimiser") as caught:
         resume(stopped)
     assert str(stopped / "checkpoint.safetensors") in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "field"), [("result.json", "test_ppl"), ("run.json", "learning_rate")])
+def test_changed_number_in_a_run_is_found(run: Path, name: str, field: str) -> None:
+    text = (run / name).read_text()
+    assert f'"{field}": ' in text
+    (run / name).write_text(text.replace(f'"{field}": ', f'"{field}": 1'))
+    with pytest.raises(RunError, match="does not match its checksum"):
+        resume(run)
 
 
 @pytest.mark.parametrize("content", ["{}", "7", "[" * 100_000, '{"dataset": "x"}'], ids=["{}", "7", "deep", "part"])

@@ -15,18 +15,18 @@ import pytest
 import torch
 
 import ghrr
-from ghrr import paper
 from ghrr.files import check_regular, parse_json, read_json
 from ghrr.files.json_files import MAX_DEPTH
-from ghrr.lm.checkpoint import load_checkpoint
-from ghrr.lm.corpora import load_corpus
-from ghrr.lm.plan import read_plan
-from ghrr.lm.run_folder import read_description, read_result
-from ghrr.lm.summary import stored_runs
-from ghrr.lm.train_log import read_log
-from ghrr.paper import journal as journals
-from ghrr.paper.language_model_runs import read_runs
 from ghrr.structures import Graph
+from ghrr_lab import paper
+from ghrr_lab.lm.checkpoint import load_checkpoint
+from ghrr_lab.lm.corpora import load_corpus
+from ghrr_lab.lm.plan import read_plan
+from ghrr_lab.lm.run_folder import read_description, read_result
+from ghrr_lab.lm.summary import stored_runs
+from ghrr_lab.lm.train_log import read_log
+from ghrr_lab.paper import journal as journals
+from ghrr_lab.paper.language_model_runs import read_runs
 from tests.processes import HANG
 
 DEEP = "[" * 100_000
@@ -159,6 +159,7 @@ def test_journal_with_other_header_is_renamed(tmp_path: Path, record: Any) -> No
     [
         *({}, 7, None, {"trial": 1}, {"trial": "1", "seconds": 1, "columns": {}}),
         *({"trial": 1, "seconds": 1, "columns": {"a": 3}}, {"trial": 1, "seconds": 1, "columns": {"a": [1], "b": []}}),
+        {"trial": 1, "seconds": 1, "columns": {"a": ["\ud800"]}},
     ],
 )
 def test_trial_without_required_fields_is_skipped(tmp_path: Path, record: Any) -> None:
@@ -167,9 +168,8 @@ def test_trial_without_required_fields_is_skipped(tmp_path: Path, record: Any) -
     journal.open()
     whole = {"trial": 3, "seconds": 0.5, "columns": {"a": [1, 2]}}
     with open(path, "ab") as file:
-        file.write(journals._format_line(record) + journals._format_line(whole))
-        deep = DEEP.encode()
-        file.write(f"{zlib.crc32(deep):08x} ".encode() + deep + b"\n")
+        for text in (json.dumps(record), json.dumps(whole), DEEP):
+            file.write(f"{zlib.crc32(text.encode()):08x} {text}\n".encode())
     assert list(journal.trials()) == [3]
 
 
@@ -218,8 +218,8 @@ def test_sparse_file_of_four_tebibytes_is_rejected(tmp_path: Path) -> None:
 
 
 def test_nan_token_is_rejected() -> None:
-    from ghrr.lm import generate
-    from tests.lm.common import new_model
+    from ghrr_lab.lm import generate
+    from tests.lab.lm.common import new_model
 
     model = new_model()
     generator = torch.Generator().manual_seed(0)

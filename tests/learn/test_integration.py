@@ -299,9 +299,9 @@ def test_missing_values_that_an_encoder_lets_pass_are_refused(training: str) -> 
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ([[0.0], [np.nan]], [0.0, 1.0], "NaN"),
         ([[0.0], [1.0]], [0.0, np.inf], "infinity"),
-        ([["a"], ["b"]], [0.0, 1.0], "could not convert"),
+        ([[0.0], [1.0]], [0.0, np.nan], "NaN"),
+        ([[0.0], [np.inf]], [0.0, 1.0], "infinity"),
         ([[0.0], [1.0]], ["a", "b"], "could not convert"),
         (np.empty((0, 2)), np.empty(0), "0 sample"),
         ([[0.0], [1.0]], [0.0], "inconsistent"),

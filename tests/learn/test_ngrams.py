@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 import ghrr
+from ghrr.encoding import ngram_counts, ngram_vectors
+from ghrr.encoding.bags import weighted_bags
 from ghrr.learn import (
     GraphFeatures,
     HDClassifier,
     TextFeatures,
-    ngram_counts,
-    ngram_vectors,
-    products,
+    graph_features,
     text_features,
 )
 from ghrr.learn.ngram_weights import class_information
@@ -63,7 +63,8 @@ def test_vectors_are_ordered_products_of_symbols(m: int, n: int, monkeypatch: py
     symbols = Space(dim=13, m=m, seed=0).vectors(list("abcd"))
     grams = np.random.default_rng(0).integers(0, 4, (20, n))
     parts = list(ngram_vectors.ngram_vectors(symbols, grams))
-    assert [start for start, _ in parts] == np.cumsum([0, *(part.shape[1] for _, part in parts[:-1])]).tolist()
+    assert [slot for slots, _ in parts for slot in range(*slots.indices(13))] == list(range(13))
+    assert all(part.shape[1] == slots.stop - slots.start for slots, part in parts)
     got = torch.cat([part for _, part in parts], dim=1)
     torch.testing.assert_close(got, torch.stack([product(symbols, gram) for gram in grams.tolist()]))
     if n > 1:  # negative control: the reverse order
@@ -138,13 +139,35 @@ def test_products_are_bundled_the_same_in_chunks_of_any_size(monkeypatch: pytest
     whole = TextFeatures(20, n=2, random_state=0).fit_transform(texts), GraphFeatures(20, random_state=0).fit(graphs)
     want = whole[0], whole[1].transform(graphs)
     monkeypatch.setattr(text_features, "_GRAMS", 3)
-    monkeypatch.setattr(products, "CHUNK_NUMBERS", (60, 60))  # 3 products
-    assert len(list(products.weight_matrices(*counted_letters(texts), 3, torch.zeros(4, 1)))) > 2
+    monkeypatch.setattr(graph_features, "CHUNK_NUMBERS", (60, 60))  # 3 products
     got = TextFeatures(20, n=2, random_state=0).fit_transform(texts), whole[1].transform(graphs)
     for chunks, one in zip(got, want, strict=True):
         np.testing.assert_allclose(chunks, one, atol=1e-6)
 
 
-def counted_letters(texts: list[str]) -> tuple[Any, Any]:
-    counted = ngram_counts.count_ngrams([np.array([ord(c) for c in text], dtype=np.int64) for text in texts], 1)
-    return counted, counted.counts
+@pytest.mark.parametrize("step", [1, 3, 100])
+def test_weighted_bags_equal_a_product_with_a_matrix_of_weights(step: int) -> None:
+    random = np.random.default_rng(0)
+    matrix = random.random((5, 7)) * (random.random((5, 7)) < 0.4)
+    matrix[2] = 0  # a bag without entries
+    bags, rows = np.nonzero(matrix)
+    table = Space(dim=4, m=2, seed=0).random(7)
+    out = torch.ones(5, 4, 2, 2, dtype=torch.complex64)
+    chunks = list(weighted_bags(bags, rows, matrix[bags, rows], step, out))
+    assert len(chunks) == -(-7 // step)
+    for chunk, sums in chunks:
+        sums.add_to(out, table[chunk])
+    want = 1 + torch.einsum("bk,kdij->bdij", torch.from_numpy(matrix).to(table), table)
+    torch.testing.assert_close(out, want)
+
+
+def test_bags_without_any_entries_have_no_chunks() -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    assert not list(weighted_bags(nothing, nothing, nothing, 3, torch.zeros(2, 1, 1, 1)))
+
+
+@pytest.mark.parametrize("keys", [[], [1, 4, 9]])
+def test_keys_are_found_where_they_are(keys: list[int]) -> None:
+    wanted = [9, 0, 4, 10]
+    want = [keys.index(key) if key in keys else -1 for key in wanted]
+    assert ngram_counts.find_keys(np.array(keys, dtype=np.int64), np.array(wanted)).tolist() == want

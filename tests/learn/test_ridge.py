@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from sklearn.linear_model import Ridge
 from torch import Tensor
 
-from ghrr.learn.ridge import NormalEquations, RidgeSolution, solve_dual
+from ghrr.learn import HDClassifier, ridge
+from ghrr.learn.ridge import NormalEquations, RidgeSolution, solve_dual, solve_sparse
 
 
 def samples(n: int, features: int, outputs: int = 2, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,6 +67,15 @@ def test_weight_of_two_equals_a_repeated_sample(form: object) -> None:
     assert weighted.alpha == repeated.alpha
     torch.testing.assert_close(weighted.weights, repeated.weights)
     assert weighted.shrinkage == pytest.approx(repeated.shrinkage)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0, 30.0])
+def test_penalty_has_the_lowest_error_of_all(noise: float) -> None:
+    x, y, w = samples(40, 10, outputs=1, seed=3)
+    alphas = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0]
+    targets = x[:, :1] + noise * y
+    errors = {alpha: solve_dual([(x, targets, w)], [alpha]).error for alpha in alphas}
+    assert solve_dual([(x, targets, w)], alphas).alpha == min(alphas, key=errors.__getitem__)
 
 
 def test_cross_validation_error_equals_its_definition() -> None:
@@ -121,3 +134,78 @@ def test_equations_of_features_that_are_not_numbers_are_refused() -> None:
     sums.add(torch.full((9, 3), torch.nan), torch.ones(9, 1), torch.ones(9))
     with pytest.raises(ValueError, match="cannot be solved"):
         sums.solve([1.0])
+
+
+FORMS = {
+    "primal": lambda x, y, w, alphas: primal(x, y, w, alphas, parts=3),
+    "dual": lambda x, y, w, alphas: solve_dual([(x, y, w)], alphas),
+    "dual in blocks": lambda x, y, w, alphas: solve_dual(zip(x.chunk(3), y.chunk(3), w.chunk(3), strict=True), alphas),
+    "sparse": lambda x, y, w, alphas: solve_sparse(scipy.sparse.csr_matrix(x.numpy()), y, w, alphas),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("n", "features"), [(20, 60), (60, 20)])
+def test_all_forms_give_one_solution_and_one_error(
+    form: str, n: int, features: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ridge, "_BLOCK", 16)
+    x, y, _ = samples(n, features)
+    w = torch.ones(n, dtype=torch.float64)
+    x = x * (x > 0.5)  # mostly 0
+    y = x[:, :2] + 0.3 * y
+    alphas = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
+    got = FORMS[form](x, y, w, alphas)
+
+    def by_definition(alpha: float) -> tuple[float, float]:
+        centred = x - x.mean(dim=0)
+        gram = centred @ centred.mT
+        hat = gram @ torch.linalg.inv(gram + alpha * unit(x, w) * torch.eye(n, dtype=x.dtype)) + 1 / n
+        shrinkage = float(hat.trace()) / n
+        return float((y - hat @ y).square().sum()) / n / (1 - shrinkage) ** 2, shrinkage
+
+    errors = {alpha: by_definition(alpha) for alpha in alphas}
+    best = min(alphas, key=lambda alpha: errors[alpha][0])
+    assert got.alpha == best
+    assert (got.error, got.shrinkage) == pytest.approx(errors[best], rel=1e-8)
+    other = Ridge(alpha=best * unit(x, w)).fit(x.numpy(), y.numpy())
+    np.testing.assert_allclose(got.weights.numpy(), other.coef_.T, atol=1e-9)
+    np.testing.assert_allclose(got.intercept.numpy(), other.intercept_, atol=1e-9)
+    assert len({round(error, 6) for error, _ in errors.values()}) == len(alphas)  # negative control
+
+
+@pytest.mark.parametrize("form", ["dual", "sparse"])
+def test_weights_count_alike_in_all_forms(form: str) -> None:
+    x, y, w = samples(20, 60)
+    got, expected = FORMS[form](x, y, w, [0.1]), primal(x, y, w, [0.1])
+    torch.testing.assert_close(got.weights, expected.weights)
+    torch.testing.assert_close(got.intercept, expected.intercept)
+
+
+def test_dual_in_single_precision_is_the_same_to_rounding() -> None:
+    x, y, w = samples(50, 200)
+    exact, single = (solve_dual([(x, y, w)], [1e-2, 1.0], dtype=dtype) for dtype in (torch.float64, torch.float32))
+    assert exact.alpha == single.alpha
+    torch.testing.assert_close(single.weights, exact.weights, rtol=1e-4, atol=1e-6)
+    assert single.error == pytest.approx(exact.error, rel=1e-5)
+
+
+def test_sparse_features_of_few_samples_stay_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = scipy.sparse.random(40, 500, density=0.05, format="csr", random_state=0)
+    labels = np.arange(40) % 3
+    dense = HDClassifier("passthrough").fit(rows.toarray(), labels)
+    widths: list[int] = []
+    features = HDClassifier._features
+
+    def recorded(model: HDClassifier, part: Any) -> Tensor:
+        widths.append(part.shape[0])
+        return features(model, part)
+
+    monkeypatch.setattr(HDClassifier, "_features", recorded)
+    model = HDClassifier("passthrough")
+    solution = model._solve_ridge(model._fit_encoder(rows, labels, np.ones(40)), np.eye(3)[labels], np.ones(40))
+    assert set(widths) == {1}  # only to find the number of features
+    found = HDClassifier("passthrough").fit(rows, labels)
+    assert solution.alpha == found.alpha_ == dense.alpha_
+    np.testing.assert_allclose(found.decision_function(rows), dense.decision_function(rows), atol=1e-5)
+    np.testing.assert_allclose(found.predict_proba(rows), dense.predict_proba(rows), atol=1e-4)

@@ -158,3 +158,22 @@ def test_damaged_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ValueError, match="checksum"):
         learn.load(path)
+
+
+def test_series_whose_steps_are_rounding_errors_can_be_saved(tmp_path: Path) -> None:
+    levels = 1e20 * np.arange(20.0)[:, None]
+    for series in (levels + np.zeros(8), levels * (1 + 1e-16 * np.arange(8))):
+        encoder = learn.SeriesFeatures(8, random_state=0).fit(series)
+        learn.save(tmp_path / "series.safetensors", encoder)
+        shapes = np.cumsum(np.random.default_rng(0).normal(size=(5, 8)), axis=1) * 1e20
+        loaded = learn.load(tmp_path / "series.safetensors").transform(shapes)
+        assert np.isfinite(loaded).all()
+        np.testing.assert_array_equal(loaded, encoder.transform(shapes))
+
+
+def test_series_whose_steps_would_overflow_are_refused(tmp_path: Path) -> None:
+    encoder = learn.SeriesFeatures(8, random_state=0).fit(np.random.default_rng(0).normal(size=(20, 8)))
+    encoder.difference_scales_ = encoder.difference_scales_ * 1e-29
+    learn.save(tmp_path / "series.safetensors", encoder)
+    with pytest.raises(ValueError, match="difference_scales_ does not fit"):
+        learn.load(tmp_path / "series.safetensors")

@@ -98,6 +98,9 @@ def _pad(X: Any) -> Any:
         RowsAsText(dim=16, n=[1, 2]),
         PaddedImages(dim=16, patch=2),
         RowsAsGraphs(dim=16, radius=1),
+        TableFeatures(dim=16, kernel="laplace", column_share=0.5, linear=True),
+        HDClassifier(random_state=0),
+        HDRegressor(random_state=0),
         *(HDClassifier(SMALL, training=training, random_state=0) for training in TRAINING),
         *(HDRegressor(SMALL, training=training, random_state=0) for training in ("ridge", "online")),
     ]

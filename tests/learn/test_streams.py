@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from ghrr.learn import HDClassifier, HDRegressor, KernelFeatures
 from ghrr.learn.classifier import TRAINING
+from ghrr.learn.linear_model import LinearOnFeatures
 from ghrr.learn.ridge import NormalEquations, RidgeSolution
 
 X, XT, Y, YT = train_test_split(*load_digits(return_X_y=True), random_state=0)
@@ -116,3 +118,50 @@ def test_wrong_streams_are_refused() -> None:
     regressor = feed(HDRegressor(ENCODER), stop=100)
     with pytest.raises(ValueError, match="y must have 1 targets as in the first batch, got 2"):
         regressor.partial_fit(X, np.stack([Y, Y], axis=1))
+
+
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The order of samples in each pass."""
+    seen: list[list[int]] = []
+    shuffled = LinearOnFeatures._shuffled
+
+    def record(model: Any, features_of: Any, columns: Any, order: Any) -> Any:
+        passed: list[int] = []
+        seen.append(passed)
+
+        def recorded(rows: Any) -> Any:
+            passed.extend(rows.tolist())
+            return features_of(rows)
+
+        return shuffled(model, recorded, columns, order)
+
+    monkeypatch.setattr(LinearOnFeatures, "_shuffled", record)
+    return seen
+
+
+MODELS = [classifier("online"), classifier("refined"), HDRegressor(ENCODER, training="online", random_state=0)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_epoch_has_an_order_of_its_own(model: Any, orders: list[list[int]]) -> None:
+    noisy = np.random.default_rng(0).permutation(Y[:50])
+    expected = clone(model).set_params(max_epochs=3).fit(X[:50], noisy).predict(XT)
+    first = list(orders)
+    orders.clear()
+    assert len(first) == len({tuple(order) for order in first}) == 3
+    assert all(sorted(order) == list(range(50)) for order in first)
+    np.testing.assert_array_equal(clone(model).set_params(max_epochs=3).fit(X[:50], noisy).predict(XT), expected)
+    assert orders == first  # an integer seed gives the same orders again
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_call_of_partial_fit_has_an_order_of_its_own(model: Any, orders: list[list[int]]) -> None:
+    def orders_of_a_stream() -> list[list[int]]:
+        orders.clear()
+        feed(clone(model), stop=400)
+        return list(orders)
+
+    first = orders_of_a_stream()
+    assert len(first) == len({tuple(order) for order in first}) >= 3
+    assert orders_of_a_stream() == first

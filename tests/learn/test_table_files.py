@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ghrr.learn.table_files import read_table
+from ghrr.learn import read_table
 
 
 def test_only_empty_cells_and_nan_are_missing() -> None:
@@ -60,3 +60,28 @@ def test_lines_may_end_as_on_any_system(newline: str) -> None:
     table = read_table(io.BytesIO(newline.join(["age,name", '31,"a', 'b"', "32,c"]).encode()))
     assert table["age"].tolist() == [31, 32]
     assert table["name"].str.split().tolist() == [["a", "b"], ["c"]]
+
+
+def test_codes_keep_their_leading_zeros() -> None:
+    content = b"zip,price,share,month,mixed\n01067,007,0.5,01,01\n10115,1.5,00.25,12,x\n,nan,1,,\n"
+    table = read_table(io.BytesIO(content))
+    assert table["zip"].fillna("").tolist() == ["01067", "10115", ""]
+    assert table["month"].fillna("").tolist() == ["01", "12", ""]
+    assert table["price"].tolist()[:2] == [7, 1.5]  # negative controls: these are not whole numbers
+    assert table["share"].tolist() == [0.5, 0.25, 1]
+    assert read_table(io.BytesIO(content), texts=[])["zip"].tolist()[:2] == [1067, 10115]  # as a saved model asks
+
+
+def test_long_values_are_read() -> None:
+    long = "x" * 200_000  # longer than the csv module reads
+    assert read_table(io.BytesIO(f"name,age\n{long},1\n".encode()))["name"].tolist() == [long]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json"])
+def test_documents_are_a_table(tmp_path: Path, name: str) -> None:
+    rows = ['{"age": 31, "home": {"city": "Rome"}, "tags": [1]}', '{"age": 40, "day": "2024-05-01"}']
+    (tmp_path / name).write_text("\n".join(rows) if name == "x.jsonl" else f"[{','.join(rows)}]")
+    table = read_table(tmp_path / name)
+    assert table[["age", "home.city"]].fillna("").to_numpy().tolist() == [[31, "Rome"], [40, ""]]
+    assert table["day"].max() == pd.Timestamp("2024-05-01", tz="UTC")
+    assert "tags" not in table

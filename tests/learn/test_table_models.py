@@ -62,3 +62,8 @@ def test_column_with_values_in_one_fold_only_is_cross_validated(value: object, t
     assert 0 <= report.scores[0].mean <= 1
     model = task.model(dim=20).fit(task.X, task.y)
     assert model.encoder_.columns_ == task.columns
+
+
+def test_few_rows_of_many_classes_are_a_classification() -> None:
+    table = pd.DataFrame({"a": range(60), "language": [f"language {n % 30}" for n in range(60)]})
+    assert make_task(table, "language").kind == "classification"

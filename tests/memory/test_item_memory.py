@@ -233,6 +233,7 @@ NAN[3, 0, 1] = torch.nan
             "vectors need labels",
         ),
         (lambda: ItemMemory(SPACE, storage="int4"), ValueError, "storage must be one of 'float32', 'float64'"),
+        (lambda: ItemMemory(SPACE, storage=""), ValueError, "storage must be one of 'float32', 'float64'"),
         (
             lambda: ItemMemory(SPACE, backend="annoy"),
             ValueError,

@@ -13,7 +13,9 @@ from torch import Tensor
 
 import ghrr
 from ghrr import Space
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise, judge, make_matches
+from ghrr.memory.match import CONFIDENCE, Answer, Match, answer_noise, judge, make_matches
+from ghrr.relations.chains import ComposedMatch
+from ghrr.search import RecordMatch
 from tests.helpers import STANDARD_ERRORS, assert_mean, assert_std, generator
 
 SPACES = [Space.from_total(total, m, seed=m) for total in (72, 288, 900) for m in (1, 2, 3)]
@@ -244,3 +246,12 @@ def test_bad_input_raises() -> None:
         one(math.nan, 0.1)
     with pytest.raises(ValueError, match="judge: candidates must be a whole number of at least 1"):
         judge(torch.tensor(0.9), torch.tensor(0.1), candidates=0, noise=torch.tensor(0.1))
+
+
+def test_other_answers_have_no_noise_and_no_probability_of_unknown() -> None:
+    answer = Answer(guess="a", score=0.9, runner_up=None, margin=0.9, candidates=1, probability=0.995, note="new")
+    assert (answer.label, answer.unknown, answer.confident) == ("a", False, True)
+    assert repr(answer) == "Answer('a', score=0.900, margin=0.900, confident=True, new)"
+    assert not {"noise", "error", "probability_unknown"} & set(vars(answer))
+    assert issubclass(Match, Answer)
+    assert not any(issubclass(kind, Match) for kind in (RecordMatch, ComposedMatch))

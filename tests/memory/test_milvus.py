@@ -496,7 +496,7 @@ def test_connection_errors_name_the_operation(milvus: Milvus, failure: Exception
 def test_an_unreachable_server_raises_connection_error(uri: str, message: str) -> None:
     with pytest.raises(ConnectionError, match=re.escape(message)) as caught:
         ItemMemory(SPACE, backend="milvus", uri=uri)
-    assert "check that it is running and the address is right" in str(caught.value)
+    assert "check that it is running and the address is correct" in str(caught.value)
 
 
 def test_a_silent_server_raises_after_the_timeout() -> None:

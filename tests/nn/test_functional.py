@@ -296,6 +296,14 @@ def test_dropout_probability_outside_0_1_raises(rate: float) -> None:
         ghrr_attention(*(gaussian(3, 4),) * 3, dropout_p=rate)
 
 
+@pytest.mark.parametrize("scale", ["1", float("nan"), [1.0], torch.ones(3)])
+@pytest.mark.parametrize("function", [ghrr_attention, naive_attention, attention_weights])
+def test_scale_that_is_not_a_number_raises(function: Callable[..., Tensor], scale: Any) -> None:
+    given = (gaussian(3, 4),) * (2 if function is attention_weights else 3)
+    with pytest.raises((TypeError, ValueError), match=rf"^{function.__name__}\(q, k.*: scale must "):
+        function(*given, scale=scale)
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("case", BAD)
 def test_invalid_inputs_raise_and_are_named(case: str, function: str) -> None:

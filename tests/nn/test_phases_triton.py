@@ -54,7 +54,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 @pytest.fixture(autouse=True)
 def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Use kernels for CPU tensors too, record the names of launched kernels, and check guards around the results."""
-    from ghrr.ops.gpu import phases as phases_kernels
+    from ghrr.nn import phase_kernels as phases_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
@@ -146,7 +146,7 @@ def test_every_memory_layout(layout: Callable[[Tensor], Tensor], dtype: torch.dt
 @DTYPES
 def test_wrong_frequency_or_mean_is_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: change the sign of some frequencies of one phase, or the mean."""
-    from ghrr.ops.gpu import phases as phases_kernels
+    from ghrr.nn import phase_kernels as phases_kernels
 
     launch = phases_kernels._launch
 
@@ -189,7 +189,7 @@ def test_cosines_and_sines_are_within_units_of_the_last_place(largest: float) ->
 
 
 def test_products_are_exact_unless_torch_is_set_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.ops.gpu import phases as phases_kernels
+    from ghrr.nn import phase_kernels as phases_kernels
 
     precisions: list[str] = []
 
@@ -242,7 +242,7 @@ def test_unsupported_layers_use_pytorch(launched: list[str]) -> None:
 
 
 def test_operator_passes_opcheck(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.ops.gpu import phases as phases_kernels
+    from ghrr.nn import phase_kernels as phases_kernels
 
     monkeypatch.setattr(phases_kernels, "_empty", lambda shape, like, dtype: like.new_empty(shape, dtype=dtype))
     f = layer(Case()).frequencies

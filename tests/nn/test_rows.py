@@ -12,10 +12,9 @@ from torch import Tensor
 import ghrr
 from ghrr.nn import rows as module
 from ghrr.nn.complex_rows import normalize_rows
-from ghrr.nn.rows import rotate_rows
+from ghrr.nn.rows import rotate_rows, tokens_of_a_line
 from ghrr.ops import backends
 from ghrr.ops.dispatch import OPERATIONS
-from ghrr.ops.gpu.rows_layout import tokens_of_a_line
 from tests.helpers import generator, rounding
 from tests.nn.failing_kernels import use_failing_kernels
 

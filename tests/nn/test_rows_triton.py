@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 import ghrr
-from ghrr.nn.rows import rotate_rows, torch_implementation
+from ghrr.nn.rows import LONGEST_WINDOW, rotate_rows, tokens_of_a_line, torch_implementation
 from ghrr.ops import tensor_state
-from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, tokens_of_a_line
 from tests.helpers import case_id, generator, pairwise, rounding
 from tests.nn.test_rows import Case, differentiable, random_inputs
 from tests.ops.test_triton import DEVICE, assert_untouched, guarded, pytestmark  # noqa: F401 (when to skip)
@@ -49,7 +48,7 @@ SOME = [Case(window=1), _LONG, _SHARED]
 @pytest.fixture(autouse=True)
 def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Use kernels for CPU tensors too, record the names of launched kernels, and check guards around the results."""
-    from ghrr.ops.gpu import rows as rows_kernels
+    from ghrr.nn import row_kernels as rows_kernels
 
     names: list[str] = []
     buffers: list[Tensor] = []
@@ -233,7 +232,7 @@ def test_expanded_rotations() -> None:
 )
 def test_wrong_sign_is_noticed(place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: change the sign of one sine, one number of a tap or one log scale."""
-    from ghrr.ops.gpu import rows as rows_kernels
+    from ghrr.nn import row_kernels as rows_kernels
 
     case = Case(m=32, window=3, n=33)
     launch = rows_kernels._launch
@@ -252,7 +251,7 @@ def test_wrong_sign_is_noticed(place: str, dtype: torch.dtype, monkeypatch: pyte
 
 
 def test_operator_passes_opcheck(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.ops.gpu import rows as rows_kernels
+    from ghrr.nn import row_kernels as rows_kernels
 
     monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))  # without guards
     for dtype in (torch.float32, torch.bfloat16):
@@ -261,7 +260,7 @@ def test_operator_passes_opcheck(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gradient_kernel_returns_the_declared_number_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ghrr.ops.gpu import rows as rows_kernels
+    from ghrr.nn import row_kernels as rows_kernels
 
     monkeypatch.setattr(rows_kernels, "_empty", lambda shape, like: like.new_empty(shape))
     case = Case(m=128, n=17, heads=1)

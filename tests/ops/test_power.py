@@ -97,11 +97,11 @@ def test_single_precision_leaves_eigenvalues_near_minus_one_to_double_precision(
     near[5, 0] = math.pi - 1e-6
     apart[7, :2] = torch.tensor([math.pi - 0.05, 0.05 - math.pi])
     a = with_phases(torch.cat([far, near, apart]))
-    source = torch.view_as_real(a).flatten(1).numpy()
+    source = torch.view_as_real(a).flatten().numpy()
     for bits, expected in ((32, [True, False, False]), (64, [True, True, True])):
         done, out = np.zeros(3, dtype=np.bool_), np.zeros_like(source)
         one = np.arange(1), np.arange(2)
-        power_kernel(3, bits)(0, 3, np.arange(3), len(a), source, 1e-5, np.array([0.5]), *one, out, done)
+        power_kernel(bits)(3, 0, 3, np.arange(3), len(a), source, 1e-5, np.array([0.5]), *one, out, done)
         assert done.tolist() == expected
 
 

@@ -7,6 +7,8 @@ from ghrr.relations import chains
 
 def test_names_are_frozen() -> None:
     assert chains.__all__ == [
+        "KINSHIPS",
+        "KINSHIP_NAMES",
         "ChainProgress",
         "Clutrr",
         "ComposedMatch",
@@ -22,9 +24,11 @@ def test_names_are_frozen() -> None:
         "lengthen_chains",
         "load_chains",
         "load_clutrr",
+        "possible_kinships",
         "save_chains",
     ]
 
 
 def test_every_name_has_an_executed_example() -> None:
-    assert [name for name in chains.__all__ if ">>> " not in getattr(chains, name).__doc__] == []
+    functions = [name for name in chains.__all__ if not name.isupper()]
+    assert [name for name in functions if ">>> " not in getattr(chains, name).__doc__] == []

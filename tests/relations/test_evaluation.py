@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, evaluate, evaluation, predict
+from ghrr.relations import KnowledgeGraph, RankMetrics, RelationModel, calibration, evaluate, evaluation, predict
 from ghrr.relations.calibration import (
     expected_calibration_error,
     maximise_likelihood,
@@ -172,3 +176,38 @@ def test_calibration_error_is_zero_for_honest_confidences_only() -> None:
     right = torch.tensor([True, True, True, False])
     assert expected_calibration_error(torch.full((4,), 0.75), right) == 0.0
     assert expected_calibration_error(torch.full((4,), 0.95), right) == pytest.approx(0.2)
+
+
+def test_calibration_in_blocks_equals_calibration_of_stored_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(entities=40, triples=90)
+    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
+    stored = calibration.fit_calibration(model, graph)
+    monkeypatch.setattr(calibration, "_STORED", 0)
+    monkeypatch.setattr(calibration, "_SCORES", 300)
+    monkeypatch.setattr(calibration, "_BLOCK", 90)
+    assert calibration.fit_calibration(model, graph) == pytest.approx(stored, rel=1e-6)
+    assert calibration.fit_calibration(model, graph, "test") != pytest.approx(stored, rel=1e-6)
+
+
+def test_calibration_in_blocks_holds_one_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(entities=40, triples=90)
+    model = RelationModel(graph.entities, graph.relations, dim=4, m=2, init_std=0.5, seed=0)
+    blocks: list[weakref.ref[Tensor]] = []
+    alive: list[int] = []
+
+    def counted(*args: Any, **settings: Any) -> Iterator[tuple[Tensor, Tensor]]:
+        for scores, targets in filtered_scores(*args, **settings):
+            blocks.append(weakref.ref(scores))
+            alive.append(sum(block() is not None for block in blocks))
+            yield scores, targets
+
+    monkeypatch.setattr(calibration, "filtered_scores", counted)
+    monkeypatch.setattr(calibration, "_SCORES", 300)
+    calibration.fit_calibration(model, graph)
+    assert max(alive) == len(blocks) > 5  # all are kept if they fit in memory
+    monkeypatch.setattr(calibration, "_STORED", 0)
+    blocks.clear()
+    alive.clear()
+    calibration.fit_calibration(model, graph)
+    assert max(alive) <= 2
+    assert len(blocks) > 5

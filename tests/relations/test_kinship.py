@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ghrr.relations.chains import Example, generate_kinship_chains, kinship_rules, lengthen_chains
-from ghrr.relations.chains.kinship import NAMES, RELATIONS, RULES, possible_answers
+from ghrr.relations.chains.kinship import KINSHIP_NAMES, KINSHIPS, RULES, possible_kinships
 
 
 @dataclass(eq=False)
@@ -91,28 +91,28 @@ def test_wrong_rule_does_not_hold_in_the_family() -> None:
 
 
 def test_gender_of_a_composition_is_that_of_its_last_step() -> None:
-    women = {names[1] for names in NAMES.values()}
+    women = {names[1] for names in KINSHIP_NAMES.values()}
     assert all((chain[-1] in women) == (target in women) for chain, target in kinship_rules())
 
 
 @pytest.mark.parametrize("length", [2, 5, 12])
 def test_generated_chains_have_exactly_their_answer(length: int) -> None:
     examples = generate_kinship_chains(20, length, seed=length)
-    index = {name: position for position, name in enumerate(RELATIONS)}
-    answers = possible_answers(torch.tensor([[index[name] for name in chain] for chain, _ in examples]))
+    index = {name: position for position, name in enumerate(KINSHIPS)}
+    answers = possible_kinships(torch.tensor([[index[name] for name in chain] for chain, _ in examples]))
     assert all(len(chain) == length for chain, _ in examples)
     assert [row.nonzero().flatten().tolist() for row in answers] == [[index[target]] for _, target in examples]
 
 
 def test_rules_contradict_each_other_in_some_chains() -> None:
     """Negative control: the wife's sister's mother is the mother-in-law, and by another bracketing the mother."""
-    chain = torch.tensor([[RELATIONS.index(name) for name in ("wife", "sister", "mother")]])
-    found = {RELATIONS[i] for i in possible_answers(chain)[0].nonzero().flatten().tolist()}
+    chain = torch.tensor([[KINSHIPS.index(name) for name in ("wife", "sister", "mother")]])
+    found = {KINSHIPS[i] for i in possible_kinships(chain)[0].nonzero().flatten().tolist()}
     assert found == {"mother", "mother-in-law"}
 
 
 def test_spouses_have_different_genders() -> None:
-    women = {names[1] for names in NAMES.values()}
+    women = {names[1] for names in KINSHIP_NAMES.values()}
     for chain, _ in generate_kinship_chains(50, 12, seed=1):
         for before, after in itertools.pairwise(chain):
             assert after not in ("husband", "wife") or (before in women) == (after == "husband")
@@ -144,5 +144,5 @@ def test_chains_cannot_grow_without_rules_or_shrink() -> None:
     generator = torch.Generator().manual_seed(0)
     assert lengthen_chains(chains, rules, 4, generator=generator).tolist() == 2 * [4 * [-1]]
     assert torch.equal(lengthen_chains(chains, rules, 2, generator=generator), chains)
-    with pytest.raises(ValueError, match=r"length must be at least that of the chains \(2\), got 1"):
+    with pytest.raises(ValueError, match=r"length must be at least the length of the chains \(2\), got 1"):
         lengthen_chains(chains, torch.tensor([[0, 1, 2]]), 1, generator=generator)

@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import numpy as np
 import pytest
 import torch
 
-from ghrr.files import read_tensors
+from ghrr.files import read_checked_json, read_tensors
 from ghrr.relations import (
     KnowledgeGraph,
+    RelationConfig,
     RelationModel,
     RelationProgress,
+    defaults,
     evaluate,
     load_model,
     save_model,
@@ -28,12 +31,17 @@ from ghrr.relations import (
     train_step,
     training,
 )
+from ghrr.relations.baseline import frequency_baseline
 from ghrr.relations.graph import with_reciprocals
+from ghrr.training.steps import PLAIN_STEPS
 from tests.processes import start, wait_until
 from tests.relations.common import as_indices, permutation_graph, random_graph, small_config
 
 ROOT = Path(__file__).parents[2]
 SHORT: dict[str, Any] = {"dim": 6, "m": 2, "batch": 30, "epochs": 8, "evaluate_every": 2}
+
+# Most runs are on random triples, or too short to learn anything.
+pytestmark = pytest.mark.filterwarnings("ignore:train. the model ranks worse")
 
 
 class Stop(Exception):  # noqa: N818
@@ -55,7 +63,7 @@ def assert_same_run(folder: Path, expected: Path) -> None:
         one, other = (tensors(path / f"{name}.safetensors", kind) for path in (folder, expected))
         assert one.keys() == other.keys()
         assert all(torch.equal(one[key], other[key]) for key in one), name
-    one, other = (json.loads((path / "result.json").read_text()) for path in (folder, expected))
+    one, other = (read_checked_json(path / "result.json", "test") for path in (folder, expected))
     assert {**one, "seconds_per_epoch": None} == {**other, "seconds_per_epoch": None}
 
 
@@ -104,13 +112,13 @@ def test_replayed_steps_equal_plain_steps(
 
     def tables(replay: bool) -> torch.Tensor:
         if not replay:
-            monkeypatch.setattr(train_step, "replay_as_graph", lambda step, batch: step)
+            monkeypatch.setattr(train_step, "replay_as_graph", lambda step, lead: step)
         model = RelationModel(graph.entities, graph.relations, dim=config.dim, m=m, relation_form=relation_form).cuda()
         step = train_step.make_step(model, train_step.make_optimizer(model, config), config)
         losses = [step(batch) for batch in batches]  # the last batch is smaller
         return torch.cat([model.entity_table.detach().flatten(), torch.stack(losses)])
 
-    assert len(batches) > 2 * train_step._STEPS_BEFORE_RECORDING
+    assert len(batches) > 2 * PLAIN_STEPS
     replayed, plain = tables(replay=True), tables(replay=False)
     assert torch.equal(replayed, plain)
 
@@ -119,7 +127,7 @@ def test_result_describes_the_best_model(tmp_path: Path) -> None:
     graph = permutation_graph()
     steps: list[RelationProgress] = []
     result = train(graph, small_config(), tmp_path / "run", on_progress=steps.append, command="ghrr relations train")
-    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result == read_checked_json(tmp_path / "run" / "result.json", "test")
     model = load_model(tmp_path / "run")
     metrics = evaluate(model, graph)
     assert result["test"] == metrics.summary()
@@ -190,6 +198,14 @@ def test_average_is_evaluated_and_kept(tmp_path: Path) -> None:
     average = tensors(folder / "checkpoint.safetensors", "ghrr-relation-checkpoint")["average.entity_table"]
     assert torch.equal(load_model(folder).entity_table, average)
     assert evaluate(load_model(folder), graph, "valid").mrr == result["history"][-1]["valid_mrr"]
+
+
+def test_damaged_result_is_an_error(tmp_path: Path) -> None:
+    graph, config, path = random_graph(), small_config(**SHORT), tmp_path / "run" / "result.json"
+    result = train(graph, config, tmp_path / "run", device="cpu")
+    path.write_text(path.read_text().replace(f'"best_epoch": {result["best_epoch"]}', '"best_epoch": 77'))
+    with pytest.raises(ValueError, match=r"result\.json.*does not match its checksum"):
+        train(graph, config, tmp_path / "run", resume=True)
 
 
 def test_runs_of_earlier_versions_have_the_defaults_of_new_settings(tmp_path: Path) -> None:
@@ -440,3 +456,117 @@ def test_same_triples_in_another_order_of_names_are_another_graph() -> None:
     graph = random_graph()
     renamed = KnowledgeGraph("g", graph.entities[::-1], graph.relations, graph.train, graph.valid, graph.test)
     assert renamed.fingerprint != graph.fingerprint
+
+
+def learnable_graph(share: float = 0.1) -> KnowledgeGraph:
+    """Sums of numbers modulo 12, which a relation model learns; a share of the triples is held out."""
+    heads, numbers = torch.meshgrid(torch.arange(12), torch.arange(12), indexing="ij")
+    triples = torch.stack([heads, numbers, (heads + numbers) % 12], dim=-1).reshape(-1, 3)
+    order = torch.randperm(len(triples), generator=torch.Generator().manual_seed(0))
+    out = int(share * len(triples))
+    splits = torch.split(triples[order], [len(triples) - 2 * out, out, out])
+    return KnowledgeGraph("sums", tuple(f"{n}" for n in range(12)), tuple(f"+{n}" for n in range(12)), *splits)
+
+
+def test_settings_that_are_not_given_are_chosen_and_stored(tmp_path: Path) -> None:
+    seen: list[RelationProgress] = []
+    result = train(learnable_graph(), RelationConfig(epochs=12), tmp_path / "run", on_progress=seen.append)
+    config = result["config"]
+    assert (config["dim"], config["batch"], config["m"]) == (40, 50, 3)
+    mrrs = {round(p.trial, 6): p.valid_mrr for p in seen if p.trial is not None and p.valid_mrr is not None}
+    assert len(mrrs) >= 3
+    assert max(mrrs, key=lambda weight: mrrs[weight]) == round(config["regularizer_weight"], 6)
+    assert result["test"]["mrr"] > 0.8
+    assert seen[-1].trial is None
+
+
+def test_chosen_settings_give_the_run_of_the_same_given_settings(tmp_path: Path) -> None:
+    config = RelationConfig(epochs=3)
+    chosen = train(learnable_graph(), config, tmp_path / "chosen")["config"]
+    names = ("dim", "batch", "regularizer_weight")
+    given = dataclasses.replace(config, **{name: chosen[name] for name in names})
+    seen: list[RelationProgress] = []
+    train(learnable_graph(), given, tmp_path / "given", on_progress=seen.append)
+    assert all(progress.trial is None for progress in seen)
+    assert_same_run(tmp_path / "chosen", tmp_path / "given")
+
+
+def test_resumed_run_keeps_the_chosen_settings(tmp_path: Path) -> None:
+    config = RelationConfig(epochs=6, evaluate_every=1)
+    expected = train(learnable_graph(), config, tmp_path / "whole")
+
+    def stop(progress: RelationProgress) -> None:
+        if progress.trial is None and progress.valid_mrr is not None and progress.step >= progress.total_steps // 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(learnable_graph(), config, tmp_path / "run", on_progress=stop)
+    seen: list[RelationProgress] = []
+    result = train(learnable_graph(), config, tmp_path / "run", resume=True, on_progress=seen.append)
+    assert result["config"] == expected["config"]
+    assert all(progress.trial is None for progress in seen)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+    again = train(learnable_graph(), config, tmp_path / "run", resume=True)
+    assert again == read_checked_json(tmp_path / "run" / "result.json", "test")
+    with pytest.raises(ValueError, match="its dim is 40, not 41"):
+        train(learnable_graph(), dataclasses.replace(config, dim=41), tmp_path / "run", resume=True)
+
+
+def test_a_run_stopped_in_its_trials_starts_again(tmp_path: Path) -> None:
+    config = RelationConfig(epochs=2)
+
+    def stop(progress: RelationProgress) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        train(learnable_graph(), config, tmp_path / "run", on_progress=stop)
+    train(learnable_graph(), config, tmp_path / "run", resume=True)
+    train(learnable_graph(), config, tmp_path / "whole")
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+def test_large_graphs_keep_their_fixed_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    graph = learnable_graph()
+    monkeypatch.setattr(defaults, "SMALL", 100)
+    chosen = defaults.default_sizes(graph, RelationConfig())
+    assert (chosen.dim, chosen.batch, chosen.regularizer_weight) == (111, 1000, 0.1)
+    given = RelationConfig(dim=7, batch=8, regularizer_weight=0.0)
+    assert defaults.default_sizes(graph, given) == given
+
+
+@pytest.mark.filterwarnings("default:train. the model ranks worse")
+def test_a_model_below_the_frequency_baseline_warns(tmp_path: Path) -> None:
+    born_in = as_indices(*((person, 0, 30 + person % 5) for person in range(30)))
+    lives_in = as_indices(*((person, 1, 30) for person in range(30)))  # all in one city
+    names = tuple(f"e{i}" for i in range(35)), ("born in", "lives in")
+    graph = KnowledgeGraph("one city", *names, torch.cat([born_in, lives_in[:-6]]), lives_in[-6:-3], lives_in[-3:])
+    with pytest.warns(UserWarning, match=r"train: the model ranks worse .* got a validation MRR of 0\.\d+, expected"):
+        result = train(graph, RelationConfig(dim=4, m=2, epochs=1, regularizer_weight=100.0), tmp_path / "bad")
+    assert result["valid"]["mrr"] < result["frequency_baseline"]["valid_mrr"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = train(learnable_graph(), RelationConfig(epochs=12), tmp_path / "good")
+    assert result["valid"]["mrr"] > result["frequency_baseline"]["valid_mrr"]
+
+
+def test_frequency_baseline_is_the_rank_by_counts() -> None:
+    graph = random_graph(entities=9, relations=2, triples=60)
+    known = {tuple(triple) for triple in torch.cat([graph.train, graph.valid, graph.test]).tolist()}
+    ranks = frequency_baseline(graph, "valid").ranks.tolist()
+    for (head, relation, tail), (tail_rank, head_rank) in zip(graph.valid.tolist(), ranks, strict=True):
+        for column, right, others, rank in (
+            (2, tail, [e for e in range(9) if (head, relation, e) not in known], tail_rank),
+            (0, head, [e for e in range(9) if (e, relation, tail) not in known], head_rank),
+        ):
+            ends = graph.train[graph.train[:, 1] == relation][:, column]
+            count = [int((ends == e).sum()) for e in range(9)]
+            above = sum(count[e] > count[right] for e in others)
+            ties = sum(count[e] == count[right] for e in others)
+            assert rank == 1 + above + ties / 2
+
+
+def test_a_graph_without_validation_triples_says_what_to_do(tmp_path: Path) -> None:
+    graph = learnable_graph()
+    empty = dataclasses.replace(graph, valid=graph.valid[:0])
+    with pytest.raises(ValueError, match=r"the valid split of 'sums' is empty, .*; hold some training triples out"):
+        train(empty, RelationConfig(), tmp_path / "run")

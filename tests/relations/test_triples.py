@@ -154,7 +154,7 @@ def test_names_can_be_a_list_and_must_be_text() -> None:
     graph = KnowledgeGraph("g", ["a", "b"], ["r"], one, one, one)  # type: ignore[arg-type]
     assert (graph.entities, graph.relations) == (("a", "b"), ("r",))
     assert evaluate(RelationModel(graph.entities, graph.relations, dim=2, m=1), graph).ranks.shape == (1, 2)
-    for names in ("ab", 3):
+    for names in ("ab", 3, torch.tensor(1.0)):
         with pytest.raises(TypeError, match="entities must be a list of names"):
             KnowledgeGraph("g", names, ("r",), one, one, one)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="RelationModel: entities must be a list of names"):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ghrr.search import RecordIndex
+
 NAMES = [
     "Ada Lovelace",
     "Alan Turing",
@@ -49,3 +51,18 @@ def full_disk(limit: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def fields_of(records: RecordIndex) -> list[tuple[str, str, float]]:
+    return [(field.name, field.kind, field.weight) for field in records.fields]
+
+
+def assert_vectors_fit(records: RecordIndex) -> None:
+    """The vectors of all records are those that the fields of the index give, up to the rounding of the storage."""
+    state = records._state
+    if not len(state):
+        return
+    vectors = state.memory.vectors(state.labels)
+    expected = state.encoder.encode(state.documents.get(state.labels))
+    tolerance = 0.02 if state.memory.storage == "int8" else 1e-5
+    assert (vectors - expected).abs().max() < tolerance * expected.abs().max()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from ghrr.encoding.column_kinds import infer_kind
 from ghrr.search import RecordIndex
+from ghrr.search.bags import BagField
 
 VALUES: list[Any] = [
     1,
@@ -134,3 +137,56 @@ def test_giant_texts_are_stored_whole() -> None:
     assert records["0"] == {"text": text}
     assert records.search({"text": "giant"}, 1)[0].guess == "0"
     assert json.loads(json.dumps(records["1"])) == {"text": "small"}
+
+
+def test_index_without_content_finds_nothing() -> None:
+    records = RecordIndex()
+    records.add([])
+    assert (records.fields, records.search_many([], 1), records.duplicates()) == ([], [], [])
+    records.add([{"a": None, "b": ""}, {}])  # nothing but missing values
+    assert (len(records), records.fields) == (2, [])
+    with pytest.raises(ValueError, match=r"has no value in a field of this index, got dict .*; the fields are none"):
+        records.search({"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("documents", "kinds"),
+    [
+        ([{"a": 1, "b": "x"}], ["number", "text"]),  # one row
+        ([{"a": f"value {n}"} for n in range(30)], ["text"]),  # one column
+        ([{"a": 1, "b": "x"}] * 5, ["number", "category"]),  # constants
+        ([{"a": n, "b": None if n else "x"} for n in range(0, 90, 7)], ["number", "text"]),  # mostly missing
+        ([{"a": value} for value in (1, "two", 3.5, "2020-01-01", "four")], ["text"]),  # mixed types
+        ([{"a": f"value {n}"} for n in range(2_000)], ["text"]),  # many different values
+    ],
+)
+def test_table_without_much_content_is_indexed(documents: list[dict[str, Any]], kinds: list[str]) -> None:
+    records = RecordIndex()
+    records.add(documents)
+    assert [field.kind for field in records.fields if field.name != "*"] == kinds
+    assert records.search(documents[-1])[0].score == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_million_different_categories_fit_a_field() -> None:
+    values = [f"value {n}" for n in range(1_000_000)]
+    assert infer_kind("a", values).kind == "text"
+    field = BagField("category")
+    field.fit(values)
+    prepared = field.prepare([values[0], values[-1], values[0]])
+    assert field.pair_scores(prepared, np.array([0, 0]), prepared, np.array([1, 2])).round().tolist() == [0, 1]
+
+
+def test_doubtful_kind_is_named_warned_about_once_and_saved(tmp_path: Path) -> None:
+    records = RecordIndex()
+    rng = random.Random(0)
+    documents = [{"number": rng.randrange(10**6, 10**7), "name": f"person {n}"} for n in range(60)]
+    with pytest.warns(UserWarning, match=r"add: the kinds of some fields are unsure: 'number' as text \(numbers that"):
+        records.add(documents[:30])
+    records.add(documents[30:])  # no second warning, which would be an error here
+    doubts = {field.name: field.doubt for field in records.fields if field.doubt}
+    assert doubts == {"number": "numbers that look like identifiers"}
+    records.save(tmp_path / "index")
+    opened = RecordIndex.open(tmp_path / "index")
+    assert {field.name: field.doubt for field in opened.fields if field.doubt} == doubts
+    RecordIndex(kinds={"number": "text"}).add(documents)  # the kind is given: nothing to doubt

@@ -13,8 +13,9 @@ import ghrr
 from ghrr.search.bags import BagField
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.fields import infer_kind
-from ghrr.search.kernel_fields import KernelField, Range
+from ghrr.search.kernel_fields import KernelField
 from ghrr.search.paths import Column, columns
+from ghrr.search.values import Range
 from tests.search.common import people
 
 SPACE = ghrr.Space(dim=2000, m=2, seed=0)
@@ -50,7 +51,7 @@ def test_kinds_are_inferred_from_values() -> None:
     ],
 )
 def test_kind_of_values(values: list[Any], kind: str) -> None:
-    assert infer_kind(("x",), Column(list(range(len(values))), values)) == kind
+    assert infer_kind(("x",), Column(list(range(len(values))), values)).kind == kind
 
 
 def test_other_kind_can_be_given() -> None:

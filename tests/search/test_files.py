@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ghrr.search.folder as folder_module
 from ghrr.files import lock_folder
-from ghrr.search import RecordIndex
-from ghrr.search.saving import VERSION
-from tests.search.common import full_disk, people
+from ghrr.search import RecordIndex, database
+from tests.search.common import assert_vectors_fit, fields_of, full_disk, people
 
 DOCUMENTS = people(60)
 
@@ -31,7 +32,7 @@ def test_opened_index_gives_identical_answers(folder: Path) -> None:
     records.add(DOCUMENTS)
     opened = RecordIndex.open(folder)
     assert opened.ids == records.ids
-    assert [(f.name, f.kind, f.weight) for f in opened.fields] == [(f.name, f.kind, f.weight) for f in records.fields]
+    assert fields_of(opened) == fields_of(records)
     example = {"name": "Ada", "born": {"city": "London"}}
     assert opened.search(example) == records.search(example)
 
@@ -47,6 +48,30 @@ def test_changes_of_an_opened_index_are_saved(folder: Path) -> None:
     assert again["1"] == {"name": "Zuse"}
     assert again.search({"name": "Backus"})[0].guess == "new"
     assert again.ids == opened.ids
+
+
+def test_documents_without_a_record_are_removed_once_no_search_needs_them(folder: Path) -> None:
+    def stored() -> list[str]:
+        return sorted(database.read_labels(folder))
+
+    opened = RecordIndex.open(folder)
+    opened.update([{"name": "Zuse"}], ids=["1"])
+    opened.save()
+    assert stored() == sorted(opened._state.labels)
+    searched = opened._state  # as a running search has it
+    opened.remove(["1", "2"])
+    opened.save()
+    assert len(stored()) == len(opened) + 2
+    assert searched.documents.get(searched.labels)[-1] == {"name": "Zuse"}
+    del searched
+    opened.save()
+    assert stored() == sorted(opened._state.labels)
+    manifest = database.read_manifest(folder)
+    assert manifest is not None
+    database.write(folder, manifest, documents=[("7:left", "{}")], removed=[], added=[])  # as earlier versions left it
+    again = RecordIndex.open(folder)
+    again.save()
+    assert stored() == sorted(again._state.labels)
 
 
 def test_index_can_be_saved_to_another_folder(folder: Path, tmp_path: Path) -> None:
@@ -67,26 +92,46 @@ def test_folder_of_another_writer_is_refused_and_stays(folder: Path) -> None:
 def test_missing_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no index"):
         RecordIndex.open(tmp_path / "nothing")
-    fields = folder / "fields.safetensors"
+    [fields] = folder.glob("fields-*.safetensors")
     content = bytearray(fields.read_bytes())
     content[-1] ^= 1
     fields.write_bytes(content)
-    with pytest.raises(ValueError, match=r"fields\.safetensors"):
+    with pytest.raises(ValueError, match=fields.name):
+        RecordIndex.open(folder)
+    fields.unlink()
+    with pytest.raises(FileNotFoundError, match=fields.name):
         RecordIndex.open(folder)
 
 
-def test_newer_version_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ghrr.search.saving.VERSION", VERSION + 1)
-    RecordIndex.open(folder).save(folder)
+@pytest.mark.parametrize("module", ["saving", "database"])
+def test_newer_version_is_refused(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"ghrr.search.{module}.VERSION", 9)
+    records = RecordIndex()
+    records.add(DOCUMENTS)
+    records.save(tmp_path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
-        RecordIndex.open(folder)
+    with pytest.raises(ValueError, match="version 9"):
+        RecordIndex.open(tmp_path)
 
 
 def test_lost_documents_are_named(folder: Path) -> None:
+    opened = RecordIndex.open(folder)
     (folder / "documents.sqlite").unlink()
-    with pytest.raises(FileNotFoundError, match=r"documents\.sqlite"):
-        RecordIndex.open(folder).search({"name": "Ada"})
+    for read in (lambda: opened.search({"name": "Ada"}), lambda: RecordIndex.open(folder)):
+        with pytest.raises(FileNotFoundError, match=r"documents\.sqlite"):
+            read()
+
+
+def test_save_to_a_folder_that_was_moved_away_creates_nothing(folder: Path, tmp_path: Path) -> None:
+    opened = RecordIndex.open(folder)
+    opened.remove("0")
+    folder.rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError, match="the index is no longer in"):
+        opened.save()
+    assert not folder.exists()
+    (tmp_path / "away").rename(folder)
+    opened.save()
+    assert RecordIndex.open(folder).ids == opened.ids
 
 
 def test_second_writer_is_refused_and_the_first_one_keeps_its_records(folder: Path, tmp_path: Path) -> None:
@@ -104,20 +149,64 @@ def test_second_writer_is_refused_and_the_first_one_keeps_its_records(folder: Pa
     assert RecordIndex.open(tmp_path / "elsewhere")["second"]["name"] == "Wirth"
 
 
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", ["read_records", "read_encoder", "open_memory"])
+def test_index_opened_during_a_save_has_one_state(
+    folder: Path, step: str, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = RecordIndex.open(folder)
+    old, saves = fields_of(writer), 0
+    owner: Any = database if step == "read_records" else folder_module
+    original = getattr(owner, step)
+
+    def save_meanwhile(*given: Any) -> Any:
+        nonlocal saves
+        saves += 1
+        found = original(*given) if after else None
+        if saves == 1:
+            writer.update([{"name": "Ada", "new field": 3}], ids=["0"])
+            writer.learn_weights(DOCUMENTS[1:6], writer.ids[:5])
+            writer.save()
+        return found if after else original(*given)
+
+    monkeypatch.setattr(owner, step, save_meanwhile)
+    opened = RecordIndex.open(folder)
+    assert saves > 0
+    is_new = opened.ids == writer.ids
+    assert is_new or (step, after) == ("open_memory", True)  # everything was read before the save
+    assert fields_of(opened) == (fields_of(writer) if is_new else old)
+    assert fields_of(writer) != old  # negative control
+    opened.add([{"name": "Backus"}], ids=["new"])
+    if is_new:
+        assert opened["0"] == {"name": "Ada", "new field": 3}
+        assert_vectors_fit(opened)
+        opened.save()
+        assert RecordIndex.open(folder).ids == [*writer.ids, "new"]
+    else:
+        with pytest.raises(ValueError, match="another program saved to"):
+            opened.save()
+
+
+def test_folder_that_changes_all_the_time_is_not_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = RecordIndex.open(folder)
+
+    def save_meanwhile(*given: Any) -> Any:
+        writer.update([DOCUMENTS[0]], ids=["0"])
+        writer.save()
+        raise ValueError("the vectors are missing")
+
+    monkeypatch.setattr(folder_module, "open_memory", save_meanwhile)
+    monkeypatch.setattr(folder_module, "_OPEN_ATTEMPTS", 3)
+    with pytest.raises(TimeoutError, match="changed 3 times while it was opened"):
+        RecordIndex.open(folder)
+
+
 def test_folder_of_another_index_is_refused_and_stays(folder: Path) -> None:
     other = RecordIndex()
     other.add([{"title": "x"}])
     with pytest.raises(ValueError, match="holds another index"):
         other.save(folder)
     assert RecordIndex.open(folder)["5"] == DOCUMENTS[5]
-
-
-def test_engine_of_a_newer_version_is_refused(folder: Path) -> None:
-    (folder / "engine.json").write_text(
-        '{"version": 9, "backend": "x", "uri": null, "collection": null, "approximate": false}'
-    )
-    with pytest.raises(ValueError, match=r"engine\.json.*version 9 is newer"):
-        RecordIndex.open(folder)
 
 
 def test_full_disk_at_the_first_save_leaves_no_index(tmp_path: Path) -> None:
@@ -133,7 +222,7 @@ def test_full_disk_at_the_first_save_leaves_no_index(tmp_path: Path) -> None:
     assert RecordIndex.open(tmp_path).ids == another.ids
 
 
-@pytest.mark.parametrize("limit", [100, 60_000, 150_000])  # the lock, the documents, the vectors
+@pytest.mark.parametrize("limit", [100, 60_000, 150_000])  # the fields, the documents, the vectors
 def test_full_disk_loses_nothing(folder: Path, limit: int) -> None:
     opened = RecordIndex.open(folder)
     opened.remove("0")
@@ -188,11 +277,10 @@ import torch
 torch.set_num_threads(1)
 import ghrr.search.folder as own
 from ghrr.memory import ItemMemory
-from ghrr.search import RecordIndex
-from ghrr.search.documents import DocumentStore
+from ghrr.search import RecordIndex, database
 
 folder = sys.argv[1]
-steps = [(DocumentStore, "write"), (own, "write_encoder"), (ItemMemory, "commit"), (DocumentStore, "clean")]
+steps = [(ItemMemory, "commit"), (own, "write_encoder"), (database, "write"), (RecordIndex, "_clean")]
 for number, (owner, name) in enumerate(steps):
     for after in (False, True):
         if os.fork() == 0:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ghrr.search.index as index_module
 from ghrr.search import RecordIndex
 from ghrr.search.aliases import find_aliases
 from ghrr.search.calibration import PRIOR, features, fit_parameters, probability
-from ghrr.search.saving import read_encoder
+from ghrr.search.folder import open_fields
+from tests.search.common import assert_vectors_fit, fields_of
 
 COUNT = 60
 
@@ -56,6 +58,30 @@ def test_alias_makes_held_out_examples_unique(learned: tuple[RecordIndex, list[d
     assert np.mean([guess == str(40 + n) for n, guess in enumerate(unaided)]) < 0.7
 
 
+@pytest.mark.parametrize("step", ["fit_weights", "as_columns", "calibrate_on"])
+def test_learning_that_fails_changes_nothing(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records, examples = films()
+    index = RecordIndex()
+    index.add(records)
+    index.save(tmp_path)
+    before = fields_of(index)
+
+    def fail(*given: Any, **more: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(index_module, step, fail)  # before, while and after the records are encoded again
+    with pytest.raises(MemoryError):
+        index.learn_weights(examples, index.ids)
+    monkeypatch.undo()
+    index.save()
+    for one in (index, RecordIndex.open(tmp_path)):
+        assert fields_of(one) == before
+        assert not one._state.encoder.aliases
+        assert_vectors_fit(one)
+    index.learn_weights(examples, index.ids)
+    assert fields_of(index) != before  # negative control
+
+
 def test_text_that_no_example_has_is_not_part_of_the_whole(learned: tuple[RecordIndex, list[dict[str, Any]]]) -> None:
     index, _ = learned
     document = films()[0][0]
@@ -67,7 +93,7 @@ def test_what_was_learned_is_saved(learned: tuple[RecordIndex, list[dict[str, An
     index.save(tmp_path)
     opened = RecordIndex.open(tmp_path)
     assert opened.explain("45", examples[45]) == index.explain("45", examples[45])
-    encoder, calibration = read_encoder(tmp_path / "fields.safetensors")
+    encoder, calibration = open_fields(tmp_path)
     assert encoder.aliases == {("year",): ("release",)}
     assert calibration.shape == (3,)
 

@@ -18,6 +18,9 @@ from ghrr.structures.permuted_paths import PermutedPaths
 SPACE = Space(300, 3, seed=1)
 COMMUTING = Space(2700, 1, seed=1)  # m = 1: binding commutes, and the order of keys is lost
 
+# For tests that put more into a space than it can hold.
+overloaded = pytest.mark.filterwarnings("ignore::ghrr.structures.CapacityWarning")
+
 
 def wrong(value: object) -> Any:
     """A value of a type that the function does not take."""

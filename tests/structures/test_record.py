@@ -17,9 +17,9 @@ import ghrr
 from ghrr import Space
 from ghrr.structures import MISSING, Reading, Record, Scale
 from ghrr.structures.reading import nest
-from ghrr.structures.record.path_settings import PathSettings
-from ghrr.structures.record.value_table import ValueTable
-from tests.structures.common import COMMUTING, SPACE, close, found, noise
+from ghrr.structures.record.paths import PathSettings
+from ghrr.structures.record.values import ValueTable
+from tests.structures.common import COMMUTING, SPACE, close, found, noise, overloaded
 
 ADA = {
     "name": "Ada",
@@ -290,6 +290,7 @@ def test_decode_finds_more_with_peeling() -> None:
     assert sum(confident) >= 0.98 * len(confident)
 
 
+@overloaded
 @pytest.mark.slow
 def test_confident_leaves_are_right_near_capacity() -> None:
     """Calibration for several sizes and m, with nested records; half of the queried paths are missing."""
@@ -374,7 +375,7 @@ def test_batches_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [person(n) for n in range(30)]
     whole = Record(SPACE).encode_many(documents)
     monkeypatch.setattr("ghrr.structures.inputs._CHUNK_NUMBERS", 7 * SPACE.total_dim)
-    monkeypatch.setattr("ghrr.structures.record.cleanup._CHUNK_SCORES", 20)
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_SCORES", 20)
     codec = Record(SPACE)
     assert close(codec.encode_many(documents), whole)
     answers = codec.query_many(whole, [["name"], ["born", "city"]])
@@ -386,7 +387,7 @@ def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatc
     documents: list[Any] = [[n, f"word {n % 3}", {"half": n / 2, "none": None}] for n in range(10)]
     documents += ["no number", 7, [], [[3, 4.5]]]
     whole = Record(SPACE, numbers=scale).encode_many(documents)
-    monkeypatch.setattr("ghrr.structures.record.value_table._CHUNK_NUMBERS", 4 * SPACE.total_dim)
+    monkeypatch.setattr("ghrr.structures.record.values._CHUNK_NUMBERS", 4 * SPACE.total_dim)
     codec = Record(SPACE, numbers=scale)
     assert close(codec.encode_many(documents), whole)
     assert close(torch.stack([codec.encode(document) for document in documents]), whole)

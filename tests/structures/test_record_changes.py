@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ghrr import Space
 from ghrr.structures import MISSING, Record, Scale
-from tests.structures.common import SPACE, close, found, wrong
+from tests.structures.common import SPACE, close, found, overloaded, wrong
 
 ADA: dict[str, Any] = {"name": "Ada", "born": {"year": 1815, "city": "London"}, "tags": ["poet"], "notes": {}}
 
@@ -79,6 +79,7 @@ def test_deleting_an_absent_path_raises() -> None:
         codec.delete(h, ["tags", 4])
 
 
+@overloaded
 def test_given_old_value_is_not_read() -> None:
     crowded = Space.from_total(60, 2, seed=3)
     codec = Record(crowded)
@@ -119,6 +120,7 @@ def test_merge_takes_leaves_of_the_second_record_where_both_have_one(first: Any,
         assert not close(a + b, codec.encode(want))
 
 
+@overloaded
 def test_merge_needs_certainty() -> None:
     codec = Record(Space.from_total(60, 2, seed=3))
     crowded = codec.encode({f"k{n}": f"v{n}" for n in range(40)})
@@ -126,6 +128,7 @@ def test_merge_needs_certainty() -> None:
         codec.merge(crowded, codec.encode({"k1": "x"}))
 
 
+@overloaded
 def test_merge_is_right_or_refused_when_many_paths_are_known() -> None:
     """Most of the thousands of paths are empty; a missed value would remain beside the new one."""
     known = [f"k{n}" for n in range(2000)]

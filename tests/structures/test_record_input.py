@@ -254,3 +254,30 @@ def test_a_state_of_version_0_1_reads_its_records(m: int) -> None:
     codec.encode({"name": "Grace"})
     assert found(codec.query(h, "name")).label == "Ada"  # which values were at a path is not known: all count
     assert Record.from_state(space, codec.state()).decode(h).value == reading.value
+
+
+def test_dots_separate_the_keys_of_a_known_path() -> None:
+    record = Record(Space(dim=600, m=3))
+    h = record.encode({"born": {"city": "London", "year": 1815}, "tags": ["poet", "countess"], "a.b": "dotted"})
+    paths = ["born.city", "tags.1", "a.b", "born.year", ["born", "city"]]
+    assert [match.label for match in record.query_many(h, paths)] == ["London", "countess", "dotted", 1815, "London"]
+    assert record.query_many(h, ["born.town"])[0].unknown
+    assert "born" in record.decode(record.update(h, "born.city", "Rome")).value
+    assert record.decode(record.update(h, "born.city", "Rome")).value["born"]["city"] == "Rome"
+    assert "city" not in record.decode(record.delete(h, "born.city")).value["born"]
+
+
+def test_a_key_with_dots_comes_before_a_path_and_two_paths_are_ambiguous() -> None:
+    record = Record(Space(dim=600, m=3))
+    h = record.encode({"a.b": 1, "a": {"b": 2, "b.c": 3}, "a.b.c": 4})
+    assert [match.label for match in record.query_many(h, ["a.b", "a.b.c"])] == [1, 4]
+    other = Record(Space(dim=600, m=3))
+    h = other.encode({"a": {"b.c": 3, "b": {"c": 4}}})
+    with pytest.raises(ValueError, match=r"'a\.b\.c' is ambiguous; use \['a', 'b\.c'\] or \['a', 'b', 'c'\]"):
+        other.query(h, "a.b.c")
+
+
+def test_a_new_key_may_contain_dots() -> None:
+    record = Record(Space(dim=600, m=3))
+    h = record.encode({"a": {"b": 1}})
+    assert record.decode(record.update(h, "x.y", 2)).value == {"a": {"b": 1}, "x.y": 2}

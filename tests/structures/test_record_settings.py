@@ -15,7 +15,7 @@ import torch
 import ghrr
 from ghrr import ItemMemory, Space
 from ghrr.structures import MISSING, Reading, Record, Scale
-from ghrr.structures.record.seen_values import SeenValues
+from ghrr.structures.record.values import SeenValues
 from tests.helpers import STANDARD_ERRORS
 from tests.structures.common import COMMUTING, SPACE, close, count_calls, found, wrong
 
@@ -32,7 +32,7 @@ def people(count: int) -> list[dict[str, Any]]:
 def test_the_candidates_of_a_path_are_the_values_seen_there(monkeypatch: pytest.MonkeyPatch) -> None:
     codec, documents = Record(SPACE), people(50)
     rows = codec.encode_many(documents)
-    sizes = count_calls(monkeypatch, "ghrr.structures.record.cleanup.pairwise_similarity")
+    sizes = count_calls(monkeypatch, "ghrr.structures.vocabulary.pairwise_similarity")
     matches = [match for [match] in codec.query_many(rows, [["born", "city"]])]
     assert sizes == [9]  # one comparison with the cities, not with the names
     assert [match.label for match in matches] == [document["born"]["city"] for document in documents]
@@ -46,7 +46,7 @@ def test_paths_of_few_candidates_are_compared_together_and_equal_to_one_by_one(m
     codec.encode_many([{f"k{n}": f"v{rng.randrange(40)}" for n in range(30)} for _ in range(8)])
     h = codec.encode({f"k{n}": f"v{rng.randrange(40)}" for n in range(30)})
     paths = [[f"k{n}"] for n in range(30)]
-    sizes = count_calls(monkeypatch, "ghrr.structures.record.cleanup.pairwise_similarity")
+    sizes = count_calls(monkeypatch, "ghrr.structures.vocabulary.pairwise_similarity")
     together = codec.query_many(h, paths)
     assert len(sizes) == 1
     for path, match in zip(paths, together, strict=True):
@@ -274,7 +274,7 @@ def test_an_interrupted_call_leaves_a_codec_that_works(line: int, monkeypatch: p
     codec = Record(SPACE)
     codec.encode({"a": {"b": "x"}})
     calls = iter(range(10**6))
-    for name in ("ghrr.structures.path_tree.bind", "ghrr.structures.record.seen_values._sort", "ghrr.ops.bind_bags"):
+    for name in ("ghrr.structures.path_tree.bind", "ghrr.structures.record.values._sort", "ghrr.ops.bind_bags"):
         module, function = name.rsplit(".", 1)
         original = getattr(__import__(module, fromlist=[function]), function)
 

@@ -15,7 +15,7 @@ import ghrr
 from ghrr import Space, encoding, ops
 from ghrr.memory.match import Match
 from ghrr.structures import Chain, Sequence
-from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, overloaded, wrong
 
 WORDS = ["to", "be", "or", "not", "maybe"]
 
@@ -126,6 +126,7 @@ def test_append_pop_and_replace(space: Space) -> None:
     assert close(model.replace(single, 7, "b", old="a"), model.append(space.zeros(), "b", at=7))
 
 
+@overloaded
 def test_uncertain_changes_raise() -> None:
     model = Sequence(Space.from_total(60, 2, seed=3))
     items = [f"n{n}" for n in range(40)]

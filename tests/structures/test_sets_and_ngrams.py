@@ -12,7 +12,7 @@ import ghrr
 from ghrr import Space
 from ghrr.structures import NGrams, Set
 from tests.helpers import assert_std
-from tests.structures.common import COMMUTING, SPACE, close, counts_of, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, counts_of, noise, overloaded, wrong
 
 # --------------------------------------------------------------------------------------------------------------- Set
 
@@ -109,6 +109,7 @@ def test_add_and_remove_members() -> None:
         model.remove(h, "c")
 
 
+@overloaded
 def test_decoding_a_full_set() -> None:
     model = Set(Space.from_total(500, 2, seed=2))
     model.encode([f"name {n}" for n in range(400)])
@@ -204,6 +205,7 @@ def test_decode_returns_all_ngrams(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts_of(single.decode(single.encode(list("aab")))) == {("a",): 2, ("b",): 1}
 
 
+@overloaded
 def test_bad_ngrams_are_refused() -> None:
     model = NGrams(SPACE, 3)
     with pytest.raises(ValueError, match="3-grams need at least 3 items"):

@@ -13,7 +13,7 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.structures import Stack
-from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded, wrong
 
 NAMES = ["plate", "bowl", "cup", "bowl"]
 
@@ -40,6 +40,7 @@ def test_decode_returns_elements_from_the_top() -> None:
     assert Stack(SPACE).decode(SPACE.zeros()) == []
 
 
+@overloaded
 def test_an_overloaded_stack_is_read_until_uncertain() -> None:
     """Regression: decoding did not end, because after each wrong name another one looked likely."""
     model = Stack(Space(2, 2, seed=1))
@@ -142,6 +143,7 @@ def test_bad_stacks_are_refused() -> None:
         model.peek(SPACE.zeros())
 
 
+@overloaded
 def test_an_uncertain_top_is_not_popped() -> None:
     names = [f"name {number}" for number in range(30)]
     refused = 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 from collections.abc import Callable
 
 import pytest
 
 from ghrr import Space
-from ghrr.structures import Automaton, Graph, NGrams, Set, Tree
+from ghrr.structures import Automaton, CapacityWarning, Graph, NGrams, Set, Tree
 from ghrr.structures.planning import answer_rate
 
 ERROR = 0.02
@@ -43,7 +44,9 @@ def automaton(space: Space, rng: random.Random) -> list[bool]:
 def collection(space: Space, rng: random.Random) -> list[bool]:
     model, names = Set(space), [f"n{number}" for number in range(200)]
     members = rng.sample(names, k=60)
-    model.encode(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapacityWarning)  # this fills the vocabulary
+        model.encode(names)
     h = model.encode(members)
     sigma = model.atoms.members(h[None], confidence=model.confidence, bound=False)[0]
     confident = {match.guess for match in sigma if match.confident}
@@ -92,6 +95,15 @@ def test_suggestion_is_above_a_size_known_to_be_too_small() -> None:
     """An earlier rule suggested dim 439 at m = 3 for 288 edges and 176 nodes, which need two to three times as much."""
     assert Graph.suggest(288, nodes=176, m=3).dim >= 2 * 400
     assert answer_rate(Space(439, 3), items=288, candidates=176, several=True) < 0.95
+
+
+def test_sizes_can_be_given_by_name_and_are_required() -> None:
+    assert Graph.suggest(edges=50, nodes=20, m=2) == Graph.suggest(50, nodes=20, m=2)
+    assert Set.suggest(50, m=2) == Set.suggest(members=50, names=1, m=2)
+    with pytest.raises(TypeError, match=r"Graph\.suggest: needs edges and nodes, got no nodes"):
+        Graph.suggest(50)
+    with pytest.raises(TypeError, match="edges must be given once"):
+        Graph.suggest(50, edges=50, nodes=20)
 
 
 def test_more_items_and_candidates_need_larger_spaces() -> None:

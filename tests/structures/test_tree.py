@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ghrr
 from ghrr import Space
 from ghrr.structures import MISSING, Tree
-from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded, wrong
 
 PARSED = ["S", ["NP", "she"], ["VP", "runs", ["PP", "in", "circles"]]]
 NAMES = st.sampled_from(list("abcdefgh"))
@@ -167,6 +167,7 @@ def test_every_node_has_a_match() -> None:
         model.decode(model.encode(PARSED), limit=-1)
 
 
+@overloaded
 def test_decode_returns_confident_nodes_only() -> None:
     """Decoding of overloaded trees ends, and returns no label that was not encoded."""
     children = [f"n{n}" for n in range(300)]

@@ -7,11 +7,15 @@ import pickle
 import re
 import threading
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 import ghrr
-from ghrr.structures import Automaton, Graph, NGrams, Set, Tree, Vocabulary
+from ghrr import Space
+from ghrr.structures import Automaton, Graph, NGrams, Record, Set, Tree, Vocabulary
 from tests.structures.common import SPACE, wrong
 
 
@@ -162,3 +166,46 @@ def test_an_interrupted_call_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(table._table, "_index", dict(table._table._index))
     assert table.indices(["blue", "green"]) == [1, 2]
     torch.testing.assert_close(table.vectors(), SPACE.vectors(["red", "blue", "green"], namespace="colour"))
+
+
+class Encoded(Dataset[Tensor]):
+    """Records that workers encode."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.record.encode({"name": f"person {index}"})
+
+
+def test_records_of_a_worker_cannot_be_read_and_the_error_says_why() -> None:
+    record = Record(Space(dim=60, m=3))
+    [batch] = DataLoader(Encoded(record), batch_size=2, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(ValueError, match="a worker of a DataLoader, adds names to a copy of its own"):
+        record.query(batch[0], "name")
+    record.encode_many([{"name": f"person {index}"} for index in range(2)])
+    assert [match.label for [match] in record.query_many(batch, ["name"])] == ["person 0", "person 1"]
+
+
+def test_best_names_are_the_same_in_chunks_and_of_equal_ones_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = Vocabulary(SPACE, "word", [f"w{n}" for n in range(20)])
+    answers = words.vectors(["w3", "w12", "w7"])
+    scores, rows = words.best(answers)
+    assert rows[:, 0].tolist() == [3, 12, 7]
+    indices = np.array([1, 3, 12, 15])
+    mask = torch.ones(3, 4, dtype=torch.bool)
+    mask[0, 1] = False
+    _, some_rows = words.best(answers, indices, mask)
+    assert some_rows[0, 0] != 3  # w3 is masked for the first answer
+    assert some_rows[1, 0] == 12
+    assert set(some_rows.flatten().tolist()) <= set(indices.tolist())
+    monkeypatch.setattr("ghrr.structures.vocabulary._CHUNK_SCORES", 6)
+    assert torch.equal(words.best(answers)[1], rows)
+    assert torch.allclose(words.best(answers)[0], scores)
+    assert torch.equal(words.best(answers, indices, mask)[1], some_rows)
+    assert words.best(torch.zeros_like(answers))[1].tolist() == [[0, 1]] * 3
+    assert words.best(answers, indices[:1])[1].tolist() == [[1]] * 3
+    assert words.best(answers, indices[:0])[1].shape == (3, 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
 
-from ghrr._checks import TensorInSpace, check_broadcast, check_hypervectors, check_items, describe
+from ghrr.checks import TensorInSpace, check_broadcast, check_hypervectors, check_items, describe
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector

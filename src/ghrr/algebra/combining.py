@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import (
+from ghrr.algebra.arguments import SIDES, check_many, check_together
+from ghrr.checks import (
     LinAlgError,
     are_alike,
     check_broadcast,
@@ -19,7 +20,6 @@ from ghrr._checks import (
     check_items,
     describe,
 )
-from ghrr.algebra.arguments import SIDES, check_many, check_together
 
 if TYPE_CHECKING:
     from ghrr.algebra.arguments import Items
@@ -53,7 +53,7 @@ def bind(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     """
     if not are_alike(a, b):
         a, b = check_together("bind(a, b)", a=a, b=b)
-    return ops.bind(a, b)  # type: ignore[arg-type]  # both are tensors now
+    return ops.bind(a, b)
 
 
 def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exact: bool = False) -> Tensor:
@@ -102,7 +102,7 @@ def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exa
     if exact:
         return _solve(x, key, side)  # type: ignore[arg-type]  # both are tensors now
     left = side == "left"
-    return ops.bind(key, x, adjoint_a=True) if left else ops.bind(x, key, adjoint_b=True)  # type: ignore[arg-type]
+    return ops.bind(key, x, adjoint_a=True) if left else ops.bind(x, key, adjoint_b=True)
 
 
 def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:

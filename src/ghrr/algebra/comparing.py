@@ -1,4 +1,8 @@
-"""Operations that compare hypervectors: similarity, and how far two hypervectors commute."""
+"""Operations that compare hypervectors: similarity, and how far two hypervectors commute.
+
+On the CPU, results that overflow are computed again in double precision, and raise if they are beyond the range of
+their type. On a GPU they are infinite or NaN: a check would have to wait for the GPU.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import are_alike, check_choice, check_hypervectors, describe
 from ghrr.algebra.arguments import SIDES, check_together
+from ghrr.algebra.number_range import within_range
+from ghrr.checks import are_alike, check_choice, check_hypervectors, describe
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
@@ -34,9 +39,10 @@ def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     >>> f"{ghrr.similarity(a + b, a):.2f}"
     '1.01'
     """
+    operation = "similarity(a, b)"
     if not are_alike(a, b):
-        a, b = check_together("similarity(a, b)", a=a, b=b)
-    return ops.similarity(a, b)  # type: ignore[arg-type]  # both are tensors now
+        a, b = check_together(operation, a=a, b=b)
+    return within_range(operation, ops.similarity, a, b)  # type: ignore[arg-type]  # both are tensors now
 
 
 def pairwise_similarity(queries: Tensor | Hypervector, items: Tensor | Hypervector) -> Tensor:
@@ -57,7 +63,7 @@ def pairwise_similarity(queries: Tensor | Hypervector, items: Tensor | Hypervect
     queries, items = check_hypervectors(operation, queries=queries, items=items)
     if items.ndim != 4:
         raise ValueError(f"{operation}: items must have shape (n, dim, m, m), got {describe(items)}")
-    return ops.pairwise_similarity(queries, items)
+    return within_range(operation, ops.pairwise_similarity, queries, items)
 
 
 def unbind_similarity(
@@ -86,9 +92,13 @@ def unbind_similarity(
     operation = "unbind_similarity(x, key, value)"
     x, key, value = check_together(operation, x=x, key=key, value=value)
     check_choice(operation, "side", side, SIDES)
-    if side == "left":
-        return ops.bind_similarity(key, x, value, adjoint_a=True)
-    return ops.bind_similarity(x, key, value, adjoint_b=True)
+
+    def compute(x: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if side == "left":
+            return ops.bind_similarity(key, x, value, adjoint_a=True)
+        return ops.bind_similarity(x, key, value, adjoint_b=True)
+
+    return within_range(operation, compute, x, key, value, several_products=True)
 
 
 def commutator(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
@@ -105,8 +115,9 @@ def commutator(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     >>> ghrr.commutator(space.vectors(["a"])[0], space.identity()).abs().max()
     tensor(0.)
     """
-    a, b = check_together("commutator(a, b)", a=a, b=b)
-    return ops.bind(a, b) - ops.bind(b, a)
+    operation = "commutator(a, b)"
+    a, b = check_together(operation, a=a, b=b)
+    return within_range(operation, lambda a, b: ops.bind(a, b) - ops.bind(b, a), a, b)
 
 
 def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
@@ -128,5 +139,6 @@ def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     1.0
     0.1
     """
-    a, b = check_together("commutativity(a, b)", a=a, b=b)
-    return ops.similarity(ops.bind(a, b), ops.bind(b, a))
+    operation = "commutativity(a, b)"
+    a, b = check_together(operation, a=a, b=b)
+    return within_range(operation, lambda a, b: ops.similarity(ops.bind(a, b), ops.bind(b, a)), a, b)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import check_broadcast, check_finite, check_hypervectors, describe, is_true
+from ghrr.checks import check_broadcast, check_finite, check_hypervectors, describe, is_true
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
@@ -29,7 +29,7 @@ def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
 
     Slots that are unitary to rounding (:func:`ghrr.unitary.is_unitary`) are replaced by the nearest unitary matrix, in
     double precision, so their powers are unitary for every exponent. Rounding errors of the eigenphases are multiplied
-    by the exponent: the power differs from that of the exact matrix by about :math:`|x| \varepsilon`, with the
+    by the exponent: the power differs from the power of the exact matrix by about :math:`|x| \varepsilon`, with the
     :math:`\varepsilon` of the dtype. Powers of other slots grow or vanish with the exponent; use ``normalize(a,
     to="unitary")`` before raising bundles to powers.
 
@@ -86,7 +86,7 @@ def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
         if not abs(number) <= LARGEST_EXPONENT:  # also for NaN
             raise ValueError(_out_of_range(operation, number))
         return torch.tensor(number, dtype=torch.float64, device=a.device)
-    if exponent.dtype.is_complex or exponent.dtype == torch.bool:
+    if exponent.dtype.is_complex or exponent.dtype == torch.bool or exponent.is_quantized:
         raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
     if exponent.device != a.device:
         raise ValueError(f"{operation}: a is on {a.device} but exponent on {exponent.device}; move one of them")

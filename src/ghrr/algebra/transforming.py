@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ghrr import ops, unitary
-from ghrr._checks import check_choice, check_finite, check_hypervectors, check_integer
+from ghrr.algebra.number_range import scale_to_one
+from ghrr.checks import check_choice, check_finite, check_hypervectors, check_integer
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
@@ -83,10 +84,7 @@ def normalize(a: Tensor | Hypervector, *, to: str = "norm") -> Tensor:
     if to == "unitary":
         return unitary.polar(a)
     check_finite(operation, "a", a)
-    # Divide by a power of two first: squares of very small or very large entries would underflow or overflow.
-    pairs = torch.view_as_real(a.resolve_conj())
-    _, exponent = torch.frexp(pairs.detach().abs().amax(dim=(-4, -3, -2, -1), keepdim=True))
-    half = torch.div(exponent, 2, rounding_mode="floor")  # in two steps, since 2**-exponent may overflow
-    scaled = torch.view_as_complex(torch.ldexp(torch.ldexp(pairs, -half), half - exponent))
+    # Squares of very small or very large entries would underflow or overflow.
+    scaled = scale_to_one(a, axes=3)
     square = ops.similarity(scaled, scaled)[..., None, None, None]
     return scaled * torch.rsqrt(torch.where(square > 0, square, torch.ones_like(square)))

@@ -1,57 +1,140 @@
-"""The command line ``ghrr``. Commands parse arguments, call the library and print its results."""
+"""The command line ``ghrr``: finds commands by name, and imports the module of the one that is called.
+
+Each application has its commands in a module ``commands`` of its own. Other distributions add commands by an entry
+point of the group ``ghrr.commands``: the name of the command, and the function or ``typer.Typer`` that is called. The
+public functions print output and errors in the style of all commands.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
-import importlib.util
-import os
-import platform
-from functools import reduce
-from operator import add
-from typing import Annotated
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Annotated, Any, cast
 
-import numpy as np
-import torch
 import typer
-from rich.table import Table
+import typer.main
 
 import ghrr
-from ghrr.cli.chains import chains_app
-from ghrr.cli.compare import compare
-from ghrr.cli.learning import learn, predict
-from ghrr.cli.lm import lm_app
-from ghrr.cli.paper import paper_app
-from ghrr.cli.play import play
-from ghrr.cli.records import decode, encode, query
-from ghrr.cli.relations import relations_app
-from ghrr.cli.searching import dedupe, index, search
-from ghrr.cli.shared import EXTRAS, console, escaped
+from ghrr.checks import install_hint
+from ghrr.cli.output import (
+    ERRORS,
+    STREAM,
+    CommandGroup,
+    console,
+    escaped,
+    extra_of,
+    fail,
+    need,
+    parse_settings,
+    say,
+    stop_training,
+    warn,
+)
+from ghrr.cli.streams import safe_streams
+
+__all__ = [
+    "ERRORS",
+    "STREAM",
+    "app",
+    "console",
+    "escaped",
+    "fail",
+    "main",
+    "need",
+    "parse_settings",
+    "say",
+    "stop_training",
+    "warn",
+]
+
+# Commands in the order of the help, and where they are: module:name.
+COMMANDS = {
+    "demo": "ghrr.cli.about:demo",
+    "info": "ghrr.cli.about:info",
+    "cite": "ghrr.cli.about:cite",
+    "encode": "ghrr.structures.commands:encode",
+    "query": "ghrr.structures.commands:query",
+    "decode": "ghrr.structures.commands:decode",
+    "index": "ghrr.search.commands:index",
+    "add": "ghrr.search.change_commands:add",
+    "remove": "ghrr.search.change_commands:remove",
+    "search": "ghrr.search.commands:search",
+    "dedupe": "ghrr.search.commands:dedupe",
+    "learn": "ghrr.learn.commands:learn",
+    "predict": "ghrr.learn.commands:predict",
+    "relations": "ghrr.relations.commands:relations_app",
+    "chains": "ghrr.relations.chains.commands:chains_app",
+    "lm": "ghrr_lab.lm.commands:lm_app",
+    "compare": "ghrr_lab.comparison.commands:compare",
+    "paper": "ghrr_lab.paper.commands:paper_app",
+    "play": "ghrr_lab.play.commands:play",
+}
+ENTRY_POINTS = "ghrr.commands"
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands of the table and of entry points, by name. Looking one up imports its module."""
+
+    def __init__(self) -> None:
+        self._points = {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS and name not in self._points:
+            raise KeyError(name)
+        try:
+            target = _load(COMMANDS[name]) if name in COMMANDS else self._points[name].load()
+        except ImportError as error:
+            extra = extra_of(error.name)
+            fail(f"ghrr {name} cannot be imported: {error}{f'; {install_hint(extra)}' if extra else ''}")
+        return _command(name, target)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**COMMANDS, **self._points})
+
+    def __len__(self) -> int:
+        return len({**COMMANDS, **self._points})
+
+
+class _Group(CommandGroup):
+    """A group that imports its commands when they are called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast(MutableMapping[str, Any], _Commands())
+
+
+def _load(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _command(name: str, target: Any) -> Any:
+    """Return the command of a function, or the group of a ``typer.Typer``."""
+    if isinstance(target, typer.Typer):
+        group = typer.main.get_group(target)
+        group.name = name
+        return group
+    single = typer.Typer(add_completion=False)
+    single.command(name)(target)
+    return typer.main.get_command(single)
+
 
 app = typer.Typer(
     name="ghrr",
+    cls=_Group,
     help="Generalized Holographic Reduced Representations: compute with structured high-dimensional vectors.",
+    epilog="Exit status: 0 success, 1 nothing found, 2 error, 130 stopped by Ctrl-C, 141 the reader of the output has "
+    "ended (as in | head -1). Output to a closed stream (>&-) is discarded.",
     no_args_is_help=True,
     add_completion=False,
 )
-app.add_typer(chains_app, name="chains")
-app.add_typer(paper_app, name="paper")
-app.add_typer(lm_app, name="lm")
-app.add_typer(relations_app, name="relations")
-for command in (encode, query, decode, index, search, dedupe, learn, predict, compare, play):
-    app.command()(command)
-BIBTEX = """\
-@article{yeung2024ghrr,
-  title   = {Generalized Holographic Reduced Representations},
-  author  = {Yeung, Calvin and Zou, Zhuowen and Jeong, SungHeon and Huang, Wenjun
-             and Bastian, Nathaniel D. and Imani, Mohsen},
-  journal = {arXiv preprint arXiv:2405.09689},
-  year    = {2024}
-}"""
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    with safe_streams():
+        app()
 
 
 @app.callback(invoke_without_command=True)
@@ -59,97 +142,3 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
     if version:
         print(ghrr.__version__)
         raise typer.Exit
-
-
-# ---------------------------------------------------------------------------------------------------------------- demo
-
-
-@app.command()
-def demo() -> None:
-    """Encode a nested dictionary in one vector, and read it with GHRR, with FHRR and from the wrong side."""
-    document = {"home": {"home": "tea", "work": "coffee"}, "work": {"home": "laptop", "work": "desk"}}
-    values = [value for inner in document.values() for value in inner.values()]
-    console.print("\n[bold]One vector for a nested dictionary[/]\n")
-    console.print_json(data=document)
-    console.print(
-        "\nEach key is bound to its value (key * value), and the pairs of each dictionary are bundled (added):\n"
-        "  H = home * (home * tea + work * coffee) + work * (home * laptop + work * desk)\n"
-        "To read a path, unbind its keys from the left, outermost first. GHRR and FHRR use the same total dimension.\n",
-        highlight=False,
-    )
-    ghrr_space, fhrr_space = ghrr.Space.from_total(3600, m=3), ghrr.Space.from_total(3600, m=1)
-    for title, space, side in (
-        ("GHRR (m = 3), read from the left", ghrr_space, "left"),
-        ("FHRR (m = 1): confuses the paths home.work and work.home", fhrr_space, "left"),
-        ("GHRR (m = 3), read from the wrong side", ghrr_space, "right"),
-    ):
-        console.print(_similarity_table(title, document, values, space, side))
-    console.print(
-        f"The right value has a similarity of about 1, and noise of 0 ± {ghrr_space.noise_std:.3f} per item. The value "
-        "of the swapped path has about 1/m² = 0.11 with GHRR, but 1 with FHRR.\n",
-        highlight=False,
-    )
-
-
-def _similarity_table(
-    title: str, document: dict[str, dict[str, str]], values: list[str], space: ghrr.Space, side: str
-) -> Table:
-    """Read every path of the document from one side, and list the similarity to each value."""
-    keys = dict(zip(document, space.atoms(*document), strict=True))
-    atoms = dict(zip(values, space.atoms(*values), strict=True))
-    inner = {key: reduce(add, [keys[k] * atoms[v] for k, v in pairs.items()]) for key, pairs in document.items()}
-    whole = reduce(add, [keys[key] * inner[key] for key in document])
-    table = Table(title=title, title_justify="left", title_style="bold", min_width=60)
-    table.add_column("path")
-    for value in values:
-        table.add_column(value, justify="right")
-    table.add_column("answer")
-    for outer, pairs in document.items():
-        for key, right in pairs.items():
-            found = whole.unbind(keys[outer], side=side).unbind(keys[key], side=side)
-            scores = {value: float(found.similarity(atom)) for value, atom in atoms.items()}
-            answers = [value for value, score in scores.items() if score > 0.5]
-            mark = "[green]✓[/]" if answers == [right] else "[red]✗[/]"
-            answer = f"{mark} {' or '.join(answers) or 'none'}"
-            table.add_row(f"{outer}.{key}", *(f"{score:.2f}" for score in scores.values()), answer)
-    return table
-
-
-# ---------------------------------------------------------------------------------------------------------- info, cite
-
-
-@app.command()
-def info() -> None:
-    """Show versions, devices, kernels, the BLAS library and the installed extras."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in _facts():
-        table.add_row(f"[bold]{name}[/]", escaped(value))
-    installed = {extra: all(map(importlib.util.find_spec, modules)) for extra, modules in EXTRAS.items()}
-    extras = (f"{extra} {'[green]yes[/]' if found else '[dim]no[/]'}" for extra, found in installed.items())
-    table.add_row("[bold]extras[/]", ", ".join(extras))
-    console.print(table, highlight=False)
-
-
-def _facts() -> list[tuple[str, str]]:
-    device = "CPU"
-    if torch.cuda.is_available():
-        device = f"{torch.cuda.get_device_name()} (CUDA {torch.version.cuda})"
-    elif torch.mps.is_available():
-        device = "Apple GPU"
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("safetensors", "typer", "rich")]
-    return [
-        ("ghrr", ghrr.__version__),
-        ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        ("torch", f"{torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()} cores"),
-        ("NumPy", np.__version__),
-        ("others", ", ".join(versions)),
-        ("device", device),
-        ("kernels", ", ".join(f"{kind} {used}" for kind, used in ghrr.ops.in_use().items())),
-        ("BLAS", "MKL" if torch.backends.mkl.is_available() else "not MKL"),  # type: ignore[no-untyped-call]
-    ]
-
-
-@app.command()
-def cite() -> None:
-    """Print the BibTeX entry of the paper."""
-    print(BIBTEX)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, check_device, check_names, describe, is_true
+from ghrr.checks import check_choice, check_device, check_names, describe, is_true
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space, check_space
@@ -147,7 +147,7 @@ class Codebook(Encoder):
         return self.names
 
     def set_extra_state(self, state: list[str]) -> None:
-        """Replace the names by those of a saved codebook."""
+        """Replace the names by the names of a saved codebook."""
         table = NamedTable(self.space, device=self._table.device)
         self._add(table, check_names("Codebook", state))
         self._table = table

@@ -110,15 +110,14 @@ def _best_of_grid(
 ) -> tuple[Tensor, Tensor]:
     """Return the best point of a grid that is fine enough to find the peak, and the spacing of the grid."""
     low, high = box
-    counts = (torch.ceil((high - low) * typical * 2).long() + 2).tolist()
-    total = 1
-    for count in counts:
-        total *= count
-    if total > _MAX_POINTS:
+    sizes = torch.ceil((high - low) * typical * 2) + 2
+    if not sizes.prod() <= _MAX_POINTS:  # also for infinity
+        shown = " x ".join(f"{size:.7g}" for size in sizes.tolist())
         raise ValueError(
-            f"decode: the grid for this box has {' x '.join(map(str, counts))} points, expected at most "
-            f"{_MAX_POINTS}; use a smaller box (low, high), or decode fewer features at a time"
+            f"decode: the grid for this box has {shown} points, expected at most {_MAX_POINTS}; use a "
+            f"smaller box (low, high), or decode fewer features at a time"
         )
+    counts = sizes.long().tolist()
     axes = [torch.linspace(0, 1, count, dtype=low.dtype, device=low.device) for count in counts]
     unit = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(counts))
     grid = low + unit * (high - low)

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from ghrr import ops
-from ghrr._checks import (
+from ghrr.algebra import multibind, similarity
+from ghrr.checks import (
     check_broadcast,
     check_choice,
     check_finite,
@@ -19,7 +20,6 @@ from ghrr._checks import (
     describe,
     is_true,
 )
-from ghrr.algebra import multibind, similarity
 from ghrr.encoding.decoding import Decoded, decode_peak
 from ghrr.encoding.inputs import as_features, as_numbers
 from ghrr.encoding.kernels import SAMPLING, Kernel, Spectrum, draw_frequencies, find_spectrum
@@ -64,7 +64,7 @@ class FractionalPower(Encoder):
     name
         Encoders with different names have independent frequencies and rotations.
     device
-        Device of the encoder, by default that of ``rotation`` or the CPU.
+        Device of the encoder, by default the device of ``rotation`` or the CPU.
 
     Shapes
     ------
@@ -222,7 +222,7 @@ class FractionalPower(Encoder):
         Searches a grid over the box, then improves the best point with Newton's method. Not differentiable.
 
         The standard error treats the rest of h as noise. It is valid if the search found the right peak: then
-        ``score`` is well above ``space.noise_std`` times the norm of h. It assumes a round peak; those of laplace and
+        ``score`` is well above ``space.noise_std`` times the norm of h. It assumes a round peak; peaks of laplace and
         matern-1/2 are sharp, and their standard error is too small, by a factor of six for two features. It is infinite
         if there is no peak, and if the best point is on the edge of the box.
 

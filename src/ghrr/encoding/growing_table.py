@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ghrr._locks import Lock
+from ghrr.checks import check_device
 from ghrr.space import Space
 
 
@@ -46,7 +47,10 @@ class GrowingTable:
         self.space = space
         self.lock = Lock()
         # Setting this pair makes new rows visible in one step.
-        self._state = 0, torch.empty((0, *space.shape), dtype=space.dtype, device=device)
+        self._state = (
+            0,
+            torch.empty((0, *space.shape), dtype=space.dtype, device=check_device(type(self).__name__, device)),
+        )
 
     def __len__(self) -> int:
         return self._state[0]

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe, is_true
+from ghrr.checks import describe, is_true
 
 
 def as_features(operation: str, x: Any, n: int, *, like: Tensor) -> Tensor:
-    """Return finite numbers as a tensor ``(*batch, n)``; the conversion is that of :func:`as_numbers`."""
+    """Return finite numbers as a tensor ``(*batch, n)``, converted as in :func:`as_numbers`."""
     numbers = as_numbers(operation, x, like=like)
     if numbers.ndim == 0 or numbers.shape[-1] != n:
         raise ValueError(
@@ -23,7 +23,7 @@ def as_features(operation: str, x: Any, n: int, *, like: Tensor) -> Tensor:
 
 
 def as_scalars(operation: str, x: Any, *, like: Tensor) -> Tensor:
-    """Return finite numbers as a tensor ``(*batch)``; the conversion is that of :func:`as_numbers`."""
+    """Return finite numbers as a tensor ``(*batch)``, converted as in :func:`as_numbers`."""
     numbers = as_numbers(operation, x, like=like)
     if is_true(~torch.isfinite(numbers).all()):
         index = tuple((~torch.isfinite(numbers)).nonzero()[0].tolist())

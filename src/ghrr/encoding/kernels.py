@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice
-from ghrr._random import labelled_generator, labelled_uniform
+from ghrr.checks import check_choice
+from ghrr.seeding import labelled_generator, labelled_uniform
 from ghrr.unitary import orthonormalize
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import check_hypervectors, check_integer, check_items, describe, is_true
 from ghrr.algebra import power
+from ghrr.checks import check_hypervectors, check_integer, check_items, describe, is_true
 from ghrr.encoding.inputs import as_scalars
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
@@ -72,7 +72,7 @@ class PowerPositions(Encoder):
     name
         Name of the atom.
     device
-        Device of the encoder, by default that of ``base`` or the CPU.
+        Device of the encoder, by default the device of ``base`` or the CPU.
 
     Shapes
     ------

@@ -63,7 +63,7 @@ class Powers:
         return result
 
     def bundle(self, base: Tensor, items: Tensor) -> Tensor:
-        r"""Return :math:`\sum_t R^t * x_t` of items ``(*batch, n, dim, m, m)``. Differentiable in the items."""
+        r"""Return :math:`\sum_t R^t * x_t` of items ``(*batch, n, dim, m, m)``. Gradients flow to the items."""
         for table in self._digits(base, items.shape[-4]):
             whole = items.shape[-4] // _BLOCK * _BLOCK
             if items.shape[-4] <= _BLOCK:

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_real
-from ghrr._random import labelled_uniform
+from ghrr.checks import check_real
 from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_scalars
 from ghrr.encoding.kernels import Spectrum
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
+from ghrr.seeding import labelled_uniform
 from ghrr.space import Space, check_space
 
 Device = torch.device | str | None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 from ghrr.files.filesystem import PathLike, atomic_write, read_bytes
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 200
+_VERSION_NAME, _VERSION, _CHECKSUM = "format_version", 2, "sha256"  # of files with a checksum
 _MAX_INTEGER = 1 << 62
 _NAMES: dict[type, str] = {
     str: "text",
@@ -81,6 +83,38 @@ def write_json(path: PathLike, content: Any, *, follow_links: bool = True) -> No
         raise ValueError(f"cannot write {str(path)!r}: {len(text):,} bytes of JSON, expected at most {MAX_BYTES:,}")
     with atomic_write(path, follow_links=follow_links) as temporary:
         temporary.write_bytes(text)
+
+
+def write_checked_json(path: PathLike, content: Mapping[str, Any], *, follow_links: bool = True) -> None:
+    """Write an object as :func:`write_json` does, with a checksum.
+
+    Two fields are added, ``format_version`` and ``sha256``: if damage changes the name of one, the other shows it.
+    """
+    stored = {_VERSION_NAME: _VERSION, **json.loads(json.dumps(content))}
+    write_json(path, {**stored, _CHECKSUM: _checksum(stored)}, follow_links=follow_links)
+
+
+def read_checked_json(path: PathLike, operation: str) -> Any:
+    """Read what :func:`write_checked_json` wrote, without the two fields; a file that has neither is not checked.
+
+    Raises
+    ------
+    OSError, ValueError
+        As :func:`read_json`, or the content does not match its checksum.
+    """
+    content = read_json(path, operation)
+    if not isinstance(content, dict) or not {_VERSION_NAME, _CHECKSUM} & content.keys():
+        return content
+    expected = content.pop(_CHECKSUM, None)
+    if expected != _checksum(content) or content.pop(_VERSION_NAME, None) != _VERSION:
+        raise ValueError(
+            f"{operation}({str(path)!r}): the content does not match its checksum; the file was damaged or changed"
+        )
+    return content
+
+
+def _checksum(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def check_fields(where: str, value: Any, fields: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:

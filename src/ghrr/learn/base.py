@@ -14,11 +14,21 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from torch import Tensor
 
-from ghrr._checks import check_device
+from ghrr.checks import check_device, describe
 from ghrr.ops.threads import run_in_threads
 
 # Numbers of features made at a time: 64 MiB in single precision.
 _BATCH_NUMBERS = 1 << 24
+
+
+def as_array(estimator: BaseEstimator, x: Any) -> Any:
+    """Return a tensor as a NumPy array, and anything else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    try:
+        return x.numpy(force=True)
+    except (RuntimeError, TypeError) as error:  # it is sparse, quantized or has no data
+        raise TypeError(f"{type(estimator).__name__}: needs a dense tensor or an array, got {describe(x)}") from error
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,7 @@ class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         vector
             Vector of a class, ``(n_features_out,)``.
         reference
-            Checked samples whose values replace those of ``samples``, for encoders in which every sample has every
+            Checked samples whose values replace the values of ``samples``, for encoders in which every sample has every
             part.
         """
         raise NotImplementedError(f"{type(self).__name__} has no explanations")
@@ -82,7 +92,7 @@ class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        check_device(type(self).__name__, getattr(self, "device", None) or "cpu")
+        check_device(type(self).__name__, getattr(self, "device", None))
 
     @property
     def _n_features_out(self) -> int:
@@ -97,6 +107,11 @@ class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 def n_samples(samples: Any) -> int:
     """Return the number of samples of an array, a sparse matrix or a list."""
     return int(_num_samples(samples))
+
+
+def as_features(vectors: Tensor) -> Tensor:
+    """Return hypervectors as real features: ``(n, slots, m, m)`` to ``(n, 2 * slots * m**2)``."""
+    return torch.view_as_real(vectors).flatten(start_dim=1)
 
 
 def row_slices(count: int, n_features: int) -> Iterator[slice]:
@@ -131,16 +146,21 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def as_tensor(array: Any, device: torch.device | str | None = None) -> Tensor:
-    """Return an array as a tensor in single precision, on a device. Numbers too large for it become infinite."""
+def as_tensor(array: Any, device: torch.device | str | None = None, *, keep_double: bool = False) -> Tensor:
+    """Return an array as a tensor on a device, in single precision, in which numbers that are too large are infinite.
+
+    With ``keep_double``, numbers in double precision stay as they are.
+    """
+    dtype = np.float64 if keep_double and array.dtype == np.float64 else np.float32
     with np.errstate(over="ignore"):
-        single = np.require(array, dtype=np.float32, requirements=["C", "W"])
-    return torch.from_numpy(single).to(device or "cpu")
+        numbers = np.require(array, dtype=dtype, requirements=["C", "W"])
+    return torch.from_numpy(numbers).to("cpu" if device is None else device)
 
 
 def check_finite(features: Tensor, encoder: str) -> Tensor:
-    """Return features as they are; raise if some are NaN or infinite."""
-    if not features.sum().isfinite() and not features.isfinite().all():  # the sum is the faster of the two
+    """Return features as they are; raise if some are NaN or infinite in single precision."""
+    single = torch.float32
+    if not features.sum(dtype=single).isfinite() and not features.to(single).isfinite().all():  # the sum is faster
         raise ValueError(
             f"{encoder}: the features contain NaN or infinity, expected finite numbers; fill in missing values, and "
             f"scale numbers that are too large for single precision"
@@ -154,7 +174,7 @@ def class_signs(labels: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
 
 
 def input_names(estimator: Any) -> list[str]:
-    """Return the names of the columns that an estimator was fitted to: those of a table, or x0, x1, …"""
+    """Return the names of the columns that an estimator was fitted to: from a table, or x0, x1, …"""
     known = getattr(estimator, "feature_names_in_", None)
     return [f"x{i}" for i in range(estimator.n_features_in_)] if known is None else [str(name) for name in known]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,11 +16,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.learn.base import class_signs, seed_of
+from ghrr.checks import check_device
+from ghrr.learn.base import as_array, class_signs
 from ghrr.learn.gradient_training import GradientTraining, cross_entropy
 from ghrr.learn.linear_model import Array, FeatureSource, LinearOnFeatures, checked_weights, take
 from ghrr.learn.probabilities import fit_temperature
-from ghrr.learn.prototypes import class_sums, cosines, online_update
+from ghrr.learn.prototypes import class_sums, cosines, left_out_scores, online_update
+from ghrr.learn.repeats import left_out_weights, sample_keys
 from ghrr.learn.ridge import CLASS_PENALTIES, RidgeSolution
 
 _CALIBRATED = 10_000  # samples that the temperature is fitted to
@@ -43,14 +46,18 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     Features are made in batches. Those of all samples are stored only for training in several epochs, up to 512 MiB,
     and for a ridge regression of fewer samples than features. Probabilities are calibrated by generalised
-    cross-validation for ``"ridge"``. For ``"refined"`` and ``"online"`` they are calibrated on held-out samples with
-    ``early_stopping``, and too certain without it.
+    cross-validation for ``"ridge"``, and for ``"centroid"`` on training samples that are left out of their class one at
+    a time; copies of a sample, with equal features and equal targets, are left out with it. For ``"refined"`` and
+    ``"online"`` they are calibrated on held-out samples with ``early_stopping``, and too certain without it; copies are
+    held out together.
 
     Parameters
     ----------
     encoder
-        Transformer to features, for example :class:`KernelFeatures`, or ``"passthrough"`` if the input is already
-        encoded. By default a :class:`KernelFeatures` with 1,024 slots.
+        ``"auto"`` (default) chooses an encoder that fits the samples: arrays, tables, texts, images, series or graphs
+        (see :func:`ghrr.learn.auto_encoder.choose_encoder`). Otherwise a transformer to features, for example
+        :class:`KernelFeatures`, or ``"passthrough"`` if the input is already encoded. None is a
+        :class:`KernelFeatures` with 1,024 slots.
     training
         ``"ridge"``, ``"refined"``, ``"online"`` or ``"centroid"``.
     alpha
@@ -85,7 +92,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     intercept_
         Constants of the scores, ``(classes,)``.
     encoder_
-        The fitted encoder.
+        The fitted encoder, None for ``"passthrough"``.
     temperature_
         Factor of the scores in :meth:`predict_proba`.
     alpha_
@@ -106,7 +113,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "encoder": [StrOptions({"passthrough"}), None, HasMethods(["fit", "transform"])],
+        "encoder": [StrOptions({"auto", "passthrough"}), None, HasMethods(["fit", "transform"])],
         "training": [StrOptions(set(TRAINING))],
         "alpha": [StrOptions({"gcv"}), Interval(Real, 0, None, closed="neither")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -132,7 +139,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     def __init__(
         self,
-        encoder: Any = None,
+        encoder: Any = "auto",
         *,
         training: str = "ridge",
         alpha: Any = "gcv",
@@ -169,7 +176,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         Parameters
         ----------
         X
-            Samples that the encoder takes; ``(n, features)`` for the default one.
+            Samples that the encoder takes.
         y
             Labels, ``(n,)``.
         sample_weight
@@ -186,30 +193,32 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         weights = weights[kept] * compute_sample_weight(self.class_weight, y[kept])
         samples = self._fit_encoder(X, labels, weights)
         self._sums = self._prototypes = self._descent = None
-        getattr(self, f"_fit_{self.training}")(samples, labels, weights)
+        fit, _ = self._methods[self.training]
+        fit(self, samples, labels, weights)
         return self
 
     def _fit_ridge(self, samples: Any, labels: Array, weights: Array) -> None:
         solution = self._solve_ridge(samples, class_signs(labels, len(self.classes_)), weights)
         self.n_iter_ = 1
         self._use_ridge(solution)
-        self._calibrate(self._judge(samples, labels, weights, solution.shrinkage))
+        self._calibrate(self._judge(samples, labels, weights, shrinkage=solution.shrinkage))
 
     def _fit_centroid(self, samples: Any, labels: Array, weights: Array) -> None:
         self.n_iter_ = 1
-        self._use_prototypes(self._sum_classes(samples, labels, weights))
-        self._calibrate(self._judge(samples, labels, weights))
+        sums, left_out = self._sum_classes(samples, labels, weights)
+        self._use_prototypes(sums)
+        self._calibrate(self._judge(samples, labels, weights, left_out=left_out))
         self._weigh_classes(labels)
 
     def _fit_online(self, samples: Any, labels: Array, weights: Array) -> None:
-        train, held_out = self._split(labels)
+        train, held_out = self._split(samples, labels, weights)
         chosen, rows = take(samples, train), (labels[train], weights[train])
-        prototypes = self._sum_classes(chosen, *rows)
+        prototypes, _ = self._sum_classes(chosen, *rows)
         features_of = self._feature_source(chosen)
         best, kept, since = -1.0, prototypes, 0
         for epoch in range(1, self.max_epochs + 1):
             self.n_iter_ = epoch
-            mistakes = self._online_epoch(prototypes, features_of, *rows)
+            mistakes = self._online_epoch(prototypes, features_of, *rows, self._order(epoch))
             self._report(f"epoch {epoch}: {mistakes:,} mistakes")
             if held_out is not None:
                 since += 1
@@ -223,10 +232,10 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         self._calibrate(self._judge(take(samples, judged), labels[judged], weights[judged]))
 
     def _fit_refined(self, samples: Any, labels: Array, weights: Array) -> None:
-        train, held_out = self._split(labels)
+        train, held_out = self._split(samples, labels, weights)
         chosen, rows = take(samples, train), (labels[train], weights[train])
         self._start_at_ridge(chosen, *rows)
-        training = self._descend()
+        training = self._descend(chosen, rows[1])
         self._train(training, samples, (labels, weights), train, held_out)
         self._use_descent(training)
         if held_out is not None:
@@ -238,8 +247,10 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         Ridge regression gives the same result as one fit on all batches, up to the encoder, which is fitted on the
         first batch, and the penalty, which is chosen again whenever the number of samples has doubled. After
         :meth:`fit`, which keeps no sums of its samples, it starts anew with a warning; the other trainings continue.
-        Probabilities are calibrated on each batch before it is learned. ``"refined"`` starts at the ridge solution of
-        the first batch, and learns slowly if this is a poor start: give it several samples of each class first.
+        Probabilities are calibrated on each batch before it is learned, and copies in other batches count as new
+        samples: passing the same samples again makes probabilities too certain. ``"refined"`` starts at the ridge
+        solution of the first batch, and learns slowly if this is a poor start: give it several samples of each class
+        first.
 
         Parameters
         ----------
@@ -269,12 +280,13 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         samples = self._fit_encoder(X, labels, weights) if first else self._check_samples(X)
         scores = None if first else self._judge(samples, labels, weights)
         passes = getattr(self, "n_iter_", 0) + 1
-        shrinkage = getattr(self, f"_add_to_{self.training}")(samples, labels, weights)
+        _, add = self._methods[self.training]
+        unfair = add(self, samples, labels, weights, passes)
         self.n_iter_ = passes
         if scores is not None:
             self._calibrate(torch.cat([getattr(self, "_kept_scores", scores[:0]), scores]))
         elif self.training != "refined":
-            self._calibrate(self._judge(samples, labels, weights, shrinkage))
+            self._calibrate(self._judge(samples, labels, weights, **unfair))
         if self.training == "centroid":
             self._weigh_classes(labels)
         return self
@@ -285,46 +297,67 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
                 f"{type(self).__name__}: {name} must have at least two classes, got one class; add another class"
             )
 
-    def _add_to_ridge(self, samples: Any, labels: Array, weights: Array) -> float:
+    # Each returns what `_judge` needs to know to judge samples that were just learned.
+
+    def _add_to_ridge(self, samples: Any, labels: Array, weights: Array, passes: int) -> dict[str, Any]:
         solution = self._add_to_sums(samples, class_signs(labels, len(self.classes_)), weights)
         self._use_ridge(solution)
-        return solution.shrinkage
+        return {"shrinkage": solution.shrinkage}
 
-    def _add_to_refined(self, samples: Any, labels: Array, weights: Array) -> float:
+    def _add_to_refined(self, samples: Any, labels: Array, weights: Array, passes: int) -> dict[str, Any]:
         if not hasattr(self, "class_vectors_"):
             self._start_at_ridge(samples, labels, weights)
         if self._descent is None:
-            self._descent = self._descend()
-        order = np.random.default_rng(seed_of(self.random_state))
-        self._descent.epoch(self._shuffled(self._feature_source(samples), (labels, weights), order))
+            self._descent = self._descend(samples, weights)
+        features_of = self._feature_source(samples)
+        self._descent.epoch(self._shuffled(features_of, (labels, weights), self._order(passes)))
         self._use_descent(self._descent)
-        return 0.0
+        return {}
 
-    def _add_to_online(self, samples: Any, labels: Array, weights: Array) -> float:
+    def _add_to_online(self, samples: Any, labels: Array, weights: Array, passes: int) -> dict[str, Any]:
         if self._prototypes is None:
-            return self._add_to_centroid(samples, labels, weights)
-        self._online_epoch(self._prototypes, self._feature_source(samples), labels, weights)
+            return self._add_to_centroid(samples, labels, weights, passes)
+        self._online_epoch(self._prototypes, self._feature_source(samples), labels, weights, self._order(passes))
         self._use_prototypes(self._prototypes)
-        return 0.0
+        return {}
 
-    def _add_to_centroid(self, samples: Any, labels: Array, weights: Array) -> float:
-        sums = self._sum_classes(samples, labels, weights)
+    def _add_to_centroid(self, samples: Any, labels: Array, weights: Array, passes: int) -> dict[str, Any]:
+        sums, left_out = self._sum_classes(samples, labels, weights)
         self._use_prototypes(sums if self._prototypes is None else self._prototypes + sums)
-        return 0.0
+        return {"left_out": left_out}
+
+    _methods: ClassVar[dict[str, tuple[Callable[..., None], Callable[..., dict[str, Any]]]]] = {
+        "ridge": (_fit_ridge, _add_to_ridge),
+        "refined": (_fit_refined, _add_to_refined),
+        "online": (_fit_online, _add_to_online),
+        "centroid": (_fit_centroid, _add_to_centroid),
+    }
 
     # ----------------------------------------------------------------------------------------------------- prototypes
 
-    def _sum_classes(self, samples: Any, labels: Array, weights: Array) -> Tensor:
+    def _sum_classes(self, samples: Any, labels: Array, weights: Array) -> tuple[Tensor, Array]:
+        """Return the sum of each class, and the weight to leave out of it with each sample."""
         width = self._width(samples)
         batches = self._batches(samples, labels, weights, width=width)
-        sums = torch.zeros(len(self.classes_), width, dtype=torch.float64, device=self.device or "cpu")
+        sums = torch.zeros(
+            len(self.classes_), width, dtype=torch.float64, device=check_device(type(self).__name__, self.device)
+        )
+        keys = []
         for features, own, shares in batches:
             sums += class_sums(features, own, shares, len(self.classes_))
-        return sums
+            keys.append(sample_keys(features))
+        left_out: Array = left_out_weights(torch.cat(keys), *self._on_device(labels, weights)).numpy(force=True)
+        return sums, left_out
 
-    def _online_epoch(self, prototypes: Tensor, features_of: FeatureSource, labels: Array, weights: Array) -> int:
+    def _online_epoch(
+        self,
+        prototypes: Tensor,
+        features_of: FeatureSource,
+        labels: Array,
+        weights: Array,
+        order: np.random.Generator,
+    ) -> int:
         """Update the prototypes in place; return the number of mistakes."""
-        order = np.random.default_rng(seed_of(self.random_state))
         batches = self._shuffled(features_of, (labels, weights), order)
         return sum(online_update(prototypes, *batch, self._rate()) for batch in batches)
 
@@ -335,16 +368,12 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _split(self, goals: Array) -> tuple[Array, Array | None]:
+    def _held_out(self, goals: Array) -> Array:
         """Also leave a sample of each class to train on, if another one is left to hold out."""
-        train, held_out = super()._split(goals)
-        if held_out is None:
-            return train, held_out
-        lost = held_out[~np.isin(goals[held_out], goals[train])]
+        held_out = np.sort(super()._held_out(goals))
+        lost = held_out[~np.isin(goals[held_out], np.delete(goals, held_out))]
         returned = lost[np.unique(goals[lost], return_index=True)[1]]
-        if len(returned) == len(held_out):
-            return train, held_out
-        return np.union1d(train, returned), np.setdiff1d(held_out, returned)
+        return held_out if len(returned) == len(held_out) else np.setdiff1d(held_out, returned)
 
     def _rate(self) -> float:
         return _LEARNING_RATES[self.training] if self.learning_rate is None else self.learning_rate
@@ -369,28 +398,38 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         self._kept_scores[:, :-2] *= self.temperature_
         self.temperature_ = 1.0
 
-    def _descend(self) -> GradientTraining:
+    def _descend(self, samples: Any, weights: Array) -> GradientTraining:
         """Return logistic regression that starts at the present vectors."""
-        return GradientTraining(self.class_vectors_.mT, self.intercept_, cross_entropy, rate=self._rate())
+        start, center = (self.class_vectors_.mT, self.intercept_), self._feature_center(samples, weights)
+        return GradientTraining(*start, cross_entropy, rate=self._rate(), center=center)
 
     def _use_descent(self, training: GradientTraining) -> None:
-        self._set_vectors(training.weights.detach().mT, training.intercept.detach())
+        weights, intercept = training.solution()
+        self._set_vectors(weights.mT, intercept)
 
-    def _judge(self, samples: Any, labels: Array, weights: Array, shrinkage: float = 0.0) -> Tensor:
+    def _judge(
+        self, samples: Any, labels: Array, weights: Array, *, shrinkage: float = 0.0, left_out: Array | None = None
+    ) -> Tensor:
         """Return the scores of at most 10,000 samples, their labels and their weights, ``(n, classes + 2)``.
 
-        The scores of training data are too good. ``shrinkage`` undoes this on average: a residual grows by
-        1 / (1 - shrinkage).
+        The scores of training data are too good. For a ridge regression ``shrinkage`` undoes this on average: a
+        residual grows by 1 / (1 - shrinkage). For centroids each sample is left out of its own class, with the weight
+        ``left_out``.
         """
         rows = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _CALIBRATED)).round().astype(int))
         chosen = take(samples, rows)
         parts = []
-        for features, own, shares in self._batches(chosen, labels[rows], weights[rows], width=self._width(chosen)):
-            fitted = features.double() @ self.class_vectors_.mT
+        columns = labels[rows], weights[rows], (np.zeros(len(labels)) if left_out is None else left_out)[rows]
+        for features, own, shares, without in self._batches(chosen, *columns, width=self._width(chosen)):
+            if left_out is not None and self._prototypes is not None:
+                scores = left_out_scores(features, self._prototypes, own, without)
+            else:
+                scores = features.double() @ self.class_vectors_.mT
             if self.training != "centroid":  # its constants follow from the temperature
-                fitted += self.intercept_
-            goals = 2.0 * torch.nn.functional.one_hot(own, len(self.classes_)) - 1
-            scores = goals + (fitted - goals) / (1 - shrinkage) if shrinkage else fitted
+                scores += self.intercept_
+            if shrinkage:
+                goals = 2.0 * torch.nn.functional.one_hot(own, len(self.classes_)) - 1
+                scores = goals + (scores - goals) / (1 - shrinkage)
             parts.append(torch.cat([scores, own[:, None].double(), shares[:, None].double()], dim=1))
         return torch.cat(parts)
 
@@ -430,7 +469,7 @@ def check_labels(estimator: Any, X: Any, y: Any) -> Array:
     """Return labels as an array ``(n,)``, one for each sample."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(as_array(estimator, y), warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)

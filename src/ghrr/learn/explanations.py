@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ghrr._checks import check_integer, install_hint
+from ghrr.checks import check_integer, install_hint
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, input_names, n_samples
 from ghrr.learn.linear_model import LinearOnFeatures, take
 
@@ -36,7 +36,7 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
       :math:`c_k - \bar c`. The sum over n-grams is the score.
     - :class:`ImageFeatures`: the term of the patch at each position, less the mean of this term over ``reference``.
     - :class:`KernelFeatures`: the change of the score if feature f is replaced by its value in other samples, on
-      average over ``reference``: the hypervector of the value is unbound, and the mean of those of ``reference`` is
+      average over ``reference``: the hypervector of the value is unbound, and the mean over ``reference`` is
       bound instead.
     - :class:`TableFeatures`: likewise for each column.
     - :class:`SeriesFeatures`: the term of the windows around each step, less the mean of this term over ``reference``.
@@ -58,7 +58,7 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
         Samples to compare with; ``TextFeatures`` and ``GraphFeatures`` need none. X by default; give the training data
         if X is a single sample. A few hundred are enough.
     top
-        Return this many features per class, those of the largest magnitude. All by default.
+        Return this many features per class, with the largest magnitudes. All by default.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
 def _last_step(model: Any, X: Any, reference: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Return the estimator at the end of a pipeline, its input, and the names of its columns that the pipeline knows.
 
-    The names are those of the pipeline by those of the estimator: x0, x1, …
+    The names map names of the estimator (x0, x1, …) to names of the pipeline.
     """
     before = None
     if isinstance(model, Pipeline):

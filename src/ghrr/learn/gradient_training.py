@@ -1,6 +1,6 @@
 r"""Training in batches by Adam: logistic regression for classes, least squares for numbers.
 
-The scores of a sample are :math:`W^\top z + b`. Memory is linear in the number of features, unlike that of
+The scores of a sample are :math:`W^\top z + b`. Memory is linear in the number of features, unlike in
 :mod:`ghrr.learn.ridge`. Sums are in double precision: a weight of 2 then equals a duplicated sample.
 """
 
@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
+from ghrr.training import EarlyStopping
+
 Loss = Callable[[Tensor, Tensor], Tensor]  # from scores (n, outputs) and goals to losses (n,)
 GoalBatch = tuple[Tensor, Tensor, Tensor]  # features (n, f), labels (n,) or targets (n, outputs), sample weights (n,)
 
 
 def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return the negative logarithm of the softmax of the right class."""
+    """Return the negative logarithm of the softmax of the true class."""
     return torch.nn.functional.cross_entropy(scores, labels, reduction="none")
 
 
@@ -36,6 +38,14 @@ class GradientTraining:
         :func:`cross_entropy` or :func:`squared_error`.
     rate
         Learning rate of Adam, relative to the root mean square of the start weights, if they are not all 0.
+    center
+        Vector ``(f,)`` that is subtracted from the features. The steps are poor if their mean is large against their
+        differences.
+
+    Attributes
+    ----------
+    weights, intercept
+        Present values; those for features from which nothing is subtracted are returned by :meth:`solution`.
 
     Examples
     --------
@@ -48,16 +58,26 @@ class GradientTraining:
     '0.000 3.00 1.00'
     """
 
-    def __init__(self, weights: Tensor, intercept: Tensor, loss: Loss, *, rate: float) -> None:
-        self.weights = weights.double().clone().requires_grad_()
-        self.intercept = intercept.double().clone().requires_grad_()
+    def __init__(
+        self, weights: Tensor, intercept: Tensor, loss: Loss, *, rate: float, center: Tensor | None = None
+    ) -> None:
+        weights, self.center = weights.double(), center
+        self.weights = weights.clone().requires_grad_()
+        moved = intercept.double() if center is None else intercept.double() + center @ weights
+        self.intercept = moved.clone().requires_grad_()
         self.loss = loss
         size = float(self.weights.detach().square().mean().sqrt()) or 1.0
         self.optimizer = torch.optim.Adam([self.weights, self.intercept], lr=rate * size)
 
     def scores(self, features: Tensor) -> Tensor:
         """Return the scores of all classes or targets, ``(n, outputs)``."""
-        return torch.addmm(self.intercept, features, self.weights)
+        centred = features if self.center is None else features - self.center
+        return torch.addmm(self.intercept, centred, self.weights)
+
+    def solution(self) -> tuple[Tensor, Tensor]:
+        """Return weights and intercept for features from which nothing is subtracted."""
+        weights, intercept = self.weights.detach(), self.intercept.detach()
+        return weights, intercept if self.center is None else intercept - self.center @ weights
 
     def epoch(self, batches: Iterable[GoalBatch]) -> float:
         """Make one step per batch; return the mean loss."""
@@ -92,17 +112,14 @@ def train_with_early_stopping(
 
     Stops after ``patience`` epochs without a lower validation loss.
     """
-    best, kept, since = float("inf"), None, 0
+    stopping, kept = EarlyStopping(patience), None
     for epoch in range(1, epochs + 1):
         loss = training.epoch(batches())
         judged = None if validation is None else training.mean_loss(validation())
-        if judged is not None:
-            since += 1
-            if judged < best:
-                best, since = judged, 0
-                kept = (training.weights.detach().clone(), training.intercept.detach().clone())
+        if judged is not None and stopping.is_better(judged):
+            kept = (training.weights.detach().clone(), training.intercept.detach().clone())
         yield epoch, loss, judged
-        if since >= patience:
+        if stopping.is_over:
             break
     if kept is not None:
         with torch.no_grad():

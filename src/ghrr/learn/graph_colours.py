@@ -64,7 +64,7 @@ class ColouredGraphs:
     directed: bool
 
     def refine(self, colours: Colours) -> Colours:
-        """Return new colours: the hash of the colour of a node and those of its arcs and neighbours.
+        """Return new colours: a hash of the colours of a node, its arcs and its neighbours.
 
         In directed graphs, neighbours along and against an arc count as different.
         """

@@ -13,11 +13,13 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from ghrr.learn.base import Effects, FeatureEncoder, row_slices, seed_of
+from ghrr.checks import check_device
+from ghrr.encoding.bags import weighted_bags
+from ghrr.encoding.ngram_counts import NGramCounts, count_pairs
+from ghrr.encoding.ngram_vectors import CHUNK_NUMBERS, ngram_vectors
+from ghrr.learn.base import Effects, FeatureEncoder, as_features, row_slices, seed_of
 from ghrr.learn.graph_colours import ColouredGraphs, Graph, colour_graphs, mix
 from ghrr.learn.graph_names import name_edges, name_neighbourhoods
-from ghrr.learn.ngram_counts import NGramCounts, count_pairs
-from ghrr.learn.products import add_products, bind_in_order
 from ghrr.space import Space
 
 _MISSING = ("None", "nan", "NaT", "<NA>", "inf", "-inf")  # values that are no labels, as strings
@@ -135,9 +137,14 @@ class GraphFeatures(FeatureEncoder):
 
     def encode(self, samples: list[Graph]) -> Tensor:
         """Return the features of checked graphs, ``(n, 2 * dim * m**2)``."""
-        out = torch.zeros(len(samples), self.n_features_out_, device=self.device or "cpu")
+        device = check_device(type(self).__name__, self.device)
+        sums = torch.zeros(len(samples), *self.space_.shape, dtype=self.space_.dtype, device=device)
+        step = max(1, CHUNK_NUMBERS[sums.is_cuda] // self.space_.total_dim)
         for place, counted in enumerate(self._count(colour_graphs(samples, directed=self.directed))):
-            add_products(counted, self._weights(counted), self._bind_neighbourhoods if place else self._bind_edges, out)
+            bind = self._bind_neighbourhoods if place else self._bind_edges
+            for rows, bags in weighted_bags(counted.texts, counted.indices, self._weights(counted), step, sums):
+                bags.add_to(sums, bind(counted.grams[rows]))
+        out = as_features(sums)
         lengths = torch.linalg.vector_norm(out, dim=1, keepdim=True)
         return out.mul_(self.scale_ * lengths.clamp(min=1e-6).rsqrt())
 
@@ -173,7 +180,7 @@ class GraphFeatures(FeatureEncoder):
         shares = np.bincount(counted.indices, own, minlength=len(counted.grams)) / len(factors)
         similar = np.zeros(len(counted.grams))
         for rows in row_slices(len(counted.grams), self.n_features_out_):
-            products = torch.view_as_real(vectors_of(counted.grams[rows])).flatten(start_dim=1)
+            products = as_features(vectors_of(counted.grams[rows]))
             similar[rows] = (products @ vector.to(products)).numpy(force=True)
         contributions: NDArray[Any] = shares * similar
         return contributions
@@ -196,7 +203,8 @@ class GraphFeatures(FeatureEncoder):
 
     def _bind_edges(self, triples: NDArray[Any]) -> Tensor:
         distinct, index = np.unique(triples, return_inverse=True)
-        return bind_in_order(self._atoms(distinct), index.reshape(triples.shape))
+        chunks = ngram_vectors(self._atoms(distinct), index.reshape(triples.shape))
+        return torch.cat([vectors for _, vectors in chunks], dim=1)
 
     def _bind_neighbourhoods(self, grams: NDArray[Any]) -> Tensor:
         return self._atoms(grams[:, 0])

@@ -14,8 +14,9 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr import ops
+from ghrr.checks import check_device
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, run_on_rows, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, as_array, as_tensor, check_reference, run_on_rows, seed_of
 
 _CHUNK_PHASES = (1 << 19, 1 << 26)  # phases to compute at a time: on a CPU (they stay in the cache), on a GPU
 
@@ -34,7 +35,7 @@ class ImageFeatures(FeatureEncoder):
     dim
         Number of slots. The output has ``2 * dim`` columns, scaled to length 1.
     image_shape
-        Height and width. By default those of an array ``(n, height, width)``; images that are rows of pixels are
+        Height and width. By default from an array ``(n, height, width)``; images that are rows of pixels are
         square.
     patch
         Width of a patch, in pixels, at least 2.
@@ -120,9 +121,11 @@ class ImageFeatures(FeatureEncoder):
         rows, columns = (torch.arange(0, size - self.patch + 1, self.stride) for size in (height, width))
         positions = torch.cartesian_prod(rows, columns)
         self.positions_, self.grid_ = positions.tolist(), (len(rows), len(columns))
-        self.patch_frequencies_ = (patches / self.bandwidth).float().to(self.device or "cpu")
+        self.patch_frequencies_ = (patches / self.bandwidth).float().to(check_device(type(self).__name__, self.device))
         self.position_phases_ = (
-            (positions.double() @ places.mT / self.position_bandwidth).float().to(self.device or "cpu")
+            (positions.double() @ places.mT / self.position_bandwidth)
+            .float()
+            .to(check_device(type(self).__name__, self.device))
         )
         self.n_features_out_ = 2 * dim
         return self
@@ -144,7 +147,7 @@ class ImageFeatures(FeatureEncoder):
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, tuple[int, ...]]:
         """Return images as rows of pixels, and the size that they came in: ``(pixels,)`` or ``(height, width)``."""
-        X = X if hasattr(X, "shape") else np.asarray(X)
+        X = as_array(self, X) if hasattr(X, "shape") else np.asarray(X)
         size = tuple(X.shape[1:])
         if len(size) > 2:
             raise ValueError(
@@ -164,7 +167,7 @@ class ImageFeatures(FeatureEncoder):
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked images, ``(n, 2 * dim)``."""
         phases = self.position_phases_
-        pixels = as_tensor(samples, phases.device)
+        pixels = _centred(samples, phases.device)
         out = pixels.new_empty(len(pixels), 2 * int(self.dim))
 
         def encode_rows(rows: slice) -> None:
@@ -238,7 +241,7 @@ class ImageFeatures(FeatureEncoder):
         """Yield the terms of the inner product with a vector for some images at a time, ``(n, positions)``."""
         phases = self.position_phases_
         own = vector.to(phases)
-        for images in torch.split(as_tensor(samples, phases.device), self._step()):
+        for images in torch.split(_centred(samples, phases.device), self._step()):
             angles, weights, image, position = self._patches(images)
             scores = weights * (ops.cos_sin(angles).flatten(start_dim=1) @ own)
             terms = scores.new_zeros(len(images), len(phases))
@@ -252,6 +255,18 @@ class ImageFeatures(FeatureEncoder):
         tags.input_tags.two_d_array = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _centred(samples: Any, device: torch.device) -> Tensor:
+    """Return images without their mean, in single precision, in which a bright image would lose its contrast.
+
+    An image becomes 0 if its contrast is within the rounding of its brightest pixel.
+    """
+    pixels = as_tensor(samples, device, keep_double=True)
+    means = pixels.mean(dim=1, keepdim=True, dtype=torch.float64).to(pixels.dtype)
+    rounding = 4 * torch.finfo(pixels.dtype).eps * pixels.abs().amax(dim=1, keepdim=True)
+    contrast = pixels - means
+    return contrast.masked_fill_(contrast.abs().amax(dim=1, keepdim=True) <= rounding, 0).float()
 
 
 def _check_size(size: tuple[int, ...], shape: tuple[int, int]) -> None:

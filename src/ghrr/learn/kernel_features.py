@@ -9,21 +9,32 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d, validate_data
 from torch import Tensor
 
 from ghrr import ops
-from ghrr._checks import check_known
+from ghrr.checks import check_known
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, SPECTRA, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
 from ghrr.learn.bandwidth import cross_validated_factor, evenly_spaced, median_bandwidth
-from ghrr.learn.base import Effects, FeatureEncoder, as_tensor, check_reference, class_signs, input_names, seed_of
+from ghrr.learn.base import (
+    Effects,
+    FeatureEncoder,
+    as_array,
+    as_tensor,
+    check_reference,
+    class_signs,
+    input_names,
+    seed_of,
+)
 from ghrr.learn.ridge import CLASS_PENALTIES, NUMBER_PENALTIES
 from ghrr.space import Space
 
+_LARGE_ANGLES = 1e3, 1e12  # single precision keeps four digits after the point below, double precision up to here
 _MOST_ORTHOGONAL = 4096  # features; orthogonal frequencies of more take minutes
 
 
@@ -104,6 +115,8 @@ class KernelFeatures(FeatureEncoder):
         "device": [str, torch.device, None],
     }
 
+    _center: NDArray[Any] | None = None
+
     def __init__(
         self,
         dim: int = 1024,
@@ -141,7 +154,9 @@ class KernelFeatures(FeatureEncoder):
             Weights of the samples in the median distance, in the regression and in the training of rotations.
         """
         self._validate_params()
-        X = validate_data(self, X, accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32])
+        X = validate_data(
+            self, as_array(self, X), accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32]
+        )
         if self.adaptive and self.m < 2:
             raise ValueError(f"KernelFeatures: adaptive rotations need m of at least 2, got {self.m}; use m=2")
         spectra = _spectra(self.kernel)
@@ -152,6 +167,8 @@ class KernelFeatures(FeatureEncoder):
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str):
             bandwidth = self._median_bandwidth(spectra, torch.tensor(chosen), torch.as_tensor(weights[used]))
+        self._center = None if scipy.sparse.issparse(X) else _center_of(chosen)
+        chosen = self._centred(chosen)
         seed = seed_of(self.random_state)
         space = Space(dim=int(self.dim), m=int(self.m), seed=seed)
         settings = {
@@ -164,7 +181,7 @@ class KernelFeatures(FeatureEncoder):
         self.bandwidth_ = encoder.bandwidth.numpy(force=True)
         if isinstance(self.bandwidth, str) and self.bandwidth == "cv":
             angles = as_tensor(chosen, self.frequencies_.device) @ self.frequencies_.mT
-            goals, alphas = _check_goals(X, y, used)
+            goals, alphas = check_goals(X, y, used)
             targets, shares = (torch.as_tensor(column).to(angles) for column in (goals, weights[used]))
             factor = cross_validated_factor(angles, targets, shares, alphas)
             self.frequencies_, self.bandwidth_ = self.frequencies_ / factor, self.bandwidth_ * factor
@@ -172,7 +189,7 @@ class KernelFeatures(FeatureEncoder):
         self.rotations_ = None
         if self.adaptive:
             adaptive = AdaptiveEncoder(space, X.shape[1], bandwidth=self.bandwidth_, **settings)
-            columns = chosen, _check_goals(X, y, used)[0], weights[used]
+            columns = chosen, check_goals(X, y, used)[0], weights[used]
             samples = (torch.as_tensor(column).to(self.frequencies_) for column in columns)
             self.rotations_ = learn_rotations(adaptive, *samples, seed=seed)
             self.n_features_out_ *= int(self.m)
@@ -186,24 +203,36 @@ class KernelFeatures(FeatureEncoder):
             return medians[norms[0]]
         return torch.tensor([[medians[norm]] for norm in norms], dtype=torch.float64)
 
+    def _centred(self, samples: NDArray[Any]) -> NDArray[Any]:
+        """Return samples less a constant: angles in single precision lose small differences of large numbers."""
+        return samples if self._center is None else samples - self._center.astype(samples.dtype)
+
     def check_samples(self, X: Any) -> Any:
         """Return samples as an array or a sparse matrix."""
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(self, as_array(self, X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked samples, ``(n, n_features_out_)``."""
         # Angles have the precision of the input. In double precision their rounding does not depend on the batch.
         frequencies = self.frequencies_
         if scipy.sparse.issparse(samples):
-            angles = as_tensor(samples @ frequencies.numpy(force=True).T.astype(samples.dtype), frequencies.device)
+            products = samples.astype(np.float64) @ frequencies.numpy(force=True).T.astype(np.float64)
+            angles = _in_single(torch.from_numpy(products).to(frequencies.device))
         else:
-            x = torch.from_numpy(np.require(samples, requirements=["C", "W"])).to(frequencies.device)
-            angles = (x @ frequencies.mT.to(x.dtype)).float()
+            x = torch.from_numpy(np.require(self._centred(samples), requirements=["C", "W"])).to(frequencies.device)
+            angles = x @ frequencies.mT.to(x.dtype)
+            if self._center is not None and self.rotations_ is None:  # their inner products do not depend on it
+                angles += self._angles_of_center().to(x.dtype)
+            angles = _in_single(angles)
         if self.rotations_ is not None:
             diagonal = phasors(angles).reshape(len(angles), int(self.dim), int(self.m))
             rotated = rotate(x, diagonal, AdaptiveRotations(*self.rotations_))
             return torch.view_as_real(rotated).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
         return ops.cos_sin(angles).flatten(start_dim=1).mul_(len(frequencies) ** -0.5)
+
+    def _angles_of_center(self) -> Tensor:
+        frequencies = self.frequencies_.double()
+        return torch.remainder(frequencies @ torch.as_tensor(self._center).to(frequencies), 2 * torch.pi)
 
     def effects(self, samples: Any, vector: Tensor, reference: Any) -> Effects:
         r"""Return the mean change of the inner product if a feature is replaced by its values in ``reference``.
@@ -213,7 +242,7 @@ class KernelFeatures(FeatureEncoder):
         .. math:: \mathrm{Re} \sum_j u_j e^{i w_j^\top x} \left(1 - e^{-i w_{jf} x_f} \chi_{jf}\right), \qquad
             \chi_{jf} = \operatorname{mean}_{r} e^{i w_{jf} r_f} .
 
-        The time is that of ``samples * features * frequencies`` phases. Not available with ``adaptive``.
+        Computes ``samples * features * frequencies`` phases. Not available with ``adaptive``.
         """
         if self.rotations_ is not None:
             raise ValueError("explain: not available for KernelFeatures(adaptive=True); fit it with adaptive=False")
@@ -238,6 +267,22 @@ class KernelFeatures(FeatureEncoder):
         return tags
 
 
+def _center_of(samples: NDArray[Any]) -> NDArray[Any]:
+    """Return the middle of each feature, in single precision, so that the subtraction of nearby numbers is exact."""
+    low, high = (bound(axis=0).astype(np.float64) / 2 for bound in (samples.min, samples.max))
+    with np.errstate(over="ignore"):
+        middle: NDArray[Any] = np.nan_to_num((low + high).astype(np.float32), posinf=0.0, neginf=0.0)
+    return middle
+
+
+def _in_single(angles: Tensor) -> Tensor:
+    """Return angles in single precision. Large ones, as far as they have digits after the point, lose whole turns."""
+    low, high = _LARGE_ANGLES
+    if angles.dtype == torch.float64 and angles.numel() and low < angles.abs().amax() < high:
+        angles = torch.remainder(angles, 2 * torch.pi)
+    return angles.float()
+
+
 def phasors(angles: Tensor) -> Tensor:
     r"""Return :math:`e^{i \theta}` for each angle."""
     return torch.polar(torch.ones_like(angles), angles)
@@ -247,7 +292,7 @@ def _dense(rows: Any, like: Tensor) -> Tensor:
     return torch.from_numpy(rows.toarray() if scipy.sparse.issparse(rows) else np.array(rows)).to(like)
 
 
-def _check_goals(X: Any, y: Any, used: Any) -> tuple[Any, tuple[float, ...]]:
+def check_goals(X: Any, y: Any, used: Any) -> tuple[Any, tuple[float, ...]]:
     """Return the targets of a regression on some samples, and penalties to try.
 
     Numbers are targets as they are; for labels there is a target for each class among these samples, 1 or -1.

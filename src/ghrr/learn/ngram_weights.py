@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.learn.ngram_counts import NGramCounts, stable_order
+from ghrr.encoding.ngram_counts import NGramCounts, stable_order
 
 _CHUNK_NUMBERS = 1 << 22  # of the table of n-grams by classes, made in parts
 
@@ -18,7 +18,7 @@ def rarity(counted: NGramCounts, weights: NDArray[Any]) -> NDArray[Any]:
     Examples
     --------
     >>> import numpy as np
-    >>> from ghrr.learn.ngram_counts import count_ngrams
+    >>> from ghrr.encoding.ngram_counts import count_ngrams
     >>> from ghrr.learn.ngram_weights import rarity
     >>> rarity(count_ngrams([np.array([0, 1]), np.array([0])], 1), np.ones(2)).round(2)
     array([1.  , 1.69])
@@ -44,7 +44,7 @@ def class_information(counted: NGramCounts, labels: NDArray[Any], weights: NDArr
     Examples
     --------
     >>> import numpy as np
-    >>> from ghrr.learn.ngram_counts import count_ngrams
+    >>> from ghrr.encoding.ngram_counts import count_ngrams
     >>> from ghrr.learn.ngram_weights import class_information
     >>> counted = count_ngrams([np.array([0, 1] * 50), np.array([0, 2] * 50)], 1)
     >>> class_information(counted, np.array([0, 1]), np.ones(2)).round(2)  # symbol 0 is in both classes

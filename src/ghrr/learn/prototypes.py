@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 _BLOCK = 1024  # columns of features that are summed at a time
+_ROUNDING = 1e-12  # share of the square of a sum that rounding may leave after subtraction
 
 
 def class_sums(features: Tensor, labels: Tensor, weights: Tensor, n_classes: int) -> Tensor:
@@ -43,6 +44,36 @@ def cosines(features: Tensor, prototypes: Tensor) -> Tensor:
     """Return the cosine of each sample with each class vector, ``(n, classes)``; 0 for a zero vector."""
     normalize = torch.nn.functional.normalize
     return normalize(features.to(prototypes.dtype), dim=1) @ normalize(prototypes, dim=1).mT
+
+
+def left_out_scores(features: Tensor, prototypes: Tensor, labels: Tensor, left_out: Tensor) -> Tensor:
+    r"""Return the scores of samples of which each one is left out of the sum of its class, ``(n, classes)``.
+
+    The score of class c is :math:`\langle z, s_c \rangle / \|s_c\|`. For the own class, :math:`s_c` is without
+    :math:`v z`, where v is the weight to leave out. If nothing else is in the sum, the score is 0.
+
+    Shapes
+    ------
+    features: ``(n, f)``; prototypes: ``(classes, f)``, sums of :func:`class_sums`; labels, left_out: ``(n,)``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.learn.prototypes import class_sums, left_out_scores
+    >>> z, labels = torch.eye(2)[[0, 0, 1]], torch.tensor([0, 0, 1])
+    >>> left_out_scores(z, class_sums(z, labels, torch.ones(3), 2), labels, torch.ones(3)).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
+    """
+    rows, left_out = features.to(prototypes.dtype), left_out.to(prototypes.dtype)
+    products = rows @ prototypes.mT
+    squares = prototypes.square().sum(dim=1)
+    index = torch.arange(len(rows), device=rows.device)
+    own, length = products[index, labels], left_out * rows.square().sum(dim=1)
+    reduced = squares[labels] - left_out * (2 * own - length)
+    scores = products * torch.where(squares > 0, squares, 1.0).rsqrt()
+    is_empty = reduced <= _ROUNDING * squares[labels]
+    scores[index, labels] = torch.where(is_empty, 0.0, (own - length) * torch.where(is_empty, 1.0, reduced).rsqrt())
+    return scores
 
 
 def online_update(prototypes: Tensor, features: Tensor, labels: Tensor, weights: Tensor, rate: float) -> int:

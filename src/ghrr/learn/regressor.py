@@ -13,7 +13,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from ghrr.learn.base import seed_of
+from ghrr.checks import check_device
+from ghrr.learn.base import as_array
 from ghrr.learn.gradient_training import GradientTraining, squared_error
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
 from ghrr.learn.ridge import NUMBER_PENALTIES, RidgeSolution
@@ -32,7 +33,10 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     Parameters
     ----------
     encoder
-        Transformer to features, or ``"passthrough"``. By default a :class:`KernelFeatures` with 1,024 slots.
+        ``"auto"`` (default) chooses an encoder that fits the samples: arrays, tables, texts, images, series or graphs
+        (see :func:`ghrr.learn.auto_encoder.choose_encoder`). Otherwise a transformer to features, for example
+        :class:`KernelFeatures`, or ``"passthrough"`` if the input is already encoded. None is a
+        :class:`KernelFeatures` with 1,024 slots.
     training
         ``"ridge"`` or ``"online"``.
     alpha
@@ -59,7 +63,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     intercept_
         Constants, ``(targets,)``.
     encoder_
-        The fitted encoder.
+        The fitted encoder, None for ``"passthrough"``.
     alpha_
         Penalty that was chosen, for ``"ridge"``.
     n_iter_
@@ -76,7 +80,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "encoder": [StrOptions({"passthrough"}), None, HasMethods(["fit", "transform"])],
+        "encoder": [StrOptions({"auto", "passthrough"}), None, HasMethods(["fit", "transform"])],
         "training": [StrOptions({"ridge", "online"})],
         "alpha": [StrOptions({"gcv"}), Interval(Real, 0, None, closed="neither")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -96,7 +100,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
 
     def __init__(
         self,
-        encoder: Any = None,
+        encoder: Any = "auto",
         *,
         training: str = "ridge",
         alpha: Any = "gcv",
@@ -140,8 +144,10 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
             self._use_ridge(self._solve_ridge(samples, targets, weights))
             return self
         self._start_at_mean(samples, targets, weights)
-        descent = self._descend()
-        self._train(descent, samples, (self._standardize(targets), weights), *self._split(targets[:, 0]))
+        descent = self._descend(samples, weights)
+        self._train(
+            descent, samples, (self._standardize(targets), weights), *self._split(samples, targets[:, 0], weights)
+        )
         self._use_descent(descent)
         return self
 
@@ -150,7 +156,8 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
 
         Ridge regression gives the same result as one fit on all batches, up to the encoder and the penalty, which is
         chosen again whenever the number of samples has doubled. After :meth:`fit`, which keeps no sums of its samples,
-        it starts anew with a warning. Online training makes one pass over the batch.
+        it starts anew with a warning. Online training makes one pass over the batch. Copies in other batches count as
+        new samples.
         """
         self._validate_params()
         y, targets = self._check_targets(X, y)
@@ -167,17 +174,16 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         if self.training == "ridge":
             self._use_ridge(self._add_to_sums(samples, targets, weights))
         else:
-            self._add_to_online(samples, targets, weights)
+            self._add_to_online(samples, targets, weights, passes)
         self.n_iter_ = passes
         return self
 
-    def _add_to_online(self, samples: Any, targets: Array, weights: Array) -> None:
+    def _add_to_online(self, samples: Any, targets: Array, weights: Array, passes: int) -> None:
         if not hasattr(self, "_scale"):
             self._start_at_mean(samples, targets, weights)
-        descent = self._descent = getattr(self, "_descent", None) or self._descend()
-        order = np.random.default_rng(seed_of(self.random_state))
+        descent = self._descent = getattr(self, "_descent", None) or self._descend(samples, weights)
         goals = self._standardize(targets)
-        descent.epoch(self._shuffled(self._feature_source(samples), (goals, weights), order))
+        descent.epoch(self._shuffled(self._feature_source(samples), (goals, weights), self._order(passes)))
         self._use_descent(descent)
 
     def _use_ridge(self, solution: RidgeSolution) -> None:
@@ -189,7 +195,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         center = np.average(targets, axis=0, weights=weights)
         deviations = np.sqrt(np.average(np.square(targets - center), axis=0, weights=weights))
         self._center, self._scale = center, np.where(deviations > 0, deviations, 1.0)
-        device = self.device or "cpu"
+        device = check_device(type(self).__name__, self.device)
         zeros = torch.zeros(self._width(samples), targets.shape[1], dtype=torch.float64, device=device)
         self._set_vectors(zeros, torch.as_tensor(center).to(device))
 
@@ -197,21 +203,22 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         standard: Array = (targets - self._center) / self._scale
         return standard
 
-    def _descend(self) -> GradientTraining:
+    def _descend(self, samples: Any, weights: Array) -> GradientTraining:
         """Return training on standardised targets that starts at the present vectors."""
         center, scale = (torch.as_tensor(part).to(self.intercept_) for part in (self._center, self._scale))
         start = self.target_vectors_.mT / scale, (self.intercept_ - center) / scale
-        return GradientTraining(*start, squared_error, rate=self.learning_rate)
+        features_center = self._feature_center(samples, weights)
+        return GradientTraining(*start, squared_error, rate=self.learning_rate, center=features_center)
 
     def _use_descent(self, training: GradientTraining) -> None:
-        weights, intercept = training.weights.detach(), training.intercept.detach()
+        weights, intercept = training.solution()
         center, scale = (torch.as_tensor(part).to(intercept) for part in (self._center, self._scale))
         self._set_vectors(weights * scale, intercept * scale + center)
 
     def _check_targets(self, X: Any, y: Any) -> tuple[Array, Array]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        y = check_array(as_array(self, y), ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
         return y, y.reshape(len(y), -1)
 

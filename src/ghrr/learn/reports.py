@@ -1,4 +1,4 @@
-"""Cross-validated reports: scores with their standard deviation over folds, beside those of a baseline."""
+"""Cross-validated reports: scores with their standard deviation over folds, beside a baseline."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 Array = NDArray[Any]
@@ -62,12 +63,15 @@ class Report:
         Which baseline the scores are compared with.
     folds
         Number of folds.
+    encoder
+        The encoder with its settings, in one line; from the last fold if the model chooses one.
     """
 
     scores: list[Score]
     classes: list[ClassScore]
     baseline: str
     folds: int
+    encoder: str
 
 
 def cross_validated_report(
@@ -120,7 +124,14 @@ def cross_validated_report(
         for name, v in values.items()
     ]
     name = "most frequent class" if classify else "mean of the target"
-    return Report(summary, _score_each_class(y, predicted) if classify else [], name, folds)
+    return Report(summary, _score_each_class(y, predicted) if classify else [], name, folds, _describe_encoder(fitted))
+
+
+def _describe_encoder(model: Any) -> str:
+    """Return the encoder of a model in one line, for a pipeline from its last step; "" if there is none."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    encoder = getattr(last, "encoder_", None)
+    return "" if encoder is None else " ".join(repr(encoder).split())
 
 
 def check_folds(y: Array, folds: int, *, classify: bool) -> None:

@@ -11,12 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from ghrr.checks import describe, short_repr
 from ghrr.encoding.kernels import SPECTRA, Spectrum
 from ghrr.files import PathLike, as_real_pairs, prefix_errors, read_tensors, restore_space, space_header, write_tensors
 from ghrr.learn.classifier import HDClassifier
 from ghrr.learn.graph_features import GraphFeatures
 from ghrr.learn.image_features import ImageFeatures
 from ghrr.learn.kernel_features import KernelFeatures
+from ghrr.learn.loaded_state import check_state
 from ghrr.learn.regressor import HDRegressor
 from ghrr.learn.ridge import NormalEquations
 from ghrr.learn.series_features import SeriesFeatures
@@ -42,8 +44,9 @@ _CLASSES = {
 }
 _PLAIN = (str, int, float, bool, type(None))
 _NOT_STORED = ("_descent",)  # the state of an optimiser
-# Settings that files of version 0.2 do not have; they get their defaults.
+# Settings that files of earlier versions do not have; they get their defaults.
 _ADDED = {
+    "TableFeatures": {"kernel", "column_share", "linear"},
     "HDRegressor": {
         "training",
         "max_epochs",
@@ -52,7 +55,7 @@ _ADDED = {
         "early_stopping",
         "validation_fraction",
         "patience",
-    }
+    },
 }
 
 
@@ -101,11 +104,15 @@ def load(path: PathLike) -> Any:
     OSError
         There is no such file.
     ValueError
-        The file is not from :func:`save`, or was truncated or changed.
+        The file is not from :func:`save`, was truncated or changed, or its entries do not fit together.
     """
     header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="learn.load")
     with prefix_errors(f"learn.load({str(path)!r})"):
-        return _unpack(header["estimator"], tensors)
+        estimator = _unpack(header["estimator"], tensors)
+        if type(estimator).__name__ not in _CLASSES:
+            raise ValueError(f"it holds {describe(estimator)}, expected a fitted estimator")
+        check_is_fitted(estimator)
+        return estimator
 
 
 def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
@@ -159,20 +166,23 @@ def _pack_array(value: np.ndarray[Any, Any], tensors: dict[str, Tensor]) -> dict
 
 
 def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return the value of :func:`_pack`. Errors of malformed content are raised as they come."""
+    """Return the value of :func:`_pack`. Fitted estimators are checked; other errors are raised as they come."""
     if not isinstance(value, dict):
         return value
     makers: dict[str, Callable[[dict[str, Any], dict[str, Tensor]], Any]] = {
         "list": _unpack_list,
-        "dict": lambda packed, tensors: {_unpack(k, tensors): _unpack(v, tensors) for k, v in packed["dict"]},
+        "dict": _unpack_dict,
         "strings": _unpack_strings,
-        "times": lambda packed, tensors: _unpack(packed["times"], tensors).view(packed["dtype"]),
-        "unsigned": lambda packed, tensors: _unpack(packed["unsigned"], tensors).astype(packed["dtype"]),
+        "times": lambda packed, tensors: _unpack(packed["times"], tensors).view(_checked_dtype(packed, "mM")),
+        "unsigned": lambda packed, tensors: _unpack(packed["unsigned"], tensors).astype(_checked_dtype(packed, "u")),
         "tensor": _unpack_tensor,
         "space": lambda packed, tensors: restore_space(packed["space"], {}),
         "class": _unpack_object,
     }
-    return makers[next(kind for kind in makers if kind in value)](value, tensors)
+    kinds = [kind for kind in makers if kind in value]
+    if len(kinds) != 1:
+        raise ValueError(f"an entry must have one of {', '.join(makers)}, got {short_repr(list(value))}")
+    return makers[kinds[0]](value, tensors)
 
 
 def _unpack_list(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
@@ -180,7 +190,23 @@ def _unpack_list(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     return tuple(items) if packed["is_tuple"] else items
 
 
+def _unpack_dict(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    result = {_unpack(key, tensors): _unpack(item, tensors) for key, item in packed["dict"]}
+    if len(result) < len(packed["dict"]):
+        raise ValueError(f"an entry has a key more than once, got {short_repr(packed['dict'])}")
+    return result
+
+
+def _checked_dtype(packed: dict[str, Any], kinds: str) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = np.dtype(packed["dtype"])
+    if dtype.kind not in kinds:
+        raise ValueError(f"the dtype of an array must be of kind {kinds}, got {dtype}")
+    return dtype
+
+
 def _unpack_strings(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    if not all(isinstance(item, _PLAIN if packed["is_object"] else str) for item in packed["strings"]):
+        raise ValueError(f"strings must be text, got {short_repr(packed['strings'])}")
     return np.array(packed["strings"], dtype=object if packed["is_object"] else np.str_)
 
 
@@ -194,13 +220,17 @@ def _unpack_object(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     state = {name: _unpack(item, tensors) for name, item in packed["state"].items()}
     cls: Any = NormalEquations if packed["class"] == NormalEquations.__name__ else _CLASSES[packed["class"]]
     result = cls.__new__(cls)
-    if cls is not NormalEquations:
-        defaults = cls().get_params(deep=False)
-        state = {name: defaults[name] for name in _ADDED.get(cls.__name__, ())} | state
-        missing = set(defaults) - set(state)
-        if missing:
-            raise ValueError(f"{cls.__name__} lacks the settings {sorted(missing)}")
-    vars(result).update(state)
+    if cls is NormalEquations:
+        # Files of version 0.2 have sums from which nothing was subtracted, and earlier ones did not count copies.
+        shifts = {f"{part}_shift": torch.zeros_like(state[f"{part}_sum"]) for part in ("feature", "target")}
+        vars(result).update({"rounding": 4 * torch.finfo(torch.float32).eps, "independent": 0.0} | shifts | state)
+        return result
+    defaults = cls().get_params(deep=False)
+    vars(result).update({name: defaults[name] for name in _ADDED.get(cls.__name__, ())} | state)
+    if set(state) - set(defaults):  # a setting that is an estimator is not fitted
+        check_state(result)
+    else:
+        result._validate_params()
     device = state.get("device")
     if device not in (None, "cpu"):
         for name, item in state.items():

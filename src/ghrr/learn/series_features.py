@@ -15,13 +15,15 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr import ops
+from ghrr.checks import check_device
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
-from ghrr.learn.base import Effects, FeatureEncoder, check_reference, run_on_rows, seed_of
+from ghrr.learn.base import Effects, FeatureEncoder, as_array, check_reference, run_on_rows, seed_of
 from ghrr.space import Space
 
 Series = NDArray[Any] | list[NDArray[Any]]
 
 # Complex numbers computed at a time, on a CPU and on a GPU.
+_ROUNDING = 1e-14  # share of the deviation of values that is not a difference
 _CHUNK_NUMBERS = (1 << 20, 1 << 26)
 
 
@@ -35,7 +37,7 @@ class SeriesFeatures(FeatureEncoder):
     they are. With ``positions="powers"`` windows are also bound to their position, so similar windows
     count only at nearby positions.
 
-    The values are those of all channels and their differences from step to step, each divided by its standard
+    The values are all channels and their differences from step to step, each divided by its standard
     deviation in the training series. Windows at the ends are continued with the first and the last value.
 
     Parameters
@@ -130,7 +132,9 @@ class SeriesFeatures(FeatureEncoder):
         )
         self.means_ = values.mean(axis=1, keepdims=True)
         scales = [part.std(axis=1, keepdims=True) for part in (values, differences if differences.size else values)]
-        self.scales_, self.difference_scales_ = (np.where(scale > 0, scale, 1.0) for scale in scales)
+        usual, steps = scales
+        self.scales_ = np.where(usual > 0, usual, 1.0)
+        self.difference_scales_ = np.where(steps > _ROUNDING * self.scales_, steps, self.scales_)
         widest = max(1, (int(np.median(lengths)) - 1) // (self.window - 1))
         self.dilations_ = [2**k for k in range(widest.bit_length())]
         self._draw(seed_of(self.random_state))
@@ -147,7 +151,7 @@ class SeriesFeatures(FeatureEncoder):
         drawn = draw_frequencies(spectrum, dim * m, width, sampling="orthogonal", seed=seed, label="window")
         drawn = drawn.reshape(dim, m, places, channels).movedim(2, 0) / self.bandwidth
         place = draw_frequencies(spectrum, dim, 1, sampling="random", seed=seed, label="position")[:, 0]
-        device = self.device or "cpu"
+        device = check_device(type(self).__name__, self.device)
         self.frequencies_ = drawn.float().contiguous().to(device)
         self.position_frequencies_ = (place / self.position_bandwidth).float().to(device)
         self._rotations = self.space_.rotations(["series"], namespace="window", device=self.device)[0].clone()
@@ -166,7 +170,9 @@ class SeriesFeatures(FeatureEncoder):
                 "SeriesFeatures: needs an array of numbers or a list of series, got a column of objects; give series "
                 "of different lengths as a list"
             )
-        array: NDArray[Any] = validate_data(self, X, dtype=[np.float64, np.float32], allow_nd=True, reset=reset)
+        array: NDArray[Any] = validate_data(
+            self, as_array(self, X), dtype=[np.float64, np.float32], allow_nd=True, reset=reset
+        )
         if array.ndim > 3:
             raise ValueError(
                 f"SeriesFeatures: needs (n, length) or (n, channels, length), got an array of shape {array.shape}"
@@ -245,7 +251,9 @@ class SeriesFeatures(FeatureEncoder):
 
     def _channels(self, values: Tensor) -> Tensor:
         """Return standardised values and differences, ``(n, 2 * channels, length)``."""
-        values = (values - torch.from_numpy(self.means_)) / torch.from_numpy(self.scales_)
+        # Windows that are normalised lose their level anyway, in which single precision would lose the differences.
+        level = values[:, :, :1] if self.normalize else torch.from_numpy(self.means_)
+        values = (values - level) / torch.from_numpy(self.scales_)
         steps = torch.nn.functional.pad(values.diff(dim=2), (1, 0)) * torch.from_numpy(
             self.scales_ / self.difference_scales_
         )

@@ -1,48 +1,50 @@
-"""Tables in files: read CSV, TSV and Parquet, and write CSV."""
+"""Tables in files: read CSV, TSV, JSON and Parquet, and write CSV."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
-import warnings
-from collections import Counter
+from collections import deque
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 
-from ghrr._checks import install_hint
-from ghrr.files import PathLike, atomic_write, read_bytes
+from ghrr.checks import install_hint
+from ghrr.files import (
+    LINES,
+    USUAL_SEPARATORS,
+    PathLike,
+    atomic_write,
+    check_header,
+    check_suffix,
+    open_delimited,
+    read_bytes,
+    read_objects,
+)
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*SEPARATORS, ".parquet")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _MISSING = ["", "nan", "NaN"]  # pandas would also take None, NA and null as missing, which can be names
 _REPEATED = re.compile(r"Multiple matches for FieldRef\.Name\((.*)\) in ")  # pyarrow's message for equal names
-# The mark of UTF-32 begins with that of UTF-16.
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+_LEADING_ZERO = re.compile(rb"[\s,;|\"]0\d")
 
 
-def read_table(source: PathLike | IO[bytes], *, texts: Collection[str] = ()) -> pd.DataFrame:
-    r"""Read a table from a CSV, TSV or Parquet file, or a CSV table from a stream.
+def read_table(source: PathLike | IO[bytes], *, texts: Collection[str] | None = None) -> pd.DataFrame:
+    r"""Read a table from a CSV, TSV, JSON or Parquet file, or a CSV table from a stream.
 
-    Columns of strings in the form ``2024-12-31``, with or without a time, become dates. In CSV and TSV files, empty
-    cells and ``NaN`` are missing values; ``None``, ``NA`` and ``null`` are strings.
+    The columns of a text may be separated by commas, semicolons, tabs or vertical bars. Columns of strings in the form
+    ``2024-12-31``, with or without a time, become dates. In CSV and TSV files, empty cells and ``NaN`` are missing
+    values; ``None``, ``NA`` and ``null`` are strings. A nested field of JSON documents is a column such as
+    ``home.city``; their lists are left out.
 
     Parameters
     ----------
     source
-        File with the suffix ``.csv``, ``.tsv`` or ``.parquet``, or a stream of bytes.
+        File with the suffix .csv, .tsv, .jsonl, .ndjson, .json or .parquet, or a stream of bytes.
     texts
-        Columns whose values are strings even if all of them look like numbers.
+        Columns of a text whose values are strings even if all of them look like numbers. By default columns of whole
+        numbers of which some have leading zeros.
 
     Raises
     ------
@@ -54,94 +56,81 @@ def read_table(source: PathLike | IO[bytes], *, texts: Collection[str] = ()) -> 
     Examples
     --------
     >>> import io
-    >>> from ghrr.learn.table_files import read_table
-    >>> table = read_table(io.BytesIO(b"age,zip\n31,0100\n,0200\n"), texts=["zip"])
+    >>> from ghrr.learn import read_table
+    >>> table = read_table(io.BytesIO(b"age,zip\n31,01067\n,10115\n"))
     >>> table["age"].tolist(), table["zip"].tolist()
-    ([31.0, nan], ['0100', '0200'])
+    ([31.0, nan], ['01067', '10115'])
     """
     name, suffix = "<stream>", ".csv"
-    if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
-        name, suffix = str(source), Path(source).suffix.lower()
-        if suffix not in SUFFIXES:
-            raise ValueError(
-                f"read_table({name!r}): the suffix is {suffix!r}, expected one of {', '.join(SUFFIXES)}; rename or "
-                f"convert the file"
-            )
-        content = read_bytes(source, "read_table")
-    else:
+    if hasattr(source, "read"):
         content = source.read()
-    where = f"read_table({name!r})"
-    if not content.removeprefix(codecs.BOM_UTF8).strip():
-        raise ValueError(f"{where}: the file is empty, expected a header and rows")
-    table = (
-        _parse_parquet(content, where) if suffix == ".parquet" else _parse(content, SEPARATORS[suffix], texts, where)
-    )
+    else:
+        name, suffix = str(source), check_suffix(source, "read_table")
+        content = read_bytes(source, "read_table")
+    if suffix == ".parquet":
+        table = _parse_parquet(content, name)
+    elif suffix in USUAL_SEPARATORS:
+        table = _parse_delimited(content, name, USUAL_SEPARATORS[suffix], texts)
+    else:
+        table = _table_of_documents(read_objects(io.BytesIO(content), name, lines=suffix in LINES))
     if not len(table):
-        raise ValueError(f"{where}: there is a header but no row, expected at least one row")
+        raise ValueError(f"{name}: the table has no rows, expected at least one")
     for column in table.columns:
-        if pd.api.types.infer_dtype(table[column], skipna=True) == "string" and column not in texts:
+        if pd.api.types.infer_dtype(table[column], skipna=True) == "string" and column not in (texts or ()):
             table[column] = _as_dates(table[column])
     return table
 
 
-def _parse(content: bytes, separator: str, texts: Collection[str], where: str) -> pd.DataFrame:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), None)
-        found = f"the file is {encoding.upper()}, not UTF-8" if encoding else f"byte {error.start:,} is not UTF-8"
-        raise ValueError(
-            f"{where}: {found}; convert the file, for example with iconv -f {encoding or 'latin1'} -t utf-8"
-        ) from None
-    try:
-        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
-    except csv.Error as error:
-        raise ValueError(f"{where}: the header cannot be read ({error}); check that quotes are closed") from None
-    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
-    if other is not None:
-        raise ValueError(
-            f"{where}: the header is one column, {header[0]!r:.80}, expected {separator!r} between columns, not "
-            f"{other!r}; convert the file"
-        )
-    _check_names(header, where)
-    types: Any = {column: str for column in texts if column in header}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            # Without index_col, pandas would take the first of too many values of a row as its label.
-            return pd.read_csv(
-                io.StringIO(text),
-                sep=separator,
-                dtype=types,
-                index_col=False,
-                low_memory=False,
-                keep_default_na=False,
-                na_values=_MISSING,
-            )
-    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
-        raise ValueError(f"{where}: not a table with {separator!r} between values: {error}".rstrip()) from None
+def _table_of_documents(documents: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    table = pd.json_normalize(list(documents))
+    lists = [name for name in table.columns if table[name].map(lambda value: isinstance(value, list)).any()]
+    return table.drop(columns=lists)
 
 
-def _check_names(names: Iterable[str], where: str) -> None:
-    """Raise if two columns have the same name."""
-    repeated = [column for column, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"{where}: the column {repeated[0]!r} occurs more than once, expected different names; rename it"
+def _parse_delimited(content: bytes, name: str, usual: str, texts: Collection[str] | None) -> pd.DataFrame:
+    found = open_delimited(io.BytesIO(content), name, usual=usual)
+    try:
+        deque(found.rows, maxlen=0)  # raises for a row that is longer or shorter than the header
+    except ValueError as error:
+        if not isinstance(error.__context__, csv.Error):  # a value that is too long for csv, but not for pandas
+            raise
+
+    def parse(dtype: Any) -> pd.DataFrame:
+        return pd.read_csv(
+            io.BytesIO(content),
+            sep=found.separator,
+            encoding="utf-8-sig",
+            dtype=dtype,
+            low_memory=False,
+            keep_default_na=False,
+            na_values=_MISSING,
         )
 
+    try:
+        if texts is None:
+            texts = _codes(parse(str)) if _LEADING_ZERO.search(content) else ()
+        return parse(dict.fromkeys(texts, str))
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name}: not a table with {found.separator!r} between values: {error}".rstrip()) from None
 
-def _parse_parquet(content: bytes, where: str) -> pd.DataFrame:
+
+def _codes(table: pd.DataFrame) -> list[str]:
+    """Return the columns of whole numbers of which some have leading zeros, as in zip codes."""
+    columns = {name: table[name].dropna().str.strip() for name in table.columns}
+    return [name for name, values in columns.items() if values.str.isdigit().all() and values.str.match(r"0\d").any()]
+
+
+def _parse_parquet(content: bytes, name: str) -> pd.DataFrame:
     try:
         frame: pd.DataFrame = pd.read_parquet(io.BytesIO(content))
     except ImportError:
-        raise ImportError(f"{where}: Parquet needs pyarrow, which is not installed; {install_hint('learn')}") from None
+        raise ImportError(f"{name}: Parquet needs pyarrow, which is not installed; {install_hint('learn')}") from None
     except (OSError, ValueError) as error:
         repeated = _REPEATED.match(str(error))
         if repeated:
-            _check_names([repeated[1]] * 2, where)
-        raise ValueError(f"{where}: not a Parquet file: {str(error).splitlines()[0]}") from None
-    named = [name for name in frame.index.names if name is not None]  # also columns, for other readers
+            check_header([repeated[1]] * 2, name)
+        raise ValueError(f"{name}: not a Parquet file: {str(error).splitlines()[0]}") from None
+    named = [level for level in frame.index.names if level is not None]  # also columns, for other readers
     return (frame.reset_index(named) if named else frame).rename(columns=str)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -12,15 +11,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ghrr._checks import check_choice, check_device, short_repr
+from ghrr._similar import similar_names
+from ghrr.checks import check_choice, check_device, short_repr
+from ghrr.encoding.column_kinds import Guess
+from ghrr.encoding.column_values import find_notation
+from ghrr.learn.auto_encoder import table_encoder
 from ghrr.learn.classifier import TRAINING, HDClassifier
 from ghrr.learn.regressor import HDRegressor
-from ghrr.learn.table_columns import category_codes, infer_kind
+from ghrr.learn.table_columns import TEXTUAL, category_codes, guess_kind, read_numbers
 from ghrr.learn.table_features import TableFeatures
-from ghrr.learn.table_files import DATE
 
 TASKS = ("classification", "regression")
 _MOST_CLASSES = 20  # a target with more different integers is a number
+_MOST_NAMED_CLASSES = 100  # a target with more strings, most of them different, has no classes
 _STORED = (str, int, float, np.bool_, np.integer, np.floating)  # categories that a saved model can have
 _UNNAMED = re.compile(r"\s*|Unnamed: \d.*")  # names that pandas gives to columns with an empty header
 _BOOLEANS = {"true": True, "false": False}
@@ -51,14 +54,13 @@ class LearningTask:
     def model(
         self, *, dim: int = 1024, training: str | None = None, seed: int = 0, device: str | None = None
     ) -> HDClassifier | HDRegressor:
-        """Return a model for this task, not fitted. ``training`` is that of :class:`HDClassifier`."""
+        """Return a model for this task, not fitted. ``training`` is as in :class:`HDClassifier`."""
         if device is not None:
             check_device("learn", device)
         if training is not None:
             check_choice("learn", "training", training, TRAINING)
         settings: dict[str, Any] = {"random_state": seed, "device": device}
-        # Categories that are missing in some folds are normal, and so are new ones in later data.
-        encoder = TableFeatures(dim, columns=self.columns, handle_unknown="ignore", **settings)
+        encoder = table_encoder(dim, columns=self.columns, **settings)
         if self.kind == "classification":
             return HDClassifier(encoder, training=training or "ridge", **settings)
         if training is not None:
@@ -137,19 +139,22 @@ def make_task(
     notes += [f"the column {column} has no values and is ignored" for column in empty]
     columns = {**dict.fromkeys(text, "text"), **dict.fromkeys(empty, "ignore")}
     inferred = kept.drop(columns=list(columns))
-    _check_stored(inferred)
+    guesses = {column: guess_kind(inferred[column]) for column in inferred.columns}
+    _check_stored(inferred[[column for column, guess in guesses.items() if guess.kind == "category"]])
     notes += [
-        f"the column {column!r} has the kind {infer_kind(rows[column])}, because {misfits}"
-        for column in [*inferred.columns, target]
-        if (misfits := _describe_misfits(rows[column]))
+        f"the column {column!r} has the kind {guess.kind}{reason}"
+        for column, guess in guesses.items()
+        if (reason := _reason_of_doubt(inferred[column], guess))
     ]
+    if misfits := _describe_misfits(rows[target], _target_kind(rows[target])):
+        notes.append(f"the values of {target!r} are taken as classes, because {misfits}")
     notes += [
         f"the column {column!r} has no name in the file, and the model learns from it; if it numbers the rows, leave "
         f"it out with --drop {column!r}"
         for column in inferred.columns
-        if _UNNAMED.fullmatch(str(column))
+        if _UNNAMED.fullmatch(str(column)) and guesses[column].kind != "ignore"
     ]
-    columns |= {column: infer_kind(inferred[column]) for column in inferred.columns}
+    columns |= {column: guess.kind for column, guess in guesses.items()}
     chosen, y = _read_target(rows[target], kind)
     return LearningTask(chosen, kept, y, columns, notes)
 
@@ -158,7 +163,7 @@ def check_columns(table: pd.DataFrame, names: Iterable[str], what: str) -> None:
     """Raise for the first name that is not a column, with the most similar names."""
     for name in names:
         if name not in table.columns:
-            near = difflib.get_close_matches(name, list(table.columns), n=3)
+            near = similar_names(name, table.columns, n=3)
             listed = ", ".join(map(repr, near or list(table.columns)[:10]))
             hint = f"did you mean {listed}?" if near else f"the columns are {listed}"
             raise ValueError(f"learn: there is no column {name!r}, expected a column of the table as {what}; {hint}")
@@ -168,10 +173,9 @@ def _check_stored(table: pd.DataFrame) -> None:
     """Raise if columns of categories have values that cannot be written to the file of a model."""
     wrong = {}
     for name, column in table.items():
-        if infer_kind(column) == "category":
-            declared = isinstance(column.dtype, pd.CategoricalDtype)
-            values = column.cat.categories.to_series() if declared else column.dropna()
-            wrong[name] = sorted({t.__name__ for t in values.astype(object).map(type) if not issubclass(t, _STORED)})
+        declared = isinstance(column.dtype, pd.CategoricalDtype)
+        values = column.cat.categories.to_series() if declared else column.dropna()
+        wrong[name] = sorted({t.__name__ for t in values.astype(object).map(type) if not issubclass(t, _STORED)})
     got = [f"{name!r} ({', '.join(types)})" for name, types in wrong.items() if types]
     if got:
         options = " ".join(f"--drop {name!r}" for name, types in wrong.items() if types)
@@ -181,29 +185,37 @@ def _check_stored(table: pd.DataFrame) -> None:
         )
 
 
-def _find_misfits(column: pd.Series, kind: str) -> pd.Series:
-    """Return the values of a column that are not of the kind ``"number"`` or ``"date"``, as strings."""
-    values = column.dropna().astype(str)
-    fits = pd.to_numeric(values, errors="coerce").notna() if kind == "number" else values.str.fullmatch(DATE)
-    return values[~fits.astype(bool)]
+def _find_misfits(column: pd.Series, kind: str) -> list[Any]:
+    """Return the values of a column that are not of the kind ``"number"`` or ``"date"``."""
+    values = column.dropna()
+    return read_numbers(values, kind, find_notation(values))[1]
 
 
-def _describe_misfits(column: pd.Series) -> str:
-    """Return which values keep a column from being numbers or dates, if most of the others are; otherwise ``""``."""
-    if infer_kind(column) not in ("category", "text") or isinstance(column.dtype, pd.CategoricalDtype):
-        return ""
+def _reason_of_doubt(column: pd.Series, guess: Guess) -> str:
+    """Return the end of a sentence that says why the kind of a column may be wrong; ``""`` if there is no doubt."""
+    misfits = "" if isinstance(column.dtype, pd.CategoricalDtype) else _describe_misfits(column, guess.kind)
+    if misfits and guess.kind in ("text", "category"):
+        return f", because {misfits}"
+    if misfits:
+        return f", but {misfits}"
+    return f" ({guess.doubt})" if guess.doubt else ""
+
+
+def _describe_misfits(column: pd.Series, kind: str) -> str:
+    """Return which values of a column of this kind are no numbers or dates, if most are; otherwise ``""``."""
     count = column.notna().sum()
-    for kind in ("number", "date"):
-        misfits = _find_misfits(column, kind)
+    ordered = ("number", "date")
+    for other in ordered if kind in ("text", "category") else {kind}.intersection(ordered):
+        misfits = _find_misfits(column, other)
         if 0 < len(misfits) < count / 2:
-            example = short_repr(misfits.iloc[0])
+            example = short_repr(misfits[0])
             if len(misfits) == 1:
                 return (
-                    f"1 of its {count:,} values is not a {kind}: {example}; correct it, or leave it empty if it is "
+                    f"1 of its {count:,} values is not a {other}: {example}; correct it, or leave it empty if it is "
                     f"unknown"
                 )
             return (
-                f"{len(misfits):,} of its {count:,} values are not {kind}s, such as {example}; correct them, or leave "
+                f"{len(misfits):,} of its {count:,} values are not {other}s, such as {example}; correct them, or leave "
                 f"them empty if they are unknown"
             )
     return ""
@@ -211,13 +223,17 @@ def _describe_misfits(column: pd.Series) -> str:
 
 def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]]:
     """Return the kind of task and the targets of all rows."""
-    form = infer_kind(column)
-    is_integer = form == "number" and bool((column % 1 == 0).all())
+    form = _target_kind(column)
+    misfits = _describe_misfits(column, form)
     if form == "date" or (form == "text" and kind != "classification"):
         raise ValueError(
             f"learn: the target {column.name!r} has {column.nunique():,} different values of kind {form}, expected "
-            f"classes or numbers; {_describe_misfits(column) or 'choose another column'}"
+            f"classes or numbers; {misfits or 'choose another column'}"
         )
+    if column.dtype.kind == "f" and np.isinf(column.to_numpy(dtype=np.float64, na_value=np.nan)).any():
+        raise ValueError(f"learn: the target {column.name!r} has an infinite value, expected finite numbers; remove it")
+    numbers = read_numbers(column, "number", find_notation(column))[0] if form == "number" else np.empty(0)
+    is_integer = form == "number" and bool((numbers % 1 == 0).all())
     if kind is None:
         few = is_integer and column.nunique() <= _MOST_CLASSES
         kind = "classification" if form == "category" or few else "regression"
@@ -226,23 +242,32 @@ def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]
             example = next(iter(_find_misfits(column, "number")), column.iloc[0])
             raise ValueError(
                 f"learn: the target {column.name!r} has values such as {example!r}, expected numbers for a regression; "
-                f"{_describe_misfits(column) or 'use classification'}"
-            )
-        numbers = column.to_numpy(dtype=np.float64)
-        if not np.isfinite(numbers).all():
-            raise ValueError(
-                f"learn: the target {column.name!r} has an infinite value, expected finite numbers; remove it"
+                f"{misfits or 'use classification'}"
             )
         return kind, numbers
-    if is_integer:
+    if is_integer and column.dtype.kind != "O":
         labels = column.to_numpy(dtype=np.int64)
     elif pd.api.types.is_bool_dtype(column):
         labels = column.to_numpy(dtype=bool)
     else:
         labels = column.astype(object).astype(str).to_numpy(dtype=object)
     if len(np.unique(labels)) < 2:
-        raise ValueError(f"learn: the target {column.name!r} has one class only, {labels[0]!r}, expected at least two")
+        raise ValueError(f"learn: the target {column.name!r} has only one class, {labels[0]!r}, expected at least two")
     return kind, labels
+
+
+def _target_kind(column: pd.Series) -> str:
+    """Return ``"number"``, ``"category"``, ``"text"`` or ``"date"``; a number of each row is a number here."""
+    if column.dtype.kind in "iuf":
+        return "number"
+    if column.nunique() < 2:
+        return "category"
+    guess = guess_kind(column)
+    if guess.kind == "number" and _find_misfits(column, "number"):
+        return "text"
+    if guess.kind in ("number", "date"):
+        return guess.kind
+    return "text" if column.nunique() > max(_MOST_NAMED_CLASSES, column.notna().sum() // 2) else "category"
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
@@ -252,7 +277,8 @@ def columns_read_as_text(model: Any) -> list[str]:
     """Return the columns of a model of tables whose values are strings, though a file may show them as numbers."""
     encoder = encoder_of(model)
     strings = [c for c, values in encoder.categories_.items() if any(isinstance(value, str) for value in values)]
-    return strings + [column for column, kind in encoder.columns_.items() if kind == "text"]
+    commas = [column for column in encoder.columns_ if encoder.notation_of(column).decimal == ","]
+    return strings + commas + [column for column, kind in encoder.columns_.items() if kind in TEXTUAL]
 
 
 def _select_columns(encoder: TableFeatures, table: pd.DataFrame) -> pd.DataFrame:
@@ -269,12 +295,14 @@ def describe_unknown(model: Any, table: pd.DataFrame) -> list[str]:
     encoder = encoder_of(model)
     rows = _select_columns(encoder, table)
     sentences = []
-    for column, categories in encoder.categories_.items():
-        codes = category_codes(rows[column], categories, ignore_unknown=True)
-        unknown = rows[column][codes < 0].dropna()
-        if len(unknown):
+    for column, kind in encoder.columns_.items():
+        unknown = encoder.find_unread(rows[column], column) if kind == "boolean" else []
+        if kind == "category":
+            codes = category_codes(rows[column], encoder.categories_[column], ignore_unknown=True)
+            unknown = rows[column][codes < 0].dropna().tolist()
+        if unknown:
             count = "1 row has an unknown value" if len(unknown) == 1 else f"{len(unknown):,} rows have unknown values"
-            sentences.append(f"{count} in {column!r}, such as {short_repr(unknown.iloc[0])}; treated as missing")
+            sentences.append(f"{count} in {column!r}, such as {short_repr(unknown[0])}; treated as missing")
     return sentences
 
 
@@ -313,10 +341,10 @@ def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[s
     _check_finite("predict", rows[used])
     for column in used:
         kind, values = encoder.columns_[column], rows[column].dropna()
-        if kind in ("number", "date") and len(values) and infer_kind(values) != kind:
-            example = next(iter(_find_misfits(values, kind)), values.iloc[0])
+        wrong = encoder.find_unread(values, column) if kind in ("number", "date") else []
+        if wrong:
             raise ValueError(
-                f"predict: the column {column!r} must have values of the kind {kind}, got {example!r}; correct it, or "
+                f"predict: the column {column!r} must have values of the kind {kind}, got {wrong[0]!r}; correct it, or "
                 f"leave it empty if it is unknown"
             )
     if not isinstance(model, HDClassifier):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -16,11 +16,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.learn.base import Effects, FeatureEncoder, run_on_rows, seed_of
-from ghrr.learn.ngram_counts import NGramCounts, count_ngrams
-from ghrr.learn.ngram_vectors import as_keys, ngram_vectors
+from ghrr.encoding.bags import WeightedBags, weighted_bags
+from ghrr.encoding.ngram_counts import NGramCounts, as_keys, count_ngrams, find_keys
+from ghrr.encoding.ngram_vectors import ngram_vectors
+from ghrr.learn.base import Effects, FeatureEncoder, as_array, as_features, run_on_rows, seed_of
 from ghrr.learn.ngram_weights import class_information, rarity
-from ghrr.learn.products import weight_matrices
 from ghrr.space import Space
 
 WEIGHTING = ("count", "sqrt", "idf", "learned")
@@ -150,7 +150,7 @@ class TextFeatures(FeatureEncoder):
             raise ValueError(
                 'TextFeatures(weighting="learned") requires y to be passed, but the target y is None; give labels'
             )
-        y = column_or_1d(y)
+        y = column_or_1d(as_array(self, y))
         if y.dtype.kind == "f" and (y != np.round(y)).any():
             raise ValueError('TextFeatures(weighting="learned"): needs labels of classes, got continuous numbers')
         check_consistent_length(texts, y)
@@ -203,25 +203,20 @@ class TextFeatures(FeatureEncoder):
 
     def _bundle(self, counts: Sequence[NGramCounts], weights: Sequence[NDArray[Any]], n_texts: int) -> Tensor:
         """Return the sum of the weighted n-gram vectors of each text."""
-        out = torch.zeros(n_texts, self.n_features_out_, device=self._vectors.device)
+        out = torch.zeros(n_texts, *self.space_.shape, dtype=self._vectors.dtype, device=self._vectors.device)
         for counted, own in zip(counts, weights, strict=True):
-            for grams, sparse in weight_matrices(counted, own, _GRAMS, out):
-                run_on_rows(functools.partial(self._add_slots, sparse, grams, out), self.space_.dim, out.device)
-        return out
+            for rows, bags in weighted_bags(counted.texts, counted.indices, own, _GRAMS, out):
+                add = functools.partial(self._add_slots, bags, counted.grams[rows], out)
+                run_on_rows(add, self.space_.dim, out.device)
+        return as_features(out)
 
-    def _add_slots(self, sparse: Tensor, grams: NDArray[Any], out: Tensor, slots: slice) -> None:
-        """Add the n-gram vectors of each text, weighted by a sparse matrix ``(texts, k)``, for a range of slots."""
-        for columns, vectors in self._columns(grams, slots):
-            out[:, columns] += torch.sparse.mm(sparse, vectors)
-
-    def _columns(self, grams: NDArray[Any], slots: slice = slice(None)) -> Iterator[tuple[slice, Tensor]]:
-        """Yield some columns of the features of n-grams at a time, ``(k, columns)``."""
-        width = 2 * self.space_.m**2
-        for start, vectors in ngram_vectors(self._vectors, grams, slots):
-            yield slice(width * start, width * (start + vectors.shape[1])), torch.view_as_real(vectors).flatten(1)
+    def _add_slots(self, bags: WeightedBags, grams: NDArray[Any], out: Tensor, slots: slice) -> None:
+        """Add the weighted n-gram vectors of each text for a range of slots."""
+        for chunk, vectors in ngram_vectors(self._vectors, grams, slots):
+            bags.add_to(out[:, chunk], vectors)
 
     def _weights(self, counted: NGramCounts, place: int) -> NDArray[Any]:
-        """Return the weight of each pair of a text and an n-gram; ``place`` is that of its length."""
+        """Return the weight of each pair of a text and an n-gram; ``place`` is the place of its length."""
         if self.weighting == "count":
             return counted.counts.astype(np.float64)
         if self.weighting == "learned":
@@ -231,10 +226,10 @@ class TextFeatures(FeatureEncoder):
             weights = np.sqrt(counted.counts)
         if self._grams and len(self._grams[place]):
             keys, table, own = as_keys(self._grams[place]), self._gram_weights[place], as_keys(counted.grams)
-            at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+            at = find_keys(keys, own)
             # N-grams that were never seen are as rare as the rarest, and have no information about the class.
             unseen = table.max() if self.weighting == "idf" else 0.0
-            weights = weights * np.where(keys[at] == own, table[at], unseen)[counted.indices]
+            weights = weights * np.where(at >= 0, table[at], unseen)[counted.indices]
         return weights
 
     def effects(self, samples: Sequence[str], vector: Tensor, reference: Any) -> Effects:
@@ -245,13 +240,17 @@ class TextFeatures(FeatureEncoder):
         """
         counts, weights = self._count(samples)
         lengths = torch.linalg.vector_norm(self._bundle(counts, weights, len(samples)), dim=1).clamp(min=1e-12)
+        v = vector.to(lengths).view(self.space_.dim, -1)
         names: list[str] = []
         parts = []
         for counted, own in zip(counts, weights, strict=True):
             shares = np.bincount(
                 counted.indices, own / lengths.numpy(force=True)[counted.texts], minlength=len(counted.grams)
             )
-            similar = sum(vectors @ vector[columns].to(vectors) for columns, vectors in self._columns(counted.grams))
+            similar = sum(
+                as_features(vectors) @ v[slots].flatten()
+                for slots, vectors in ngram_vectors(self._vectors, counted.grams)
+            )
             parts.append(torch.as_tensor(shares / len(samples)) * torch.as_tensor(similar).cpu())
             joint = "" if self.analyzer == "char" else " "
             names += [joint.join(self.symbols_[row] for row in gram) for gram in counted.grams.tolist()]

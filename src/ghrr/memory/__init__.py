@@ -10,9 +10,10 @@ separates hypervectors that are similar to each other.
 from ghrr.memory.backends import Backend, Bound, FaissBackend, MilvusBackend, TorchBackend
 from ghrr.memory.factorization import Factors, resonator
 from ghrr.memory.item_memory import Cleanup, ItemMemory
-from ghrr.memory.match import Match, answer_noise, judge, make_matches
+from ghrr.memory.match import Answer, Match, answer_noise, judge, make_matches
 
 __all__ = [
+    "Answer",
     "Backend",
     "Bound",
     "Cleanup",

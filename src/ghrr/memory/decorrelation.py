@@ -1,7 +1,7 @@
 r"""Decorrelation: read a hypervector that is similar to other stored hypervectors without their contribution.
 
 Products of the same factors in another order are not independent. The similarity of :math:`a * b` and :math:`b * a` is
-about :math:`1/m^2` for any dimension, and that of :math:`a * a * b` and :math:`b * a * a` is one half for m = 2. If
+about :math:`1/m^2` for any dimension, and the one of :math:`a * a * b` and :math:`b * a * a` is one half for m = 2. If
 hypervectors with the Gram matrix G (their mutual similarities) are bundled, :math:`n_j` copies of each, their scores
 are :math:`s = G n + e`, where the noise e has the covariance :math:`\sigma^2 G`. The counts are estimated as
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops, unitary
-from ghrr._checks import (
+from ghrr.checks import (
     check_choice,
     check_finite,
     check_generator,
@@ -35,7 +35,7 @@ from ghrr._checks import (
 )
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import IDENTICAL
-from ghrr.memory.match import required_score
+from ghrr.memory.match import check_confidence, required_score
 from ghrr.memory.storage import CHUNK_NUMBERS, chunks
 
 CONFIDENCE = 0.99
@@ -120,7 +120,7 @@ def resonator(
         Probability p from which a product is found.
     noise
         Standard deviation :math:`\sigma` of the similarity of independent hypervectors, ``Space.noise_std``. By default
-        that of independent rotations, :math:`1/\sqrt{2 D m^2}`.
+        the value for independent rotations, :math:`1/\sqrt{2 D m^2}`.
     projection
         How to normalize an estimate: ``"norm"`` scales it as a whole, ``"phase"`` its entries to magnitude 1/√m,
         ``"polar"`` takes the nearest unitary matrices.
@@ -155,7 +155,7 @@ def resonator(
     product, books = _check_codebooks(operation, product, codebooks)
     iterations = check_integer(operation, "iterations", iterations, least=1)
     restarts = check_integer(operation, "restarts", restarts, least=1)
-    confidence = check_real(operation, "confidence", confidence, low=0.0, high=1.0, open_ends=True)
+    confidence = check_confidence(operation, confidence, low=0.0)
     check_choice(operation, "projection", projection, tuple(_PROJECTIONS))
     shape, batch = product.shape[-3:], product.shape[:-3]
     if noise is None:
@@ -301,7 +301,7 @@ class _Search:
     def _iterate(self, x: Tensor, estimates: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Compare every factor with its codebook, first to last, and replace all estimates but the last.
 
-        ``estimates`` are those of all factors but the first, whose estimate depends on the others only. Returns the
+        ``estimates`` are for all factors but the first, whose estimate depends on the others only. Returns the
         indices of the most similar entries, and the similarities of the last factor, whose estimate is replaced only
         for products that were not found.
         """

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr._checks import check_integer, describe
+from ghrr.checks import check_integer, describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory.backends import Bound, check_bounds
 from ghrr.memory.item_store import ItemStore
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise, expected_score, make_matches
+from ghrr.memory.match import CONFIDENCE, Match, answer_noise, check_confidence, expected_score, make_matches
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.state import State
 from ghrr.memory.storage import as_rows, chunks
@@ -75,7 +75,7 @@ class ItemMemory(ItemStore):
     storage
         Number type: ``"float32"``, ``"float64"``, ``"bfloat16"``, ``"float16"``, or ``"int8"`` with one scale per item.
         By default the precision of the space. 16 bits take half the memory and int8 a quarter;
-        ``benchmarks/memory.py`` measures the effect on accuracy.
+        ``benchmarks/memory/cleanup.py`` measures the effect on accuracy.
     backend
         ``"torch"``; ``"faiss"`` for one machine; ``"milvus"`` for a file, a server or a cluster; or an object with the
         methods of :class:`ghrr.memory.Backend`. All find the same items up to rounding. faiss and Milvus store float32.
@@ -242,6 +242,7 @@ class ItemMemory(ItemStore):
         Match('Ada', score=1.003, margin=0.498, confident=True)
         """
         operation = "ItemMemory.match"
+        confidence = check_confidence(operation, confidence)
         queries = self.space.check(queries, operation)
         with self._reading() as state:
             if queries.ndim > 4 or not len(state.labels):

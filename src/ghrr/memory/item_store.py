@@ -5,27 +5,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
 from ghrr._locks import Lock
+from ghrr.checks import check_device, describe
 from ghrr.files import PathLike, lock_folder
 from ghrr.hypervector import Hypervector
-from ghrr.memory.backends import Backend, Columns, MilvusBackend, TorchBackend, check_columns, make_backend
+from ghrr.memory import persistence
+from ghrr.memory.backends import Backend, Columns, MilvusBackend, TorchBackend, can_filter, check_columns, make_backend
 from ghrr.memory.folder import Manifest, read_labels, read_manifest, read_rows, write_manifest
 from ghrr.memory.labels import LabelTable, check_labels, repeated
-from ghrr.memory.persistence import (
-    check_about,
-    last_about,
-    read_items,
-    real_path,
-    reopened,
-    write_changes,
-    write_items,
-)
 from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment
 from ghrr.memory.state import CommitPoint, State
@@ -51,7 +44,13 @@ class ItemStore:
     ) -> None:
         self.space = check_space("ItemMemory", space)
         initial_backend = make_backend(
-            space, storage, backend, torch.device(device), uri=uri, timeout=timeout, approximate=approximate
+            space,
+            storage,
+            backend,
+            check_device("ItemMemory", device),
+            uri=uri,
+            timeout=timeout,
+            approximate=approximate,
         )
         existing = initial_backend.existing()
         next_id = max(max(existing.values(), default=-1) + 1, initial_backend.first_id)
@@ -102,6 +101,11 @@ class ItemStore:
         return self._state.labels.names
 
     @property
+    def folder(self) -> Path | None:
+        """Folder that :meth:`commit` writes to by default; None before the first commit."""
+        return self._state.commit.folder
+
+    @property
     def storage(self) -> str:
         """Number type of the stored items."""
         return self._state.backend.storage
@@ -111,7 +115,7 @@ class ItemStore:
     @property
     def can_filter(self) -> bool:
         """Whether the backend stores columns of numbers and can search within bounds, as Milvus and LanceDB do."""
-        return bool(getattr(self._state.backend, "can_filter", False))
+        return can_filter(self._state.backend)
 
     def _check_filter(self, operation: str) -> None:
         if not self.can_filter:
@@ -184,10 +188,9 @@ class ItemStore:
         self._state = before  # even if adding fails: the backend may have used the ids
         backend = before.backend_to_change()
         after = before._replace(labels=before.labels.added(names, numbers), backend=backend)
-        filtering: Any = backend
         try:
-            if columns:
-                filtering.add(ids, names, stored, columns)
+            if columns and can_filter(backend):
+                backend.add(ids, names, stored, columns)
             else:
                 backend.add(ids, names, stored)
             self._state = after
@@ -280,9 +283,9 @@ class ItemStore:
         >>> ItemMemory.load(path)
         ItemMemory(2 items, float32, TorchBackend, Space(dim=100, m=2, seed=0))
         """
-        note = self.about if about is None else check_about(about)
+        note = self.about if about is None else persistence.check_about(about)
         with self._reading() as state:
-            write_items(path, self.space, state, state.labels.since(0), note)
+            persistence.write_items(path, self.space, state, state.labels.since(0), note)
         self.about = note
 
     def commit(self, folder: PathLike | None = None) -> None:
@@ -310,7 +313,7 @@ class ItemStore:
         """
         operation = "ItemMemory.commit"
         with self._lock:
-            path = self._state.commit.folder if folder is None else real_path(folder)
+            path = self._state.commit.folder if folder is None else persistence.real_path(folder)
             if path is None:
                 raise ValueError(f"{operation}: the first commit needs a folder, got none")
             path.mkdir(parents=True, exist_ok=True)
@@ -320,11 +323,11 @@ class ItemStore:
                     # The last commit was interrupted after it took effect on disk.
                     self._state = self._state._replace(commit=self._last_attempt)
                 state = self._state
-                point = write_changes(path, found, self.space, state, self.about)
+                point = persistence.write_changes(path, found, self.space, state, self.about)
                 if point is not None:
                     self._last_attempt = point
                     write_manifest(path, point.manifest)
-                    self._state = state._replace(commit=point, backend=reopened(state.backend, point))
+                    self._state = state._replace(commit=point, backend=persistence.reopened(state.backend, point))
 
     @classmethod
     def load(
@@ -363,7 +366,7 @@ class ItemStore:
         >>> ghrr.ItemMemory.load(folder).labels
         ['a', 'b']
         """
-        manifest, segments = read_items(path, space)
+        manifest, segments = persistence.read_items(path, space)
         storage = segments[0].storage if backend == "torch" else None
         memory = cls(segments[0].space, storage=storage, backend=backend, device=device, uri=uri, timeout=timeout)
         if len(memory):
@@ -408,7 +411,7 @@ class ItemStore:
         >>> ghrr.ItemMemory.open(folder).cleanup(space.vectors(["b"])).labels
         [['b']]
         """
-        manifest, segments = read_items(path, space)
+        manifest, segments = persistence.read_items(path, space)
         memory = cls(segments[0].space, storage=segments[0].storage, device=device)
         labels = read_labels(segments, manifest.removed)
         backend = memory._state.backend_to_change()
@@ -421,9 +424,9 @@ class ItemStore:
 
     def _read_from(self, path: PathLike, manifest: Manifest, segments: Sequence[Segment]) -> None:
         """Remember the ``about`` object of the files, and the folder, so that commits go there."""
-        self.about = last_about(segments)
+        self.about = persistence.last_about(segments)
         if manifest.entries and self.storage == segments[0].storage:
-            commit = CommitPoint(real_path(path), manifest, self._state.labels)
+            commit = CommitPoint(persistence.real_path(path), manifest, self._state.labels)
             self._state = self._state._replace(commit=commit, next_id=manifest.next_id)
 
     def verify(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr.checks import describe
+
+_INVERTED = b"\1\0" + bytes(254)  # 0 becomes 1, and 1 becomes 0
 
 
 def check_labels(operation: str, labels: str | Iterable[str]) -> list[str]:
@@ -40,8 +42,8 @@ class LabelTable:
 
     :meth:`added` and :meth:`removed` return new tables. Tables share one list: adding appends to it, and earlier tables
     do not read the new entries, so adding is amortised O(1). If the list already continues after this table, because an
-    add was interrupted, it is copied first. Removed labels stay in the list until they are more than half of it. Only
-    one thread may add at a time.
+    add was interrupted, it is copied first. Removed labels stay in the list until they are more than half of it, and
+    can be added again. Only one thread may add at a time.
 
     Parameters
     ----------
@@ -54,6 +56,7 @@ class LabelTable:
     def __init__(self, names: Iterable[str] = (), ids: Iterable[int] = ()) -> None:
         self._names, self._ids = list(names), list(ids)
         self._indices = {name: index for index, name in enumerate(self._names)}  # the last index of a repeated name
+        self._earlier: dict[int, int] = {}  # for a name that was removed and added again, its index before
         self._count = len(self._names)
         self._removed = b""  # 1 for removed entries; entries after its end are present
         self._removed_count = 0
@@ -64,12 +67,9 @@ class LabelTable:
     def __reduce__(self) -> tuple[type[LabelTable], tuple[list[str], list[int]]]:
         return LabelTable, (self.names, self.ids)
 
-    def _present(self, start: int = 0) -> Iterator[bool]:
-        """Yield for each entry from ``start`` on whether it was not removed."""
-        removed = self._removed[start:]
-        yield from (not flag for flag in removed)
-        for _ in range(start + len(removed), self._count):
-            yield True
+    def _present(self, start: int = 0) -> bytes:
+        """Return for each entry from ``start`` on 1, or 0 if it was removed."""
+        return self._removed[start:].translate(_INVERTED).ljust(self._count - start, b"\1")
 
     @property
     def names(self) -> list[str]:
@@ -90,8 +90,9 @@ class LabelTable:
 
     def _index(self, name: str) -> int:
         index = self._indices.get(name, -1)
-        # A later table may have moved the name to a later index, and an interrupted add may have left any index.
-        is_here = 0 <= index < self._count and self._names[index] == name
+        while index >= self._count:  # a later table, or an interrupted add, moved the name to a later index
+            index = self._earlier.get(index, -1)
+        is_here = index >= 0 and self._names[index] == name
         return index if is_here and self._removed[index : index + 1] != b"\1" else -1
 
     def name_of(self, number: int) -> str:
@@ -104,7 +105,7 @@ class LabelTable:
     def since(self, first: int) -> dict[str, int]:
         """Return labels and ids from the id ``first`` on."""
         start = bisect_left(self._ids, first, 0, self._count)
-        present = list(self._present(start))
+        present = self._present(start)
         names, ids = self._names[start : self._count], self._ids[start : self._count]
         return dict(zip(compress(names, present), compress(ids, present), strict=True))
 
@@ -121,7 +122,9 @@ class LabelTable:
         table = self._copy()
         self._names.extend(names)
         self._ids.extend(ids)
-        self._indices.update(zip(names, range(self._count, len(self._names)), strict=True))
+        indices = dict(zip(names, range(self._count, len(self._names)), strict=True))
+        self._earlier.update((index, self._indices[name]) for name, index in indices.items() if name in self._indices)
+        self._indices.update(indices)
         table._count = self._count + len(names)
         return table
 

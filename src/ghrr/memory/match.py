@@ -13,7 +13,7 @@ two best scores are sufficient. Every score below the second contributes its mea
 with L, is a Gaussian around 1, so each adds :math:`\Phi((s_2 - 1)/\sigma) / \Phi(s_2/\sigma)`.
 
 Candidates may be bundles, for example records that are searched by some of their fields. The energies
-:math:`E_q = \delta(q, q)` and :math:`E_i = \delta(v_i, v_i)` count the bundled parts. A right candidate scores
+:math:`E_q = \delta(q, q)` and :math:`E_i = \delta(v_i, v_i)` count the bundled parts. A correct candidate scores
 :math:`E_q` if it contains the query, and :math:`E_i` if a noisy query contains the candidate. Its expected score is
 
 .. math:: e_i = \max(1, \min(E_q, E_i)) .
@@ -36,38 +36,105 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, check_real, describe
+from ghrr.checks import check_integer, check_real, describe
 from ghrr.space import Space
 
 CONFIDENCE = 0.99  # default probability from which a match is confident
 Number = TypeVar("Number", float, Tensor)
 
 
-@dataclass(frozen=True, repr=False)
-class Match:
-    """Best candidate for an answer, and the probability that it is right.
+def check_confidence(operation: str, confidence: float, *, low: float = 0.5) -> float:
+    """Return a probability from which a match is confident; raise unless it is a number between ``low`` and 1.
+
+    Examples
+    --------
+    >>> from ghrr.memory.match import check_confidence
+    >>> check_confidence("Record", 0.9)
+    0.9
+    """
+    return check_real(operation, "confidence", confidence, low=low, high=1.0, open_ends=True)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Answer:
+    """Best candidate for a question, and the probability that it is right: what all answers of ghrr have in common.
 
     Parameters
     ----------
     guess
-        Most probable candidate. Use :attr:`label` to get None if noise explains the score.
+        Most probable candidate.
     score
-        Similarity of the guess with the answer, divided by the expected similarity of a right candidate: about 1 if the
-        guess is right. For atoms it is the similarity itself.
+        How well the guess fits; see the class of the answer.
     runner_up
         Second-best candidate, or None if there was only one.
     margin
         Score minus the score of the runner-up; without a runner-up, the score.
-    noise
-        Theoretical standard deviation of the scores.
     candidates
         Number of candidates.
     probability
         Probability that the guess is right.
+    required_confidence
+        Probability from which the answer is ``confident``.
+    note
+        What the reader should know, such as that a name of the query is unknown; otherwise empty.
+
+    Examples
+    --------
+    >>> from ghrr.memory import Answer
+    >>> answer = Answer(guess="sister", score=0.9, runner_up="brother", margin=0.4, candidates=20, probability=0.97)
+    >>> answer
+    Answer('sister', score=0.900, margin=0.400, confident=False)
+    """
+
+    guess: Any
+    score: float
+    runner_up: Any
+    margin: float
+    candidates: int
+    probability: float
+    required_confidence: float = CONFIDENCE
+    note: str = ""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it is more probable than not that no candidate is right; False if this has no probability."""
+        return False
+
+    @property
+    def label(self) -> Any:
+        """The guess, or None if the answer is unknown."""
+        return None if self.unknown else self.guess
+
+    @property
+    def confident(self) -> bool:
+        """Whether the guess is correct with a probability of at least ``required_confidence``."""
+        return self.probability >= self.required_confidence
+
+    def _shown_guess(self) -> str:
+        return repr(self.guess)
+
+    def __repr__(self) -> str:
+        shown = "unknown" if self.unknown else self._shown_guess()
+        numbers = f"score={self.score:.3f}, margin={self.margin:.3f}, confident={self.confident}"
+        return f"{type(self).__name__}({shown}, {numbers}{f', {self.note}' if self.note else ''})"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Match(Answer):
+    """Best candidate for an answer that was read from a hypervector, and the probability that it is right.
+
+    Use :attr:`label` instead of the ``guess`` to get None if noise explains the score. The score is the similarity of
+    the guess with the answer, divided by the expected similarity of a correct one: about 1 if the guess is right.
+    For atoms it is the similarity itself.
+
+    Parameters
+    ----------
+    guess, score, runner_up, margin, candidates, probability, required_confidence, note
+        See :class:`ghrr.memory.Answer`.
+    noise
+        Theoretical standard deviation of the scores.
     probability_unknown
         Probability that no candidate is in the answer.
-    required_confidence
-        Probability from which the match is ``confident``.
     error
         Standard error of a decoded number, otherwise None.
 
@@ -83,15 +150,8 @@ class Match:
     Match(unknown, score=0.150, margin=0.010, confident=False)
     """
 
-    guess: Any
-    score: float
-    runner_up: Any
-    margin: float
     noise: float
-    candidates: int
-    probability: float
     probability_unknown: float
-    required_confidence: float = CONFIDENCE
     error: float | None = None
 
     @property
@@ -99,20 +159,8 @@ class Match:
         """Whether the probability that no candidate is in the answer is above one half."""
         return self.probability_unknown > 0.5
 
-    @property
-    def label(self) -> Any:
-        """The guess, or None if the match is unknown."""
-        return None if self.unknown else self.guess
-
-    @property
-    def confident(self) -> bool:
-        """Whether the guess is right with a probability of at least ``required_confidence``."""
-        return self.probability >= self.required_confidence
-
-    def __repr__(self) -> str:
-        guess = repr(self.guess) if self.error is None else f"{self.guess:.6g} ± {self.error:.2g}"
-        shown = "unknown" if self.unknown else guess
-        return f"Match({shown}, score={self.score:.3f}, margin={self.margin:.3f}, confident={self.confident})"
+    def _shown_guess(self) -> str:
+        return repr(self.guess) if self.error is None else f"{self.guess:.6g} ± {self.error:.2g}"
 
 
 def answer_noise(
@@ -120,7 +168,7 @@ def answer_noise(
 ) -> Tensor:
     r"""Return the standard deviation of the scores of an answer, :math:`\sigma^2 = s^2 + (E - 1) c^2`.
 
-    The energy :math:`E = \delta(q, q)` counts the items that are bundled in the answer: the right value and E - 1
+    The energy :math:`E = \delta(q, q)` counts the items that are bundled in the answer: the correct value and E - 1
     others. Each of the others adds crosstalk of deviation c; s is the noise of two independent hypervectors. Unbinding
     a unitary key does not change E, so you can compute it before unbinding. If a candidate is itself a bundle, each of
     its parts after the first adds :math:`E s^2`.
@@ -157,7 +205,7 @@ def answer_noise(
 
 
 def expected_score(energy: Tensor, candidate_energy: Tensor) -> Tensor:
-    r"""Return the expected similarity of a right candidate, :math:`\max(1, \min(E_q, E_i))`.
+    r"""Return the expected similarity of a correct candidate, :math:`\max(1, \min(E_q, E_i))`.
 
     See :mod:`ghrr.memory.match`.
 
@@ -178,7 +226,7 @@ def expected_score(energy: Tensor, candidate_energy: Tensor) -> Tensor:
 
 
 def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds: float = 1.0) -> tuple[Tensor, Tensor]:
-    r"""Return the probabilities that the best candidate is right, and that no candidate is.
+    r"""Return the probabilities that the best candidate is correct, and that no candidate is.
 
     Parameters
     ----------
@@ -240,6 +288,7 @@ def required_score(variance: Number, *, odds: float, confidence: float = 0.5) ->
     >>> f"{judge(score, score, candidates=1, noise=torch.tensor(0.1), odds=100)[0]:.2f}"
     '0.99'
     """
+    confidence = check_confidence("required_score", confidence, low=0.0)
     return 0.5 + variance * (math.log(odds) + math.log(confidence / (1 - confidence)))
 
 
@@ -273,7 +322,7 @@ def make_matches(
     errors
         Standard errors of labels that are decoded numbers.
     expected
-        Expected score of a right candidate for each score, as from ``ghrr.memory.match.expected_score``; 1 by default.
+        Expected score of a correct answer, for each score, as from ``ghrr.memory.match.expected_score``; 1 by default.
 
     Shapes
     ------
@@ -286,7 +335,7 @@ def make_matches(
     >>> make_matches([["London", "Paris"]], torch.tensor([[0.97, 0.12]]), candidates=100, noise=torch.tensor(0.08))
     [Match('London', score=0.970, margin=0.850, confident=True)]
     """
-    confidence = check_real("make_matches", "confidence", confidence, low=0.5, high=1.0, open_ends=True)
+    confidence = check_confidence("make_matches", confidence)
     if scores.ndim != 2 or scores.shape[1] < min(2, candidates) or len(labels) != len(scores):
         raise ValueError(
             f"make_matches: expected scores (n, k) and n lists of labels for the {min(2, candidates)} best of "

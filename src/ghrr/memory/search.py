@@ -1,4 +1,4 @@
-"""Search: the k largest dot products of each query with rows that come in chunks, exactly and in bounded memory."""
+"""Search: the k largest scores of each query, among rows that come in chunks, exactly and in bounded memory."""
 
 from __future__ import annotations
 
@@ -64,19 +64,42 @@ def search_chunks(
                     scores *= stored.scales
                 if present is not None:
                     scores[:, ~present] = -torch.inf
-                found, indices = _largest(scores, min(k, size))
-                # Earlier ids come first and the sort is stable: of equal scores the lowest id stays in front.
-                merged = torch.cat([best[block], found], dim=1).sort(dim=1, descending=True, stable=True)
-                best[block] = merged.values[:, :k]
-                both = torch.cat([best_ids[block], ids[indices]], dim=1)
-                best_ids[block] = both.gather(1, merged.indices[:, :k])
+                best[block], best_ids[block] = keep_best((best[block], best_ids[block]), scores, ids, k)
     return best, best_ids
 
 
+def keep_best(best: tuple[Tensor, Tensor] | None, scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest scores of each query and their ids: of earlier chunks, ``best``, and of another chunk.
+
+    Of equal scores the lowest id comes first, if ids ascend within a chunk and from chunk to chunk.
+
+    Shapes
+    ------
+    best: None, or scores and ids ``(q, j)``; scores: ``(q, n)``; ids: ``(n,)``; outputs: ``(q, min(k, j + n))``
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.memory.search import keep_best
+    >>> best = keep_best(None, torch.tensor([[0.3, 0.9, 0.1]]), torch.tensor([0, 1, 2]), k=2)
+    >>> keep_best(best, torch.tensor([[0.3, 0.5]]), torch.tensor([3, 4]), k=2)
+    (tensor([[0.9000, 0.5000]]), tensor([[1, 4]]))
+    """
+    found, indices = _largest(scores, min(k, scores.shape[1]))
+    if best is None:
+        return found, ids[indices]
+    # Earlier ids come first and the sort is stable: of equal scores the lowest id stays in front.
+    merged = torch.cat([best[0], found], dim=1).sort(dim=1, descending=True, stable=True)
+    both = torch.cat([best[1], ids[indices]], dim=1)
+    return merged.values[:, :k], both.gather(1, merged.indices[:, :k])
+
+
 def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest scores of each row and their indices, in order; of equal scores those of lowest index."""
+    """Return the k largest scores of each row and their indices, in order; equal scores by lowest index."""
     count = scores.shape[1]
     found, indices = scores.topk(min(k + 1, count))
+    if not (found[:, 1:] - found[:, :-1] == 0).any():  # no equal scores, except the -inf of absent rows
+        return found[:, :k], indices[:, :k]
     best, best_indices = _sort_by_score_then_id(found, indices, k)
     if k < count:
         tied = (found[:, -1] == found[:, k - 1]).nonzero()[:, 0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ghrr.memory.backends import Backend, Bound, TorchBackend
+from ghrr.memory.backends import Backend, Bound, TorchBackend, can_filter
 from ghrr.memory.folder import Manifest
 from ghrr.memory.labels import LabelTable
 from ghrr.memory.storage import unpack
@@ -67,9 +67,8 @@ class State(NamedTuple):
         k = min(k, len(self.labels))
         if not len(rows) or not k:
             return torch.empty(len(rows), k, dtype=torch.int64), torch.empty(len(rows), k)
-        if where:
-            filtering: Any = self.backend
-            products, ids = filtering.search(rows, k, where)
+        if where and can_filter(self.backend):
+            products, ids = self.backend.search(rows, k, where)
         else:
             products, ids = self.backend.search(rows, k)
         return ids, products

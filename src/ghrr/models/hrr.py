@@ -9,7 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ghrr.algebra.number_range import scale_to_one
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
+from ghrr.ops.fourier import irfft, rfft
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,8 +72,7 @@ class HRR(Architecture):
 
     def _project(self, x: Tensor) -> Tensor:
         """Return the nearest unitary vector."""
-        projected: Tensor = torch.fft.irfft(torch.sgn(torch.fft.rfft(x)), n=self.dim)
-        return projected
+        return irfft(torch.sgn(rfft(scale_to_one(x, axes=1))), self.dim)
 
     def _identity(self, device: Device) -> Tensor:
         x = torch.zeros(self.dim, dtype=self.dtype, device=device)
@@ -81,8 +82,7 @@ class HRR(Architecture):
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Convolve."""
         a, b = self._check("bind", a=a, b=b)
-        product: Tensor = torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=self.dim)
-        return product
+        return irfft(rfft(a) * rfft(b), self.dim)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Reverse the components, except the first: exact for unitary vectors."""

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import (
+from ghrr.algebra.number_range import scale_to_one, within_range
+from ghrr.checks import (
     check_batch,
     check_broadcast,
     check_choice,
@@ -95,8 +96,8 @@ class Scores:
     other_std
         Standard deviation of the similarity with another vector.
     agreement
-        For similarities that count equal components: their number, and the chances that a component is equal to that of
-        a member and of another vector. Counts are binomial. None for Gaussian similarities.
+        For similarities that count equal components: their number, and the chances that a component is equal in
+        a member and in another vector. Counts are binomial. None for Gaussian similarities.
 
     Examples
     --------
@@ -317,18 +318,20 @@ class Architecture(ABC):
         ``generator`` breaks ties, in the model that has them (bipolar MAP).
         """
         (x,) = self._check("normalize", x=x)
+        x = scale_to_one(x, axes=len(self.shape))
         square = self.similarity(x, x)
         return x * torch.where(square > 0, square, 1.0).rsqrt().reshape(*square.shape, *[1] * len(self.shape))
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the similarity δ(a, b) of vectors, pair by pair; batches broadcast."""
         a, b = self._check("similarity", a=a, b=b)
-        return torch.linalg.vecdot(a, b) * self._scale  # type: ignore[no-any-return]
+        return within_range(f"{self.name}.similarity", lambda a, b: torch.linalg.vecdot(a, b) * self._scale, a, b)
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
         """Return the similarity of all queries ``(*batch, *shape)`` and items ``(n, *shape)``: ``(*batch, n)``."""
         queries, items = self._check_pairwise(queries, items)
-        return (queries @ items.mT) * self._scale
+        operation = f"{self.name}.pairwise_similarity"
+        return within_range(operation, lambda queries, items: (queries @ items.mT) * self._scale, queries, items)
 
     @property
     def _scale(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr._checks import check_known
+from ghrr.checks import check_known
 from ghrr.models.bsc import BSC
 from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR
@@ -51,7 +51,7 @@ MODELS: Mapping[str, _Entry] = {
 def make(name: str, *, reals: int | None = None, nbytes: int | None = None, order: int = 1) -> Architecture:
     """Return the model of this name whose vectors are nearest to a number of reals or of bytes.
 
-    Parameters are those of :meth:`Architecture.sized`.
+    See :meth:`Architecture.sized` for the parameters.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer
+from ghrr.checks import check_integer
 from ghrr.models.counting import count_equal_bytes
 from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
@@ -118,9 +118,9 @@ class SBC(Architecture):
         (items,) = self._check("bundle", items=items)
         self._check_items("bundle", items)
         n, blocks = items.shape[-2:]
-        rows = items.reshape(-1, n, blocks)
-        if n == 0:
+        if items.numel() == 0:
             return draw_on(items.device, generator, lambda d: self._sample(tuple(items.shape[:-2]), generator, d))
+        rows = items.reshape(-1, n, blocks)
         per_row = blocks * self.block_size
         chunks = torch.split(rows, max(1, _CHUNK // per_row))
         return torch.cat([self._most_frequent(chunk, generator) for chunk in chunks]).reshape(*items.shape[:-2], blocks)
@@ -188,7 +188,7 @@ def expected_largest_count(items: int, size: int) -> float:
     >>> expected_largest_count(2, 2), expected_largest_count(1, 5)
     (1.5, 1.0)
     """
-    # P(all counts <= t) is the coefficient of x^n in the power of a truncated Poisson series, over that of the whole.
+    # P(all counts <= t) is the coefficient of x^n in the power of a truncated Poisson series, over the whole one's.
     rate = items / size
     counts = torch.arange(items + 1, dtype=torch.float64)
     poisson = torch.exp(counts * math.log(rate) - rate - torch.lgamma(counts + 1))

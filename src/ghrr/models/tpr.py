@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_broadcast, describe
+from ghrr.checks import check_broadcast, describe
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 
@@ -89,8 +89,8 @@ class TPR(Architecture):
                 "product"
             )
         if side == "left":
-            return torch.einsum("...p,...pq->...q", key, x.reshape(*x.shape[:-1], size, -1))
-        return torch.einsum("...qp,...p->...q", x.reshape(*x.shape[:-1], -1, size), key)
+            return torch.einsum("...p,...pq->...q", key, x.reshape(*x.shape[:-1], size, x.shape[-1] // size))
+        return torch.einsum("...qp,...p->...q", x.reshape(*x.shape[:-1], x.shape[-1] // size, size), key)
 
     def _check(self, verb: str, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are tensors of some order."""

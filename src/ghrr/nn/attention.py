@@ -148,7 +148,7 @@ class Attention(nn.Module):
         """Compute attention.
 
         ``attention(x)`` returns a tensor. ``attention(query, key, value)`` returns the output and the weights, averaged
-        over heads unless ``average_attn_weights=False``, or None for ``need_weights=False``. Boolean masks are those of
+        over heads unless ``average_attn_weights=False``, or None for ``need_weights=False``. Boolean masks are as in
         ``torch.nn.MultiheadAttention``: True hides a key. Masks of numbers are added to the scores.
 
         For nested tensors the output is nested too, the weights are padded with zeros, and ``attn_mask`` has the size

@@ -39,7 +39,7 @@ class AttentionCache:
     recent: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of ``count`` tokens, and return those of all tokens."""
+        """Add the keys and values of ``count`` tokens, and return the keys and values of all tokens."""
         if self.keys is not None and self.values is not None:
             k, v = torch.cat((self.keys, k), dim=-2), torch.cat((self.values, v), dim=-2)
         self.keys, self.values = k, v

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.ops.gpu.rows_layout import EPSILON
+EPSILON = 1e-6  # keeps rows of zeros finite when rows are scaled to one length
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
@@ -39,11 +39,6 @@ def from_complex(x: Tensor) -> Tensor:
 def from_pairs(pairs: Tensor) -> Tensor:
     """Convert real and imaginary parts on a last axis of 2, ``(*, m, 2)``, to rows ``(*, 2m)``."""
     return torch.cat(pairs.unbind(-1), dim=-1)
-
-
-def to_pairs(x: Tensor) -> Tensor:
-    """Convert rows ``(*, 2m)`` to real and imaginary parts on a last axis of 2, ``(*, m, 2)``."""
-    return torch.stack(x.chunk(2, dim=-1), dim=-1)
 
 
 def normalize_rows(x: Tensor) -> Tensor:

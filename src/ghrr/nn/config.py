@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr._checks import check_choice, check_integer, check_real, describe
+from ghrr.checks import check_choice, check_integer, check_real, describe
 
 MODES = ("feature", "row", "bundle", "dense", "representation")
 SHARING = ("all", "qkv", "head", "different")
@@ -18,8 +18,8 @@ WEIGHTS = ("relaxed", "unitary")
 class AttentionConfig:
     r"""Settings of :class:`ghrr.nn.Attention`.
 
-    Frozen, comparable and JSON-able (``dataclasses.asdict``). Invalid settings and combinations raise ``ValueError`` or
-    ``TypeError`` here, so that a layer built from a config cannot fail. :class:`ghrr.lm.ModelConfig` extends it.
+    Frozen; ``dataclasses.asdict`` gives a dict for JSON. Invalid settings and combinations raise ``ValueError`` or
+    ``TypeError`` here, so that a layer built from a config cannot fail. :class:`ghrr_lab.lm.ModelConfig` extends it.
 
     Parameters
     ----------

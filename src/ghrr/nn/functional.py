@@ -7,13 +7,15 @@ A slot of a hypervector is a matrix whose rows belong to tokens and whose column
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_broadcast, describe
-from ghrr.nn.complex_rows import from_complex, to_complex
+from ghrr.checks import check_broadcast, check_real, describe
+from ghrr.nn.complex_rows import from_complex, multiply, to_complex
 
-__all__ = ["ghrr_attention", "naive_attention"]
+__all__ = ["ghrr_attention", "multiply", "naive_attention", "softmax_of_scores"]
 
 
 def ghrr_attention(  # noqa: PLR0917 (the order of torch's own)
@@ -66,7 +68,7 @@ def ghrr_attention(  # noqa: PLR0917 (the order of torch's own)
         attn_mask=attn_mask,
         dropout_p=dropout_p,
         is_causal=is_causal,
-        scale=1.0 if scale is None else scale,
+        scale=_factor("ghrr_attention(q, k, v)", scale),
     )
     return to_complex(out) if v.is_complex() else out
 
@@ -93,7 +95,7 @@ def naive_attention(  # noqa: PLR0917
     """
     _check("naive_attention(q, k, v)", q, k, v, attn_mask, is_causal)
     first, second, third = (x if x.is_complex() else to_complex(x) for x in (q, k, v))
-    scores = (first @ second.mH).real * (1.0 if scale is None else scale)
+    scores = (first @ second.mH).real * _factor("naive_attention(q, k, v)", scale)
     out = _masked_softmax(scores, attn_mask, is_causal).to(third.dtype) @ third
     return out if v.is_complex() else from_complex(out)
 
@@ -116,11 +118,20 @@ def attention_weights(
     True
     """
     _check("attention_weights(q, k)", q, k, k, attn_mask, is_causal)
-    return softmax_of_scores(_as_rows(q), _as_rows(k) * (1.0 if scale is None else scale), attn_mask, is_causal)
+    factor = _factor("attention_weights(q, k)", scale)
+    return softmax_of_scores(_as_rows(q), _as_rows(k) * factor, attn_mask, is_causal)
 
 
 def softmax_of_scores(q: Tensor, k: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
-    """Return the weights for rows of real numbers, without checks."""
+    """Return the weights of attention for rows of real numbers, without checks.
+
+    Examples
+    --------
+    >>> import torch, ghrr
+    >>> ghrr.nn.functional.softmax_of_scores(torch.zeros(2, 3), torch.ones(2, 3), None, is_causal=True)
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
     return _masked_softmax(q @ k.mT, attn_mask, is_causal)
 
 
@@ -136,6 +147,11 @@ def _masked_softmax(scores: Tensor, attn_mask: Tensor | None, is_causal: bool) -
 
 def _as_rows(x: Tensor) -> Tensor:
     return from_complex(x) if x.is_complex() else x
+
+
+def _factor(operation: str, scale: float | None) -> float:
+    limit = sys.float_info.max
+    return 1.0 if scale is None else check_real(operation, "scale", scale, low=-limit, high=limit)
 
 
 def _check(operation: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> None:  # noqa: PLR0917

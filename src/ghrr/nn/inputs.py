@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 from ghrr.nn.cache import AttentionCache
 
 
@@ -59,9 +59,7 @@ def check_cache(cache: AttentionCache, tokens: list[Tensor], padding: Tensor | N
     if not is_causal or len(tokens) > 1:
         raise ValueError("Attention: a cache needs causal self-attention; leave cache out")
     if cache.keys is not None and len(cache.keys) != len(tokens[0]):
-        raise ValueError(
-            f"Attention: the batch size must stay that of the cache, {len(cache.keys)}, got {len(tokens[0])}"
-        )
+        raise ValueError(f"Attention: the batch size must match the cache ({len(cache.keys)}), got {len(tokens[0])}")
     if padding is not None:
         raise ValueError("Attention: key_padding_mask cannot be used with a cache; leave padding out of the input")
 

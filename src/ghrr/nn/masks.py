@@ -1,4 +1,4 @@
-"""Masks of attention: from the convention of ``torch.nn.MultiheadAttention`` to that of torch's attention kernels.
+"""Masks of attention: from the convention of ``torch.nn.MultiheadAttention`` to the one of attention kernels.
 
 In the first True hides a key, in the second True shows it. A mask that hides all keys from a query raises: it is nearly
 always a mask of the opposite convention.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe, is_true
+from ghrr.checks import describe, is_true
 
 
 def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:

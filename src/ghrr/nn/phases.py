@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.nn.precision import FullPrecision
 from ghrr.ops import tensor_state
@@ -84,7 +84,7 @@ class Phases(FullPrecision):
             self.offsets = None
 
     def forward(self, x: Tensor, mean: float = 0.0, dtype: torch.dtype | None = None) -> Tensor:
-        r"""Return :math:`\lambda(x) - \mu`, real parts first, rounded once to ``dtype``, by default that of x.
+        r"""Return :math:`\lambda(x) - \mu`, real parts first, rounded once to ``dtype``, by default the dtype of x.
 
         Angles have at least 32 bits, also under autocast.
         """
@@ -94,10 +94,8 @@ class Phases(FullPrecision):
             if not tensor_state.allows_operators(*[x for x in given if x is not None], vmap=False):
                 return _cosines_and_sines(*given, self.slots, mean, dtype)
             if self.offsets is None and not self.frequencies.requires_grad:
-                arguments = given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype
-                if _phases.has_kernel(*arguments):
-                    flat: Tensor = _phases(*arguments)
-                    return flat.view(*x.shape[:-1], flat.shape[-1])
+                flat = _phases(given[0].reshape(-1, x.shape[-1]), self.frequencies, self.slots, mean, dtype)
+                return flat.view(*x.shape[:-1], flat.shape[-1])
             out: Tensor = _CosinesAndSines.apply(*given, self.slots, mean, dtype)  # type: ignore[no-untyped-call]
             return out
 
@@ -179,7 +177,8 @@ def _kernel_supports(frequencies: Tensor, slots: int, dtype: torch.dtype) -> boo
 
 
 def _forward(x: Tensor, frequencies: Tensor, slots: int, mean: float, dtype: torch.dtype) -> Tensor:
-    return _cosines_and_sines(x, frequencies, None, slots, mean, dtype)
+    out: Tensor = _CosinesAndSines.apply(x, frequencies, None, slots, mean, dtype)  # type: ignore[no-untyped-call]
+    return out
 
 
 def _backward(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> Tensor:
@@ -235,7 +234,7 @@ def _check_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, 
 _phases = Operation(
     "phases",
     torch=_forward,
-    kernels=(Kernel("triton", "ghrr.ops.gpu.phases:forward", _forward_supports),),
+    kernels=(Kernel("triton", "ghrr.nn.phase_kernels:forward", _forward_supports),),
     schema="(Tensor x, Tensor frequencies, int slots, float mean, ScalarType dtype) -> Tensor",
     check=_check_arguments,
     fake=_shape,
@@ -244,7 +243,7 @@ _phases = Operation(
 _phases_backward = Operation(
     "phases_backward",
     torch=_backward,
-    kernels=(Kernel("triton", "ghrr.ops.gpu.phases:backward", _backward_supports),),
+    kernels=(Kernel("triton", "ghrr.nn.phase_kernels:backward", _backward_supports),),
     schema="(Tensor grad, Tensor out, Tensor frequencies, int slots, float mean) -> Tensor",
     check=_check_gradient,
     fake=_shape_of_gradient,

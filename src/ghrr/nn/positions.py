@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr._random import labelled_generator
 from ghrr.nn.precision import FullPrecision
+from ghrr.seeding import labelled_generator
 
 
 class PositionRotation(FullPrecision):

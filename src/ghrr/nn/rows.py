@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 from ghrr.nn.complex_rows import multiply, normalize_rows
 from ghrr.ops import tensor_state
 from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative
-from ghrr.ops.gpu.rows_layout import LONGEST_WINDOW, line_count
 
+LONGEST_WINDOW = 8
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _SIZES = (4, 8, 16, 32, 64, 128)
 
@@ -89,6 +89,17 @@ def torch_implementation(  # noqa: PLR0917
     if len(rotations) == rows.shape[2]:
         v = multiply(v, rotation[:, heads + kv_heads :])
     return q.to(rows.dtype).contiguous(), k.to(rows.dtype).contiguous(), v.to(rows.dtype).contiguous()
+
+
+def line_count(rows: Tensor) -> int:
+    """Return the number of partial sums that ``ghrr::rotate_rows_backward`` returns for each row."""
+    batch, n = rows.shape[:2]
+    return batch * -(-n // tokens_of_a_line(rows))
+
+
+def tokens_of_a_line(rows: Tensor) -> int:
+    """Return the number of tokens of a sequence that one program of the gradient kernel processes."""
+    return max(16, 4096 // rows.shape[3])
 
 
 def _at_least_single(x: Tensor) -> Tensor:
@@ -205,7 +216,7 @@ _ARGUMENTS = "Tensor rows, Tensor? taps, Tensor rotations, Tensor log_scale, int
 _rotate_rows = Operation(
     "rotate_rows",
     torch=torch_implementation,
-    kernels=(Kernel("triton", "ghrr.ops.gpu.rows:forward", _kernel_supports),),
+    kernels=(Kernel("triton", "ghrr.nn.row_kernels:forward", _kernel_supports),),
     schema=f"({_ARGUMENTS}) -> (Tensor, Tensor, Tensor)",
     check=_check_arguments,
     fake=_shapes,
@@ -216,7 +227,7 @@ _rotate_rows = Operation(
 _rotate_rows_backward = Operation(
     "rotate_rows_backward",
     torch=_backward,
-    kernels=(Kernel("triton", "ghrr.ops.gpu.rows:backward", _kernel_supports),),
+    kernels=(Kernel("triton", "ghrr.nn.row_kernels:backward", _kernel_supports),),
     schema=f"({_ARGUMENTS}, Tensor gq, Tensor gk, Tensor gv) -> (Tensor, Tensor)",
     check=_check_gradients,
     fake=_shapes_of_gradients,

@@ -51,7 +51,7 @@ class Weights(FullPrecision):
         self.slots = slots
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Weights:
-        # Relaxed weights may be rounded to 16 bits, like those of any layer.
+        # Relaxed weights may be rounded to 16 bits, like the weights of any layer.
         apply: Any = FullPrecision._apply if self.unitary else nn.Module._apply
         apply(self, fn, *arguments, **settings)
         return self

@@ -16,17 +16,19 @@ If a kernel fails to compile or to launch, PyTorch computes the result, and the 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
 from ghrr.ops import backends
-from ghrr.ops.tensor_state import allows_operators, are_plain_and_contiguous, is_plain
+from ghrr.ops.tensor_state import allows_operators, is_plain
 
-OPERATIONS: dict[str, Operation] = {}
+OPERATIONS: dict[str, Operation[Any]] = {}
+Result = TypeVar("Result")
 
 
 class Kernel:
@@ -62,9 +64,19 @@ class Kernel:
         self.function = function
         return function
 
+    def applies(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether the kernel is allowed, supports the arguments, and pays off or is selected by name."""
+        return (
+            self.supports(*arguments)
+            and (self.pays_off(*arguments) or backends.selected() == self.backend)
+            and backends.is_allowed(self.backend)
+        )
 
-class Operation:
-    """An operation with all its implementations.
+
+class Operation(Generic[Result]):
+    """An operation with all its implementations, called like a function.
+
+    Its parameters are those of the PyTorch implementation. Arguments are not checked.
 
     Parameters
     ----------
@@ -95,8 +107,8 @@ class Operation:
         self,
         name: str,
         *,
-        torch: Callable[..., Any],
-        reference: Callable[..., Any] | None = None,
+        torch: Callable[..., Result],
+        reference: Callable[..., Result] | None = None,
         kernels: Sequence[Kernel] = (),
         flat_kernels: Sequence[Kernel] = (),
         schema: str | None = None,
@@ -106,51 +118,69 @@ class Operation:
         vmap: Callable[..., Tensor] | None = None,
     ) -> None:
         self.name, self.torch, self.reference = name, torch, reference or torch
+        self.__name__, self.__doc__ = name, self.reference.__doc__
         self.kernels, self.flat_kernels = tuple(kernels), tuple(flat_kernels)
+        parameters = inspect.signature(torch).parameters.values()
+        self._defaults = {x.name: x.default for x in parameters if x.kind is x.POSITIONAL_OR_KEYWORD}
         self._check = check
         self._has_vmap = vmap is not None
         self.operator = None if schema is None else self._register(schema, fake, gradient, vmap)
         OPERATIONS[name] = self
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Result:
         """Compute the operation with the fastest implementation for these arguments."""
+        if len(arguments) < len(self._defaults):
+            arguments += tuple((self._defaults | named).values())[len(arguments) :]
         if self.flat_kernels and not is_compiling():
-            kernel = _choose(self.flat_kernels, arguments)
-            if kernel is not None and are_plain_and_contiguous(arguments[0], arguments[1]):
-                return self._run(kernel, arguments)
-        kernel = _choose(self.kernels, arguments)
-        if kernel is None:
+            a, b = arguments[:2]
+            if (
+                type(a) is type(b) is Tensor
+                and a.shape == b.shape
+                and a.is_contiguous()
+                and b.is_contiguous()
+                and not (a.is_conj() or b.is_conj() or a.is_neg() or b.is_neg())
+                and is_plain(a, b)
+            ):
+                for kernel in self.flat_kernels:
+                    if kernel.applies(arguments):
+                        try:
+                            result: Result = (kernel.function or kernel.load())(*arguments)
+                            return result
+                        except Exception as error:  # a compiler can raise anything
+                            return self._replace(kernel, arguments, error)
+        chosen = self.choose_kernel(*arguments)
+        if chosen is None:
             return self._run_without_kernel(arguments)
         tensors = [x for x in arguments if isinstance(x, Tensor)]
         if is_plain(*tensors):
-            return self._run(kernel, arguments)
+            return self._run(chosen, arguments)
         if self.operator is None or not allows_operators(*tensors, vmap=self._has_vmap):
             return self.torch(*arguments)
-        return self.operator(*arguments)
-
-    def has_kernel(self, *arguments: Any) -> bool:
-        """Return whether a kernel, directly or by the custom operator, would compute the result."""
-        tensors = [x for x in arguments if isinstance(x, Tensor)]
-        return _choose(self.kernels, arguments) is not None and allows_operators(*tensors, vmap=self._has_vmap)
+        by_operator: Result = self.operator(*arguments)
+        return by_operator
 
     def choose_kernel(self, *arguments: Any) -> Kernel | None:
         """Return the kernel that computes the result for plain tensors, or None for PyTorch."""
-        return _choose(self.kernels, arguments)
+        return next((kernel for kernel in self.kernels if kernel.applies(arguments)), None)
 
-    def _run_without_kernel(self, arguments: tuple[Any, ...]) -> Any:
+    def _run_without_kernel(self, arguments: tuple[Any, ...]) -> Result:
         return (self.reference if backends.selected() == "reference" else self.torch)(*arguments)
 
-    def _run(self, kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
+    def _run(self, kernel: Kernel, arguments: tuple[Any, ...]) -> Result:
         try:
             result = (kernel.function or kernel.load())(*arguments)
         except Exception as error:  # a compiler can raise anything
-            if is_out_of_memory(error):
-                raise
-            # If PyTorch raises too, the arguments are invalid, and the backend stays in use.
-            result = self.torch(*arguments)
-            backends.report_failure(kernel.backend, error)
-            return result
+            return self._replace(kernel, arguments, error)
         return self.torch(*arguments) if result is None else result
+
+    def _replace(self, kernel: Kernel, arguments: tuple[Any, ...], error: Exception) -> Result:
+        """Compute the result in PyTorch after a kernel failed, and stop using its backend."""
+        if is_out_of_memory(error):
+            raise error
+        # If PyTorch raises too, the arguments are invalid, and the backend stays in use.
+        result = self.torch(*arguments)
+        backends.report_failure(kernel.backend, error)
+        return result
 
     def _register(
         self,
@@ -173,22 +203,11 @@ class Operation:
     def _run_operator(self, *arguments: Any) -> Any:
         if self._check is not None:
             self._check(*arguments)
-        kernel = _choose(self.kernels, arguments)
-        result = self._run_without_kernel(arguments) if kernel is None else self._run(kernel, arguments)
+        kernel = self.choose_kernel(*arguments)
+        result: Any = self._run_without_kernel(arguments) if kernel is None else self._run(kernel, arguments)
         if isinstance(result, Tensor):
             return _without_shared_memory(result, arguments)
         return tuple(_without_shared_memory(x, arguments) for x in result)
-
-
-def _choose(kernels: tuple[Kernel, ...], arguments: tuple[Any, ...]) -> Kernel | None:
-    for kernel in kernels:
-        if (
-            kernel.supports(*arguments)
-            and (kernel.pays_off(*arguments) or backends.selected() == kernel.backend)
-            and backends.is_allowed(kernel.backend)
-        ):
-            return kernel
-    return None
 
 
 def _without_shared_memory(result: Tensor, arguments: tuple[Any, ...]) -> Tensor:

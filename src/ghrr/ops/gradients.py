@@ -47,7 +47,7 @@ def bind_similarity_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...
 
 
 def _factor_gradients(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of A and B from that of their product, in which either factor may be its adjoint."""
+    """Return the gradients of A and B from the gradient of their product, in which either factor may be its adjoint."""
     adjoint_a, adjoint_b = ctx.adjoint_a, ctx.adjoint_b
     grad_a = grad_b = None
     if ctx.needs_input_grad[0]:

@@ -1,7 +1,6 @@
 r"""The operations on hypervectors: each is declared here, with its implementations and when they are used.
 
-The functions choose an implementation and call it; they do not check their arguments. :mod:`ghrr.algebra` is the public
-interface that does.
+Operations do not check their arguments. :mod:`ghrr.algebra` is the public interface that does.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_hypervectors
+from ghrr.checks import check_hypervectors
 from ghrr.ops import reference, torch_implementation, torch_polar, torch_power
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.gradients import (
@@ -27,7 +26,7 @@ from ghrr.ops.tensor_state import is_plain, needs_no_derivative
 
 # Both backends have kernels for m up to this.
 LARGEST_M = 8
-# With fewer numbers, PyTorch is faster than the call of a kernel. Measured by benchmarks/gpu_overhead.py on an H200.
+# With fewer numbers, PyTorch is faster than the call of a kernel. Measured by `benchmarks ops.gpu_overhead` on an H200.
 _MIN_NUMBERS_CPU = 1 << 10
 _MIN_NUMBERS_GPU = 1 << 15
 _MIN_FLAT_NUMBERS_GPU = 1 << 10
@@ -113,7 +112,7 @@ def _fake_bind(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor
     return a.new_empty(broadcast_shape(a, b))
 
 
-_bind = Operation(
+bind = Operation(
     "bind",
     torch=torch_implementation.bind,
     reference=reference.bind,
@@ -133,21 +132,6 @@ _bind = Operation(
 )
 
 
-def bind(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
-    """Multiply slot by slot, with the adjoint of either factor if requested.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.bind(a, a, adjoint_a=True)[0, 0, 0, 0]
-    tensor(4.+0.j)
-    """
-    product: Tensor = _bind(a, b, adjoint_a, adjoint_b)
-    return product
-
-
 # --------------------------------------------------------------------------------------------------- sums of products
 
 
@@ -156,7 +140,7 @@ def _fake_bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool, adjoint_
     return keys.new_empty((*shape[:-4], *shape[-3:]))
 
 
-_bind_bundle = Operation(
+bind_bundle = Operation(
     "bind_bundle",
     torch=torch_implementation.bind_bundle,
     reference=reference.bind_bundle,
@@ -169,26 +153,11 @@ _bind_bundle = Operation(
 )
 
 
-def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
-    """Sum the products of keys and values over the item axis, without storing the products.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.bind_bundle(a, a).shape
-    torch.Size([5, 1, 1])
-    """
-    total: Tensor = _bind_bundle(keys, values, adjoint_keys, adjoint_values)
-    return total
-
-
 def _bags_pay_off(keys: Tensor, values: Tensor, key_indices: Tensor, *_: Tensor) -> bool:
     return len(key_indices) * keys.shape[1:].numel() >= _MIN_NUMBERS_CPU
 
 
-_bind_bags = Operation(
+bind_bags = Operation(
     "bind_bags",
     torch=torch_implementation.bind_bags,
     reference=reference.bind_bags,
@@ -196,47 +165,14 @@ _bind_bags = Operation(
 )
 
 
-def bind_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices: Tensor, offsets: Tensor) -> Tensor:
-    """Compute many sums of products of keys and values, given by their indices in two tables.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> index = torch.tensor([0, 0, 0])
-    >>> ops.bind_bags(a, a, index, index, torch.tensor([0, 2, 3])).real[:, 0, 0, 0]
-    tensor([-8., -4.])
-    """
-    sums: Tensor = _bind_bags(keys, values, key_indices, value_indices, offsets)
-    return sums
-
-
 # ------------------------------------------------------------------------------------------------- chains and powers
 
-_multibind = Operation(
+multibind = Operation(
     "multibind",
     torch=functools.partial(torch_implementation.multibind, product=bind),
     reference=reference.multibind,
     kernels=_kernels("multibind"),
 )
-
-
-def multibind(items: Tensor) -> Tensor:
-    """Multiply the items in order.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.multibind(a).shape
-    torch.Size([5, 1, 1])
-    """
-    product: Tensor = _multibind(items)
-    return product
-
-
 _whole_power = Operation(
     "whole_power",
     torch=functools.partial(torch_implementation.whole_power, product=bind),
@@ -261,30 +197,19 @@ def power(a: Tensor, exponent: int | Tensor) -> Tensor:
         fast = unitary_power(a, torch.tensor(float(exponent), dtype=torch.float64, device=a.device))
         if fast is not None:
             return fast
-    result: Tensor = _power(a, exponent)
-    return result
+    return _power(a, exponent)
 
 
-_unitary_power = Operation(
+def _no_unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
+    """Raise unitary slots to real powers. Returns None if there is no kernel, or if a slot is not unitary."""
+    return None
+
+
+unitary_power = Operation(
     "unitary_power",
-    torch=lambda a, exponents: None,
+    torch=_no_unitary_power,
     kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:unitary_power", _cpu_supports, _cpu_pays_off),),
 )
-
-
-def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
-    """Raise unitary slots to real powers. Returns None if there is no kernel, or if a slot is not unitary.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.unitary_power(a, torch.tensor(0.5)) is None  # not unitary
-    True
-    """
-    result: Tensor | None = _unitary_power(a, exponents)
-    return result
 
 
 # --------------------------------------------------------------------------------------------------------- similarity
@@ -294,27 +219,12 @@ def _flat_similarity_pays_off(a: Tensor, b: Tensor) -> bool:
     return a.numel() >= _MIN_NUMBERS_CPU
 
 
-_similarity = Operation(
+similarity = Operation(
     "similarity",
     torch=torch_implementation.similarity,
     reference=reference.similarity,
     flat_kernels=(Kernel("numba", "ghrr.ops.cpu.products:similarity", _cpu_supports, _flat_similarity_pays_off),),
 )
-
-
-def similarity(a: Tensor, b: Tensor) -> Tensor:
-    """Compute the similarity; batches broadcast.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.similarity(a, a)
-    tensor([4.])
-    """
-    result: Tensor = _similarity(a, b)
-    return result
 
 
 def _fake_bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
@@ -347,8 +257,7 @@ def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, ad
     """
     if broadcast_shape(a, b) != broadcast_shape(a, b, c):  # several c for one product: compute the product once
         return similarity(bind(a, b, adjoint_a, adjoint_b), c)
-    result: Tensor = _bind_similarity(a, b, c, adjoint_a, adjoint_b)
-    return result
+    return _bind_similarity(a, b, c, adjoint_a, adjoint_b)
 
 
 # -------------------------------------------------------------------------------- nearest unitary matrix, encodings
@@ -366,26 +275,11 @@ _polar_factor = Operation(
     torch=torch_polar.polar_factor,
     kernels=(Kernel("numba", "ghrr.ops.cpu.unitary:polar", _cpu_supports_polar, _cpu_pays_off),),
 )
-_polar = Operation(
+polar = Operation(
     "polar",
     torch=lambda x: _polar_factor(x) if is_plain(x) else torch_polar.polar(x, _polar_factor),
     reference=reference.polar,
 )
-
-
-def polar(x: Tensor) -> Tensor:
-    """Compute the unitary matrix nearest to each slot.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.polar(a)[0, 0, 0, 0]
-    tensor(0.+1.j)
-    """
-    result: Tensor = _polar(x)
-    return result
 
 
 def _cpu_supports_encoding(rotation: Tensor, frequencies: Tensor, x: Tensor) -> bool:
@@ -400,7 +294,7 @@ def _cpu_supports_encoding(rotation: Tensor, frequencies: Tensor, x: Tensor) -> 
     )
 
 
-_fractional_power = Operation(
+fractional_power = Operation(
     "fractional_power",
     torch=torch_implementation.fractional_power,
     reference=reference.fractional_power,
@@ -408,26 +302,11 @@ _fractional_power = Operation(
 )
 
 
-def fractional_power(rotation: Tensor, frequencies: Tensor, x: Tensor) -> Tensor:
-    """Encode rows of numbers: rotations times phases that are linear in the numbers.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.fractional_power(a[0], torch.ones(5, 1, 3), torch.zeros(7, 3)).shape
-    torch.Size([7, 5, 1, 1])
-    """
-    result: Tensor = _fractional_power(rotation, frequencies, x)
-    return result
-
-
 def _cpu_supports_angles(angles: Tensor) -> bool:
     return angles.is_cpu and angles.dtype == torch.float32 and angles.ndim > 0 and angles.numel() >= _MIN_ANGLES
 
 
-_cos_sin = Operation(
+cos_sin = Operation(
     "cos_sin",
     torch=torch_implementation.cos_sin,
     reference=reference.cos_sin,
@@ -435,88 +314,13 @@ _cos_sin = Operation(
 )
 
 
-def cos_sin(angles: Tensor) -> Tensor:
-    """Compute the cosines and sines of rows of angles, ``(*, n)`` to ``(*, 2, n)``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> ops.cos_sin(torch.zeros(7, 3))[0]
-    tensor([[1., 1., 1.],
-            [0., 0., 0.]])
-    """
-    result: Tensor = _cos_sin(angles)
-    return result
-
-
 # ---------------------------------------------------------------------------------------------- operations of PyTorch
 
-_adjoint = Operation("adjoint", torch=torch_implementation.adjoint, reference=reference.adjoint)
-_bundle = Operation("bundle", torch=torch_implementation.bundle, reference=reference.bundle)
-_shift = Operation("shift", torch=torch_implementation.shift, reference=reference.shift)
-_pairwise_similarity = Operation(
+adjoint = Operation("adjoint", torch=torch_implementation.adjoint, reference=reference.adjoint)
+bundle = Operation("bundle", torch=torch_implementation.bundle, reference=reference.bundle)
+shift = Operation("shift", torch=torch_implementation.shift, reference=reference.shift)
+pairwise_similarity = Operation(
     "pairwise_similarity",
     torch=torch_implementation.pairwise_similarity,
     reference=reference.pairwise_similarity,
 )
-
-
-def adjoint(a: Tensor) -> Tensor:
-    """Compute the conjugate transpose of each slot.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.adjoint(a)[0, 0, 0, 0]
-    tensor(0.-2.j)
-    """
-    result: Tensor = _adjoint(a)
-    return result
-
-
-def bundle(items: Tensor) -> Tensor:
-    """Sum over the item axis.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.bundle(a).shape
-    torch.Size([5, 1, 1])
-    """
-    result: Tensor = _bundle(items)
-    return result
-
-
-def shift(a: Tensor, steps: int) -> Tensor:
-    """Roll the slots cyclically.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.shift(a, 1).shape
-    torch.Size([1, 5, 1, 1])
-    """
-    result: Tensor = _shift(a, steps)
-    return result
-
-
-def pairwise_similarity(queries: Tensor, items: Tensor) -> Tensor:
-    """Compute the similarity of every query with every item.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ghrr import ops
-    >>> a = 2j * torch.ones(1, 5, 1, 1)
-    >>> ops.pairwise_similarity(a, a)
-    tensor([[4.]])
-    """
-    result: Tensor = _pairwise_similarity(queries, items)
-    return result

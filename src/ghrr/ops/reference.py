@@ -134,7 +134,7 @@ def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     inverse for negative exponents, and a real power is the principal one: :math:`A_j^x = V \mathrm{diag}(\lambda_k^x)
     V^{-1}` for :math:`A_j = V \mathrm{diag}(\lambda_k) V^{-1}`, with :math:`\lambda^x = e^{x \log \lambda}` and
     :math:`\mathrm{Im} \log \lambda \in (-\pi, \pi]`. A tensor of exponents broadcasts against the batch. The
-    derivative is that of the power of a general matrix: the replacement is treated as a constant.
+    derivative is the one for powers of general matrices: the replacement is treated as a constant.
     """
     unitary = is_unitary(a)
     exact = a.to(torch.complex128)

@@ -40,7 +40,7 @@ def broadcast_strides(
     Parameters
     ----------
     sizes
-        The axes of the result before those of the matrices: batch and slots.
+        The axes of the result before the matrix axes: batch and slots.
     itemsize
         Bytes per number, or 1 for strides in numbers.
     operands

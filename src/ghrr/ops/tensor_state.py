@@ -29,23 +29,6 @@ def is_plain(*tensors: Tensor) -> bool:
     return True
 
 
-def are_plain_and_contiguous(a: Tensor, b: Tensor) -> bool:
-    """Return whether two tensors are plain, contiguous and of one shape. The most common input passes this test."""
-    return (
-        type(a) is type(b) is Tensor
-        and a.is_contiguous()
-        and b.is_contiguous()
-        and a.shape == b.shape
-        and not (a.is_conj() or b.is_conj() or a.is_neg() or b.is_neg())
-        and not ((a.requires_grad or b.requires_grad) and _is_grad_enabled())
-        and forward_ad._current_level < 0
-        and not _has_functorch_transforms()
-        and not _count_dispatch_modes()
-        and _tracing_state() is None
-        and not (_is_legacy_batched(a) or _is_legacy_batched(b))
-    )
-
-
 def needs_no_derivative(*tensors: Tensor) -> bool:
     """Return whether no derivative of these tensors is needed, and no function transform or compiler is active."""
     if _is_compiling() or _has_functorch_transforms() or has_tangent(*tensors):

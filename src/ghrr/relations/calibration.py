@@ -6,15 +6,15 @@ mixed with a uniform distribution:
 .. math:: P(i) = (1 - b)\, e^{\ell_i / T} / \sum_j e^{\ell_j / T} + b / n .
 
 It is the probability that i is the missing answer of a held-out question, given that known answers are not
-candidates. The temperature T and the background b minimise the mean of :math:`-\log P` of the right entities of
+candidates. The temperature T and the background b minimise the mean of :math:`-\log P` of the true entities of
 validation triples. The background is the share of questions about which the model has no information. Without it, these
 questions raise the temperature, and all answers become too uncertain. Neither changes the order of the candidates.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -26,13 +26,16 @@ from ghrr.relations.known_answers import known_answers
 from ghrr.relations.model import RelationModel
 
 _QUESTIONS = 1000  # enough for two numbers
-_ROWS = 256  # of probabilities in memory at a time
-_TEMPERATURES = [10 ** (power / 4) for power in range(-8, 9)]  # tried first
-_REFINEMENTS = 12  # of the best one, which make it exact to 0.1 %
+_STORED = 1 << 25  # logits of all questions that are kept; more are computed again for each pass over the questions
+_SCORES = 1 << 24  # logits in memory at a time, if not all are kept
+_BLOCK = 1 << 21  # probabilities in memory at a time
+_REFINEMENTS = 12  # of the best temperature, which make it exact to 0.1 %
+_STEP = 1 << _REFINEMENTS  # of the temperatures 10 ** (k / (4 * _STEP)) that are tried first, from 0.01 to 100
+_LEVELS = 2  # refinements in one pass, if each pass computes the logits again
 
 
 def fit_calibration(model: RelationModel, graph: KnowledgeGraph, split: str = "valid") -> tuple[float, float]:
-    """Return the temperature and the background that maximise the probability of the right entities of a split.
+    """Return the temperature and the background that maximise the probability of the true entities of a split.
 
     Uses up to 1,000 questions, spread evenly over the split.
 
@@ -47,36 +50,80 @@ def fit_calibration(model: RelationModel, graph: KnowledgeGraph, split: str = "v
     >>> temperature > 0, 0 <= background <= 1
     (True, True)
     """
-    return maximise_likelihood(list(_filtered_logits(model, graph, split, _QUESTIONS)))
+    count = min(_QUESTIONS, 2 * len(graph.split(split)))
+    if count * len(graph.entities) <= _STORED:
+        return maximise_likelihood(list(_filtered_logits(model, graph, split, _QUESTIONS)))
+    return maximise_likelihood(_Questions(model, graph, split), levels=_LEVELS)
 
 
-def maximise_likelihood(questions: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+@dataclass(frozen=True)
+class _Questions:
+    """Logits and targets of a split, computed again at each pass over them: they may not fit in memory."""
+
+    model: RelationModel
+    graph: KnowledgeGraph
+    split: str
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return _filtered_logits(self.model, self.graph, self.split, _QUESTIONS)
+
+
+def maximise_likelihood(questions: Iterable[tuple[Tensor, Tensor]], *, levels: int = 1) -> tuple[float, float]:
     """Return the temperature and the background that maximise the probability of the targets.
+
+    Parameters
+    ----------
+    questions
+        Logits and targets of some questions at a time. Passed over several times.
+    levels
+        Refinements of the temperature in one pass. More of them need fewer passes, but more computation in each. The
+        result is the same.
 
     Shapes
     ------
     questions: pairs of logits ``(n, N)`` and targets ``(n,)``; logits of minus infinity are not candidates
     """
-    parts = [
-        part
-        for logits, targets in questions
-        for part in zip(torch.split(logits, _ROWS), torch.split(targets, _ROWS), strict=True)
-    ]
-    chance = 1 / torch.cat([logits.isfinite().sum(dim=1) for logits, _ in parts]).double()
+    found: dict[int, tuple[float, float]] = {}  # loss with the best background, and that background
 
-    def fit(temperature: float) -> tuple[float, float]:
-        """Return the loss with the best background, and that background."""
-        known = torch.cat([-cross_entropy(x / temperature, y, reduction="none") for x, y in parts]).double().exp()
-        background = _fit_background(known, chance)
-        return float(-((1 - background) * known + background * chance).log().mean()), background
+    def fit(powers: Iterable[int]) -> None:
+        new = [power for power in powers if power not in found]
+        known, chance = _likelihoods(questions, [_temperature(power) for power in new])
+        for power, likelihood in zip(new, known, strict=True):
+            background = _fit_background(likelihood, chance)
+            loss = -((1 - background) * likelihood + background * chance).log().mean()
+            found[power] = float(loss), background
 
-    tried = {temperature: fit(temperature) for temperature in _TEMPERATURES}
-    step = _TEMPERATURES[1] / _TEMPERATURES[0]
-    for _ in range(_REFINEMENTS):
-        best, step = min(tried, key=tried.__getitem__), math.sqrt(step)
-        tried |= {temperature: fit(temperature) for temperature in (best / step, best * step)}
-    best = min(tried, key=tried.__getitem__)
-    return best, tried[best][1]
+    tried = set(range(-8 * _STEP, 9 * _STEP, _STEP))
+    fit(tried)
+    for level in range(_REFINEMENTS):
+        best, step = min(tried, key=found.__getitem__), _STEP >> (level + 1)
+        if not {best - step, best + step} <= found.keys():
+            finest = _STEP >> min(level + levels, _REFINEMENTS)
+            fit(range(best - 2 * step + finest, best + 2 * step, finest))
+        tried |= {best - step, best + step}
+    best = min(tried, key=found.__getitem__)
+    return _temperature(best), found[best][1]
+
+
+def _temperature(power: int) -> float:
+    return float(10 ** (power / (4 * _STEP)))
+
+
+def _likelihoods(questions: Iterable[tuple[Tensor, Tensor]], temperatures: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """Return the probability of each target without background, and by chance: ``(temperatures, n)`` and ``(n,)``."""
+    known, candidates = [], []
+    for logits, targets in questions:
+        for x, y in _blocks(logits, targets):
+            losses = [cross_entropy(x / temperature, y, reduction="none") for temperature in temperatures]
+            known.append(-torch.stack(losses))
+            candidates.append(x.isfinite().sum(dim=1))
+    return torch.cat(known, dim=1).double().exp(), 1 / torch.cat(candidates).double()
+
+
+def _blocks(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Split questions into blocks whose probabilities fit in little memory."""
+    rows = max(1, _BLOCK // logits.shape[1])
+    yield from zip(torch.split(logits, rows), torch.split(targets, rows), strict=True)
 
 
 def _fit_background(known: Tensor, chance: Tensor) -> float:
@@ -102,7 +149,7 @@ def probabilities(model: RelationModel, logits: Tensor) -> Tensor:
 
 
 def top_confidences(model: RelationModel, graph: KnowledgeGraph, split: str) -> tuple[Tensor, Tensor]:
-    """Return the probability of the best entity of each question, and whether it is the right one.
+    """Return the probability of the best entity of each question, and whether it is the true one.
 
     Shapes
     ------
@@ -110,9 +157,10 @@ def top_confidences(model: RelationModel, graph: KnowledgeGraph, split: str) -> 
     """
     confidences, right = [], []
     for logits, targets in _filtered_logits(model, graph, split, None):
-        best, indices = probabilities(model, logits).max(dim=1)
-        confidences.append(best.cpu())
-        right.append((indices == targets).cpu())
+        for x, y in _blocks(logits, targets):
+            best, indices = probabilities(model, x).max(dim=1)
+            confidences.append(best.cpu())
+            right.append((indices == y).cpu())
     return torch.cat(confidences), torch.cat(right)
 
 
@@ -142,5 +190,7 @@ def _filtered_logits(
     questions = with_reciprocals(graph.split(split), len(graph.relations))
     if limit is not None:
         questions = questions[:: -(-len(questions) // limit)]
-    for scores, targets in filtered_scores(model, questions.to(device), known_answers(graph, device)):
-        yield scores * (model.m * model.dim), targets
+    for scores, targets in filtered_scores(
+        model, questions.to(device), known_answers(graph, device), max_scores=_SCORES
+    ):
+        yield scores.mul_(model.m * model.dim), targets

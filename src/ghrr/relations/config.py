@@ -5,28 +5,35 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ghrr._checks import check_choice, check_integer, check_real
+from ghrr.checks import check_choice, check_integer, check_real
 from ghrr.relations.regularizers import REGULARIZERS
 
 RELATION_FORMS = ("relaxed", "unitary", "scaled")
 OPTIMIZERS = ("adagrad", "adam")
+CHOSEN = ("dim", "batch", "regularizer_weight")  # settings that the training chooses unless they are given
 
 
 @dataclass(frozen=True)
 class RelationConfig:
     """Settings of :func:`ghrr.relations.train`. All settings are checked when the config is made.
 
+    ``dim``, ``batch`` and ``regularizer_weight`` are None unless they are given: the training chooses them from the
+    size of the graph and, on small graphs, by the validation triples; see ``ghrr.relations.defaults``. The result
+    has the chosen values.
+
     Parameters
     ----------
     dim, m
         Slots of each hypervector and size of their matrices. An entity has ``dim * m**2`` complex numbers: compare
-        models of different m at equal ``dim * m**2``.
+        models of different m at equal ``dim * m**2``. Default: about 360 complex numbers on small graphs, 111 slots on
+        large ones.
     relation_form
         ``"relaxed"``: any matrices. ``"unitary"``: unitary matrices, which are invertible. ``"scaled"``: unitary
         matrices times a learned positive number per slot.
     regularizer, regularizer_weight
         ``"dura"`` (squared norms of h, t, h * r and t * r†) or ``"n3"`` (cubed norms of the slots of h, r and t), each
-        averaged over the batch, and the weight of it.
+        averaged over the batch, and the weight of it. Default: the best of several in short trainings on small graphs,
+        0.1 on large ones.
     product_weight
         Weight of h * r and t * r† relative to h and t, for ``"dura"`` only.
     relation_weight
@@ -39,7 +46,8 @@ class RelationConfig:
     optimizer, learning_rate
         ``"adagrad"`` or ``"adam"``.
     batch
-        Triples per step. Each is a question for its tail, or by its reciprocal relation for its head.
+        Triples per step. Each is a question for its tail, or by its reciprocal relation for its head. Default: 40 steps
+        per epoch on small graphs, with 50 to 1,000 triples each, and 1,000 triples on large ones.
     epochs
         Passes over the training triples and their reciprocals.
     average_epochs
@@ -61,22 +69,22 @@ class RelationConfig:
     Examples
     --------
     >>> from ghrr.relations import RelationConfig
-    >>> RelationConfig(dim=111, m=3).batch
-    1000
+    >>> RelationConfig(dim=111, m=3).epochs
+    100
     """
 
-    dim: int = 111
+    dim: int = None  # type: ignore[assignment]  # chosen by the training, as batch and regularizer_weight
     m: int = 3
     relation_form: str = "relaxed"
     regularizer: str = "dura"
-    regularizer_weight: float = 0.1
+    regularizer_weight: float = None  # type: ignore[assignment]
     product_weight: float = 1.0
     relation_weight: float = 0.0
     frequency_share: float = 0.0
     length_penalty: float = 0.0
     optimizer: str = "adagrad"
     learning_rate: float = 0.1
-    batch: int = 1000
+    batch: int = None  # type: ignore[assignment]
     epochs: int = 100
     average_epochs: int = 1
     evaluate_every: int = 5
@@ -88,13 +96,15 @@ class RelationConfig:
 
     def __post_init__(self) -> None:
         for name in ("dim", "m", "batch", "epochs", "average_epochs", "evaluate_every", "patience", "max_scores"):
-            self._store(name, check_integer("RelationConfig", name, getattr(self, name), least=1))
+            if getattr(self, name) is not None or name not in CHOSEN:
+                self._store(name, check_integer("RelationConfig", name, getattr(self, name), least=1))
         self._store("seed", check_integer("RelationConfig", "seed", self.seed, least=0))
         check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
         check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
         check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)
         for name in ("regularizer_weight", "product_weight", "relation_weight", "length_penalty"):
-            self._store(name, check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf))
+            if getattr(self, name) is not None or name not in CHOSEN:
+                self._store(name, check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf))
         share = check_real("RelationConfig", "frequency_share", self.frequency_share, low=0.0, high=1.0)
         self._store("frequency_share", share)
         if self.product_weight != 1.0 and self.regularizer != "dura":

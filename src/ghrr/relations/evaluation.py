@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe, has_finite_sum
+from ghrr.checks import check_integer, describe, has_finite_sum
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.known_answers import KnownAnswers, known_answers
 from ghrr.relations.model import RelationModel, check_model
@@ -18,12 +18,12 @@ _MAX_SCORES = 1 << 25  # in memory at a time; of the products of heads and relat
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RankMetrics:
-    """Ranks of the right entities, and the usual summaries of them.
+    """Ranks of the true entities, and the usual summaries of them.
 
     Parameters
     ----------
     ranks
-        Rank of the right tail and of the right head of each triple, from 1. Tied scores get the realistic rank: the
+        Rank of the true tail and of the true head of each triple, from 1. Tied scores get the realistic rank: the
         mean of the best and the worst rank that an order of the tied entities could give.
 
     Shapes
@@ -61,9 +61,9 @@ class RankMetrics:
 
 
 def evaluate(model: RelationModel, graph: KnowledgeGraph, split: str = "test") -> RankMetrics:
-    """Rank the right tail and the right head of every triple of a split among all entities.
+    """Rank the true tail and the true head of every triple of a split among all entities.
 
-    Ranks are filtered: other entities that are right by a triple of any split do not count. Heads are ranked by the
+    Ranks are filtered: other entities that are true by a triple of any split do not count. Heads are ranked by the
     reciprocal relation.
 
     Parameters
@@ -116,16 +116,19 @@ def check_vocabulary(operation: str, model: RelationModel, graph: KnowledgeGraph
 
 
 @torch.no_grad()
-def filtered_scores(model: RelationModel, questions: Tensor, known: KnownAnswers) -> Iterator[tuple[Tensor, Tensor]]:
+def filtered_scores(
+    model: RelationModel, questions: Tensor, known: KnownAnswers, *, max_scores: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the scores of all entities and the targets of some questions at a time.
 
-    Known answers other than the target have the score minus infinity.
+    Known answers other than the target have the score minus infinity. At most ``max_scores`` scores are in
+    memory, by default 2**25.
 
     Shapes
     ------
     questions: ``(n, 3)``, triples with reciprocal relations; yields ``(rows, entities)`` and ``(rows,)``
     """
-    for chunk in torch.split(questions, max(1, _MAX_SCORES // max(model.entity_table.shape))):
+    for chunk in torch.split(questions, max(1, (max_scores or _MAX_SCORES) // max(model.entity_table.shape))):
         heads, relations, targets = chunk.unbind(1)
         scores = model.scores(heads, relations)
         check_scores("evaluate", scores)

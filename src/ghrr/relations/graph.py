@@ -12,7 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, describe, short_repr
+from ghrr.checks import check_choice, describe, short_repr
 
 SPLITS = ("train", "valid", "test")
 INVERSE = "~"  # prefix of the name of a reciprocal relation
@@ -96,7 +96,7 @@ class KnowledgeGraph:
 
 def check_names(operation: str, kind: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names; raise unless they are different strings, none of them the reciprocal of another."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    if isinstance(names, str | Tensor) or not isinstance(names, Iterable):
         raise TypeError(f"{operation}: {kind} must be a list of names, got {describe(names)}")
     names = tuple(names)
     if not names:

@@ -68,7 +68,7 @@ def cross_entropy_gradients(
     targets
         Index of the right entity for each query.
     max_scores
-        Largest number of scores in memory at a time; at least those of one query are.
+        Largest number of scores in memory at a time; at least the scores of one query are.
     weights
         Weight of each query; by default all are equal.
     length_penalty
@@ -129,7 +129,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 def relation_cross_entropy(heads: Tensor, relations: Tensor, tails: Tensor, targets: Tensor) -> Tensor:
     r"""Return the mean cross-entropy of the right relation among all relations, given head and tail.
 
-    The logits are the same inner products as those of the entities, with the relation as the unknown:
+    The logits are the same inner products as for entities, with the relation as the unknown:
 
     .. math:: \langle h * r, t \rangle = \langle r, h^\dagger * t \rangle
 

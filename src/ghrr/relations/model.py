@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 
@@ -10,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ghrr import ops
-from ghrr._checks import check_choice, check_integer, check_real, describe, short_repr
-from ghrr._random import labelled_generator
+from ghrr._similar import similar_names
+from ghrr.checks import check_choice, check_integer, check_real, describe, short_repr
 from ghrr.relations.config import RELATION_FORMS
 from ghrr.relations.graph import INVERSE, check_names
 from ghrr.relations.scoring import to_hypervectors, to_rows
 from ghrr.relations.unseen import UnseenHeads
+from ghrr.seeding import labelled_generator
 from ghrr.unitary import exp_hermitian
 
 
@@ -126,7 +126,7 @@ class RelationModel(nn.Module):
         if not isinstance(name, str):
             raise TypeError(f"RelationModel: the name of a {kind} must be a string, got {describe(name)}")
         if name not in indices:
-            similar = [*difflib.get_close_matches(name, indices, n=1), *indices][0]
+            similar = [*similar_names(name, indices), *indices][0]
             raise ValueError(
                 f"RelationModel: unknown {kind} {short_repr(name)}, expected one of {len(indices):,} names such as "
                 f"{short_repr(similar)}"
@@ -178,7 +178,7 @@ class RelationModel(nn.Module):
     def scores(self, heads: Tensor, *path: Tensor) -> Tensor:
         r"""Return the scores of all entities as tails, :math:`s(h, r_1 * r_2 * \dots, t)`: one matrix product.
 
-        For unseen heads and one relation, the scores are those of :mod:`ghrr.relations.unseen`, times the temperature
+        For unseen heads and one relation, the scores come from :mod:`ghrr.relations.unseen`, times the temperature
         and divided by mD, so that their probabilities are the frequencies.
 
         Shapes
@@ -190,7 +190,7 @@ class RelationModel(nn.Module):
             logits = logits - self.length_penalty * self.entity_table.square().sum(dim=1)
         if self.unseen is not None and len(path) == 1:
             logits = self.unseen.replace(logits, heads, path[0], self.temperature)
-        return logits / (self.m * self.dim)
+        return logits.div_(self.m * self.dim)  # in place: for a million entities each copy takes much memory
 
     def extra_repr(self) -> str:
         """Describe the size of the model."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from ghrr._checks import check_integer, describe
-from ghrr.memory.match import CONFIDENCE, Match
+from ghrr.checks import check_integer, describe
+from ghrr.memory.match import Answer
 from ghrr.relations.calibration import probabilities
 from ghrr.relations.evaluation import check_scores, check_vocabulary
 from ghrr.relations.graph import KnowledgeGraph
@@ -22,13 +22,13 @@ def predict(
     *,
     k: int = 10,
     known: KnowledgeGraph | None = None,
-) -> list[Match]:
+) -> list[Answer]:
     r"""Return the k best tails for a head and a relation or a path of relations, best first.
 
     A path :math:`r_1, r_2, \dots` is one product, :math:`h * r_1 * r_2 * \dots`. To ask for heads, use the reciprocal
     relation: ``predict(model, tail, "~relation")``.
 
-    The ``score`` of a match is that of :class:`RelationModel`, and its ``margin`` is the distance to the next entity.
+    The ``score`` of a match comes from :class:`RelationModel`, and its ``margin`` is the distance to the next entity.
     The ``probability`` is a softmax of the scores over all candidates, mixed with a uniform distribution and fitted to
     validation triples (``relations/calibration.py``): the probability that t is the missing answer of a question, given
     that its known answers are not candidates. It is calibrated for single relations; for longer paths it is only a
@@ -84,16 +84,13 @@ def predict(
     rows = list(zip(best.indices.tolist(), best.values.tolist(), chances[best.indices].tolist(), strict=True))
     following = [*rows[1:], (None, 0.0, 0.0)]
     return [
-        Match(
+        Answer(
             guess=model.entities[index],
             score=score,
             runner_up=None if other is None else model.entities[other],
             margin=score - next_score,
-            noise=model.temperature / (model.m * model.dim),
             candidates=candidates,
             probability=probability,
-            probability_unknown=0.0,
-            required_confidence=CONFIDENCE,
         )
         for (index, score, probability), (other, next_score, _) in zip(rows[:k], following, strict=False)
     ]

@@ -67,7 +67,7 @@ def n3(heads: Tensor, relations: Tensor, tails: Tensor, products: Tensor) -> Ten
     '30.0'
     """
     squares = [torch.view_as_real(x).square().sum(dim=(-1, -2, -3)) for x in (heads, relations, tails)]
-    # The derivative of x ** 1.5 is finite at zero, that of a norm is not.
+    # The derivative of x ** 1.5 is finite at zero, the derivative of a norm is not.
     return sum(square.pow(1.5).sum(dim=1) for square in squares).mean()  # type: ignore[union-attr]
 
 

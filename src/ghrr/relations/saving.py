@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, describe
+from ghrr.checks import check_device, describe
 from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.unseen import UnseenHeads
+from ghrr.training import checkpoint_tensors, restore_module, restore_optimizer
 
 _MODEL, _CHECKPOINT, _VERSION = "ghrr-relation-model", "ghrr-relation-checkpoint", 1
 _UNSEEN = ("unseen", "unseen.indices", "unseen.values")  # tensors of a model that was trained
@@ -89,7 +90,7 @@ def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cp
         model = RelationModel(header["entities"], header["relations"], **settings)
         if tensors.keys() >= set(_UNSEEN):  # not in files of earlier versions
             model.unseen = _restore_unseen(model, *(tensors.pop(name) for name in _UNSEEN))
-        restore(model, tensors)
+        restore_module(model, tensors)
         model.temperature, model.background = header["temperature"], header["background"]
     return model.to(target)
 
@@ -100,19 +101,12 @@ def _restore_unseen(model: RelationModel, is_unseen: Tensor, indices: Tensor, va
     if is_unseen.shape != size[1:] or is_unseen.dtype != torch.bool or not (values.isfinite() & (values >= 0)).all():
         raise ValueError(f"unseen entities do not fit the model, got {describe(is_unseen)}")
     try:
-        counts = torch.sparse_coo_tensor(indices, values, size, check_invariants=True)
+        # An argument check_invariants makes torch 2.11 warn.
+        with torch.sparse.check_sparse_tensor_invariants(True):  # type: ignore[no-untyped-call]
+            counts = torch.sparse_coo_tensor(indices, values, size)
     except RuntimeError as error:
         raise ValueError(f"counts of tails do not fit the model: {error}") from error
     return UnseenHeads(is_unseen, counts.coalesce())
-
-
-def restore(model: RelationModel, tensors: dict[str, Tensor]) -> None:
-    """Load parameters by name; raise ``ValueError`` if names or shapes differ."""
-    expected = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
-    found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
-    if found != expected:
-        raise ValueError(f"the tensors do not fit the model: got {found}, expected {expected}")
-    model.load_state_dict(tensors)
 
 
 def save_checkpoint(
@@ -122,9 +116,7 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
 ) -> None:
     """Write parameters, optimiser state and a JSON object. The old file stays until all is written."""
-    tensors = {f"{part}.{name}": tensor for part in models for name, tensor in models[part].state_dict().items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    tensors = checkpoint_tensors(models, optimizer)
     write_tensors(path, info, tensors, kind=_CHECKPOINT, version=_VERSION, follow_links=False)
 
 
@@ -140,18 +132,6 @@ def restore_checkpoint(
     models: dict[str, RelationModel], optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
 ) -> None:
     """Load parameters and optimiser state; raise ``ValueError`` if names or shapes do not fit."""
-    groups: dict[str, dict[str, Tensor]] = {name: {} for name in (*models, "optimizer")}
-    for name, tensor in tensors.items():
-        part, _, rest = name.partition(".")
-        groups[part][rest] = tensor
     for name, model in models.items():
-        restore(model, groups[name])
-    parameters = optimizer.param_groups[0]["params"]
-    state: dict[int, dict[str, Tensor]] = {index: {} for index in range(len(parameters))}
-    for name, tensor in groups["optimizer"].items():
-        index, _, key = name.partition(".")
-        shape = tuple(parameters[int(index)].shape)
-        if tuple(tensor.shape) not in (shape, ()):
-            raise ValueError(f"the state {key} of parameter {index} is {describe(tensor)}, expected shape {shape}")
-        state[int(index)][key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        restore_module(model, tensors, name)
+    restore_optimizer(optimizer, tensors)

@@ -50,7 +50,7 @@ def to_rows(hypervectors: Tensor) -> Tensor:
 def triple_scores(heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
     r"""Return the scores :math:`\delta(h * r, t)` of triples; batches broadcast.
 
-    For m = 1, mD times the score is that of ComplEx, :math:`\mathrm{Re} \sum_j h_j r_j \overline{t_j}`. If also
+    For m = 1, mD times the score is the score of ComplEx, :math:`\mathrm{Re} \sum_j h_j r_j \overline{t_j}`. If also
     :math:`|r_j| = 1`, it differs from RotatE's :math:`-\frac12 \|h \circ r - t\|^2` by :math:`\frac12 (\|h\|^2 +
     \|t\|^2)` only.
 

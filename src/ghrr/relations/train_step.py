@@ -15,9 +15,9 @@ from ghrr.relations.loss import cross_entropy_gradients, relation_cross_entropy,
 from ghrr.relations.model import RelationModel
 from ghrr.relations.regularizers import REGULARIZERS, dura
 from ghrr.relations.scoring import to_hypervectors, to_rows
+from ghrr.training import replay_as_graph
 
 Step = Callable[[Tensor], Tensor]
-_STEPS_BEFORE_RECORDING = 3
 
 
 def make_optimizer(model: RelationModel, config: RelationConfig) -> torch.optim.Optimizer:
@@ -48,7 +48,7 @@ def answer_weights(graph: KnowledgeGraph, frequency_share: float) -> Tensor | No
 
     :math:`1 - f + f n_e / \max_e n_e` for the share f and an entity in :math:`n_e` training triples. Questions with
     frequent answers then count more. That raises the validation MRR on graphs in which most entities occur in few
-    triples, such as WN18RR; the weights with f = 0.9 are those of the published code of DURA (Zhang et al. 2020).
+    triples, such as WN18RR; f = 0.9 gives the weights in the published code of DURA (Zhang et al. 2020).
 
     Shapes
     ------
@@ -135,37 +135,4 @@ def make_step(
 
     # The exponential of larger matrices reads numbers from the GPU to choose its method; a graph cannot record that.
     can_be_recorded = model.relation_form == "relaxed" or m <= 2
-    return replay_as_graph(step, config.batch) if model.entity_table.is_cuda and can_be_recorded else step
-
-
-def replay_as_graph(step: Step, batch: int) -> Step:
-    """Return a step that records its kernels as a CUDA graph and replays them.
-
-    With few entities, a step takes a millisecond, most of it to launch some sixty kernels one by one. The first steps
-    run as they are, since they compile kernels. Batches of another size are not recorded.
-
-    Parameters
-    ----------
-    step
-        Step that makes the same kernel launches for every batch of this size.
-    batch
-        Triples per batch.
-    """
-    graph: torch.cuda.CUDAGraph | None = None
-    triples = result = torch.empty(0)
-    done = 0
-
-    def replayed(given: Tensor) -> Tensor:
-        nonlocal graph, triples, result, done
-        if len(given) != batch or done < _STEPS_BEFORE_RECORDING:
-            done += len(given) == batch
-            return step(given)
-        if graph is None:
-            graph, triples = torch.cuda.CUDAGraph(), given.clone()
-            with torch.cuda.graph(graph):  # records without computing
-                result = step(triples)
-        triples.copy_(given)
-        graph.replay()
-        return result.clone()
-
-    return replayed
+    return replay_as_graph(step, lead=config.batch) if model.entity_table.is_cuda and can_be_recorded else step

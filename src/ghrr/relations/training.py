@@ -8,25 +8,29 @@ import itertools
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, describe, short_repr
-from ghrr._random import labelled_generator
-from ghrr.files import check_fields, lock_folder, read_json, write_json, write_tensors
+from ghrr.checks import check_device, describe, short_repr
+from ghrr.files import check_fields, read_checked_json, write_checked_json, write_tensors
+from ghrr.relations.baseline import frequency_baseline
 from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences
-from ghrr.relations.config import RelationConfig
+from ghrr.relations.config import CHOSEN, RelationConfig
+from ghrr.relations.defaults import TRIAL_EPOCHS, choose_weight, default_sizes, is_small
 from ghrr.relations.evaluation import evaluate
 from ghrr.relations.graph import SPLITS, KnowledgeGraph, with_reciprocals
 from ghrr.relations.model import RelationModel
 from ghrr.relations.saving import load_checkpoint, load_model, restore_checkpoint, save_checkpoint, save_model
 from ghrr.relations.train_step import answer_weights, make_optimizer, make_step
 from ghrr.relations.unseen import count_tails
+from ghrr.seeding import labelled_generator
+from ghrr.training import new_folder, tf32_products
 
 MODEL, CHECKPOINT, RANKS, RESULT = "model.safetensors", "checkpoint.safetensors", "ranks.safetensors", "result.json"
 _LOG_INTERVAL = 20  # steps; reading the loss waits for the GPU
@@ -61,18 +65,21 @@ class RelationProgress:
         Cross-entropy of the batch in nats; None at steps where it is not read.
     valid_mrr
         MRR of the validation triples; None at steps without an evaluation.
+    trial
+        Weight of the regulariser that a short training before the run tries; None in the run itself.
 
     Examples
     --------
     >>> from ghrr.relations import RelationProgress
     >>> RelationProgress(step=20, total_steps=100, loss=4.5)
-    RelationProgress(step=20, total_steps=100, loss=4.5, valid_mrr=None)
+    RelationProgress(step=20, total_steps=100, loss=4.5, valid_mrr=None, trial=None)
     """
 
     step: int
     total_steps: int
     loss: float | None = None
     valid_mrr: float | None = None
+    trial: float | None = None
 
 
 def train(
@@ -93,6 +100,9 @@ def train(
     ``ranks.safetensors`` and ``result.json``. The order of the triples depends only on the seed and the epoch: a
     resumed run gives the same model as an uninterrupted one, bit for bit on a CPU with the same number of threads.
     Files are replaced atomically, and only one process at a time can write to a folder.
+
+    ``dim``, ``batch`` and ``regularizer_weight`` are chosen if they are not given. Warns if the model ends below the
+    frequency baseline, which answers with the most frequent tails of a relation.
 
     Parameters
     ----------
@@ -145,16 +155,18 @@ def train(
         raise TypeError(f"train: out must be a path, got {describe(out)}")
     if not isinstance(command, (str, type(None))):
         raise TypeError(f"train: command must be a string, got {describe(command)}")
-    target = check_device("train", device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    target = check_device("train", ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
     folder = Path(out)
     with _open_folder(folder, resume=resume):
         if (folder / RESULT).exists():
-            result = check_fields(f"train: {folder / RESULT}", read_json(folder / RESULT, "train"), _RESULT_FIELDS)
+            result = check_fields(
+                f"train: {folder / RESULT}", read_checked_json(folder / RESULT, "train"), _RESULT_FIELDS
+            )
             _check_same_run(folder, result, graph, config)
             return result
-        run = _Run(graph, config, folder, target)
+        run = _Run(graph, _settle(graph, config, folder, target, on_progress), folder, target)
         run.train(on_progress)
-        return run.finish(command)
+        return run.finish(folder, command)
 
 
 def _check_graph(graph: KnowledgeGraph) -> None:
@@ -165,7 +177,8 @@ def _check_graph(graph: KnowledgeGraph) -> None:
     splits = {split: graph.split(split) for split in SPLITS}
     for split, triples in splits.items():
         if not len(triples):
-            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple")
+            use = "" if split == "train" else "; hold some training triples out, for example one in ten"
+            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple{use}")
     missing = sorted(set(range(len(graph.relations))) - set(graph.train[:, 1].tolist()))
     if missing:
         raise ValueError(
@@ -188,27 +201,16 @@ def _check_graph(graph: KnowledgeGraph) -> None:
 @contextlib.contextmanager
 def _open_folder(folder: Path, *, resume: bool) -> Iterator[None]:
     """Create and lock a folder; remove it at the end if it is new and empty."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"train: {folder} is a file, expected a folder")
-    new = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with lock_folder(folder, "train"):
-            own = (MODEL, CHECKPOINT, RANKS, RESULT)
-            names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"} - {".lock"}
-            if not resume and names:
-                what = "holds a run already; resume it, or" if names <= set(own) else "is not empty;"
-                raise ValueError(f"train: {folder} {what} choose another folder")
-            if not names <= set(own):
-                other = sorted(names - set(own))[0]
-                raise ValueError(
-                    f"train: {folder} holds {short_repr(other)}, which is not of a run; choose another folder"
-                )
-            yield
-    finally:
-        with contextlib.suppress(OSError):  # a folder that is not empty
-            for path in new:
-                path.rmdir()
+    with new_folder(folder, "train"):
+        own = (MODEL, CHECKPOINT, RANKS, RESULT)
+        names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"} - {".lock"}
+        if not resume and names:
+            what = "holds a run already; resume it, or" if names <= set(own) else "is not empty;"
+            raise ValueError(f"train: {folder} {what} choose another folder")
+        if not names <= set(own):
+            other = sorted(names - set(own))[0]
+            raise ValueError(f"train: {folder} holds {short_repr(other)}, which is not of a run; choose another folder")
+        yield
 
 
 def _check_same_run(folder: Path, stored: dict[str, Any], graph: KnowledgeGraph, config: RelationConfig) -> None:
@@ -217,17 +219,45 @@ def _check_same_run(folder: Path, stored: dict[str, Any], graph: KnowledgeGraph,
         raise ValueError(f"train: {folder} holds a run on other triples; choose another folder")
     settings = asdict(RelationConfig()) | stored["config"]
     for name, value in asdict(config).items():
-        if settings[name] != value:
+        if settings[name] != value and not (value is None and name in CHOSEN):
             raise ValueError(
                 f"train: {folder} holds another run: its {name} is {short_repr(settings[name])}, not "
                 f"{value!r}; choose another folder"
             )
 
 
-class _Run:
-    """A run in progress: model, optimiser and history."""
+def _settle(
+    graph: KnowledgeGraph,
+    config: RelationConfig,
+    folder: Path,
+    device: torch.device,
+    on_progress: Callable[[RelationProgress], None] | None,
+) -> RelationConfig:
+    """Return settings without None: from the checkpoint of an interrupted run, or chosen ones."""
+    missing = [name for name in CHOSEN if getattr(config, name) is None]
+    if missing and (folder / CHECKPOINT).exists():
+        stored = load_checkpoint(folder / CHECKPOINT, _CHECKPOINT_FIELDS)[0]["config"]
+        return replace(config, **{name: stored[name] for name in missing if name in stored})
+    config = default_sizes(graph, config)
+    if "regularizer_weight" not in missing or not is_small(graph):
+        return config
 
-    def __init__(self, graph: KnowledgeGraph, config: RelationConfig, folder: Path, device: torch.device) -> None:
+    def valid_mrr(weight: float) -> float:
+        epochs = min(TRIAL_EPOCHS, config.epochs)
+        short = replace(config, regularizer_weight=weight, epochs=epochs, evaluate_every=epochs)
+        trial = _Run(graph, short, None, device)
+        trial.train(None if on_progress is None else lambda progress: on_progress(replace(progress, trial=weight)))
+        return trial.history[-1]["valid_mrr"]
+
+    return replace(config, regularizer_weight=choose_weight(valid_mrr))
+
+
+class _Run:
+    """A run in progress: model, optimiser and history. Without a folder nothing is stored."""
+
+    def __init__(
+        self, graph: KnowledgeGraph, config: RelationConfig, folder: Path | None, device: torch.device
+    ) -> None:
         self.graph, self.config, self.folder, self.device = graph, config, folder, device
         self.model = RelationModel(
             graph.entities,
@@ -248,10 +278,10 @@ class _Run:
         self.average = self.model if config.average_epochs == 1 else copy.deepcopy(self.model)
         self.best = self.average  # replaced at the first evaluation
         self.next_checkpoint = -math.inf  # time from which the next checkpoint is due
-        if (folder / CHECKPOINT).exists():
-            self._restore()
-        elif (folder / MODEL).exists():
-            self._check_interrupted()
+        if folder is not None and (folder / CHECKPOINT).exists():
+            self._restore(folder)
+        elif folder is not None and (folder / MODEL).exists():
+            self._check_interrupted(folder)
         self.step = make_step(self.model, self.optimizer, config, answer_weights(graph, config.frequency_share))
 
     def train(self, on_progress: Callable[[RelationProgress], None] | None) -> None:
@@ -261,7 +291,7 @@ class _Run:
         report = on_progress or (lambda progress: None)
         while self.epoch < self.config.epochs and not self._is_stuck():
             clock = time.perf_counter()
-            with _tf32_products(self.device):
+            with tf32_products(self.device):
                 losses = torch.zeros((), device=self.device)
                 for index, batch in enumerate(self._batches()):
                     loss = self.step(batch)
@@ -303,17 +333,17 @@ class _Run:
             self.best = copy.deepcopy(self.average)
         self.history.append({"epoch": self.epoch, "loss": loss, "valid_mrr": mrr})
         is_last = self.epoch == self.config.epochs or self._is_stuck()
-        if is_last or time.monotonic() >= self.next_checkpoint:
-            self._save()
+        if self.folder is not None and (is_last or time.monotonic() >= self.next_checkpoint):
+            self._save(self.folder)
         return mrr
 
-    def _save(self) -> None:
+    def _save(self, folder: Path) -> None:
         """Write the best model, then the checkpoint. A kill in between repeats the epochs since the last checkpoint."""
         start = time.monotonic()
-        save_model(self.folder / MODEL, self.best)
+        save_model(folder / MODEL, self.best)
         info = {"config": asdict(self.config), "graph": self.graph.fingerprint, "epoch": self.epoch}
         info |= {"history": self.history, "seconds": self.seconds}
-        save_checkpoint(self.folder / CHECKPOINT, info, self._models, self.optimizer)
+        save_checkpoint(folder / CHECKPOINT, info, self._models, self.optimizer)
         end = time.monotonic()
         self.next_checkpoint = end + _seconds_between_checkpoints(end - start)
 
@@ -331,34 +361,42 @@ class _Run:
         later = [entry for entry in self.history if entry["epoch"] > self._best["epoch"]]
         return len(later) >= self.config.patience
 
-    def _restore(self) -> None:
-        info, tensors = load_checkpoint(self.folder / CHECKPOINT, _CHECKPOINT_FIELDS)
-        _check_same_run(self.folder, info, self.graph, self.config)
+    def _restore(self, folder: Path) -> None:
+        info, tensors = load_checkpoint(folder / CHECKPOINT, _CHECKPOINT_FIELDS)
+        _check_same_run(folder, info, self.graph, self.config)
         try:
             restore_checkpoint(self._models, self.optimizer, tensors)
-            self.best = load_model(self.folder / MODEL, device=self.device)
+            self.best = load_model(folder / MODEL, device=self.device)
         except (OSError, ValueError, LookupError) as error:
-            raise ValueError(f"train: {self.folder / CHECKPOINT}: {error}") from error
+            raise ValueError(f"train: {folder / CHECKPOINT}: {error}") from error
         for entry in info["history"]:
-            check_fields(f"train: {self.folder / CHECKPOINT}", entry, _HISTORY_FIELDS)
+            check_fields(f"train: {folder / CHECKPOINT}", entry, _HISTORY_FIELDS)
         self.epoch, self.history, self.seconds = info["epoch"], info["history"], info["seconds"]
 
-    def _check_interrupted(self) -> None:
+    def _check_interrupted(self, folder: Path) -> None:
         """Raise unless a model without a checkpoint can be of this run, killed before its first checkpoint."""
-        found = load_model(self.folder / MODEL)
+        found = load_model(folder / MODEL)
         is_calibrated = (found.temperature, found.background) != (self.model.temperature, self.model.background)
         names = (found.entities, found.relations) == (self.graph.entities, self.graph.relations)
         if is_calibrated or not names or found.extra_repr() != self.model.extra_repr():
             raise ValueError(
-                f"train: {self.folder} holds a trained model without the checkpoint of its run; choose another folder"
+                f"train: {folder} holds a trained model without the checkpoint of its run; choose another folder"
             )
 
-    def finish(self, command: str | None) -> dict[str, Any]:
+    def finish(self, folder: Path, command: str | None) -> dict[str, Any]:
         """Calibrate and evaluate the best model, and write the result."""
         model = self.best
         model.temperature, model.background = fit_calibration(model, self.graph)
-        save_model(self.folder / MODEL, model)
+        save_model(folder / MODEL, model)
         metrics = {split: evaluate(model, self.graph, split) for split in ("valid", "test")}
+        baseline = frequency_baseline(self.graph, "valid").mrr
+        if metrics["valid"].mrr < baseline:
+            warnings.warn(
+                f"train: the model ranks worse than the frequency of answers, got a validation MRR of "
+                f"{metrics['valid'].mrr:.3f}, expected at least {baseline:.3f}; train for more epochs, or lower "
+                f"regularizer_weight={self.config.regularizer_weight:.3g} or learning_rate",
+                stacklevel=3,
+            )
         confidences, right = top_confidences(model, self.graph, "test")
         result = {
             "name": self.graph.name,
@@ -375,28 +413,18 @@ class _Run:
                 "accuracy": float(right.double().mean()),
                 "expected_error": expected_calibration_error(confidences, right),
             },
+            "frequency_baseline": {"valid_mrr": baseline},
             "seconds_per_epoch": self.seconds / self.epoch,
             "history": self.history,
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
             "command": command,
         }
         ranks = {split: found.ranks.float() for split, found in metrics.items()}
-        write_tensors(self.folder / RANKS, {}, ranks, kind="ghrr-relation-ranks", version=1, follow_links=False)
-        write_json(self.folder / RESULT, result, follow_links=False)
+        write_tensors(folder / RANKS, {}, ranks, kind="ghrr-relation-ranks", version=1, follow_links=False)
+        write_checked_json(folder / RESULT, result, follow_links=False)
         return result
 
 
 def _seconds_between_checkpoints(writing: float) -> float:
     """Return the time until the next checkpoint; checkpoints of large models take at most a twentieth of the time."""
     return max(30.0, 20 * writing)
-
-
-@contextlib.contextmanager
-def _tf32_products(device: torch.device) -> Iterator[None]:
-    """Compute float32 matrix products of training in TF32 on a GPU; evaluations compute them in float32."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -80,5 +80,7 @@ def count_tails(graph: KnowledgeGraph) -> UnseenHeads | None:
     heads, relations, tails = with_reciprocals(graph.train, len(graph.relations)).unbind(1)
     weights = (occurrences[heads] == 1).float() + _SHARE
     size = 2 * len(graph.relations), len(graph.entities)
-    counts = torch.sparse_coo_tensor(torch.stack([relations, tails]), weights, size, check_invariants=False)
+    # An argument check_invariants makes torch 2.11 warn.
+    with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]
+        counts = torch.sparse_coo_tensor(torch.stack([relations, tails]), weights, size)
     return UnseenHeads(occurrences == 0, counts.coalesce())

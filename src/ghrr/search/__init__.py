@@ -2,22 +2,25 @@
 
 From documents to hits, file by file: ``paths`` (documents to columns) → ``fields`` (kinds) → ``bags`` and
 ``kernel_fields`` (encoders by kind) → ``encoder`` (one hypervector per record, exact scores of fields) → ``index``
-(:class:`RecordIndex`). ``conditions`` tests fields that must or must not agree, ``engines`` and ``lance_backend`` store
-and search vectors, and ``folder``, ``documents`` and ``saving`` write files. ``weights``, ``aliases`` and
-``calibration`` learn from examples, ``duplicates`` groups records, and ``match`` is the result of a search. ``tables``
-reads files, ``arrow`` encodes tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and dask.
+(:class:`RecordIndex`). ``state`` holds what a search reads, and ``store`` makes a new one for each change.
+``filters`` and ``conditions`` test what hits must have, ``engine_columns`` has what engines filter by, ``engines`` and
+``lance_backend`` store and search vectors, and ``folder``, ``database``, ``documents`` and ``saving`` write files.
+``weights``, ``aliases`` and ``calibration`` learn from examples, ``pairs``, ``evidence`` and ``duplicates`` find and
+group records of the same thing, and ``match`` is the result of a search. ``tables`` reads files, ``arrow`` encodes
+tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and dask.
 """
 
 from ghrr.search.arrow import encode_table, write_table
 from ghrr.search.duplicates import Cluster
 from ghrr.search.fields import Field
 from ghrr.search.index import Explanation, RecordIndex
-from ghrr.search.kernel_fields import Range
 from ghrr.search.match import RecordMatch
 from ghrr.search.tables import read_documents
+from ghrr.search.values import Contains, Range
 
 __all__ = [
     "Cluster",
+    "Contains",
     "Explanation",
     "Field",
     "Range",

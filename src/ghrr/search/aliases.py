@@ -1,4 +1,4 @@
-r"""Aliases: fields of examples that records have under another name, found from examples and their right records.
+r"""Aliases: fields of examples that records have under another name, found from examples and their records.
 
 A path of the examples that is not a field of the index is compared with every field that no example has, on the
 labelled pairs and on the same values in another order. The two means differ by z standard errors; the field of highest
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ghrr.search.fields import Field
-from ghrr.search.paths import WHOLE, Column, Path, columns
+from ghrr.search.paths import STAR, WHOLE, Column, Path, columns
 
 _LEAST_Z = 4.0
 _LEAST_PAIRS = 10
@@ -46,7 +46,7 @@ def find_aliases(
     free = [field for field in fields if field.path not in wanted and field.path in stored and field.path != WHOLE]
     aliases = {}
     for path, column in wanted.items():
-        if path not in known:
+        if path not in known and path != STAR:
             scores = {field.path: _agreement(field, column, stored[field.path]) for field in free}
             best = max(scores, key=lambda other: scores[other], default=None)
             if best is not None and scores[best] >= _LEAST_Z:
@@ -55,7 +55,7 @@ def find_aliases(
 
 
 def _agreement(field: Field, examples: Column, documents: Column) -> float:
-    """Return by how many standard errors the values of pairs are more alike than those of other pairs."""
+    """Return by how many standard errors the values of pairs are more alike than the values of other pairs."""
     rows, a, b = np.intersect1d(examples.rows, documents.rows, assume_unique=True, return_indices=True)
     if field.encoder is None or len(rows) < _LEAST_PAIRS:
         return 0.0

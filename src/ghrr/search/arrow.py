@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe, install_hint
+from ghrr.checks import describe, install_hint
 from ghrr.files import PathLike, atomic_write
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.index import RecordIndex
@@ -98,7 +98,7 @@ def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str =
     FixedSizeListType(fixed_size_list<item: float>[2048])
     """
     pa = pyarrow("encode_table")
-    encoder = index if isinstance(index, RecordEncoder) else index._encoder
+    encoder = index if isinstance(index, RecordEncoder) else index._state.encoder
     table = as_table(data)
     if column in table.column_names:
         raise ValueError(f"encode_table: the table already has a column {column!r}; give another name as column=")

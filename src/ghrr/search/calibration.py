@@ -6,8 +6,12 @@ The probability is a logistic function of the score s of a hit and of its margin
 
 The parameters are fitted to examples whose record is known, searched once with their record and once without it. So
 even odds are assumed that the record exists. Without labels, examples are made from the records themselves: some fields
-are dropped and letters are changed. Real examples are harder: their right answers are assumed to lie anywhere between
+are dropped and letters are changed. Real examples are harder: their correct answers are assumed to lie anywhere between
 the best answer without the record and that with it.
+
+Scores may be equal or nearly so. The probability of the best score is therefore divided between all candidates,
+in proportion to :math:`e^{(b + c)(s_i - s_1)}`: their probabilities sum to at most 1. Where the records are too few or
+too alike to fit the parameters, no probability is above one half, so no hit is confident.
 """
 
 from __future__ import annotations
@@ -20,12 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.search.paths import WHOLE, Path, columns
+from ghrr.search.paths import Path, columns
 
 Floats = NDArray[np.float64]
 PRIOR = np.array([-5.0, 8.0, 6.0])  # a, b and c for too few records
+LEAST_RECORDS = 20  # all different, in an index that is calibrated
+_HIGHEST_UNFITTED = 0.5
+_EQUAL = 1e-9  # difference of scores that is due to rounding
 _LEAST = 5  # examples
-_PARTS = (1 / 6, 1 / 2, 5 / 6)  # where right answers of real examples lie between a wrong answer and that of a copy
+_PARTS = (1 / 6, 1 / 2, 5 / 6)  # where correct answers of real examples lie between a wrong answer and a copy
 _PENALTY = 1.0  # of squared slopes, as for one observation
 _STEPS = 25
 _DROPPED = 0.2  # share of fields that an example lacks
@@ -45,8 +52,8 @@ def damaged_examples(documents: Sequence[Mapping[str, Any]], seed: int = 0) -> l
     examples: list[dict[str, Any]] = [{} for _ in documents]
     for path, column in columns(documents).items():
         for row, value in zip(column.rows, column.values, strict=True):
-            if path != WHOLE and rng.random() >= _DROPPED:
-                _set(examples[row], path, _damage(value, rng))
+            if rng.random() >= _DROPPED:
+                _set(examples[row], path, _as_document(_damage(value, rng)))
     return examples
 
 
@@ -58,6 +65,13 @@ def _damage(value: Any, rng: random.Random) -> Any:
     return rng.choice(
         [value[:at] + value[at + 1 :], value[:at] + letter + value[at:], value[:at] + letter + value[at + 1 :]]
     )
+
+
+def _as_document(value: Any) -> Any:
+    """Return a value as documents have it: a point is an object."""
+    if isinstance(value, list):
+        return [_as_document(element) for element in value]
+    return {"lat": value[0], "lon": value[1]} if isinstance(value, tuple) else value
 
 
 def _set(document: dict[str, Any], path: Path, value: Any) -> None:
@@ -89,8 +103,35 @@ def features(scores: Floats) -> Floats:
 
 
 def probability(parameters: Floats, rows: Floats) -> Floats:
-    """Return the probability that hits are right, from :func:`features`; it never falls with score or margin."""
+    """Return the probability that hits are correct, from :func:`features`; it never falls with score or margin."""
     return np.asarray(1 / (1 + np.exp(-np.clip(parameters[0] + rows @ parameters[1:], -30, 30))))
+
+
+def is_fitted(parameters: Floats) -> bool:
+    """Whether parameters were fitted to examples."""
+    return not np.array_equal(parameters, PRIOR)
+
+
+def is_unique(scores: Floats) -> bool:
+    """Whether no other hit is as good as the best one."""
+    return len(scores) < 2 or bool(scores[0] - scores[1] > _EQUAL)
+
+
+def probabilities(parameters: Floats, scores: Floats) -> tuple[Floats, float]:
+    """Return the probability that each hit is correct, which sum to at most 1, and that none is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ghrr.search.calibration import probabilities
+    >>> parameters = np.array([-20.0, 30.0, 30.0])
+    >>> [probabilities(parameters, np.array(scores))[0].round(2).tolist() for scores in ([0.9, 0.4], [0.9, 0.9, 0.4])]
+    [[1.0, 0.0], [0.5, 0.5, 0.0]]
+    """
+    best = float(probability(parameters, features(scores)[:1])[0])
+    shares = np.exp((parameters[1] + parameters[2]) * (scores - scores[0]))
+    limit = 1.0 if is_fitted(parameters) else _HIGHEST_UNFITTED
+    return np.minimum(best * shares / shares.sum(), limit), 1 - best
 
 
 def fit_parameters(found: Floats, is_right: NDArray[np.bool_], missing: Floats, *, labelled: bool) -> Floats:
@@ -103,7 +144,7 @@ def fit_parameters(found: Floats, is_right: NDArray[np.bool_], missing: Floats, 
     is_right
         Whether this hit is right.
     missing
-        Features of the best hit without the right record.
+        Features of the best hit without the correct record.
     labelled
         Whether the examples are real ones, and not made from the records.
 

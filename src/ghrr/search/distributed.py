@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ghrr._checks import check_choice, check_integer, install_hint
+from ghrr.checks import check_choice, check_integer, install_hint
 from ghrr.files import PathLike, parse_json
 from ghrr.memory import Backend
 from ghrr.search.arrow import (
@@ -34,8 +34,8 @@ from ghrr.search.arrow import (
     write_table,
 )
 from ghrr.search.documents import as_json
+from ghrr.search.folder import open_fields
 from ghrr.search.index import RecordIndex
-from ghrr.search.saving import NAME, read_encoder
 from ghrr.search.tables import id_of_document, read_documents
 
 _RETRIES = 3  # times that a shard is given to another worker after one was lost
@@ -44,7 +44,7 @@ _ROWS = 4096  # read from a shard at a time
 
 
 class TableEncoder:
-    """Function from tables to tables with a column of vectors; it reads the fields of an index once.
+    """Callable that adds a column of vectors to a table; it reads the fields of an index once.
 
     Use it in an actor of a cluster, for example with Ray Data:
     ``dataset.map_batches(TableEncoder, fn_constructor_args=[folder], batch_format="pyarrow")``.
@@ -67,7 +67,7 @@ class TableEncoder:
     """
 
     def __init__(self, index: PathLike) -> None:
-        self._encoder = read_encoder(Path(index) / NAME)[0]
+        self._encoder = open_fields(index)[0]
 
     def __call__(self, table: Any) -> Any:
         return encode_table(self._encoder, table)
@@ -87,7 +87,7 @@ class ShardEncoder:
     """
 
     def __init__(self, index: PathLike, identifier: str | None = None) -> None:
-        self._encoder = read_encoder(Path(index) / NAME)[0]
+        self._encoder = open_fields(index)[0]
         self._identifier = identifier
 
     def write(self, source: str, shard: str) -> str:
@@ -267,7 +267,7 @@ def index_shards(
         for batch in _batches(shard):
             documents = [parse_json(text, str(shard)) for text in batch["document"].to_pylist()]
             numbers = batch[VECTOR].flatten().to_numpy().reshape(len(documents), -1)
-            vectors = as_vectors(records._encoder, torch.from_numpy(numbers.copy()))
+            vectors = as_vectors(records._state.encoder, torch.from_numpy(numbers.copy()))
             records._add("index_shards", documents, batch["id"].to_pylist(), vectors)
     return records
 

@@ -1,93 +1,64 @@
-"""Documents: the stored records of an index, in memory or in a SQLite file that is read on demand."""
+"""Documents: the records of an index as JSON text, in memory until they are saved, and then in a database."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghrr._checks import describe
-from ghrr.files import check_inside, check_regular, parse_json
-from ghrr.search.paths import is_missing
-
-NAME = "documents.sqlite"
-_VARIABLES = 500  # labels per query
-_TIMEOUT = 30.0  # seconds to wait for a writer
+from ghrr.checks import describe
+from ghrr.files import check_fields, parse_json
+from ghrr.search.database import NAME, read_texts
+from ghrr.search.labels import id_of
+from ghrr.search.values import is_missing, plain
 
 
 class DocumentStore:
-    """Documents by label. New ones are in memory until :meth:`write`."""
+    """Documents by label: those that were added since the last save, and those in the folder of the index.
+
+    Only one thread may add and discard at a time; others may read meanwhile.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._new: dict[str, str] = {}
+
+    @property
+    def new_labels(self) -> list[str]:
+        """Labels of the documents that are in memory."""
+        return list(self._new)
 
     def add(self, labels: Iterable[str], texts: Iterable[str]) -> None:
         """Add documents in the form of JSON text."""
         self._new.update(zip(labels, texts, strict=True))
 
     def discard(self, labels: Iterable[str]) -> None:
-        """Forget new documents; those in the file are removed by :meth:`write`."""
+        """Forget documents that are in memory."""
         for label in labels:
             self._new.pop(label, None)
 
+    def texts(self, labels: Sequence[str]) -> list[str]:
+        """Return the documents of labels as JSON text, in their order."""
+        found = {label: self._new.get(label) for label in labels}
+        missing = [label for label, text in found.items() if text is None]
+        if missing and self.folder is not None:
+            found.update(read_texts(self.folder, missing))
+        texts = []
+        for label in labels:
+            text = found[label]
+            if text is None:
+                raise ValueError(
+                    f"RecordIndex: the document of {id_of(label)!r} is missing from {NAME}: another program "
+                    f"saved to the folder since this index was opened, or changed the file; open the index again"
+                )
+            texts.append(text)
+        return texts
+
     def get(self, labels: Sequence[str]) -> list[Any]:
         """Return the documents of labels, in their order."""
-        texts = {label: self._new[label] for label in labels if label in self._new}
-        missing = [label for label in dict.fromkeys(labels) if label not in texts]
-        if missing and self.folder is not None:
-            with self._connection(self.folder, write=False) as connection:
-                for start in range(0, len(missing), _VARIABLES):
-                    part = missing[start : start + _VARIABLES]
-                    marks = ",".join("?" * len(part))
-                    query = f"SELECT label, body FROM documents WHERE label IN ({marks})"  # noqa: S608
-                    texts.update(connection.execute(query, part))
-        lost = next((label for label in labels if label not in texts), None)
-        if lost is not None:
-            raise ValueError(
-                f"RecordIndex: the document of {lost.partition(':')[2]!r} is missing from {NAME}; the folder was "
-                f"changed by another program; index the documents again"
-            )
-        return [parse_json(texts[label], f"RecordIndex({NAME})") for label in labels]
-
-    def labels(self) -> set[str]:
-        """Return the labels of the documents in the file."""
-        assert self.folder is not None
-        with self._connection(self.folder, write=False) as connection:
-            return {label for (label,) in connection.execute("SELECT label FROM documents")}
-
-    def write(self, folder: Path, keep: Iterable[str]) -> None:
-        """Write new documents to a folder. Documents of other labels than ``keep`` are removed by :meth:`clean`."""
-        if self.folder is not None and self.folder != folder:
-            self._new = {label: json.dumps(doc) for label, doc in zip(keep, self.get(list(keep)), strict=True)}
-        with self._connection(folder, write=True) as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS documents (label TEXT PRIMARY KEY, body TEXT NOT NULL)")
-            connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?)", self._new.items())
-
-    def clean(self, folder: Path, removed: Iterable[str]) -> None:
-        """Remove documents that are no longer in the index; new ones are now in the file."""
-        with self._connection(folder, write=True) as connection:
-            connection.executemany("DELETE FROM documents WHERE label = ?", ((label,) for label in removed))
-        self.folder, self._new = folder, {}
-
-    @contextmanager
-    def _connection(self, folder: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
-        path = folder / NAME
-        check_inside(path, "RecordIndex")
-        if not write:
-            check_regular(path, "RecordIndex")
-        mode = "rwc" if write else "ro"
-        try:
-            uri = f"{path.absolute().as_uri()}?mode={mode}"
-            with closing(sqlite3.connect(uri, uri=True, timeout=_TIMEOUT)) as connection, connection:
-                yield connection
-        except sqlite3.Error as error:
-            raise OSError(
-                f"RecordIndex({str(path)!r}): {error}; check the disk, its free space and the permissions"
-            ) from error
+        where = f"RecordIndex({NAME})"
+        return [check_fields(where, parse_json(text, where), {}) for text in self.texts(labels)]
 
 
 def as_json(documents: Sequence[Mapping[str, Any]], operation: str) -> list[str]:
@@ -108,21 +79,18 @@ def _as_json(document: Mapping[str, Any], where: str) -> str:
 
 
 def _default(value: Any) -> Any:
-    if is_missing(value):
-        return None
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if hasattr(value, "tolist"):
-        return value.tolist()
+    changed = plain(value)
+    if changed is not value:
+        return changed
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"cannot store {describe(value)}")
 
 
 def _without_nan(value: Any) -> Any:
+    value = plain(value)
     if isinstance(value, Mapping):
         return {key: _without_nan(child) for key, child in value.items()}
     if isinstance(value, list | tuple):
         return [_without_nan(child) for child in value]
-    is_bad = isinstance(value, float) and (value != value or value in (float("inf"), float("-inf")))  # noqa: PLR0124
-    return None if is_bad else value
+    return None if isinstance(value, float) and is_missing(value) else value

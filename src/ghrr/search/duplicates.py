@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
-_BINS = 200
-_LEAST = 2  # scores in a group
-_LOWEST = 0.4  # threshold; a small table, or one without duplicates, has no two groups
-
 
 @dataclass(frozen=True, repr=False)
 class Cluster:
@@ -23,9 +15,9 @@ class Cluster:
     ids
         Ids of the records, in the order in which they were added.
     score
-        Lowest score of the pairs that connect them.
+        Lowest probability of the pairs that connect them.
     pairs
-        These pairs: two ids and their score.
+        These pairs: two ids, and the probability that both are of the same thing.
 
     Examples
     --------
@@ -74,46 +66,3 @@ def connect(labels: Sequence[str], pairs: Iterable[tuple[int, int, float]]) -> l
         for first, rows in members.items()
     ]
     return sorted(clusters, key=lambda cluster: -cluster.score)
-
-
-def valley(scores: Floats) -> float:
-    r"""Return a threshold between two groups of scores.
-
-    It is the higher of two: Otsu's, which has the least variance inside the groups but is too low if one group is
-    small, and that of Kittler and Illingworth (the least error of two Gaussians), which is too low if groups overlap.
-    With the shares :math:`p_i`, means :math:`\mu_i` and variances :math:`\sigma_i^2` of the groups below and above a
-    threshold, they maximise :math:`p_1 p_2 (\mu_1 - \mu_2)^2` and minimise
-    :math:`\sum_i p_i \ln (\sigma_i^2 / p_i^2)`. It is at least 0.4, since there may be no second group.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ghrr.search.duplicates import valley
-    >>> rng = np.random.default_rng(0)
-    >>> 0.4 < valley(np.concatenate([rng.normal(0.2, 0.05, 900), rng.normal(0.8, 0.05, 30)])) < 0.8
-    True
-    """
-    counts, edges = np.histogram(np.clip(scores, 0, 1), bins=_BINS, range=(0, 1))
-    centres = (edges[:-1] + edges[1:]) / 2
-    sums = [np.cumsum(counts * centres**power) for power in range(3)]
-    groups = (sums, [total[-1] - total for total in sums])  # below and above each edge
-    usable = np.flatnonzero((groups[0][0] >= _LEAST) & (groups[1][0] >= _LEAST))
-    if not len(usable):
-        return 1.0
-    (share, mean, variance), (other_share, other_mean, other_variance) = (
-        _moments([total[usable] for total in group], len(scores)) for group in groups
-    )
-    between = share * other_share * np.square(mean - other_mean)
-    error = share * np.log(variance / share**2) + other_share * np.log(other_variance / other_share**2)
-    return max(_LOWEST, float(edges[1:][usable][max(_middle_of_highest(between), _middle_of_highest(-error))]))
-
-
-def _middle_of_highest(values: Floats) -> int:
-    """Return the middle index of the highest values: all thresholds in a gap between scores are equal."""
-    return int(np.flatnonzero(np.isclose(values, values.max())).mean())
-
-
-def _moments(sums: list[Floats], count: int) -> tuple[Floats, Floats, Floats]:
-    """Return share, mean and variance of groups from their sums of powers."""
-    mean = sums[1] / sums[0]
-    return sums[0] / count, mean, np.maximum(sums[2] / sums[0] - mean**2, 1 / _BINS**2)

@@ -4,7 +4,7 @@ A document with the fields f is encoded as
 
 .. math:: r = \frac{1}{\sqrt{W}} \sum_f \sqrt{w_f}\; k_f * v_f , \qquad W = \sum_f w_f ,
 
-where :math:`k_f` is the hypervector of the path (its keys bound in order), :math:`v_f` that of the value, and
+where :math:`k_f` is the hypervector of the path (its keys bound in order), :math:`v_f` the one of the value, and
 :math:`w_f` the weight of the field. So :math:`\delta(r, r') \approx \sum_f w_f s_f / \sqrt{W W'}`: the weighted mean of
 the similarities of the fields that both have.
 
@@ -17,7 +17,8 @@ perfect answer. κ = 0.25 prefers the more complete of two records that agree eq
 
 Without labels, the weight of a field is :math:`w_f = -\ln u_f`, where :math:`u_f` is the mean similarity of two random
 records: agreement that is rare by chance counts more. The text of all fields together is a field of its own, with the
-weight of the text fields that the document has: it finds values that are in another field.
+weight of the text fields that the document has: it finds values that are in another field. An example gives this text
+under the key ``"*"``, with the full weight.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.search.fields import Field, check_kinds, infer_kind, is_textual, make_field
+from ghrr.search.fields import Field, check_kinds, check_weights, infer_kind, is_textual, make_field
 from ghrr.search.kernel_fields import KernelField
-from ghrr.search.paths import WHOLE, Column, Path, columns, show
+from ghrr.search.paths import STAR, WHOLE, Column, Path, columns, show
+from ghrr.search.values import as_text
 from ghrr.space import Space
 
 Floats = NDArray[np.float64]
@@ -56,12 +58,15 @@ class Prepared:
         Number of documents.
     rows
         For each field the row of its values of each document, ``(fields, n)``; -1 where the value is missing.
+    has_whole
+        Whether each document gives the text of all fields, under the key ``"*"``.
     values
         For each field the prepared values.
     """
 
     count: int
     rows: NDArray[np.int64]
+    has_whole: NDArray[np.bool_]
     values: list[Any] = field(default_factory=list)
 
 
@@ -74,6 +79,8 @@ class RecordEncoder:
         Space of the hypervectors.
     kinds
         Kinds of fields by name, where the inferred ones do not fit; see :class:`ghrr.search.Field`.
+    weights
+        Weights of fields by name, instead of the inferred ones.
     whole
         Whether the text of all fields is a field of its own, if at least two fields have text.
 
@@ -89,9 +96,17 @@ class RecordEncoder:
     [0.7, 0.0, 1.0]
     """
 
-    def __init__(self, space: Space, *, kinds: Mapping[str, str] | None = None, whole: bool = True) -> None:
+    def __init__(
+        self,
+        space: Space,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        weights: Mapping[str, float] | None = None,
+        whole: bool = True,
+    ) -> None:
         self.space = space
         self.kinds = check_kinds("RecordIndex", kinds)
+        self.given_weights = check_weights("RecordIndex", weights)
         self.whole = whole
         self.fields: list[Field] = []
         self.aliases: dict[Path, Path] = {}  # the field that a path of an example stands for
@@ -113,30 +128,48 @@ class RecordEncoder:
         """Whether there is a field for each of these paths."""
         return {one.path for one in self.fields}.issuperset(paths)
 
-    def fit(self, documents: Sequence[Mapping[str, Any]]) -> list[Field]:
-        """Add a field for each path that is new, with statistics of these documents; return the new fields."""
-        sample = documents[:: max(1, len(documents) // _FIT_ROWS)]
-        found = columns(sample)
+    def fit(self, documents: Sequence[Mapping[str, Any]], parts: Sequence[Mapping[Path, Column]] = ()) -> list[Field]:
+        """Add a field for each path that is new, with statistics of these documents; return the new fields.
+
+        Statistics are taken from a sample of many documents. ``parts`` are the columns of all of them, for paths that
+        no document of the sample has.
+        """
+        found = columns(documents[:: max(1, len(documents) // _FIT_ROWS)])
+        rare: dict[Path, Column] = {}
+        for part in parts:
+            for path in part.keys() - found.keys():
+                rare.setdefault(path, Column()).values.extend(part[path].values)
         known = {one.path for one in self.fields}
         new = []
-        for path, column in found.items():
+        for path, column in (*found.items(), *sorted(rare.items())):
             if path not in known:
-                made = make_field(path, self.kinds.get(show(path)) or infer_kind(path, column))
-                self._fit_field(made, column, len(sample))
+                guess = infer_kind(path, column)
+                given = self.kinds.get(show(path))
+                made = make_field(path, given or guess.kind)
+                made.doubt = "" if given else guess.doubt
+                self._fit_field(made, column)
                 new.append(made)
         before = [one for one in self.fields if one.path != WHOLE]
         whole = [one for one in self.fields if one.path == WHOLE]
         self.fields = before + new + whole
         texts = [one for one in self.fields if is_textual(one)]
         if self.whole and not whole and len(texts) > 1:
-            made = make_field(WHOLE, "text")
-            self._fit_field(made, _whole_text(found, [one.path for one in texts]), len(sample))
-            made.weight = sum(one.weight for one in texts)
+            made = make_field(WHOLE, self.kinds.get(show(WHOLE), "text"))
+            self._fit_field(made, _whole_text(found, [one.path for one in texts]))
+            if made.encoder is not None:
+                made.weight = sum(one.weight for one in texts)
             self.fields.append(made)
             new.append(made)
+        for one in new:
+            one.weight = self.given_weights.get(one.name, one.weight)
         return new
 
-    def _fit_field(self, made: Field, column: Column, count: int) -> None:
+    def unknown_names(self) -> list[str]:
+        """Return the given names that are not the name of a field."""
+        known = {one.name for one in self.fields}
+        return [name for name in self.kinds | self.given_weights if name not in known]
+
+    def _fit_field(self, made: Field, column: Column) -> None:
         if made.encoder is None:
             return
         made.encoder.fit(column.values)
@@ -152,9 +185,11 @@ class RecordEncoder:
 
     # ------------------------------------------------------------------------------------------------------- documents
 
-    def prepare(self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex") -> Prepared:
+    def prepare(
+        self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, noun: str = "document"
+    ) -> Prepared:
         """Split documents into fields and prepare their values."""
-        return self.prepare_columns(columns(documents, operation), len(documents))
+        return self.prepare_columns(columns(documents, operation, noun=noun), len(documents))
 
     def prepare_columns(self, found: Mapping[Path, Column], count: int) -> Prepared:
         """Prepare the values of documents that were split by :func:`ghrr.search.paths.columns`."""
@@ -163,18 +198,14 @@ class RecordEncoder:
             if path in found:
                 found[target] = _merge(found.get(target, Column()), found[path])
         if any(one.path == WHOLE for one in active):
-            given = found.get(WHOLE)
-            texts = [one.path for one in active if self._has_part_in_whole(one)]
-            found[WHOLE] = _whole_text(found, texts, given)
-        prepared = Prepared(count, np.full((len(active), count), -1, dtype=np.int64))
+            found[WHOLE] = _whole_text(found, [one.path for one in active if self._has_part_in_whole(one)])
+        prepared = Prepared(count, np.full((len(active), count), -1, dtype=np.int64), np.zeros(count, dtype=bool))
+        prepared.has_whole[found.get(STAR, Column()).rows] = True
         for number, one in enumerate(active):
             column = found.get(one.path, Column())
             assert one.encoder is not None
             values: Any = one.encoder.prepare(column.values)
-            if isinstance(one.encoder, KernelField):
-                present = np.flatnonzero(np.isfinite(values[0]).all(axis=1))
-            else:
-                present = np.flatnonzero(np.diff(values.offsets) > 0)
+            present = np.flatnonzero(values.present)
             prepared.rows[number, np.array(column.rows, dtype=np.int64)[present]] = present
             prepared.values.append(values)
         return prepared
@@ -186,7 +217,7 @@ class RecordEncoder:
     def shares(self, prepared: Prepared) -> Floats:
         """Return the share of its weight that each field has in each document: 1 if present, 0 if missing.
 
-        The text of all fields has the share of the text fields that are present.
+        The text of all fields has the share of the text fields that are present, and the full weight if it is given.
 
         Shapes
         ------
@@ -198,7 +229,8 @@ class RecordEncoder:
         texts = [number for number, one in enumerate(active) if self._has_part_in_whole(one)]
         if whole is not None and texts:
             own = np.array([active[number].weight for number in texts])
-            present[:, whole] *= present[:, texts] @ own / max(own.sum(), 1e-12)
+            share = (present[:, texts] * own).sum(axis=1) / max(own.sum(), 1e-12)
+            present[:, whole] *= np.where(prepared.has_whole, 1.0, share)
         return present
 
     def encode(
@@ -237,16 +269,17 @@ class RecordEncoder:
         return out
 
     def _encode_values(self, one: Field, values: Any, rows: Integers) -> Tensor:
+        values = values if len(rows) == len(values) else values.take(rows)
         if isinstance(one.encoder, KernelField):
-            return one.encoder.encode(self.space, (values[0][rows], values[1][rows]), one.name)
+            return one.encoder.encode(self.space, values, one.name)
         assert one.encoder is not None
-        return one.encoder.encode(self.space, values if len(rows) == len(values) else values.take(rows))
+        return one.encoder.encode(self.space, values)
 
     def _key(self, path: Path) -> Tensor:
         """Return the hypervector of a path: its keys bound in order."""
         if path not in self._keys:
-            namespace = "whole" if path == WHOLE else "key"
-            self._keys[path] = reduce(ops.bind, self.space.vectors(list(path), namespace=namespace).unbind(0))
+            keys = [(key, "key") if key else ("empty", "empty key") for key in path] or [("*", "whole")]
+            self._keys[path] = reduce(ops.bind, [self.space.vectors([key], namespace=names)[0] for key, names in keys])
         return self._keys[path]
 
     # ----------------------------------------------------------------------------------------------------- comparisons
@@ -293,17 +326,12 @@ def _merge(column: Column, other: Column) -> Column:
     return Column(rows, [values[row] for row in rows])
 
 
-def _whole_text(found: Mapping[Path, Column], paths: Sequence[Path], given: Column | None = None) -> Column:
-    """Return the text of all text fields of each document, or the text that a document has under ``"*"``."""
+def _whole_text(found: Mapping[Path, Column], paths: Sequence[Path]) -> Column:
+    """Return the text of all text fields of each document, and that under the key ``"*"``."""
     texts: dict[int, list[str]] = {}
-    for path in paths:
-        column = found.get(path)
-        if column is None:
-            continue
+    for path in dict.fromkeys([*paths, STAR]):
+        column = found.get(path, Column())
         for row, value in zip(column.rows, column.values, strict=True):
-            parts = value if isinstance(value, list | tuple) else [value]
-            texts.setdefault(row, []).extend(map(str, parts))
-    if given is not None:
-        texts.update({row: [str(value)] for row, value in zip(given.rows, given.values, strict=True)})
+            texts.setdefault(row, []).append(as_text(value))
     rows = sorted(texts)
     return Column(rows, [" ".join(texts[row]) for row in rows])

@@ -6,34 +6,38 @@ store; the folder has the documents, the fields and the address.
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ghrr._checks import check_choice
-from ghrr.files import check_fields, prefix_errors, read_json, write_json
+from ghrr.checks import check_choice
+from ghrr.files import check_fields
 from ghrr.memory import Backend, FaissBackend, ItemMemory, MilvusBackend, TorchBackend
 from ghrr.memory.backends import make_backend
+from ghrr.memory.backends.milvus_connection import hide_credentials
+from ghrr.memory.storage import DTYPES
 from ghrr.space import Space
 
-NAME = "engine.json"
-VERSION = 1
 ENGINES = ("torch", "faiss", "milvus", "lancedb")
 _FIELDS: dict[str, type | tuple[type, ...]] = {
-    "version": int,
     "backend": str,
     "uri": (str, type(None)),
     "collection": (str, type(None)),
     "approximate": bool,
 }
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]+:")  # of an address that is not a path
 
 
 def make_engine(
     space: Space, storage: str | None, backend: str | Backend, uri: str | None, *, approximate: bool = False
 ) -> Backend:
     """Return the backend of an item memory; parameters as in :class:`ghrr.search.RecordIndex`."""
-    if not isinstance(backend, str):
+    if storage is not None:
+        check_choice("RecordIndex", "storage", storage, tuple(DTYPES))
+    if not isinstance(backend, str) and hasattr(backend, "search"):
         return backend
     check_choice("RecordIndex", "backend (or an object)", backend, ENGINES)
     if approximate and backend == "torch":
@@ -60,51 +64,88 @@ def keeps_vectors_in_folder(engine: Backend) -> bool:
     return isinstance(engine, TorchBackend | FaissBackend)
 
 
+def may_miss(engine: Backend) -> bool:
+    """Whether an engine may miss records, because it was asked to be approximate."""
+    return bool(getattr(engine, "approximate", False))
+
+
 def can_be_saved(engine: Backend) -> bool:
     """Whether a folder can record the engine: not objects of your own classes."""
     return keeps_vectors_in_folder(engine) or hasattr(engine, "uri")
 
 
-def write_engine(folder: Path, engine: Backend, recall: float | None) -> None:
-    """Record an engine other than torch in the folder of an index. Passwords are not written."""
-    if isinstance(engine, TorchBackend):
-        return
-    name = {FaissBackend: "faiss", MilvusBackend: "milvus"}.get(type(engine), "lancedb")
-    settings = {
-        "version": VERSION,
-        "backend": name,
-        "uri": _absolute(getattr(engine, "uri", None)),
+def describe_engine(folder: Path, engine: Backend) -> dict[str, Any]:
+    """Return what a folder records of an engine. Passwords are not part of it."""
+    names = {TorchBackend: "torch", FaissBackend: "faiss", MilvusBackend: "milvus"}
+    return {
+        "backend": names.get(type(engine), "lancedb"),
+        "uri": _stored_address(folder, getattr(engine, "uri", None)),
         "collection": getattr(engine, "collection", None),
-        "approximate": getattr(engine, "approximate", False),
-        "recall": recall,
+        "approximate": may_miss(engine),
     }
-    write_json(folder / NAME, settings)
 
 
-def _absolute(uri: str | None) -> str | None:
-    return uri if uri is None or "://" in uri else str(Path(uri).absolute())
+def _stored_address(folder: Path, uri: str | None) -> str | None:
+    """Return the address to store: relative for a path inside the folder, so that the folder can be moved."""
+    if uri is None or _SCHEME.match(uri):
+        return None if uri is None else hide_credentials(uri, uri)
+    path = os.path.realpath(uri)
+    return os.path.relpath(path, folder) if _is_inside(path, folder) else path
 
 
-def open_memory(folder: Path, vectors: Path, space: Space, uri: str | None) -> tuple[ItemMemory, Any, float | None]:
-    """Return the item memory of a saved index, its engine, and its recall if that was measured."""
-    path = folder / NAME
-    if not path.exists():
+def _is_inside(path: str, folder: Path) -> bool:
+    inner, outer = os.path.realpath(path), os.path.realpath(folder)
+    return inner != outer and os.path.commonpath([inner, outer]) == outer
+
+
+def check_engine(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings from a file; raise ValueError unless they are as :func:`describe_engine` makes them."""
+    check_fields("engine", settings, _FIELDS)
+    check_choice("engine", "backend", settings["backend"], ENGINES)
+    return settings
+
+
+def _address(folder: Path, stored: str | None, given: str | None) -> str:
+    """Return the address of an engine: the given one, or the stored one if that is a path inside the folder."""
+    if given is not None:
+        return given
+    if stored and not _SCHEME.match(stored) and _is_inside(str(folder / stored), folder):
+        return str(folder / stored)
+    raise ValueError(
+        f"RecordIndex.open({str(folder)!r}): the vectors are at {stored!r}, outside the folder, which may be wrong or "
+        f"need a password; give the address that you trust, uri=..."
+    )
+
+
+def open_memory(
+    folder: Path, vectors: Path, space: Space, settings: dict[str, Any], uri: str | None
+) -> tuple[ItemMemory, Backend]:
+    """Return the item memory of a saved index and its engine. Nothing is created.
+
+    Parameters
+    ----------
+    folder, vectors
+        Folder of the index, and where the engines that keep their vectors in it have them.
+    space
+        Space of the vectors.
+    settings
+        Of :func:`check_engine`.
+    uri
+        Address that the user gave.
+    """
+    name, approximate = settings["backend"], settings["approximate"]
+    if name == "torch":
         memory = ItemMemory.open(vectors, space=space)
-        return memory, TorchBackend(2 * space.total_dim, storage=memory.storage, device=torch.device("cpu")), None
-    with prefix_errors(f"RecordIndex.open({str(path)!r})"):
-        settings = check_fields("engine", read_json(path, "RecordIndex.open"), _FIELDS)
-        if settings["version"] > VERSION:
-            raise ValueError(f"version {settings['version']} is newer than this one ({VERSION}); update ghrr")
-        check_choice("engine", "backend", settings["backend"], ENGINES)
-        address = uri or settings["uri"]
-        if address and "***" in address:
-            raise ValueError("the address needs a password, which is not stored; give uri= with it")
-    approximate, recall = settings["approximate"], settings.get("recall")
-    if settings["backend"] == "faiss":
+        return memory, TorchBackend(2 * space.total_dim, storage=memory.storage, device=torch.device("cpu"))
+    if name == "faiss":
         engine: Backend = FaissBackend(2 * space.total_dim, approximate=approximate)
-        return ItemMemory.load(vectors, space=space, backend=engine), engine, recall
-    if settings["backend"] == "milvus":
-        engine = MilvusBackend(address or "", space, collection=settings["collection"], approximate=approximate)
+        return ItemMemory.load(vectors, space=space, backend=engine), engine
+    address = _address(folder, settings["uri"], uri)
+    if name == "milvus":
+        collection = settings["collection"]
+        engine = MilvusBackend(address, space, collection=collection, approximate=approximate, create=False)
     else:
-        engine = make_engine(space, None, settings["backend"], address, approximate=approximate)
-    return ItemMemory(space, backend=engine), engine, recall
+        from ghrr.search.lance_backend import LanceBackend  # noqa: PLC0415 (an optional package)
+
+        engine = LanceBackend(2 * space.total_dim, address, approximate=approximate, create=False)
+    return ItemMemory(space, backend=engine), engine

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr._checks import check_choice, check_real
+from ghrr._similar import did_you_mean
+from ghrr.checks import check_choice, check_real, describe
+from ghrr.encoding import column_kinds
+from ghrr.encoding.column_kinds import KINDS, Guess
 from ghrr.search.bags import BAG_KINDS, BagField
-from ghrr.search.kernel_fields import KERNEL_KINDS, KernelField, Range, as_date, as_number
+from ghrr.search.kernel_fields import KernelField
 from ghrr.search.paths import WHOLE, Column, Path, show
+from ghrr.search.values import Range, normalize
 
-KINDS = (*BAG_KINDS, *KERNEL_KINDS, "ignore")
-_SAMPLE = 20_000  # values of a column that are looked at
-_MOST_CATEGORIES = 64
 _SHOWN = 10  # fields in a message
-_POINT_NAMES = ("latlng", "latlon", "lonlat", "coordinates", "location", "geo", "position", "point")
+_HEAVIEST = 1e9  # weight of a field
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Field:
     Parameters
     ----------
     path
-        Keys from the root of a document; ``("*",)`` is the text of all fields.
+        Keys from the root of a document; ``()`` is the text of all fields.
     kind
         ``"text"``, ``"category"``, ``"boolean"``, ``"set"``, ``"sequence"``, ``"number"``, ``"date"``, ``"point"``,
         ``"embedding"`` or ``"ignore"``.
@@ -34,6 +35,8 @@ class Field:
         Encoder of this kind, fitted to data.
     weight
         Weight of the similarity of this field.
+    doubt
+        Why the inferred kind may be wrong; empty if there is no doubt.
 
     Examples
     --------
@@ -48,10 +51,15 @@ class Field:
     kind: str
     encoder: BagField | KernelField | None
     weight: float = 1.0
+    doubt: str = ""
 
     @property
     def name(self) -> str:
-        """The path as text, ``"born.city"``."""
+        r"""The path as text, ``"born.city"``, by which all settings name the field.
+
+        A dot or a backslash in a key has a backslash before it: ``"born\\.city"`` is the key ``"born.city"``. The text
+        of all fields is ``"*"``, and a field of that name is ``"\\*"``.
+        """
         return show(self.path)
 
 
@@ -65,18 +73,34 @@ def make_field(path: Path, kind: str) -> Field:
 
 def check_kinds(operation: str, kinds: Mapping[str, str] | None) -> dict[str, str]:
     """Return kinds by name of a field; raise for an unknown kind."""
-    for name, kind in (kinds or {}).items():
+    named = _by_name(operation, "kinds", kinds)
+    for name, kind in named.items():
         check_choice(operation, f"kind of field {name!r}", kind, KINDS)
-    return dict(kinds or {})
+    return named
 
 
-def check_weights(operation: str, weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
-    """Return weights by name of a field; raise for an unknown field or a weight that is negative or not finite."""
-    for name, weight in (weights or {}).items():
-        if name not in names:
-            raise KeyError(f"{operation}: there is no field {name!r}; the fields are {list_names(names)}")
-        check_real(operation, f"weight of {name!r}", weight, low=0.0, high=math.inf)
-    return {name: float(weight) for name, weight in (weights or {}).items()}
+def check_weights(
+    operation: str, weights: Mapping[str, float] | None, names: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Return weights by name of a field; raise for a weight out of range or, if ``names`` are given, for others."""
+    named = _by_name(operation, "weights", weights)
+    for name, weight in named.items():
+        if names is not None and name not in names:
+            raise KeyError(
+                f"{operation}: there is no field {name!r}; the fields are {list_names(names)}"
+                f"{did_you_mean(name, names)}"
+            )
+        check_real(operation, f"weight of field {name!r}", weight, low=0.0, high=_HEAVIEST)
+    return {name: float(weight) for name, weight in named.items()}
+
+
+def _by_name(operation: str, what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return settings by the normalized names of fields."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"{operation}: {what} must be a dict by names of fields, got {describe(given)}")
+    return {normalize(name): value for name, value in given.items()}
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -92,58 +116,30 @@ def list_names(names: Sequence[str]) -> str:
     return (", ".join(names[:_SHOWN]) or "none") + more
 
 
-def infer_kind(path: Path, column: Column) -> str:
-    """Return the kind of a column from its values.
-
-    Values of several types are compared as text. Strings in the form of dates or numbers are dates and numbers, except
-    numbers that look like identifiers: with leading zeros, or whole numbers of the same length, five digits or more.
+def infer_kind(path: Path, column: Column) -> Guess:
+    """Return the kind of a column, from its values and its name.
 
     Examples
     --------
     >>> from ghrr.search.fields import infer_kind
     >>> from ghrr.search.paths import Column
-    >>> columns = (["1.5", "20"], ["00123", "17"], ["2024-02-01"], [[1, 2]])
-    >>> [infer_kind(("x",), Column([], values)) for values in columns]
+    >>> columns = (["1.5", "20"], ["00123", "17"], ["3 May 2021"], [[1, 2]])
+    >>> [infer_kind(("x",), Column([], values)).kind for values in columns]
     ['number', 'text', 'date', 'set']
     """
-    values = [value for value in column.values[:_SAMPLE] if not isinstance(value, Range)]
-    lists = [value for value in values if isinstance(value, list | tuple)]
-    if lists:
-        return _kind_of_lists(path, lists) if 2 * len(lists) > len(values) else "set"
-    if all(isinstance(value, bool) for value in values):
-        return "boolean"
-    if any(isinstance(value, bool) for value in values):
-        return "text"
-    if _share(values, lambda value: as_date(value) is not None) > 0.95:
-        return "date"
-    if _share(values, lambda value: as_number(value) is not None) > 0.95:
-        return "text" if _are_identifiers(values) else "number"
-    texts = [str(value) for value in values]
-    distinct = len(set(texts))
-    is_short = sum(map(len, texts)) < 24 * len(texts)
-    return "category" if distinct <= min(_MOST_CATEGORIES, len(texts) / 10) and is_short else "text"
+    return column_kinds.infer_kind(path[-1], [value for value in column.values if not isinstance(value, Range)])
 
 
-def _share(values: Sequence[Any], test: Any) -> float:
-    return float(sum(map(test, values))) / max(1, len(values))
-
-
-def _kind_of_lists(path: Path, lists: Sequence[Any]) -> str:
-    lengths = {len(value) for value in lists}
-    numeric = all(isinstance(x, int | float) and not isinstance(x, bool) for value in lists for x in value)
-    if numeric and lengths == {2} and (isinstance(lists[0], tuple) or path[-1].lower() in _POINT_NAMES):
-        return "point"
-    return "embedding" if numeric and len(lengths) == 1 and min(lengths) >= 8 else "set"
-
-
-def _are_identifiers(values: Sequence[Any]) -> bool:
-    texts = [str(value).strip() for value in values]
-    digits = [text for text in texts if text.isdigit()]
-    if any(len(text) > 1 and text.startswith("0") for text in digits):
-        return True
-    lengths = [len(text) for text in digits]
-    common = max(set(lengths), key=lengths.count) if lengths else 0
-    return common >= 5 and lengths.count(common) > 0.9 * len(texts)
+def warn_of_doubts(operation: str, fields: Sequence[Field]) -> None:
+    """Warn about the new fields whose inferred kind may be wrong, once for all of them."""
+    doubtful = [one for one in fields if one.doubt]
+    if doubtful:
+        names = list_names([f"{one.name!r} as {one.kind} ({one.doubt})" for one in doubtful])
+        warnings.warn(
+            f"{operation}: the kinds of some fields are unsure: {names}; give the correct kinds, for example "
+            f"kinds={{{doubtful[0].name!r}: {doubtful[0].kind!r}}}",
+            stacklevel=6,
+        )
 
 
 def is_textual(field: Field) -> bool:

@@ -1,33 +1,95 @@
 """FolderStore: records that are saved to a folder and opened from it, safe against kills and second writers.
 
-A folder has the documents (SQLite), the fields, and either the vectors (torch and faiss) or the address of the engine
-that has them (Milvus and LanceDB). A save writes them in this order; the last step makes it effective.
+A folder has a database (``documents.sqlite``) with the documents, the table of records and a manifest, a file of fields
+that the manifest names with its checksum, and the vectors; with Milvus and LanceDB it has the address of the vectors.
+
+A save writes fields and vectors beside the previous ones. Then one transaction of the database writes documents,
+table and manifest, which makes the save effective. What no record needs any more is removed after that.
 """
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
-from typing import Any, Self
+import math
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, Self, TypeVar
 
-from ghrr.files import PathLike, lock_folder
+import numpy as np
+from numpy.typing import NDArray
+
+from ghrr.checks import check_path
+from ghrr.files import PathLike, check_inside, lock_folder, prefix_errors
 from ghrr.memory import ItemMemory, TorchBackend
-from ghrr.memory.folder import MANIFEST as MANIFEST_NAME
+from ghrr.memory.folder import MANIFEST as VECTORS_MANIFEST
+from ghrr.memory.labels import LabelTable
+from ghrr.search import database, old_folders
 from ghrr.search.documents import DocumentStore
-from ghrr.search.engines import ENGINES, can_be_saved, keeps_vectors_in_folder, open_memory, write_engine
-from ghrr.search.engines import NAME as ENGINE_NAME
-from ghrr.search.saving import NAME as FIELDS_NAME
+from ghrr.search.encoder import RecordEncoder
+from ghrr.search.engines import (
+    ENGINES,
+    can_be_saved,
+    check_engine,
+    describe_engine,
+    keeps_vectors_in_folder,
+    may_miss,
+    open_memory,
+)
+from ghrr.search.labels import id_of, label_of, number_of
 from ghrr.search.saving import read_encoder, write_encoder
-from ghrr.search.store import SEPARATOR, RecordStore, id_of
+from ghrr.search.state import BATCH, State
+from ghrr.search.store import RecordStore
 
 _VECTORS = "vectors"  # the folder of the item memory
+_FIELDS_FILE = re.compile(r"fields-[0-9a-f]{16}\.safetensors")
+_INDEX_FILE = re.compile(
+    r"(vectors/)?(\.lock|\.ghrr-[0-9a-f]{12}-\d+-\d+-[0-9a-f]{8}\.tmp(/new)?)"
+    r"|fields(-[0-9a-f]{16})?\.safetensors|engine\.json|documents\.sqlite(-journal|-wal|-shm)?"
+    r"|vectors|vectors/(manifest\.json|items-[0-9a-f]{16}\.safetensors)"
+)
+_OPEN_ATTEMPTS = 100
+_VECTOR_TOLERANCE = 1e-4  # of vectors that are encoded again, whose energy is about 1; single precision is more exact
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Save:
+    """What a folder holds.
+
+    Parameters
+    ----------
+    folder, generation
+        The folder, and the text that identifies the save.
+    encoder, calibration
+        Content of the file of fields.
+    fields, checksum
+        Its name and checksum; None in a folder of an earlier version.
+    records
+        Ids and numbers of the records.
+    end
+        All records in the folder have smaller numbers, and later ones have not.
+    """
+
+    folder: Path
+    generation: str
+    encoder: RecordEncoder
+    calibration: NDArray[np.float64]
+    fields: str | None
+    checksum: str
+    records: LabelTable
+    end: int
 
 
 class FolderStore(RecordStore):
     """Base class of :class:`ghrr.search.RecordIndex`: a :class:`RecordStore` with files."""
 
-    _folder: Path | None = None
-    _stamp: tuple[int, int] | None = None  # of the last save that this object knows
+    _saved: _Save | None = None  # the last save that this object knows
+    _attempt: _Save | None = None  # the last one that was begun; it is effective if the folder has its generation
+    _leftovers: set[str] | None = None  # labels of documents in the folder without a record; None: not known
 
     def save(self, folder: PathLike | None = None) -> None:
         """Write the changes since the last save to a folder, and wait until they are on disk.
@@ -35,8 +97,8 @@ class FolderStore(RecordStore):
         From then on the index reads vectors and documents from the folder, so memory stays small if you add and save in
         turn.
 
-        Documents are written first and vectors last, so a process that is killed leaves the state before or after. One
-        process at a time can write.
+        A save takes effect in one step: a process that is killed leaves the state before or after. One process at a
+        time can write.
 
         Parameters
         ----------
@@ -55,119 +117,307 @@ class FolderStore(RecordStore):
         """
         operation = "RecordIndex.save"
         with self._lock:
-            path = self._folder if folder is None else Path(folder).resolve()
+            path = self._folder if folder is None else check_path(operation, folder).resolve()
             if path is None:
                 raise ValueError(f"{operation}: the first save needs a folder, got none; call save(folder)")
-            if not can_be_saved(self._engine):
-                raise ValueError(
-                    f"{operation}: needs an engine of ghrr, got {type(self._engine).__name__}, which cannot be opened "
-                    f"from a folder; use one of {', '.join(ENGINES)}"
+            self._check_engine(operation, path)
+            if self._saved is not None and path == self._saved.folder and not (path / database.NAME).exists():
+                raise FileNotFoundError(
+                    f"{operation}: the index is no longer in {str(path)!r}; restore the folder, or save to another one"
                 )
             path.mkdir(parents=True, exist_ok=True)
             with lock_folder(path, operation):
-                self._check_unchanged(operation, path)
-                self._documents.write(path, self._labels.values())
-                try:
-                    self._write_vectors(path)
-                finally:  # after an error or an interrupt too
-                    self._folder, self._stamp = path, _stamp(path)
-                self._documents.clean(path, self._removed)
-                self._removed = set()
+                before = self._find_save(operation, path)
+                self._write(path, before)
+                with suppress(OSError):  # leftovers do no harm; the next save removes them
+                    self._clean(path, before)
 
-    def _write_vectors(self, path: Path) -> None:
-        """Write the fields, then the vectors, which makes the save effective."""
-        write_encoder(path / FIELDS_NAME, self._encoder, self._calibration)
-        if self._unsaved:
-            self._memory.remove(sorted(self._unsaved))
-            self._unsaved = set()
-        if keeps_vectors_in_folder(self._engine):
-            self._memory.commit(path / _VECTORS)
-            if path != self._folder and isinstance(self._engine, TorchBackend):  # from now on they stay in the files
-                self._memory = ItemMemory.open(path / _VECTORS, space=self.space, device=self._engine.device)
-        write_engine(path, self._engine, self._recall)
+    @property
+    def _folder(self) -> Path | None:
+        known = self._saved or self._attempt
+        return None if known is None else known.folder
 
-    def _secure_documents(self, operation: str) -> None:
-        if self._folder is not None and not keeps_vectors_in_folder(self._engine):
-            with lock_folder(self._folder, operation):
-                self._documents.write(self._folder, ())
+    @property
+    def _may_be_in_a_folder(self) -> bool:
+        return self._folder is not None
 
-    def _check_unchanged(self, operation: str, path: Path) -> None:
-        """Raise ValueError if the folder holds something else than what this object last saved or opened."""
-        if path == self._folder and _stamp(path) == self._stamp:
-            return
-        if path == self._folder:
+    def _check_engine(self, operation: str, path: Path) -> None:
+        """Raise ValueError unless the vectors can belong to a folder."""
+        if not can_be_saved(self._engine):
+            raise ValueError(
+                f"{operation}: needs an engine of ghrr, got {type(self._engine).__name__}, which cannot be opened "
+                f"from a folder; use one of {', '.join(ENGINES)}"
+            )
+        if self._folder not in (None, path) and not keeps_vectors_in_folder(self._engine):
+            raise ValueError(
+                f"{operation}: the vectors are outside the folder and belong to the index in {str(self._folder)!r}, "
+                f"got {str(path)!r}; save to that folder, or add the records to a new index with another uri"
+            )
+
+    def _find_save(self, operation: str, path: Path) -> _Save | None:
+        """Return the last save to a folder, None if there is none; raise ValueError if this object does not know it."""
+        generation = _generation(path)
+        for known in (self._saved, self._attempt):
+            if known is not None and (known.folder, known.generation) == (path, generation):
+                return known
+        if path == self._folder and self._saved is not None:
             raise ValueError(
                 f"{operation}: another program saved to {str(path)!r} since this index was opened; open it again and "
                 f"repeat the changes, or save to another folder"
             )
-        if _stamp(path) is not None:
+        if generation is not None:
             raise ValueError(f"{operation}: {str(path)!r} holds another index; choose a new folder")
+        return None
+
+    def _write(self, path: Path, before: _Save | None) -> None:
+        """Write fields and vectors, and then the database, which makes the save effective."""
+        state = self._state
+        if keeps_vectors_in_folder(self._engine):
+            if before is None:
+                self._begin(path)
+            state.memory.commit(path / _VECTORS)
+        fields, checksum = self._write_fields(path, before)
+        removed = None  # all
+        if before is not None and before.fields is not None:
+            removed = before.records.missing_from(state.records)
+        if before is None or removed is None:
+            self._leftovers = None
+        elif self._leftovers is not None:
+            self._leftovers.update(label_of(number, before.records.name_of(number)) for number in removed)
+        end, token = next(self._numbers), secrets.token_hex(8)
+        after = _Save(path, token, state.encoder, state.calibration, fields, checksum, state.records, end)
+        engine = describe_engine(path, self._engine)
+        new = state.records.since(0 if before is None else before.end)
+        added = state.records.since(0) if removed is None else new
+        self._attempt = after
+        database.write(
+            path,
+            database.Manifest(token, fields, checksum, state.next_id, state.recall, engine, len(state)),
+            documents=self._texts(new),
+            removed=removed,
+            added=((number, name) for name, number in added.items()),
+        )
+        self._saved = after
+        memory = state.memory
+        if path != state.documents.folder and isinstance(self._engine, TorchBackend):  # from now on they stay in files
+            memory = ItemMemory.open(path / _VECTORS, space=self.space, device=self._engine.device)
+        self._publish(replace(state, memory=memory, documents=DocumentStore(path)))
+
+    def _begin(self, path: Path) -> None:
+        """Mark a folder as the folder of an index, and forget the vectors of a first save that was not finished."""
+        vectors = path / _VECTORS
+        if (vectors / VECTORS_MANIFEST).exists() and not (path / database.NAME).exists():
+            raise ValueError(f"RecordIndex.save: {str(vectors)!r} holds something else; choose a new folder")
+        database.create(path)
+        if self._state.memory.folder != vectors:
+            (vectors / VECTORS_MANIFEST).unlink(missing_ok=True)
+
+    def _write_fields(self, path: Path, before: _Save | None) -> tuple[str, str]:
+        """Write the fields to a new file, unless they have not changed; return its name and checksum."""
+        state = self._state
+        is_same = before and before.encoder is state.encoder and before.calibration is state.calibration
+        if before is not None and before.fields is not None and is_same:
+            return before.fields, before.checksum
+        name = f"fields-{secrets.token_hex(8)}.safetensors"
+        return name, write_encoder(path / name, state.encoder, state.calibration)
+
+    def _texts(self, new: dict[str, int]) -> Iterator[tuple[str, str]]:
+        """Yield labels and documents of new records."""
+        names = [label_of(number, name) for name, number in new.items()]
+        for start in range(0, len(names), BATCH):
+            labels = names[start : start + BATCH]
+            yield from zip(labels, self._state.documents.texts(labels), strict=True)
+
+    def _clean(self, path: Path, before: _Save | None) -> None:
+        """Remove what neither the save nor a running search needs. The save is effective; a kill here does no harm."""
+        if self._remove_leftover_vectors() and keeps_vectors_in_folder(self._engine):
+            self._state.memory.commit()
+        if self._leftovers is None:
+            self._leftovers = set(database.read_labels(path, without_record=True))
+        unused = [label for label in self._leftovers if not self._is_used(label)]
+        if unused:
+            database.remove_documents(path, unused)
+            self._leftovers.difference_update(unused)
+        assert self._saved is not None
+        for file in path.iterdir():
+            if _FIELDS_FILE.fullmatch(file.name) and file.name != self._saved.fields:
+                file.unlink()
+        if before is not None and before.fields is None:
+            old_folders.remove_files(path)
+
+    def verify(self) -> None:
+        """Read all vectors and documents and compare them with their checksums; raise ValueError for damage.
+
+        :meth:`open` compares the fields and the table of records, and every document is compared when it is read. The
+        vectors of the torch engine are read in parts, so only this method notices damage in them. Milvus and LanceDB
+        have no checksums of vectors: all documents are encoded again, and the vectors must be the same.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> index = ghrr.search.RecordIndex()
+        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
+        >>> folder = tempfile.mkdtemp()
+        >>> index.save(folder)
+        >>> ghrr.search.RecordIndex.open(folder).verify()
+        """
+        state = self._state
+        state.memory.verify()
+        labels = state.labels
+        for start in range(0, len(labels), BATCH):
+            part = labels[start : start + BATCH]
+            documents = state.documents.get(part)
+            if keeps_vectors_in_folder(self._engine):
+                continue
+            difference = (state.memory.vectors(part) - state.encoder.encode(documents)).abs().flatten(1).amax(dim=1)
+            place = int(difference.nan_to_num(math.inf).argmax())
+            if not difference[place] < _VECTOR_TOLERANCE:
+                raise ValueError(
+                    f"RecordIndex.verify: the vector of {id_of(part[place])!r} does not match its document in "
+                    f"{str(self._folder)!r}; one of them was damaged: restore the folder and the engine's data"
+                )
 
     @classmethod
     def open(cls, folder: PathLike, *, uri: str | None = None) -> Self:
         """Use a saved index without reading its vectors and documents into memory.
 
-        With Milvus and LanceDB, the vectors are in their own store. Records that a program added there and did not
-        save, because it was killed, are not part of the index; the next save removes them.
+        Opening changes nothing. With Milvus and LanceDB, the vectors are in their own store. Records that a program
+        added there and did not save, because it was killed, are not part of the index; the next save removes them.
+
+        If another program saves to the folder meanwhile, this index keeps the state that it opened, as long as its
+        documents are there; its own save is refused.
 
         Parameters
         ----------
         folder
             As given to :meth:`save`.
         uri
-            Address of Milvus or LanceDB, if it changed or has a password, which is not stored.
+            Address of Milvus or LanceDB. It is needed unless their data are inside the folder: a file from elsewhere
+            must not decide where to connect.
 
         Raises
         ------
         FileNotFoundError
-            The folder has no index.
+            The folder has no index, or its vectors are not there.
         ValueError
-            A file is damaged, or was written by a newer version.
+            A file is damaged, belongs to another index, or was written by a newer version; vectors of records are
+            missing; or the vectors are outside the folder and ``uri`` was not given.
 
         Examples
         --------
         See :meth:`save`.
         """
-        path = Path(folder).resolve()
-        if not has_index(path):
-            raise FileNotFoundError(
-                f"RecordIndex.open({str(folder)!r}): the folder has no index, expected one that RecordIndex.save or "
-                f"`ghrr index` wrote; check the path"
-            )
-        index = cls._from_fields(path)
-        index._folder, index._stamp = path, _stamp(path)
-        index._memory, index._engine, index._recall = open_memory(path, path / _VECTORS, index.space, uri)
-        index._documents = DocumentStore(path)
-        labels = index._memory.labels
-        if not keeps_vectors_in_folder(index._engine):
-            saved = index._documents.labels()
-            index._removed = saved.difference(labels)
-            labels = [label for label in labels if label in saved]
-        index._labels = {id_of(label): label for label in labels}  # the later of two, if an update was killed
-        if len(index._memory) > len(index._labels):
-            index._unsaved = set(index._memory.labels).difference(index._labels.values())
-        last = max((int(label.partition(SEPARATOR)[0], 16) for label in index._memory.labels), default=-1)
-        index._revision = itertools.count(last + 1)
+        path = check_path("RecordIndex.open", folder).resolve()
+        return _retried(path, lambda: cls._opened(path, uri))
+
+    @classmethod
+    def _opened(cls, path: Path, uri: str | None) -> Self:
+        stored = _read_fields(path)
+        index = cls(stored.encoder.space, whole=stored.encoder.whole)
+        index._read(path, stored, uri)
         return index
+
+    def _read(self, path: Path, stored: _Stored, uri: str | None) -> None:
+        """Use the vectors and documents of a folder."""
+        encoder, calibration, manifest, records = stored
+        if manifest is None:
+            generation, (settings, recall) = _generation(path), old_folders.read_engine(path)
+        else:
+            generation, settings, recall = manifest.generation, manifest.engine, manifest.recall
+        with prefix_errors(f"RecordIndex.open({str(path / database.NAME)!r})"):
+            settings = check_engine(settings)
+        memory, self._engine = open_memory(path, path / _VECTORS, encoder.space, settings, uri)
+        if manifest is None:
+            are_in_folder = keeps_vectors_in_folder(self._engine)
+            records = old_folders.find_records(path, memory.labels, are_in_folder=are_in_folder)
+        next_id = 0 if manifest is None else manifest.next_id
+        documents, is_approximate = DocumentStore(path), may_miss(self._engine)
+        state = State(encoder, memory, documents, calibration, records, next_id, recall, is_approximate)
+        labels, found = state.labels, memory.labels
+        missing = [] if labels == found else sorted(set(labels).difference(found), key=number_of)
+        if missing:
+            raise ValueError(
+                f"RecordIndex.open({str(path)!r}): the vectors of {len(missing):,} of {len(state):,} records are "
+                f"missing, for example of {id_of(missing[0])!r}; the vectors belong to another index or were changed: "
+                f"restore them, or give their address with uri="
+            )
+        self._start(state)
+        fields, checksum = (None, "") if manifest is None else (manifest.fields, manifest.checksum)
+        end = max(records.ids, default=-1) + 1
+        assert generation is not None
+        self._saved = _Save(path, generation, encoder, calibration, fields, checksum, records, end)
 
     @classmethod
     def _from_fields(cls, folder: Path, **settings: Any) -> Self:
         """Return an empty index with the fields and the calibration of a saved one."""
-        encoder, calibration = read_encoder(folder / FIELDS_NAME)
+        encoder, calibration = open_fields(folder)
         index = cls(encoder.space, whole=encoder.whole, **settings)
-        index._encoder, index._calibration = encoder, calibration
+        index._publish(replace(index._state, encoder=encoder, calibration=calibration))
         return index
+
+
+def open_fields(folder: PathLike) -> tuple[RecordEncoder, NDArray[np.float64]]:
+    """Return the encoder and the calibration of a saved index."""
+    path = Path(folder).resolve()
+    return _retried(path, lambda: _read_fields(path)[:2])
 
 
 def has_index(folder: Path) -> bool:
     """Whether a folder has an index; not after a first save that failed or was killed."""
-    complete = (folder / _VECTORS / MANIFEST_NAME, folder / ENGINE_NAME)
-    return (folder / FIELDS_NAME).exists() and any(path.exists() for path in complete)
+    return _generation(folder) is not None
 
 
-def _stamp(folder: Path) -> tuple[int, int] | None:
-    """Return what identifies the last save to a folder, which replaces the file of fields."""
-    if not has_index(folder):
-        return None
-    found = (folder / FIELDS_NAME).stat()
-    return found.st_ino, found.st_mtime_ns
+def _generation(folder: Path) -> str | None:
+    """Return a text that identifies the last save to a folder; None if there is no complete one."""
+    manifest = database.read_manifest(folder)
+    return old_folders.stamp(folder, folder / _VECTORS) if manifest is None else manifest.generation
+
+
+def _retried(folder: Path, read: Callable[[], T]) -> T:
+    """Return what ``read`` reads from a folder; if it fails because another program saves meanwhile, read again.
+
+    What it reads is of one save: the manifest has the checksum of the fields, and a label never changes its meaning.
+    """
+    for _ in range(_OPEN_ATTEMPTS):
+        generation = _generation(folder)
+        if generation is None:
+            raise FileNotFoundError(
+                f"RecordIndex.open({str(folder)!r}): the folder has no index, expected {database.NAME} of a complete "
+                f"RecordIndex.save or `ghrr index`; check the path"
+            )
+        try:
+            return read()
+        except (OSError, ValueError):
+            if _generation(folder) == generation:
+                raise
+    raise TimeoutError(
+        f"RecordIndex.open({str(folder)!r}): the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again"
+    )
+
+
+class _Stored(NamedTuple):
+    """Content of a folder without vectors and documents. Folders of earlier versions have no manifest and no table."""
+
+    encoder: RecordEncoder
+    calibration: NDArray[np.float64]
+    manifest: database.Manifest | None = None
+    records: LabelTable = LabelTable()
+
+
+def _read_fields(path: Path) -> _Stored:
+    found = database.read_records(path)
+    if found is None:
+        return _Stored(*read_encoder(path / old_folders.FIELDS_NAME))
+    manifest, records = found
+    if not _FIELDS_FILE.fullmatch(manifest.fields) or not (path / manifest.fields).exists():
+        raise FileNotFoundError(
+            f"RecordIndex.open({str(path)!r}): the file of fields {manifest.fields!r:.80} is missing, or "
+            f"{database.NAME} belongs to another index; restore the whole folder"
+        )
+    check_inside(path / manifest.fields, "RecordIndex.open")
+    return _Stored(*read_encoder(path / manifest.fields, manifest.checksum), manifest, records)
+
+
+def is_index_file(path: PurePath) -> bool:
+    """Whether an index writes a file with this path, relative to its folder, so that it may be removed with it."""
+    return _INDEX_FILE.fullmatch(path.as_posix()) is not None

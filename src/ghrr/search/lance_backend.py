@@ -5,19 +5,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import install_hint
+from ghrr.checks import install_hint
 from ghrr.memory import Bound
 from ghrr.memory.backends import Columns
 from ghrr.memory.search import break_ties
-from ghrr.memory.storage import Stored
+from ghrr.memory.storage import Stored, chunks
 
 _TABLE = "records"
+_IDS = 4096  # in a condition
 
 
 class LanceBackend:
@@ -35,6 +37,8 @@ class LanceBackend:
     approximate
         Build an HNSW index before the first search after a change. It is faster for many items and misses some: see
         :meth:`ghrr.ItemMemory.recall`.
+    create
+        Create a folder or a table that does not exist; otherwise raise FileNotFoundError.
 
     Examples
     --------
@@ -49,7 +53,7 @@ class LanceBackend:
     storage = "float32"
     can_filter = True
 
-    def __init__(self, width: int, uri: str, *, approximate: bool = False) -> None:
+    def __init__(self, width: int, uri: str, *, approximate: bool = False, create: bool = True) -> None:
         try:
             import lancedb  # noqa: PLC0415 (an optional package)
             import pyarrow as pa  # noqa: PLC0415
@@ -60,10 +64,14 @@ class LanceBackend:
         self._is_indexed = False
         self._pa = pa
         vector = ("vector", pa.list_(pa.float32(), width))
+        if not create and "://" not in uri and not Path(uri).is_dir():
+            raise FileNotFoundError(f"LanceBackend: there is no folder {uri!r}; check the path")
         with self._named_errors("ItemMemory"):
             connection = lancedb.connect(uri)
             names = connection.list_tables().tables
             self._table: Any = connection.open_table(_TABLE) if _TABLE in names else None
+        if self._table is None and not create:
+            raise FileNotFoundError(f"LanceBackend({uri!r}): there is no table {_TABLE!r}; check the path")
         if self._table is not None:
             found = self._table.schema
             if "label" not in found.names or "vector" not in found.names or found.field("vector").type != vector[1]:
@@ -82,21 +90,25 @@ class LanceBackend:
     def _named_errors(self, operation: str) -> Iterator[None]:
         try:
             yield
-        except (OSError, RuntimeError) as error:  # LanceDB raises both, for example if the disk is full
+        except (OSError, RuntimeError, ValueError) as error:  # of a full disk, missing, cut or damaged files
             raise OSError(
                 f"{operation}: LanceDB at {self.uri!r} failed ({error!s:.200}); check the folder, its permissions and "
                 f"the free space"
             ) from error
 
     def __len__(self) -> int:
-        return int(self._table.count_rows())
+        with self._named_errors("ItemMemory"):
+            return int(self._table.count_rows())
 
     def existing(self) -> dict[str, int]:
-        found = self._table.search().select(["id", "label"]).limit(len(self) or 1).to_arrow().sort_by("id")
+        count = len(self) or 1
+        with self._named_errors("ItemMemory"):
+            found = self._table.search().select(["id", "label"]).limit(count).to_arrow().sort_by("id")
         return dict(zip(found["label"].to_pylist(), found["id"].to_pylist(), strict=True))
 
     def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
         with self._named_errors("ItemMemory.add"):
+            self._check_exists()
             self._add(ids, labels, stored, columns or {})
         self._is_indexed = False
 
@@ -116,13 +128,21 @@ class LanceBackend:
         schema = self._table.schema
         self._table.add(pa.table([arrays.get(name, empty) for name in schema.names], schema=schema))
 
+    def _check_exists(self) -> None:
+        """Raise FileNotFoundError if the table was moved away; LanceDB would write the new rows in its place."""
+        path = Path(self.uri) / f"{_TABLE}.lance"
+        if "://" not in self.uri and not path.is_dir():
+            raise FileNotFoundError(f"the table {str(path)!r} is no longer there")
+
     def remove(self, ids: Tensor) -> None:
         with self._named_errors("ItemMemory.remove"):
-            self._table.delete(_is_one_of(ids))
+            for part in chunks(len(ids), _IDS):
+                self._table.delete(_is_one_of(ids[part]))
         self._is_indexed = False
 
     def stored(self, ids: Tensor) -> Stored:
-        found = self._table.search().where(_is_one_of(ids)).limit(len(ids)).to_arrow().combine_chunks()
+        with self._named_errors("ItemMemory.vectors"):
+            found = self._table.search().where(_is_one_of(ids)).limit(len(ids)).to_arrow().combine_chunks()
         rows = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.width).astype(np.float32)
         order = np.argsort(found["id"].to_numpy())
         return Stored(torch.from_numpy(rows[order]))
@@ -166,10 +186,9 @@ def _is_one_of(ids: Tensor) -> str:
 def _expression(where: Sequence[Bound]) -> str:
     """Return the condition that a row is within bounds. It contains only checked names and numbers."""
     parts = []
-    for column, low, high, inside in where:
+    for column, low, high, is_inside, or_missing in where:
         name = f"`{column}`"  # without quotes, LanceDB ignores case
-        if inside:
-            parts.append(f"({name} >= {low!r} AND {name} <= {high!r})")
-        else:  # a comparison with NULL is not true
-            parts.append(f"({name} IS NULL OR {name} < {low!r} OR {name} > {high!r})")
+        # A comparison with NULL is not true.
+        part = f"{name} >= {low!r} AND {name} <= {high!r}" if is_inside else f"{name} < {low!r} OR {name} > {high!r}"
+        parts.append(f"({name} IS NULL OR ({part}))" if is_inside == or_missing else f"({part})")
     return " AND ".join(parts)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.memory import Match
+from ghrr.memory import Answer
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class RecordMatch(Match):
-    """Record that is similar to an example. ``guess`` is its id.
+class RecordMatch(Answer):
+    """Record that is similar to an example. ``guess`` is its id, and the score is between 0 and 1.
 
     Parameters
     ----------
+    guess, score, runner_up, margin, candidates, probability, required_confidence, note
+        See :class:`ghrr.memory.Answer`.
+    probability_unknown
+        Probability that no record is what the example describes.
     document
         The stored document.
     fields
@@ -29,5 +33,11 @@ class RecordMatch(Match):
     ('ada', 'Ada Lovelace', ['born', 'name'])
     """
 
+    probability_unknown: float
     document: Any
     fields: dict[str, float]
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the probability that no record is what the example describes is above one half."""
+        return self.probability_unknown > 0.5

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr._checks import describe
+from ghrr.checks import describe
+from ghrr.search.values import SCALARS, is_missing, normalize, plain
 
 Path = tuple[str, ...]
-WHOLE: Path = ("*",)  # the text of all fields
+WHOLE: Path = ()  # the text of all fields, which has no key of its own
+STAR: Path = ("*",)  # the key under which an example gives that text; a document may have a field of this name
 MAX_DEPTH = 100
 MAX_LEAVES = 100_000  # values of one document
-_MISSING = ("NAType", "NaTType")  # of pandas
-_SCALARS = frozenset({str, int, float, bool})
 _LATITUDE, _LONGITUDE = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
@@ -27,18 +27,37 @@ class Column:
 
 
 def show(path: Path) -> str:
-    """Return a path as text, ``"born.city"``."""
-    return ".".join(path)
+    r"""Return a path as text, ``"born.city"``. Different paths have different texts.
+
+    A dot or a backslash in a key is written with a backslash before it. ``"*"`` is the text of all fields, so a field
+    of that name is ``"\*"``.
+
+    Examples
+    --------
+    >>> from ghrr.search.paths import WHOLE, show
+    >>> print(*map(show, [("born", "city"), ("born.city",), ("*",), WHOLE]))
+    born.city born\.city \* *
+    """
+    name = ".".join(key.replace("\\", r"\\").replace(".", r"\.") for key in path)
+    if name == "*":
+        return r"\*"
+    return "*" if path == WHOLE else name
 
 
 def columns(
-    documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, first: int = 0
+    documents: Sequence[Mapping[str, Any]],
+    operation: str = "RecordIndex",
+    *,
+    first: int = 0,
+    noun: str = "document",
 ) -> dict[Path, Column]:
     """Split documents into columns by path.
 
-    ``None``, NaN, infinity and empty strings, lists and objects count as missing. An object of a latitude and a
-    longitude is one value, a point. The objects of a list share the paths of their keys: each path has the list of
-    their values. Error messages number the documents from ``first`` on.
+    ``None``, NaN, infinity and empty strings, lists and objects count as missing
+    (:func:`ghrr.search.values.is_missing`). An object of a latitude and a longitude is one value, a point. The objects
+    of a list share the paths of their keys: each path has the list of their values. Keys are in the composed form of
+    Unicode; the values of keys that become equal are one list. Error messages number the documents from ``first`` on,
+    and call them by the ``noun``.
 
     Examples
     --------
@@ -51,11 +70,11 @@ def columns(
     for row, document in enumerate(documents):
         if not isinstance(document, Mapping):
             raise TypeError(
-                f"{operation}: document {first + row} must be an object with fields, such as a dict, got "
+                f"{operation}: {noun} {first + row} must be an object with fields, such as a dict, got "
                 f"{describe(document)}"
             )
         leaves: dict[Path, Any] = {}
-        _collect(document, (), leaves, f"{operation}: document {first + row}", 0)
+        _collect(document, (), leaves, f"{operation}: {noun} {first + row}", 0)
         for path, value in leaves.items():
             column = found.get(path)
             if column is None:
@@ -68,20 +87,35 @@ def columns(
 def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
-    if hasattr(value, "tolist"):  # an array or a number of NumPy
-        value = value.tolist()
+    value = plain(value)
     if isinstance(value, Mapping):
         _collect_children(value, path, leaves, where, depth)
     elif isinstance(value, list | tuple):
         _check_size(len(leaves) + len(value), where)
-        if any(isinstance(element, Mapping | list | tuple) for element in value):
-            _collect_elements(value, path, leaves, where, depth)
+        elements = [element if type(element) in SCALARS else plain(element) for element in value]
+        if any(isinstance(element, Mapping | list | tuple) for element in elements):
+            _collect_elements(elements, path, leaves, where, depth)
         else:
-            present = [element for element in value if not is_missing(element)]
+            present = [element for element in elements if not is_missing(element)]
             if present:
-                leaves[path] = present
+                _put(leaves, path, present)
     elif not is_missing(value):
+        _put(leaves, path, value)
+
+
+def _put(leaves: dict[Path, Any], path: Path, value: Any) -> None:
+    """Set the value of a path, or make a list of all values if two keys have the same path."""
+    if path in leaves:
+        _extend(leaves, path, value)
+    else:
         leaves[path] = value
+
+
+def _extend(leaves: dict[Path, Any], path: Path, value: Any) -> None:
+    values = leaves.get(path)
+    if not isinstance(values, list):
+        values = leaves[path] = [] if values is None else [values]
+    values.extend(value if isinstance(value, list) else [value])
 
 
 def _check_size(count: int, where: str) -> None:
@@ -92,16 +126,17 @@ def _check_size(count: int, where: str) -> None:
 def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
     point = as_point(value) if path else None
     if point is not None:
-        leaves[path] = point
+        _put(leaves, path, point)
         return
     _check_size(len(leaves) + len(value), where)
     for key, child in value.items():
         if not isinstance(key, str):
-            raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} at {show(path)!r}")
-        if type(child) not in _SCALARS:  # isinstance of a Mapping is slow
-            _collect(child, (*path, key), leaves, where, depth + 1)
+            raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} in {'.'.join(path)!r}")
+        one = (*path, normalize(key))
+        if type(child) not in SCALARS:  # isinstance of a Mapping is slow
+            _collect(child, one, leaves, where, depth + 1)
         elif not is_missing(child):
-            leaves[*path, key] = child
+            _put(leaves, one, child)
 
 
 def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
@@ -110,14 +145,7 @@ def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any],
         inner: dict[Path, Any] = {}
         _collect(element, path, inner, where, depth + 1)
         for one, leaf in inner.items():
-            leaves.setdefault(one, []).extend(leaf if isinstance(leaf, list) else [leaf])
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value counts as missing: None, an empty string, NaN and infinity, and NA and NaT of pandas."""
-    if isinstance(value, str):
-        return not value
-    return value is None or (isinstance(value, float) and not math.isfinite(value)) or type(value).__name__ in _MISSING
+            _extend(leaves, one, leaf)
 
 
 def as_point(value: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -129,7 +157,11 @@ def as_point(value: Mapping[str, Any]) -> tuple[float, float] | None:
     longitude = next((names[name] for name in _LONGITUDE if name in names), None)
     if latitude is None or longitude is None:
         return None
-    pair = (value[latitude], value[longitude])
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in pair):
+    pair = [plain(value[latitude]), plain(value[longitude])]
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in pair):
         return None
-    return (float(pair[0]), float(pair[1]))
+    try:
+        latitude_longitude = (float(pair[0]), float(pair[1]))
+    except OverflowError:
+        return None
+    return latitude_longitude if all(map(math.isfinite, latitude_longitude)) else None

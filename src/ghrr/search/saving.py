@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.files import check_fields, prefix_errors, read_tensors, restore_space, space_header, write_tensors
+from ghrr.files import TensorFile, check_fields, prefix_errors, restore_space, space_header, write_tensors
 from ghrr.search.calibration import PRIOR
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.fields import make_field
-from ghrr.search.paths import Path
+from ghrr.search.paths import WHOLE, Path
 
-NAME = "fields.safetensors"
 FORMAT = "ghrr-record-fields"
-VERSION = 2
+VERSION = 3
 _HEADER = {"space": dict, "kinds": dict, "whole": bool, "fields": list, "calibration": list}
 _FIELD = {"path": list, "kind": str, "weight": float}
 
 
-def write_encoder(path: FilePath, encoder: RecordEncoder, calibration: NDArray[np.float64]) -> None:
-    """Write the space, the fields and their statistics, and the calibration of an index."""
+def write_encoder(path: FilePath, encoder: RecordEncoder, calibration: NDArray[np.float64]) -> str:
+    """Write the space, the fields and their statistics, and the calibration of an index; return the checksum."""
     settings, tensors = space_header(encoder.space)
     stored: dict[str, Any] = dict(tensors)
     for number, field in enumerate(encoder.fields):
@@ -31,27 +30,37 @@ def write_encoder(path: FilePath, encoder: RecordEncoder, calibration: NDArray[n
     header = {
         "space": settings,
         "kinds": encoder.kinds,
+        "weights": encoder.given_weights,
         "whole": encoder.whole,
         "fields": [
-            {"path": list(field.path), "kind": field.kind, "weight": float(field.weight)} for field in encoder.fields
+            {"path": list(field.path), "kind": field.kind, "weight": float(field.weight), "doubt": field.doubt}
+            for field in encoder.fields
         ],
         "calibration": [float(number) for number in calibration],
         "aliases": [[list(path), list(target)] for path, target in encoder.aliases.items()],
         "whole_paths": None if encoder.whole_paths is None else sorted(map(list, encoder.whole_paths)),
     }
-    write_tensors(path, header, stored, kind=FORMAT, version=VERSION)
+    return write_tensors(path, header, stored, kind=FORMAT, version=VERSION)
 
 
-def read_encoder(path: FilePath) -> tuple[RecordEncoder, NDArray[np.float64]]:
-    """Read the encoder and the calibration that :func:`write_encoder` wrote."""
-    header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="RecordIndex.open")
+def read_encoder(path: FilePath, checksum: str | None = None) -> tuple[RecordEncoder, NDArray[np.float64]]:
+    """Read the encoder and the calibration that :func:`write_encoder` wrote, with this checksum."""
+    file = TensorFile(path, kind=FORMAT, version=VERSION, operation="RecordIndex.open")
+    file.close()
+    header, tensors = file.header, file.tensors
     with prefix_errors(f"RecordIndex.open({str(path)!r})"):
+        if checksum not in (None, file.checksum):
+            raise ValueError("the file belongs to another index or to another save; restore the whole folder")
         check_fields("header", header, _HEADER)
-        encoder = RecordEncoder(restore_space(header["space"], tensors), kinds=header["kinds"], whole=header["whole"])
+        space, weights = restore_space(header["space"], tensors), header.get("weights")
+        encoder = RecordEncoder(space, kinds=header["kinds"], weights=weights, whole=header["whole"])
         for number, stored in enumerate(header["fields"]):
             check_fields("a field", stored, _FIELD)
-            field = make_field(_as_path(stored["path"]), stored["kind"])
-            field.weight = float(stored["weight"])
+            doubt = stored.get("doubt", "")  # files of 0.3 have none
+            check_fields("a field", {"doubt": doubt}, {"doubt": str})
+            is_whole = stored["path"] == ([] if "weights" in header else ["*"])  # before version 3 it was a key
+            field = make_field(WHOLE if is_whole else _as_path(stored["path"]), stored["kind"])
+            field.weight, field.doubt = float(stored["weight"]), doubt
             if field.encoder is not None:
                 prefix = f"{number}."
                 own = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}

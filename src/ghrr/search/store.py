@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import secrets
+import warnings
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,28 +16,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr._checks import describe
 from ghrr._locks import Lock
-from ghrr.memory import Backend, Bound, ItemMemory
-from ghrr.memory.labels import check_labels, repeated
-from ghrr.search.calibration import PRIOR, damaged_examples
-from ghrr.search.conditions import filter_columns
+from ghrr._similar import did_you_mean
+from ghrr.checks import check_flag, describe
+from ghrr.memory import Backend, ItemMemory
+from ghrr.memory.backends import Columns as Filters
+from ghrr.memory.labels import LabelTable, check_labels, repeated
+from ghrr.search.calibration import LEAST_RECORDS, PRIOR, damaged_examples, is_fitted
 from ghrr.search.documents import DocumentStore, as_json
 from ghrr.search.encoder import RecordEncoder
-from ghrr.search.engines import make_engine
-from ghrr.search.fields import Field, check_weights
-from ghrr.search.paths import columns
+from ghrr.search.engine_columns import filter_columns
+from ghrr.search.engines import make_engine, may_miss
+from ghrr.search.fields import Field, warn_of_doubts
+from ghrr.search.index_calibration import calibrate
+from ghrr.search.labels import label_of
+from ghrr.search.paths import Column, Path, columns
+from ghrr.search.state import BATCH, State
 from ghrr.space import Space, check_space
 
 Document = Mapping[str, Any]
-BATCH = 4096  # documents encoded at a time
-SEPARATOR = ":"
+Columns = dict[Path, Column]
 RECALL_K = 10
 _RECALL_SAMPLE = 100  # records
+_NUMBER_RANGE = 1 << 40  # of random numbers that labels start from
 
 
 class RecordStore:
     """Base class of :class:`ghrr.search.RecordIndex`, which adds files and search and documents the parameters."""
+
+    _state: State
 
     def __init__(
         self,
@@ -47,50 +59,59 @@ class RecordStore:
         approximate: bool = False,
     ) -> None:
         space = Space(dim=256, m=2, seed=0) if space is None else check_space("RecordIndex", space)
-        self._encoder = RecordEncoder(space, kinds=kinds, whole=whole)
-        self._given_weights = dict(weights or {})
-        check_weights("RecordIndex", weights, list(self._given_weights))
+        check_flag("RecordIndex", "whole", whole)
+        check_flag("RecordIndex", "approximate", approximate)
+        encoder = RecordEncoder(space, kinds=kinds, weights=weights, whole=whole)
         self._engine = make_engine(space, storage, backend, uri, approximate=approximate)
-        self._memory = ItemMemory(space, backend=self._engine)
-        if len(self._memory):
+        memory = ItemMemory(space, backend=self._engine)
+        if len(memory):
             raise ValueError(
-                f"RecordIndex: the engine must be empty, got one with {len(self._memory):,} vectors; use "
+                f"RecordIndex: the engine must be empty, got one with {len(memory):,} vectors; use "
                 f"RecordIndex.open with the folder of their index, or another uri or collection"
             )
-        self._recall: float | None = None
-        self._unsaved: set[str] = set()  # labels in the engine that are no records: added, but never saved
-        self._documents = DocumentStore()
-        self._labels: dict[str, str] = {}  # label in the item memory by id
-        self._revision = itertools.count()
-        self._calibration: np.ndarray[Any, np.dtype[np.float64]] = PRIOR.copy()
-        self._removed: set[str] = set()  # labels in the files that are no longer in the index
-        self._lock = Lock()
+        self._lock = Lock()  # held while a new state is built
+        self._states: weakref.WeakSet[State] = weakref.WeakSet()  # the current one and those that searches still read
+        is_approximate = may_miss(self._engine)
+        self._start(State(encoder, memory, DocumentStore(), PRIOR.copy(), LabelTable(), is_approximate=is_approximate))
+
+    def _start(self, state: State) -> None:
+        """Use a first state, and numbers for new labels that no other program has given."""
+        first = max(state.records.ids, default=-1) + 1 + secrets.randbelow(_NUMBER_RANGE)
+        self._numbers = itertools.count(first)
+        self._publish(state)
+
+    def _publish(self, state: State) -> None:
+        """Make a state the one that later calls read. An interrupt before the last line leaves the old one."""
+        self._states.add(state)
+        self._state = state
 
     # -------------------------------------------------------------------------------------------------------- contents
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._state)
 
     def __contains__(self, identifier: object) -> bool:
-        return identifier in self._labels
+        return self._state.records.find(identifier) is not None
 
     def __getitem__(self, identifier: str) -> Any:
-        return self._documents.get([self._label_of("RecordIndex", identifier)])[0]
+        state = self._state
+        return state.documents.get([state.label_of("RecordIndex", identifier)])[0]
 
     def __repr__(self) -> str:
-        width = torch.empty(0, dtype=getattr(torch, self._memory.storage)).element_size()
+        state = self._state
+        width = torch.empty(0, dtype=getattr(torch, state.memory.storage)).element_size()
         size = 2 * self.space.total_dim * width
-        text = f"{len(self):,} records, {len(self.fields)} fields, {size:,} bytes each"
+        text = f"{len(state):,} records, {len(state.encoder.fields)} fields, {size:,} bytes each"
         if self.is_approximate:
             text += ", approximate: " + (
-                "recall not measured" if self._recall is None else f"recall@{RECALL_K} {self._recall:.3f}"
+                "recall not measured" if state.recall is None else f"recall@{RECALL_K} {state.recall:.3f}"
             )
         return f"RecordIndex({text})"
 
     @property
     def is_approximate(self) -> bool:
         """Whether the engine may miss records, because it was asked to be approximate."""
-        return bool(getattr(self._engine, "approximate", False))
+        return self._state.is_approximate
 
     @property
     def recall(self) -> float:
@@ -99,34 +120,33 @@ class RecordStore:
         It is measured at the first access after a change, on up to 100 examples that are made from stored records:
         fields are dropped and letters are changed. All vectors are read. Noisier examples have a lower recall.
         """
-        if not self.is_approximate or not len(self):
+        state = self._state
+        if not self.is_approximate or not len(state):
             return 1.0
-        if self._recall is None:
-            labels = list(self._labels.values())
-            chosen = labels[:: max(1, len(labels) // _RECALL_SAMPLE)][:_RECALL_SAMPLE]
-            examples = damaged_examples(self._documents.get(chosen))
-            self._recall = self._memory.recall(self._encoder.encode(examples), RECALL_K)
-        return self._recall
+        if state.recall is not None:
+            return state.recall
+        chosen = state.labels[:: max(1, len(state) // _RECALL_SAMPLE)][:_RECALL_SAMPLE]
+        examples = damaged_examples(state.documents.get(chosen))
+        measured = state.memory.recall(state.encoder.encode(examples), RECALL_K)
+        with self._lock:
+            if self._state is state:
+                self._publish(replace(state, recall=measured))
+        return measured
 
     @property
     def space(self) -> Space:
         """Space of the hypervectors."""
-        return self._encoder.space
+        return self._state.encoder.space
 
     @property
     def fields(self) -> list[Field]:
         """Fields with their kinds and weights."""
-        return list(self._encoder.fields)
+        return list(self._state.encoder.fields)
 
     @property
     def ids(self) -> list[str]:
         """Ids of the records, in the order in which they were added or last replaced."""
-        return list(self._labels)
-
-    def _label_of(self, operation: str, identifier: str) -> str:
-        if identifier not in self._labels:
-            raise KeyError(f"{operation}: there is no record {identifier!r} among the {len(self):,} of this index")
-        return self._labels[identifier]
+        return self._state.records.names
 
     # --------------------------------------------------------------------------------------------------------- changes
 
@@ -141,7 +161,8 @@ class RecordStore:
         documents
             Dicts as from JSON, nested to any depth. None, NaN and empty strings count as missing.
         ids
-            Strings, all different and not in the index. By default the numbers from the length of the index on.
+            Strings, all different and not in the index. By default the numbers from the length of the index on that
+            no record has; a number is not chosen twice.
 
         Examples
         --------
@@ -160,7 +181,8 @@ class RecordStore:
     ) -> None:
         with self._lock:
             names = self._new_ids(operation, documents, ids)
-            self._insert(operation, documents, names, [], vectors)
+            next_id = int(names[-1]) + 1 if names and ids is None else self._state.next_id
+            self._insert(operation, documents, names, vectors, next_id=next_id)
 
     def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced.
@@ -183,7 +205,9 @@ class RecordStore:
                 f"{len(documents)} documents"
             )
         with self._lock:
-            self._insert(operation, documents, names, [self._label_of(operation, name) for name in names])
+            for name in names:
+                self._state.label_of(operation, name)
+            self._insert(operation, documents, names)
 
     def remove(self, ids: str | Iterable[str]) -> None:
         """Remove records. If this raises, none is removed.
@@ -199,29 +223,29 @@ class RecordStore:
         """
         operation = "RecordIndex.remove"
         names = check_labels(operation, ids)
+        twice = repeated(names)
+        if twice:
+            raise ValueError(f"{operation}: ids must be all different, got {twice[0]!r} twice; name each record once")
         with self._lock:
-            labels = [self._label_of(operation, name) for name in names]
-            self._memory.remove(labels)
-            self._recall = None
-            self._forget(labels)
+            state = self._state
             for name in names:
-                del self._labels[name]
-
-    def _forget(self, labels: Sequence[str]) -> None:
-        self._removed.update(labels)
-        self._documents.discard(labels)
+                state.label_of(operation, name)
+            if names:
+                records = state.records.removed(names)
+                calibration = state.calibration if len(records) >= LEAST_RECORDS else PRIOR.copy()
+                self._publish(replace(state, records=records, calibration=calibration, recall=None))
+                self._remove_many_leftovers()
 
     def _new_ids(self, operation: str, documents: Sequence[Document], ids: Iterable[str] | None) -> list[str]:
+        records = self._state.records
         if ids is None:
-            first = len(self._labels)
-            while str(first) in self._labels:
-                first += 1
-            names = [str(number) for number in range(first, first + len(documents))]
-        else:
-            names = check_labels(operation, ids)
+            numbers = map(str, itertools.count(max(self._state.next_id, len(records))))
+            free = (name for name in numbers if records.find(name) is None)
+            return list(itertools.islice(free, len(documents)))
+        names = check_labels(operation, ids)
         if len(names) != len(documents):
             raise ValueError(f"{operation}: needs one id for each document, got {len(names)} for {len(documents)}")
-        taken = [name for name in names if name in self._labels] or repeated(names)
+        taken = [name for name in names if records.find(name) is not None] or repeated(names)
         if taken:
             raise ValueError(
                 f"{operation}: ids must be new and all different, got {taken[0]!r} ({len(taken)} of {len(names)} are "
@@ -234,83 +258,118 @@ class RecordStore:
         operation: str,
         documents: list[Document],
         names: list[str],
-        replaced: list[str],
         vectors: Tensor | None = None,
+        *,
+        next_id: int | None = None,
     ) -> None:
-        """Encode and store documents, or store their ``vectors``, then drop the labels that they replace."""
+        """Encode and store documents, or store their ``vectors``. Records of the same ids are replaced."""
         if not documents:
             return
+        state = self._state
         texts = as_json(documents, operation)
-        is_first = not self._encoder.fields
-        before = list(self._encoder.fields)
-        labels = [f"{next(self._revision):x}{SEPARATOR}{name}" for name in names]
-        try:
-            self._add_vectors(operation, labels, documents, vectors)
-        except BaseException:
-            self._encoder.fields = before
-            raise
-        self._recall = None
-        self._documents.add(labels, texts)
-        if replaced:
-            try:
-                self._secure_documents(operation)
-                self._memory.remove(replaced)
-            except BaseException:
-                self._unsaved.update(labels)  # their vectors are there, but the old records stay
-                self._documents.discard(labels)
-                raise
-            self._forget(replaced)
-        for name in names:
-            self._labels.pop(name, None)  # a replaced record moves to the end
-        self._labels.update(zip(names, labels, strict=True))
+        parts = as_columns(operation, documents)
+        encoder = (
+            state.encoder if vectors is not None else self._with_fields(operation, state.encoder, documents, parts)
+        )
+        new = replace(state, encoder=encoder, recall=None, next_id=state.next_id if next_id is None else next_id)
+        new = self._with_records(new, names, texts, *self._vectors(new, documents, parts, vectors))
+        if not is_fitted(state.calibration) and len(new).bit_length() > len(state).bit_length():  # their number doubled
+            new = replace(new, calibration=calibrate(new))
+        self._publish(new)
+        self._remove_many_leftovers()
+
+    def _with_records(
+        self, state: State, names: list[str], texts: list[str], vectors: Tensor, filters: Filters | None
+    ) -> State:
+        """Store new records, and return a state with them. Those of the same ids are replaced and come last."""
+        numbers = list(itertools.islice(self._numbers, len(names)))
+        labels = list(map(label_of, numbers, names))
+        state.memory.add(labels, vectors, columns=filters)
+        state.documents.add(labels, texts)
+        replaced = [name for name in names if state.records.find(name) is not None]
+        records = state.records.removed(replaced) if replaced else state.records
+        return replace(state, records=records.added(names, numbers))
+
+    def _with_fields(
+        self, operation: str, encoder: RecordEncoder, documents: list[Document], parts: list[Columns]
+    ) -> RecordEncoder:
+        """Return an encoder that has a field for each path of the documents."""
+        if encoder.has_fields(itertools.chain.from_iterable(parts)):
+            return encoder
+        is_first = not encoder.fields
+        encoder = copy.copy(encoder)
+        warn_of_doubts(operation, encoder.fit(documents, parts))
         if is_first:
-            self._calibrate()
+            _warn_of_unknown_names(operation, encoder)
+        return encoder
 
-    def _add_vectors(self, operation: str, labels: list[str], documents: list[Document], given: Tensor | None) -> None:
-        """Encode documents, after adding fields for their new paths, and add their vectors, unless they are given."""
-        parts = [slice(start, start + BATCH) for start in range(0, len(documents), BATCH)]
-        found = [columns(documents[part], operation, first=part.start) for part in parts]
-        if given is None and not self._encoder.has_fields(itertools.chain.from_iterable(found)):
-            self._set_given_weights(self._encoder.fit(documents))
-        vectors = torch.empty(len(documents), *self.space.shape, dtype=self.space.dtype) if given is None else given
+    def _vectors(
+        self, state: State, documents: list[Document], parts: list[Columns], given: Tensor | None = None
+    ) -> tuple[Tensor, Filters | None]:
+        """Return the vectors of documents, unless they are given, and numbers that the engine can filter by."""
+        encoder = state.encoder
+        vectors = (
+            torch.empty(len(documents), *encoder.space.shape, dtype=encoder.space.dtype) if given is None else given
+        )
         filters: list[dict[str, NDArray[np.float64]]] = []
-        for part, one in zip(parts, found, strict=True):
-            prepared = self._encoder.prepare_columns(one, len(documents[part]))
+        for start, found in zip(range(0, len(documents), BATCH), parts, strict=True):
+            part = slice(start, min(start + BATCH, len(documents)))
+            prepared = encoder.prepare_columns(found, part.stop - start)
             if given is None:
-                vectors[part] = self._encoder.encode(prepared)
-            if self._memory.can_filter:
-                filters.append(filter_columns(self._encoder, prepared))
+                vectors[part] = encoder.encode(prepared)
+            if state.memory.can_filter:
+                filters.append(filter_columns(encoder, prepared, found))
         merged = {name: np.concatenate([part[name] for part in filters]) for name in filters[0]} if filters else None
-        self._memory.add(labels, vectors, columns=merged)
+        return vectors, merged
 
-    def _set_given_weights(self, new: Sequence[Field]) -> None:
-        for field in new:
-            field.weight = float(self._given_weights.get(field.name, field.weight))
+    # ------------------------------------------------------------------------------------------------------- leftovers
 
-    def _secure_documents(self, operation: str) -> None:
-        """Make sure that new documents survive a kill, before an engine forgets the vectors of those they replace."""
+    def _remove_many_leftovers(self) -> None:
+        """Remove leftovers if there are more of them than records. A saved index does this when it is saved."""
+        state = self._state
+        if not self._may_be_in_a_folder and len(state.memory) > 2 * len(state) + BATCH:
+            self._remove_leftover_vectors()
+            labels = state.documents.new_labels
+            state.documents.discard(self._unused(labels))
 
-    def _calibrate(self) -> None:
-        """Fit the calibration after the first documents were added."""
+    @property
+    def _may_be_in_a_folder(self) -> bool:
+        """Whether a folder may need vectors that are not in the current state."""
+        return False
 
-    def _nearest(
-        self, queries: Tensor, count: int, where: Sequence[Bound] = ()
-    ) -> tuple[list[list[str]], list[list[float]]]:
-        """Return labels and scores of the records whose vectors are most similar to queries, best first."""
-        found, scores = self._memory.cleanup(queries, k=count + len(self._unsaved), where=where)
-        rows = scores.double().tolist()
-        if self._unsaved:
-            kept = [[place for place, label in enumerate(own) if label not in self._unsaved][:count] for own in found]
-            found = [[own[place] for place in places] for own, places in zip(found, kept, strict=True)]
-            rows = [[row[place] for place in places] for row, places in zip(rows, kept, strict=True)]
-        return found, rows
+    def _remove_leftover_vectors(self) -> bool:
+        """Remove the vectors of labels that neither the current state nor a running search uses."""
+        memory = self._state.memory
+        unused = self._unused(memory.labels) if len(memory) > len(self._state) else []
+        if unused:
+            memory.remove(unused)
+        return bool(unused)
 
+    def _unused(self, labels: Iterable[str]) -> list[str]:
+        rest = set(labels).difference(self._state.labels)
+        return [label for label in rest if not self._is_used(label)]
 
-def id_of(label: str) -> str:
-    return label.partition(SEPARATOR)[2]
+    def _is_used(self, label: str) -> bool:
+        return any(state.has_label(label) for state in list(self._states))
 
 
 def as_list(operation: str, documents: Sequence[Document]) -> list[Document]:
-    if isinstance(documents, Mapping | str | bytes) or not isinstance(documents, Iterable):
+    if isinstance(documents, Mapping | str | bytes | Tensor) or not isinstance(documents, Iterable):
         raise TypeError(f"{operation}: needs a list of documents, got {describe(documents)}; put it into a list")
     return list(documents)
+
+
+def _warn_of_unknown_names(operation: str, encoder: RecordEncoder) -> None:
+    names = [field.name for field in encoder.fields]
+    for name in encoder.unknown_names():
+        warnings.warn(
+            f"{operation}: no document has the field {name!r}, which kinds or weights name; the setting waits for "
+            f"later documents{did_you_mean(name, names)}",
+            stacklevel=6,
+        )
+
+
+def as_columns(operation: str, documents: Sequence[Document]) -> list[Columns]:
+    """Return the columns of each batch of documents."""
+    starts = range(0, len(documents), BATCH)
+    return [columns(documents[start : start + BATCH], operation, first=start) for start in starts]

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import json
+import io
+import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from ghrr._checks import check_choice, install_hint
-from ghrr.files import PathLike, check_regular, parse_json
+from ghrr.checks import check_choice, install_hint
+from ghrr.encoding.column_kinds import infer_kind
+from ghrr.files import (
+    LINES,
+    USUAL_SEPARATORS,
+    PathLike,
+    check_regular,
+    check_suffix,
+    open_delimited,
+    read_objects,
+    refuse_line,
+)
 
 STREAM = "-"
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
-MAX_LINE = 16 << 20  # bytes of one document
+_SAMPLE_ROWS = 2_000  # that tell which columns of a CSV file have numbers
+_LONGEST = 20  # letters of a number
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
+_DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d{1,2})?")
 T = TypeVar("T")
 
 
@@ -24,14 +37,16 @@ def read_documents(
 ) -> Iterator[dict[str, Any]]:
     r"""Yield the documents of a file, one at a time.
 
-    A JSON lines file has one object per line, a JSON file a list of objects. Rows of CSV and TSV files become flat
-    documents of strings, whose kinds :class:`ghrr.search.RecordIndex` infers; Parquet files may be nested.
+    A JSON lines file has one object per line, a JSON file a list of objects; Parquet files may be nested. Rows of CSV
+    and TSV files become flat documents. Their columns may be separated by commas, semicolons, tabs or vertical bars.
+    Values are numbers in columns of numbers, and strings in others, such as zip codes, dates and prices with
+    a currency.
 
     Parameters
     ----------
     source
-        File with the suffix .jsonl, .ndjson, .json, .csv, .tsv or .parquet; ``"-"`` reads JSON lines from standard
-        input.
+        File with the suffix .jsonl, .ndjson, .json, .csv, .tsv or .parquet; ``"-"`` reads JSON lines or a
+        CSV table from standard input.
     on_error
         What to do with a line that is not a document: ``"stop"`` raises, ``"skip"`` goes on.
     report
@@ -49,113 +64,55 @@ def read_documents(
     >>> import pathlib, tempfile
     >>> from ghrr.search.tables import read_documents
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
-    >>> _ = path.write_text("name,age\nAda,36\nAlan,\n")
+    >>> _ = path.write_text("name;zip;age\nAda;01067;36\nAlan;10115;\n")
     >>> list(read_documents(path))
-    [{'name': 'Ada', 'age': '36'}, {'name': 'Alan', 'age': ''}]
+    [{'name': 'Ada', 'zip': '01067', 'age': 36}, {'name': 'Alan', 'zip': '10115', 'age': ''}]
     """
     check_choice("read_documents", "on_error", on_error, ("stop", "skip"))
     skip = report or (lambda message: None)
-    broken = skip if on_error == "skip" else _stop
+    broken = skip if on_error == "skip" else refuse_line
     if str(source) == STREAM:
-        yield from _json_lines(sys.stdin.buffer, "<stdin>", broken)
+        stream = _peekable(sys.stdin.buffer)
+        start = stream.peek(1).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+        yield from _read(stream, "<stdin>", ".jsonl" if start in (b"", b"{", b"[") else ".csv", broken)
         return
-    path = Path(source)
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            f"read_documents({str(path)!r}): the suffix is {suffix!r}, expected one of {', '.join(SUFFIXES)}; rename "
-            f"or convert the file"
-        )
+    path, suffix = Path(source), check_suffix(source, "read_documents")
     check_regular(path, "read_documents")
     if suffix == ".parquet":
         yield from _parquet(path)
         return
     with open(path, "rb") as file:
-        if suffix in (".jsonl", ".ndjson"):
-            yield from _json_lines(file, str(path), broken)
-        elif suffix == ".json":
-            yield from _json_list(file, str(path), broken)
-        else:
-            yield from _csv(file, str(path), "," if suffix == ".csv" else "\t", broken)
+        yield from _read(file, str(path), suffix, broken)
 
 
-def _stop(message: str) -> None:
-    raise ValueError(message)
+def _peekable(stream: Any) -> io.BufferedReader:
+    return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
 
 
-def _json_lines(lines: IO[bytes], name: str, broken: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    number = 0
-    while line := lines.readline(MAX_LINE + 1):
-        number += 1
-        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        where = f"{name}, line {number}"
-        if len(line) > MAX_LINE:
-            while line and not line.endswith(b"\n"):
-                line = lines.readline(MAX_LINE)
-            broken(f"{where}: the line has more than {MAX_LINE:,} bytes; split the document")
-        elif line.strip():
-            yield from _checked(line, where, broken)
-
-
-def _checked(text: bytes, where: str, broken: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    try:
-        document = parse_json(text, where)
-    except ValueError as error:
-        broken(f"{error}; repair the line, or skip broken lines")
+def _read(file: IO[bytes], name: str, suffix: str, broken: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    if suffix not in USUAL_SEPARATORS:
+        yield from read_objects(file, name, lines=suffix in LINES, broken=broken)
         return
-    if isinstance(document, dict):
-        yield document
-    else:
-        broken(f"{where}: expected a JSON object, got {type(document).__name__}; put it into an object")
+    table = open_delimited(file, name, usual=USUAL_SEPARATORS[suffix], broken=broken)
+    yield from _with_numbers(dict(zip(table.header, row, strict=True)) for row in table.rows)
 
 
-def _json_list(file: IO[bytes], name: str, broken: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    try:
-        found = json.loads(file.read().decode())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{name}: not valid JSON ({error!s:.200}); one object per line needs the suffix .jsonl"
-        ) from None
-    if not isinstance(found, list):
-        raise ValueError(f"{name}: expected a list of objects, got {type(found).__name__}; put it into a list")
-    for number, document in enumerate(found):
-        if isinstance(document, dict):
-            yield document
-        else:
-            broken(f"{name}, element {number}: expected a JSON object, got {type(document).__name__}")
+def _with_numbers(documents: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield documents of strings with numbers in the columns that are of the kind ``"number"`` in the first rows."""
+    first = list(itertools.islice(documents, _SAMPLE_ROWS))
+    columns = {name: [row[name] for row in first if row[name].strip()] for name in (first[0] if first else ())}
+    numbers = [name for name, values in columns.items() if infer_kind(name, values).kind == "number"]
+    for document in itertools.chain(first, documents):
+        yield document | {name: _number(document[name]) for name in numbers}
 
 
-def _csv(file: IO[bytes], name: str, separator: str, broken: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    reader = csv.reader(_decoded(file, name, broken), delimiter=separator)
-    rows = _rows(reader, name, broken)
-    header = next(rows, None)
-    if not header:
-        raise ValueError(f"{name}: the file is empty, expected a header and rows")
-    if len(set(header)) < len(header):
-        raise ValueError(f"{name}: two columns have the same name; rename one of {', '.join(header)}")
-    for row in rows:
-        if len(row) == len(header):
-            yield dict(zip(header, row, strict=True))
-        elif row:
-            broken(f"{name}, line {reader.line_num}: expected {len(header)} values, got {len(row)}")
-
-
-def _decoded(file: IO[bytes], name: str, broken: Callable[[str], None]) -> Iterator[str]:
-    for number, line in enumerate(file):
-        try:
-            yield line.decode("utf-8-sig" if number == 0 else "utf-8")
-        except UnicodeDecodeError as error:
-            broken(f"{name}, line {number + 1}: {line[error.start : error.end]!r} is not UTF-8; convert the file first")
-
-
-def _rows(reader: Any, name: str, broken: Callable[[str], None]) -> Iterator[list[str]]:
-    while True:
-        try:
-            yield next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:  # for example a value that is too long
-            broken(f"{name}, line {reader.line_num}: {error}")
+def _number(text: str) -> Any:
+    """Return a number that is written as in JSON, and any other text as it is."""
+    if len(text) > _LONGEST:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -181,11 +138,6 @@ def id_of_document(document: dict[str, Any], identifier: str, row: int) -> str:
 
 def batches(documents: Iterable[T], size: int) -> Iterator[list[T]]:
     """Yield lists of up to ``size`` documents."""
-    batch: list[T] = []
-    for document in documents:
-        batch.append(document)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+    rest = iter(documents)
+    while batch := list(itertools.islice(rest, size)):
         yield batch

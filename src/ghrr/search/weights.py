@@ -1,7 +1,7 @@
 r"""Weights of fields, learned from examples and the records that they should find.
 
 The score of a pair is a weighted mean of the similarities of its fields (:mod:`ghrr.search.encoder`). The weights
-maximise :math:`\sum_q \ln \mathrm{softmax}_c(\tau s_{qc})`, the probability of the right candidate among those that the
+maximise :math:`\sum_q \ln \mathrm{softmax}_c(\tau s_{qc})`, the probability of the correct candidate among all that the
 current weights find. Logarithms of weights are pulled towards the start, so a few hundred examples suffice.
 """
 
@@ -22,7 +22,7 @@ _PULL = 0.01
 def fit_weights(
     scores: Floats, shares: Floats, right: NDArray[np.int64], start: Floats, *, pull: float = _PULL
 ) -> Floats:
-    """Return weights for which the right candidates score highest.
+    """Return weights for which the correct candidates score highest.
 
     Shapes
     ------

@@ -1,7 +1,7 @@
 r"""Sampling of base hypervectors :math:`Q_j\,\mathrm{diag}(e^{i\theta_{j1}}, \dots, e^{i\theta_{jm}})` of a space.
 
-Every hypervector is a function of uniform numbers: those of a named atom come from a hash of seed and name, those of a
-random one from a ``torch.Generator``.
+Every hypervector is a function of uniform numbers, which come from a hash of seed and name for a named atom, and for
+a random one from a ``torch.Generator``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ghrr._random import Keys, labelled_keys, slot_uniform
+from ghrr.seeding import Keys, labelled_keys, slot_uniform
 from ghrr.space import version_1
 from ghrr.unitary.diagonal import diagonality_from_uniform
 from ghrr.unitary.sampling import base_slots, draw_uniform, haar, random_slots, to_roots

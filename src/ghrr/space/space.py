@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ghrr import capacity as theory
-from ghrr._checks import (
+from ghrr.checks import (
     check_batch,
     check_choice,
     check_complex_dtype,
@@ -24,8 +24,8 @@ from ghrr._checks import (
     check_real,
     describe,
 )
-from ghrr._random import labelled_generator
 from ghrr.hypervector import Hypervector
+from ghrr.seeding import labelled_generator
 from ghrr.space import noise, sampling
 from ghrr.unitary.diagonal import check_diagonality
 from ghrr.unitary.projection import check_unitary
@@ -229,7 +229,7 @@ class Space:
     def rotations(self, names: Sequence[str], *, namespace: str = "", device: Device = None) -> Tensor:
         """Return the rotations Q of the atoms of names, without phases.
 
-        Parameters are those of :meth:`vectors`.
+        See :meth:`vectors` for the parameters.
 
         Shapes
         ------
@@ -257,7 +257,7 @@ class Space:
             Generator to draw from, for results that do not depend on earlier calls: see :meth:`generator`. By default
             torch's global generator, which ``torch.manual_seed`` seeds.
         device
-            Device of the result, by default that of the generator. A generator on another device gives the same
+            Device of the result, by default the device of the generator. A generator on another device gives the same
             numbers as without ``device``.
 
         Shapes

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr._random import Keys, philox_uniform
+from ghrr.seeding import Keys, philox_uniform
 from ghrr.unitary.sampling import orthonormalize
 
 

@@ -16,14 +16,15 @@ from typing import Any
 
 from torch import Tensor
 
-from ghrr._checks import describe
 from ghrr.algebra import bind, bundle, similarity, unbind
+from ghrr.checks import describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.certainty import is_settled
-from ghrr.structures.planning import answer_rate, suggest_space
+from ghrr.structures.planning import answer_rate
+from ghrr.structures.reading import MatchDict, MatchList
 from ghrr.structures.triples import Triples
 from ghrr.structures.vocabulary import Name
 
@@ -31,7 +32,7 @@ Transition = tuple[str, str, str]
 Transitions = Mapping[Any, Name | Sequence[Name]]  # of (state, symbol)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """Result of running an automaton on a word.
 
@@ -43,6 +44,10 @@ class Run:
         Whether the whole word was read; otherwise the last set of states has no transition for the next symbol.
     accepted
         Whether a final state was reached at the end of the word.
+    confident
+        Whether the answer can be trusted: all states are confident, and the space can hold the automaton.
+    note
+        What the reader should know, such as an unknown symbol or a space that is too small; otherwise empty.
 
     Examples
     --------
@@ -50,13 +55,23 @@ class Run:
     >>> from ghrr.structures import Automaton
     >>> machine = Automaton(ghrr.Space(dim=300, m=3))
     >>> run = machine.run(machine.encode({("a", "x"): "b"}, start="a", final=["b"]), ["x"])
-    >>> [[match.label for match in matches] for matches in run.states], run.accepted
-    ([['a'], ['b']], True)
+    >>> run
+    Run(accepted=True, states=[['a'], ['b']], complete=True, confident=True)
     """
 
     states: list[list[Match]]
     complete: bool
     accepted: bool
+    confident: bool = True
+    note: str = ""
+
+    def __repr__(self) -> str:
+        states = [[match.label for match in matches] for matches in self.states]
+        note = f", {self.note}" if self.note else ""
+        return (
+            f"Run(accepted={self.accepted}, states={states}, complete={self.complete}, "
+            f"confident={self.confident}{note})"
+        )
 
 
 class Automaton(Structure):
@@ -86,42 +101,19 @@ class Automaton(Structure):
     (True, False)
     """
 
+    _SIZES = ("transitions", "states")
+
+    @classmethod
+    def _rate(cls, space: Space, items: int, candidates: int) -> float:
+        items += 1 + candidates // 2  # with the start, and final states, assumed to be half of all
+        return min(answer_rate(space, items=items, candidates=candidates, several=one) for one in (False, True))
+
     def _create_tables(self) -> None:
         self.states, self.symbols = self._vocabulary("automaton state"), self._vocabulary("automaton symbol")
         self._transitions = Triples(self, self.states, self.symbols)
         self.permuted = self._transitions.permuted
         marks = self.space.vectors(["start", "end"], namespace="automaton mark")
         self._start, self._end = marks.to(self.device)
-
-    @classmethod
-    def suggest(cls, transitions: int, *, states: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which an automaton answers confidently and correctly.
-
-        Parameters
-        ----------
-        transitions, states
-            Size of the automaton.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of next states that are missed, unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Automaton
-        >>> Automaton.suggest(100, states=20, m=3)
-        Space(dim=328, m=3, seed=0)
-        """
-
-        def rate(space: Space, count: int, candidates: int) -> float:
-            items = count + 1 + candidates // 2  # with the start, and final states, assumed to be half of all
-            one = answer_rate(space, items=items, candidates=candidates)
-            return min(one, answer_rate(space, items=items, candidates=candidates, several=True))
-
-        sizes = ("transitions", transitions), ("states", states)
-        return suggest_space("Automaton.suggest", *sizes, rate=rate, m=m, error=error, settings=settings)
 
     def encode(self, transitions: Transitions, *, start: Name, final: Iterable[Name] = ()) -> Tensor:
         """Return the hypervector of an automaton.
@@ -148,6 +140,7 @@ class Automaton(Structure):
                 )
         h = self._transitions.encode(triples) + self._encode_marks(first, ends)
         self._transitions.permuted.add(triples)
+        self._warn_if_full(operation, len(triples) + 1 + len(ends), len(self.states))
         return h
 
     def _encode_marks(self, start: str | None, final: Sequence[str]) -> Tensor:
@@ -176,6 +169,7 @@ class Automaton(Structure):
             self._check_absent(x.detach(), triples)
         h = x + self._transitions.encode(triples)
         self._transitions.permuted.add(triples)
+        self._warn_if_full("Automaton.add", self._items(h), len(self.states))
         return h
 
     def _check_absent(self, x: Tensor, triples: list[Transition]) -> None:
@@ -202,22 +196,28 @@ class Automaton(Structure):
         If the transition leads to several states, the match is not confident: use :meth:`successors`.
         """
         x = self._constant("Automaton.step", h)
-        return self._transitions.target(x, self._check_pair("Automaton.step", state, symbol))
+        pair = self._check_pair("Automaton.step", state, symbol)
+        return self._noted(self._transitions.target(x, pair), self._note(pair))
 
-    def successors(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> list[Match]:
+    def successors(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> MatchList:
         """Return all next states, best first."""
         x = self._constant("Automaton.successors", h)
-        return self._transitions.targets(x, [self._check_pair("Automaton.successors", state, symbol)])[0]
+        pair = self._check_pair("Automaton.successors", state, symbol)
+        return self._found(x, self._transitions.targets(x, [pair])[0], len(self.states), self._note(pair))
+
+    def _note(self, pair: tuple[str, str]) -> str:
+        return self.states.note(pair[0]) or self.symbols.note(pair[1])
 
     def start(self, h: Tensor | Hypervector) -> Match:
         """Return the start state."""
         x = self._constant("Automaton.start", h)
         return self.states.match(unbind(x, self._start, side="left")[None], confidence=self.confidence)[0]
 
-    def final(self, h: Tensor | Hypervector) -> list[Match]:
+    def final(self, h: Tensor | Hypervector) -> MatchList:
         """Return the final states."""
         x = self._constant("Automaton.final", h)
-        return self.states.members(unbind(x, self._end, side="left")[None], confidence=self.confidence)[0]
+        [found] = self.states.members(unbind(x, self._end, side="left")[None], confidence=self.confidence)
+        return self._found(x, found, len(self.states))
 
     def run(self, h: Tensor | Hypervector, word: Iterable[Name]) -> Run:
         """Read a word, which is a list of symbols or a string of letters, from the start state."""
@@ -225,7 +225,8 @@ class Automaton(Structure):
         start = self.start(x)
         reached = [] if start.unknown else [start]
         states = [reached]
-        for symbol in self.symbols.resolve_all("Automaton.run", list(word) if isinstance(word, str) else word):
+        symbols = self.symbols.resolve_all("Automaton.run", list(word) if isinstance(word, str) else word)
+        for symbol in symbols:
             if not reached:
                 break
             found = self._transitions.targets(x, [(match.guess, symbol) for match in reached])
@@ -235,18 +236,21 @@ class Automaton(Structure):
                     best[match.guess] = match
             reached = list(best.values())
             states.append(reached)
-        complete = bool(reached)
-        ends = {match.guess for match in self.final(x)} if complete else set()
-        return Run(states, complete, any(match.guess in ends for match in reached))
+        complete, final = bool(reached), self.final(x)
+        ends = {match.guess for match in final} if complete else set()
+        confident = all(match.confident for match in itertools.chain(*states, final)) and final.complete
+        note = self.symbols.note(*symbols)
+        note = "; ".join(part for part in (note, final.note) if part)
+        return Run(states, complete, any(match.guess in ends for match in reached), confident, note)
 
-    def decode(self, h: Tensor | Hypervector) -> dict[Transition, Match]:
+    def decode(self, h: Tensor | Hypervector) -> MatchDict:
         """Return all confident transitions ``(state, symbol, next state)``, with the match of the next state.
 
         They are subtracted, and the rest is read again with less noise.
         """
         x = self._constant("Automaton.decode", h)
         if not x.any():
-            return {}
+            return MatchDict(unexplained=0.0)
         start, final = self.start(x), [match.guess for match in self.final(x) if match.confident]
         return self._transitions.decode(x - self._encode_marks(start.guess if start.confident else None, final))
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_device, check_integer, check_names, check_real, describe
-from ghrr.algebra import shift
+from ghrr.algebra import shift, similarity
+from ghrr.checks import check_device, check_integer, check_names, describe
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import CONFIDENCE
+from ghrr.memory.match import CONFIDENCE, Match, check_confidence, required_score
 from ghrr.space import Space, check_space
+from ghrr.structures.fullness import is_full, warn_of_full_space
 from ghrr.structures.inputs import check_vector, check_vectors
 from ghrr.structures.permuted_paths import PermutedPaths
+from ghrr.structures.planning import answer_rate, suggest_space
+from ghrr.structures.reading import HALF, MatchList
 from ghrr.structures.vocabulary import Vocabulary
 
 _FORMAT, _VERSION = "ghrr-structure", 1
 _VECTORS, _GIVEN = "vectors.", "given."
 _SINGLE = "x"
 _MAX_DECODED = 1000
+TOO_SMALL = "the space is too small for what the hypervector contains, so answers are missing"
 
 Vectors = Tensor | dict[str, Tensor] | None
 
@@ -40,11 +46,15 @@ class Structure:
     ===========  =======================================================================================
     ``encode``   hypervector, ``(dim, m, m)``
     queries      a :class:`ghrr.Match` if there is one answer, a list of them, best first, if there can be several
-    ``decode``   Record and Tree: a :class:`ghrr.structures.Reading`; Sequence, Chain and Stack: a list of matches by
-                 index; HashTable, Set, NGrams, Graph and Automaton: a dict of matches by key, member, n-gram, edge or
-                 transition
+    ``decode``   Record and Tree: a :class:`ghrr.structures.Reading`; Sequence, Chain and Stack: a
+                 :class:`ghrr.structures.MatchList`, by index; HashTable, Set, NGrams, Graph and Automaton: a
+                 :class:`ghrr.structures.MatchDict` by key, member, n-gram, edge or transition. All say whether they
+                 are ``complete``.
     changes      the changed hypervector; the argument is not modified
     ===========  =======================================================================================
+
+    If the space is too small for the data, encoding warns with :class:`ghrr.structures.CapacityWarning`. A query with a
+    name that is not in the vocabulary says so in the ``note`` of its answer, with similar names.
 
     The score of a match is a similarity with the expected value 1. For n-grams and set members it is a count.
 
@@ -66,6 +76,10 @@ class Structure:
         Device of the vocabulary and of all results, the CPU by default. Hypervectors to read must be on it.
     """
 
+    _SIZES: ClassVar[tuple[str, str]]  # arguments of ``suggest``: number of items, and of candidates for an answer
+    _DEFAULT_CANDIDATES: ClassVar[int | None] = None
+    _SEVERAL: ClassVar[bool] = False  # whether a query can have several answers
+
     def __init__(
         self,
         space: Space,
@@ -78,9 +92,9 @@ class Structure:
         if permute is not None and not isinstance(permute, bool):
             raise TypeError(f"{name}: permute must be True, False or None, got {describe(permute)}")
         self.space = check_space(name, space)
-        self.confidence = check_real(name, "confidence", confidence, low=0.5, high=1.0, open_ends=True)
+        self.confidence = check_confidence(name, confidence)
         self.permute = space.m == 1 if permute is None else permute
-        self.device = check_device(name, device or "cpu")
+        self.device = check_device(name, device)
         self.permuted: PermutedPaths | None = None
         self._create_tables()
 
@@ -136,6 +150,122 @@ class Structure:
                 f"to silence this warning",
                 stacklevel=3,
             )
+
+    # Capacity and results
+
+    @classmethod
+    def suggest(cls, items: int | None = None, *, m: int = 3, error: float = 0.01, **sizes_and_settings: Any) -> Space:
+        """Return the smallest space in which a structure answers confidently and correctly.
+
+        Every structure has its own names for the two sizes of its data, the first of which can be positional:
+
+        =========  ===========================================  =============================================
+        structure  number of items in one hypervector           number of candidates for an answer
+        =========  ===========================================  =============================================
+        Record     ``leaves``: values of the largest record     ``values``: most different values at one path
+        Tree       ``nodes``                                    ``labels``: different labels
+        Sequence   ``length``                                   ``names``: different names
+        Chain      ``length``                                   ``names``: different names
+        Stack      ``size``: elements                           ``names``: different names
+        HashTable  ``entries``                                  ``values``: different values
+        Set        ``members``; for a multiset, the sum of the  ``names``: different members that ``decode`` tries;
+                   squared counts                               by default 1, for queries of single members
+        NGrams     ``grams``; for repeated n-grams, the sum of  ``names``: different elements
+                   the squared counts
+        Graph      ``edges``                                    ``nodes``
+        Automaton  ``transitions``                              ``states``
+        =========  ===========================================  =============================================
+
+        Parameters
+        ----------
+        items
+            The first size.
+        m
+            Size of the matrix in each slot.
+        error
+            Largest accepted share of answers that are missed, unconfident or wrong. For a chain each element is read
+            after those before it.
+        **sizes_and_settings
+            The sizes by name, and further arguments of :class:`ghrr.Space`.
+
+        Examples
+        --------
+        >>> from ghrr.structures import Graph, Record, Set
+        >>> Record.suggest(20, values=1000)
+        Space(dim=74, m=3, seed=0)
+        >>> Graph.suggest(edges=288, nodes=176, m=3)
+        Space(dim=854, m=3, seed=0)
+        >>> Set.suggest(100, names=1000, seed=7)
+        Space(dim=324, m=3, seed=7)
+        """
+        operation = f"{cls.__name__}.suggest"
+        if items is not None:
+            if cls._SIZES[0] in sizes_and_settings:
+                raise TypeError(f"{operation}: {cls._SIZES[0]} must be given once, got it by position and by name")
+            sizes_and_settings[cls._SIZES[0]] = items
+        if cls._DEFAULT_CANDIDATES is not None:
+            sizes_and_settings.setdefault(cls._SIZES[1], cls._DEFAULT_CANDIDATES)
+        missing = [name for name in cls._SIZES if name not in sizes_and_settings]
+        if missing:
+            raise TypeError(f"{operation}: needs {' and '.join(cls._SIZES)}, got no {' and no '.join(missing)}")
+        count, candidates = (check_integer(operation, one, sizes_and_settings.pop(one), least=1) for one in cls._SIZES)
+        return suggest_space(
+            operation, lambda space: cls._rate(space, count, candidates), m=m, error=error, settings=sizes_and_settings
+        )
+
+    @classmethod
+    def _rate(cls, space: Space, items: int, candidates: int) -> float:
+        """Return the expected share of queries that are answered confidently and correctly."""
+        return answer_rate(space, items=items, candidates=candidates, several=cls._SEVERAL)
+
+    def _warn_if_full(self, operation: str, items: int, candidates: int, *, bound: bool = True) -> None:
+        """Warn if the space cannot hold this many items; see :mod:`ghrr.structures.fullness`.
+
+        Every method that encodes calls this, with the largest number of items in one hypervector and the number of
+        candidates for an answer.
+        """
+        if is_full(self.space, items, candidates, confidence=self.confidence, bound=bound):
+            candidates = max(1, candidates)
+            warn_of_full_space(operation, self.space, items, candidates, lambda: self._large_enough(items, candidates))
+
+    def _large_enough(self, items: int, candidates: int) -> Space:
+        """Return the space that ``suggest`` recommends, with the settings of this one."""
+        settings = {f.name: getattr(self.space, f.name) for f in fields(self.space) if f.init}
+        if isinstance(settings["rotation"], Tensor) and settings["rotation"].ndim == 3:  # of this dim only
+            settings["rotation"] = "shared"
+        del settings["dim"]
+        space = type(self).suggest(**dict(zip(self._SIZES, (items, candidates), strict=True)), **settings)
+        # ``suggest`` is for the default confidence; a stricter one bounds the variance of the noise in proportion.
+        required, usual = (required_score(1.0, odds=candidates, confidence=c) for c in (self.confidence, CONFIDENCE))
+        return replace(space, dim=math.ceil(space.dim * max(1.0, required / usual)))
+
+    @staticmethod
+    def _items(x: Tensor) -> int:
+        """Return the number of items in hypervectors, at most, by their energy."""
+        energy = similarity(x.detach(), x.detach())
+        return max(1, round(float(energy.max()))) if energy.numel() else 1
+
+    def _can_hold(self, x: Tensor, candidates: int) -> bool:
+        """Return whether the space can hold what a hypervector contains, by its energy."""
+        return not is_full(self.space, float(similarity(x, x)), candidates, confidence=self.confidence)
+
+    def _found(self, x: Tensor, matches: Sequence[Match], candidates: int, note: str = "") -> MatchList:
+        """Return the answers of a query that can have several."""
+        complete = self._can_hold(x, candidates)
+        if not complete:
+            note = f"{note}; {TOO_SMALL}" if note else TOO_SMALL
+        return MatchList(matches, complete=complete, note=note)
+
+    @staticmethod
+    def _noted(match: Match, note: str) -> Match:
+        """Return a match with a note, unless it is confident."""
+        return replace(match, note=note) if note and not match.confident else match
+
+    @staticmethod
+    def _left(rest: Tensor) -> dict[str, Any]:
+        """Return ``complete`` and ``unexplained`` for what is left of a decoded hypervector."""
+        energy = float(similarity(rest, rest))
+        return {"complete": energy < HALF, "unexplained": energy}
 
     # Files
 

@@ -19,19 +19,18 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer
 from ghrr.algebra import bind, multibind, similarity, unbind
+from ghrr.checks import check_integer
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import answer_rate, suggest_space
+from ghrr.structures.reading import MatchList
 from ghrr.structures.vocabulary import Name
 
 _SHORT = 8  # length up to which prefixes are stored
@@ -67,40 +66,16 @@ class Chain(Structure):
     ['to', 'be', 'or', 'not']
     """
 
+    _SIZES = ("length", "names")
+
+    @classmethod
+    def _rate(cls, space: Space, items: int, candidates: int) -> float:
+        rate = super()._rate(space, items, candidates)
+        return rate if space.m == 1 else rate * _prefix_rate(space, items)
+
     def _create_tables(self) -> None:
         self.names = self._vocabulary("chain element")
         self._prefixes = self.permuted = self._permuted_paths(self._products)
-
-    @classmethod
-    def suggest(cls, length: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a chain answers confidently and correctly.
-
-        Parameters
-        ----------
-        length
-            Number of elements.
-        names
-            Number of different names.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of elements that are unconfident or wrong, each read after those before it.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Chain
-        >>> Chain.suggest(50, names=1000)
-        Space(dim=187, m=3, seed=0)
-        """
-
-        def rate(space: Space, items: int, candidates: int) -> float:
-            found = answer_rate(space, items=items, candidates=candidates)
-            return found if space.m == 1 else found * _prefix_rate(space, items)
-
-        sizes = ("length", length), ("names", names)
-        return suggest_space("Chain.suggest", *sizes, rate=rate, m=m, error=error, settings=settings)
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
@@ -112,6 +87,7 @@ class Chain(Structure):
                 f"{self.space.dim}; use a larger dim, or permute=False"
             )
         rows = [self.names.indices(one) for one in lists]
+        self._warn_if_full("Chain.encode", longest, len(self.names))
         total = self._encode_rows(self.names.vectors(), rows, longest)
         self._prefixes.add(tuple(one[:end]) for one in lists for end in range(1, 1 + min(len(one), _SHORT)))
         return total[0] if single else total
@@ -162,6 +138,7 @@ class Chain(Structure):
         x = self._constant("Chain.next", h)
         energy, names = similarity(x, x), self.names.resolve_all("Chain.next", prefix)
         [match] = self.names.match(self._after(x, names)[None], energy=energy, confidence=self.confidence)
+        match = self._noted(match, self.names.note(*names))
         if self.permute or not names:
             return match
         highest = 1.0
@@ -189,7 +166,7 @@ class Chain(Structure):
             raise IndexError(f"Chain.item: no element is certain at index {index}; decoded {len(found)} elements")
         return found[index]
 
-    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> list[Match]:
+    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> MatchList:
         """Return the elements from the front up to the first that is unknown.
 
         Each element is subtracted and unbound before the next is read.
@@ -214,15 +191,15 @@ class Chain(Structure):
             [element] = self.names.vectors([match.guess for match in new.values()])
             return self._shift(unbind(rest - element, element, side="left"), -1)
 
-        found, _ = peel(x, read, remove)
+        found, rest = peel(x, read, remove)
         self._warn_if_cut("Chain.decode", len(found), limit)
-        return list(found.values())
+        return MatchList(found.values(), **self._left(rest))
 
 
 def _permutation_similarity(space: Space) -> float:
     r"""Return the largest similarity of products of the same factors in another order.
 
-    For Haar matrices it is that of :math:`a^k * b` and :math:`b * a^k` with :math:`k \ge m`:
+    For Haar matrices it equals the similarity of :math:`a^k * b` and :math:`b * a^k` with :math:`k \ge m`:
     :math:`E|\mathrm{tr}\, A^k|^2/m^2 = \min(k, m)/m^2`. Otherwise two factors can nearly commute.
     """
     haar_in_every_slot = isinstance(space.rotation, str) and space.rotation == "varying" and space.diagonality is None
@@ -257,7 +234,7 @@ def _odds_against(scores: Tensor, sigma: Tensor, permutation_similarity: float) 
 
     .. math:: e^{-(s_j - 1/2)/\sigma^2} \prod_{i > j} e^{-(1 - \rho) \max(0,\, s_i - (1 + \rho)/2)/\sigma^2} .
 
-    So one low score does not decide if those of longer prefixes are high.
+    So one low score does not decide if longer prefixes have high scores.
     """
     rho, variance = permutation_similarity, sigma.square()
     evidence = (1 - rho) * (scores - (1 + rho) / 2).clamp(min=0) / variance

@@ -9,17 +9,15 @@ with noise of about :math:`\sqrt{n/(2Dm^2)}`. An edge is read without the contri
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
 from ghrr.algebra import bind, similarity, unbind
+from ghrr.checks import check_integer, describe
 from ghrr.hypervector import Hypervector
-from ghrr.memory.match import Match
-from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.reading import MatchDict, MatchList
 from ghrr.structures.triples import Triples
 from ghrr.structures.vocabulary import Name
 
@@ -51,41 +49,19 @@ class Graph(Structure):
     >>> family = Graph(ghrr.Space(dim=300, m=3))
     >>> h = family.encode([("Byron", "father of", "Ada"), ("Anne", "mother of", "Ada"), ("Ada", "mother of", "Ralph")])
     >>> family.neighbours(h, "Ada", "mother of")
-    [Match('Ralph', score=0.996, margin=0.996, confident=True)]
+    MatchList(['Ralph'], complete=True, confident=1/1)
     >>> family.predecessors(h, "Ada", "mother of")[0].label
     'Anne'
     >>> family.walk(h, "Byron", ["father of", "mother of"])
     ['Ralph']
     """
 
+    _SIZES, _SEVERAL = ("edges", "nodes"), True
+
     def _create_tables(self) -> None:
         self.nodes, self.labels = self._vocabulary("graph node"), self._vocabulary("graph label")
         self._edges = Triples(self, self.nodes, self.labels)
         self.permuted = self._edges.permuted
-
-    @classmethod
-    def suggest(cls, edges: int, *, nodes: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a graph answers confidently and correctly.
-
-        Parameters
-        ----------
-        edges, nodes
-            Size of the graph.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of neighbours that are missed, unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Graph
-        >>> Graph.suggest(288, nodes=176, m=3)
-        Space(dim=854, m=3, seed=0)
-        """
-        sizes = ("edges", edges), ("nodes", nodes)
-        return suggest_space("Graph.suggest", *sizes, several=True, m=m, error=error, settings=settings)
 
     def encode(self, edges: Iterable[Sequence[Name]]) -> Tensor:
         """Return the hypervector of edges ``(source, label, target)`` or ``(source, target)``; repeats count once."""
@@ -94,15 +70,17 @@ class Graph(Structure):
         checked = list(dict.fromkeys(self._check_edge(edge) for edge in edges))
         h = self._edges.encode(checked)
         self._edges.permuted.add(checked)
+        self._warn_if_full("Graph.encode", len(checked), len(self.nodes))
         return h
 
-    def neighbours(self, h: Tensor | Hypervector, node: Name, label: Name = EDGE) -> list[Match]:
+    def neighbours(self, h: Tensor | Hypervector, node: Name, label: Name = EDGE) -> MatchList:
         """Return the targets of all edges with this source and label."""
         x = self._constant("Graph.neighbours", h)
         start = self.nodes.resolve("Graph.neighbours", node), self.labels.resolve("Graph.neighbours", label)
-        return self._edges.targets(x, [start])[0]
+        note = self.nodes.note(start[0]) or self.labels.note(start[1])
+        return self._found(x, self._edges.targets(x, [start])[0], len(self.nodes), note)
 
-    def predecessors(self, h: Tensor | Hypervector, node: Name, label: Name = EDGE) -> list[Match]:
+    def predecessors(self, h: Tensor | Hypervector, node: Name, label: Name = EDGE) -> MatchList:
         """Return the sources of all edges with this target and label."""
         x = self._constant("Graph.predecessors", h)
         target, name = self.nodes.resolve("Graph.predecessors", node), self.labels.resolve("Graph.predecessors", label)
@@ -110,20 +88,22 @@ class Graph(Structure):
         end = bind(self._shift(label_vector, 1), self._shift(target_vector, 2))
         answer = unbind(x, end, side="right")[None]
         found = self.nodes.members(answer, energy=similarity(x, x), confidence=self.confidence)
-        return self._edges.permuted.rejudge_members(
+        [matches] = self._edges.permuted.rejudge_members(
             x, found, lambda _, source: (source, name, target), odds=len(self.nodes)
-        )[0]
+        )
+        return self._found(x, matches, len(self.nodes), self.nodes.note(target) or self.labels.note(name))
 
-    def edge_labels(self, h: Tensor | Hypervector, source: Name, target: Name) -> list[Match]:
+    def edge_labels(self, h: Tensor | Hypervector, source: Name, target: Name) -> MatchList:
         """Return the labels of all edges from one node to another."""
         x = self._constant("Graph.edge_labels", h)
         ends = [self.nodes.resolve("Graph.edge_labels", node) for node in (source, target)]
         first, last = self.nodes.vectors(ends)
         answer = self._shift(unbind(unbind(x, first, side="left"), self._shift(last, 2), side="right"), -1)
         found = self.labels.members(answer[None], energy=similarity(x, x), confidence=self.confidence)
-        return self._edges.permuted.rejudge_members(
+        [matches] = self._edges.permuted.rejudge_members(
             x, found, lambda _, name: (ends[0], name, ends[1]), odds=len(self.labels)
-        )[0]
+        )
+        return self._found(x, matches, len(self.nodes), self.nodes.note(*ends))
 
     def walk(self, h: Tensor | Hypervector, start: Name, labels: Sequence[Name]) -> list[str]:
         """Return all nodes that are reached by following edges with these labels, sorted."""
@@ -156,7 +136,7 @@ class Graph(Structure):
             paths = [path for path in paths if path[-1][2] != last]
         return found
 
-    def decode(self, h: Tensor | Hypervector) -> dict[Edge, Match]:
+    def decode(self, h: Tensor | Hypervector) -> MatchDict:
         """Return all confident edges between known nodes, each with the match of its target.
 
         They are subtracted, and the rest is read again with less noise.

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
 from ghrr.algebra import similarity, unbind
+from ghrr.checks import describe
 from ghrr.encoding.bags import bind_rows
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match
@@ -25,7 +25,7 @@ from ghrr.structures.base import Structure
 from ghrr.structures.certainty import is_settled
 from ghrr.structures.inputs import chunks
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.reading import MatchDict
 from ghrr.structures.vocabulary import Name
 
 
@@ -59,6 +59,8 @@ class HashTable(Structure):
     True
     """
 
+    _SIZES = ("entries", "values")
+
     def __init__(
         self,
         space: Space,
@@ -72,36 +74,16 @@ class HashTable(Structure):
     def _create_tables(self) -> None:
         self.keys, self.values = self._vocabulary("table key"), self._vocabulary("table value")
 
-    @classmethod
-    def suggest(cls, entries: int, *, values: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a table answers confidently and correctly.
-
-        Parameters
-        ----------
-        entries
-            Number of entries.
-        values
-            Number of different values.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of values that are unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import HashTable
-        >>> HashTable.suggest(200, values=50)
-        Space(dim=631, m=3, seed=0)
-        """
-        sizes = ("entries", entries), ("values", values)
-        return suggest_space("HashTable.suggest", *sizes, m=m, error=error, settings=settings)
-
     def encode(self, entries: Mapping[Any, Name] | Sequence[Mapping[Any, Name]]) -> Tensor:
         """Return the hypervector of a dict, or of each of a list of dicts."""
         if isinstance(entries, Mapping):
             return self.encode([entries])[0]
+        h, largest = self._encode(entries)
+        self._warn_if_full("HashTable.encode", largest, len(self.values))
+        return h
+
+    def _encode(self, entries: Any) -> tuple[Tensor, int]:
+        """Return the hypervectors of dicts, and the number of entries of the largest."""
         if not isinstance(entries, Iterable) or hasattr(entries, "ndim"):  # a tensor or an array
             raise TypeError(f"HashTable.encode: needs a dict of strings or a list of dicts, got {describe(entries)}")
         sizes = [0]
@@ -115,7 +97,8 @@ class HashTable(Structure):
             sizes.append(len(table))
         columns = self.keys.indices(keys), self.values.indices(values), np.cumsum(sizes)
         bags = (torch.from_numpy(np.array(column, dtype=np.int64)).to(self.device) for column in columns)
-        return bind_rows(self.keys.vectors(), self.values.vectors(), *bags, shifted=self.permute)
+        h = bind_rows(self.keys.vectors(), self.values.vectors(), *bags, shifted=self.permute)
+        return h, max(np.diff(np.cumsum(sizes)), default=0)
 
     def get(self, h: Tensor | Hypervector, key: Name) -> Match:
         """Return the value of a key."""
@@ -126,25 +109,25 @@ class HashTable(Structure):
         x = self._vectors("HashTable.get", h).detach()
         names = self.keys.resolve_all("HashTable.get", keys)
         if x.ndim > 4 or (x.ndim == 4 and len(x) != len(names)):
-            raise ValueError(
-                f"HashTable.get: needs one table, or as many as there are keys; got {describe(x)} and {len(names)} keys"
-            )
+            raise ValueError(f"HashTable.get: needs one table, or one per key; got {describe(x)} and {len(names)} keys")
         tables, found = x.expand(len(names), *self.space.shape), []
         for chunk in chunks(len(names), self.space):
             answers = self._shift(unbind(tables[chunk], self.keys.vectors(names[chunk]), side="left"), -1)
             energy = similarity(tables[chunk], tables[chunk])
             found += self.values.match(answers, energy=energy, confidence=self.confidence)
-        return found
+        return [self._noted(match, self.keys.note(name)) for match, name in zip(found, names, strict=True)]
 
     def key(self, h: Tensor | Hypervector, value: Name) -> Match:
         """Return the key of a value; the match of a value with several keys is not confident."""
         x = self._constant("HashTable.key", h)
-        vector = self.values.vectors([self.values.resolve("HashTable.key", value)])
+        name = self.values.resolve("HashTable.key", value)
+        vector = self.values.vectors([name])
         answer = unbind(x, self._shift(vector, 1), side="right")
-        return self.keys.match(answer, energy=similarity(x, x), confidence=self.confidence)[0]
+        [match] = self.keys.match(answer, energy=similarity(x, x), confidence=self.confidence)
+        return self._noted(match, self.values.note(name))
 
     def put(self, h: Tensor | Hypervector, key: Name, value: Name) -> Tensor:
-        """Return the table with an entry, which replaces that of the same key. Differentiable w.r.t. ``h``.
+        """Return the table with an entry, which replaces the entry of the same key. Differentiable w.r.t. ``h``.
 
         Raises
         ------
@@ -159,8 +142,10 @@ class HashTable(Structure):
                 raise ValueError(
                     f"HashTable.put: the current value of {name!r} is not certain, got {match}; use a larger space"
                 )
-            x = x - self.encode({name: match.guess}) if match.confident else x
-        return x + self.encode({name: value})
+            x = x - self._encode([{name: match.guess}])[0][0] if match.confident else x
+        larger = x + self._encode([{name: value}])[0][0]
+        self._warn_if_full("HashTable.put", self._items(larger), len(self.values))
+        return larger
 
     def remove(self, h: Tensor | Hypervector, key: Name) -> Tensor:
         """Return the table without the entry of a key. Differentiable with respect to ``h``.
@@ -175,16 +160,16 @@ class HashTable(Structure):
         match = self.get(x, name)
         if not match.confident:
             raise KeyError(f"HashTable.remove: no certain entry with the key {name!r}, got {match}")
-        return x - self.encode({name: match.guess})
+        return x - self._encode([{name: match.guess}])[0][0]
 
-    def decode(self, h: Tensor | Hypervector) -> dict[str, Match]:
+    def decode(self, h: Tensor | Hypervector) -> MatchDict:
         """Return all known keys whose value is confident, in the order of the vocabulary.
 
         Confident entries are subtracted, and the rest is read again with less noise.
         """
         x = self._constant("HashTable.decode", h)
         if not x.any():
-            return {}
+            return MatchDict(unexplained=0.0)
         self.keys.check_not_empty()
 
         def read(rest: Tensor, found: Mapping[str, Match]) -> dict[str, Match]:
@@ -193,7 +178,7 @@ class HashTable(Structure):
             return {key: match for key, match in matches if match.confident}
 
         def remove(rest: Tensor, new: Mapping[str, Match]) -> Tensor:
-            return rest - self.encode({key: match.guess for key, match in new.items()})
+            return rest - self._encode([{key: match.guess for key, match in new.items()}])[0][0]
 
-        found, _ = peel(x, read, remove)
-        return {key: found[key] for key in self.keys.names if key in found}
+        found, rest = peel(x, read, remove)
+        return MatchDict({key: found[key] for key in self.keys.names if key in found}, **self._left(rest))

@@ -11,6 +11,7 @@ independent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,15 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer, check_names, describe
 from ghrr.algebra import multibind, similarity
+from ghrr.checks import check_integer, check_names, describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
-from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.certainty import empty_odds
+from ghrr.structures.fullness import items_of_counts
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.reading import MatchDict
 from ghrr.structures.vocabulary import Name
 
 _MAX_BIAS = 0.25  # error from permuted tuples up to which a count is rounded
@@ -63,36 +64,12 @@ class Set(Structure):
     {'apple': 2, 'plum': 1}
     """
 
+    _SIZES, _DEFAULT_CANDIDATES, _SEVERAL = ("members", "names"), 1, True
+
     def _create_tables(self) -> None:
         self.atoms = self._vocabulary("set member")
         self.members: dict[Member, None] = {}  # all that were encoded
         self._tuples = self.permuted = self._permuted_paths(self._member_vectors)
-
-    @classmethod
-    def suggest(cls, members: int, *, names: int = 1, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which members are found confidently.
-
-        Parameters
-        ----------
-        members
-            Number of members; for a multiset, the sum of the squared counts.
-        names
-            Number of different members that are tried by ``decode``; 1 for queries of single members.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of members that are missed, unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Set
-        >>> Set.suggest(100, names=1000, m=3)
-        Space(dim=324, m=3, seed=0)
-        """
-        sizes = ("members", members), ("names", names)
-        return suggest_space("Set.suggest", *sizes, several=True, m=m, error=error, settings=settings)
 
     def encode(self, members: Iterable[GivenMember] | Mapping[Any, int]) -> Tensor:
         """Return the hypervector of a collection, given as a list of members or a mapping of members to counts."""
@@ -109,11 +86,18 @@ class Set(Structure):
         h = _weighted_sum(vectors, torch.tensor(list(counts.values())))
         self._tuples.add(map(_names, counts))
         self.members.update(dict.fromkeys(counts))
+        self._warn_if_full_of("Set.encode", items_of_counts(counts.values()))
         return h
 
     def add(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
         """Return the collection with a member added. Differentiable with respect to ``h``."""
-        return self._vectors("Set.add", h) + self.encode({self._check_member("Set.add", member): times})
+        larger = self._vectors("Set.add", h) + self.encode({self._check_member("Set.add", member): times})
+        self._warn_if_full_of("Set.add", math.ceil(self._items(larger) * 0.5 / (max(1, times) - 0.5)) if times else 0)
+        return larger
+
+    def _warn_if_full_of(self, operation: str, items: int) -> None:
+        """Warn if the space cannot hold this many members, some of which are tried when it is decoded."""
+        self._warn_if_full(operation, items, len(self.members) // max(1, items), bound=False)
 
     def remove(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
         """Return the collection without ``times`` copies of a member. Differentiable with respect to ``h``."""
@@ -135,21 +119,22 @@ class Set(Structure):
         x = self._constant("Set.contains", h)
         name = self._check_member("Set.contains", member)
         counts, noise, _ = self._counts(x, [name])
-        return make_matches([[name]], counts[:, None], candidates=1, noise=noise, confidence=self.confidence)[0]
+        [match] = make_matches([[name]], counts[:, None], candidates=1, noise=noise, confidence=self.confidence)
+        return self._noted(match, self.atoms.note(*_names(name)))
 
     def common(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> float:
         """Return the number of common members, not rounded; for multisets the sum of the products of counts."""
         x, y = (self._constant("Set.common", h) for h in (first, second))
         return float(similarity(x, y))
 
-    def decode(self, h: Tensor | Hypervector) -> dict[Member, Match]:
+    def decode(self, h: Tensor | Hypervector) -> MatchDict:
         """Return the confident members, in the order in which they were encoded; scores are counts.
 
         Confident members are subtracted, and the rest is read again with less noise.
         """
         x = self._constant("Set.decode", h)
         if not x.any():
-            return {}
+            return MatchDict(unexplained=0.0)
         self.atoms.check_not_empty()
         members = list(self.members)
         vectors = self._member_vectors(members)
@@ -183,8 +168,9 @@ class Set(Structure):
         def remove(rest: Tensor, new: Mapping[Member, Match]) -> Tensor:
             return x - _weighted_sum(vectors, counts)
 
-        found, _ = peel(x, read, remove)
-        return {member: found[member] for member, count in zip(members, counts.tolist(), strict=True) if count}
+        found, rest = peel(x, read, remove)
+        decoded = {member: found[member] for member, count in zip(members, counts.tolist(), strict=True) if count}
+        return MatchDict(decoded, **self._left(rest))
 
     def _counts(self, x: Tensor, members: Sequence[Member]) -> tuple[Tensor, Tensor, Tensor]:
         """Return counts, their deviations and biases, as :meth:`PermutedPaths.counts`."""

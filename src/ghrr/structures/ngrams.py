@@ -11,6 +11,7 @@ shifted by j slots, and different orders are independent.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,9 +25,10 @@ from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
+from ghrr.structures.fullness import items_of_counts
 from ghrr.structures.inputs import chunks
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.reading import MatchDict, MatchList
 from ghrr.structures.vocabulary import Name
 
 _MAX_PREFIXES = 1 << 16
@@ -65,6 +67,8 @@ class NGrams(Structure):
     ['b', 'c', 'd']
     """
 
+    _SIZES, _SEVERAL = ("grams", "names"), True
+
     def __init__(
         self,
         space: Space,
@@ -82,32 +86,6 @@ class NGrams(Structure):
         self.names = self._vocabulary("n-gram element")
         self._grams = self.permuted = self._permuted_paths(self._products)
 
-    @classmethod
-    def suggest(cls, grams: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which the element after a prefix is found confidently and correctly.
-
-        Parameters
-        ----------
-        grams
-            Number of n-grams in the sequence; for repeated ones, the sum of the squared counts.
-        names
-            Number of different elements.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of elements that are missed, unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import NGrams
-        >>> NGrams.suggest(100, names=26, m=3)
-        Space(dim=265, m=3, seed=0)
-        """
-        sizes = ("grams", grams), ("names", names)
-        return suggest_space("NGrams.suggest", *sizes, several=True, m=m, error=error, settings=settings)
-
     def encode(self, items: Sequence[Name]) -> Tensor:
         """Return the hypervector of a sequence of at least n names."""
         names = self.names.resolve_all("NGrams.encode", _letters(items))
@@ -115,7 +93,9 @@ class NGrams(Structure):
             raise ValueError(f"NGrams.encode: {self.n}-grams need at least {self.n} items, got {len(names)}")
         rows = torch.tensor(self.names.indices(names))
         encoded = self.encoder.from_codebook(self.names.vectors(), rows)
-        self._grams.add(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
+        grams = Counter(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
+        self._grams.add(grams)
+        self._warn_if_full("NGrams.encode", items_of_counts(grams.values()), len(self.names))
         return encoded
 
     def count(self, h: Tensor | Hypervector, gram: Sequence[Name]) -> float:
@@ -125,19 +105,21 @@ class NGrams(Structure):
         counts, _, _ = self._grams.counts(x, [checked], torch.zeros((), device=self.device))
         return float(counts[0])
 
-    def after(self, h: Tensor | Hypervector, prefix: Sequence[Name]) -> list[Match]:
+    def after(self, h: Tensor | Hypervector, prefix: Sequence[Name]) -> MatchList:
         """Return all names that follow a prefix of n - 1 names, the most frequent first; scores are counts."""
         x = self._constant("NGrams.after", h)
-        return self._after(x, [self._check_gram("NGrams.after", prefix, self.n - 1)])[0]
+        start = self._check_gram("NGrams.after", prefix, self.n - 1)
+        return self._found(x, self._after(x, [start])[0], len(self.names), self.names.note(*start))
 
-    def before(self, h: Tensor | Hypervector, suffix: Sequence[Name]) -> list[Match]:
+    def before(self, h: Tensor | Hypervector, suffix: Sequence[Name]) -> MatchList:
         """Return all names that precede a suffix of n - 1 names, the most frequent first; scores are counts."""
         x = self._constant("NGrams.before", h)
         end = self._check_gram("NGrams.before", suffix, self.n - 1)
         found = self.names.members(unbind(x, self._products([end], first=1), side="right"), confidence=self.confidence)
-        return self._grams.rejudge_members(x, found, lambda _, name: (name, *end), odds=len(self.names))[0]
+        [matches] = self._grams.rejudge_members(x, found, lambda _, name: (name, *end), odds=len(self.names))
+        return self._found(x, matches, len(self.names), self.names.note(*end))
 
-    def decode(self, h: Tensor | Hypervector) -> dict[Gram, Match]:
+    def decode(self, h: Tensor | Hypervector) -> MatchDict:
         """Return all confident n-grams of known names, with the match of their last name, whose score is the count.
 
         Every n-gram of known names is tried, so the prior odds of each are one to their number. Confident n-grams are
@@ -145,7 +127,7 @@ class NGrams(Structure):
         """
         x = self._constant("NGrams.decode", h)
         if not x.any():
-            return {}
+            return MatchDict(unexplained=0.0)
         self.names.check_not_empty()
         count = len(self.names) ** (self.n - 1)
         if count > _MAX_PREFIXES:
@@ -178,8 +160,8 @@ class NGrams(Structure):
                 rest = rest - (self._products(grams) * counts[:, None, None, None]).sum(dim=0)
             return rest
 
-        found, _ = peel(x, read, remove)
-        return found
+        found, rest = peel(x, read, remove)
+        return MatchDict(found, **self._left(rest))
 
     def _after(self, x: Tensor, prefixes: Sequence[Gram], odds: float = 1.0) -> list[list[Match]]:
         """Return the names that follow each prefix; ``odds`` are the prior odds that none does."""

@@ -16,28 +16,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr._checks import describe
 from ghrr._locks import Lock
+from ghrr._similar import did_you_mean
 from ghrr.algebra import bind, bind_bundle, shift, unbind
+from ghrr.documents import Key, Path, show_path
 from ghrr.encoding.growing_table import GrowingTable
 from ghrr.space import Space
 from ghrr.structures.inputs import chunks
 from ghrr.structures.permuted_paths import PermutedPaths
 from ghrr.structures.vocabulary import Vocabulary
 
-MAX_DEPTH = 100  # of nesting
 _MAX_NUMBERS = 1 << 24  # complex numbers in the path hypervectors that are kept: 128 MiB in complex64
 _MAX_NEW_KEYS = 8  # length of the longest combination of known keys that is tried
-
-Key = str | int | None
-Path = tuple[Key, ...]
+_KEY = "key:"  # start of the name of the atom of a key
 
 
 @dataclass(slots=True)
@@ -110,17 +107,20 @@ class PathTree:
         with self._lock:
             found = children.get(key)
             if found is None:
-                depth = self._nodes[node].depth
-                if self.permute and depth >= self.space.dim:
-                    raise ValueError(
-                        f"{self.keys.namespace}: a path of {depth + 1} keys does not fit in a space of "
-                        f"{self.space.dim} slots, because each level is shifted by one slot; use a larger dim, or "
-                        f"permute=False"
-                    )
+                depth = self._nodes[node].depth + 1
+                self.check_depth(depth)
                 found = len(self._nodes)
-                self._nodes.append(_Node(node, key, depth + 1))
+                self._nodes.append(_Node(node, key, depth))
                 children[key] = found  # last, because this makes the node visible
         return found
+
+    def check_depth(self, depth: int) -> None:
+        """Raise if a path of so many keys would be shifted by all slots of the space."""
+        if self.permute and depth > self.space.dim:
+            raise ValueError(
+                f"{self.keys.namespace}: a path of {depth} keys does not fit in a space of {self.space.dim} slots, "
+                f"because each level is shifted by one slot; use a larger dim, or permute=False"
+            )
 
     def insert(self, path: Path) -> int:
         """Return the node of a path; it is added if it is new."""
@@ -144,9 +144,13 @@ class PathTree:
             node = self._nodes[node].parent
         return tuple(reversed(keys))
 
-    def depth(self, node: int) -> int:
-        """Return the number of keys in the path of a node."""
-        return self._nodes[node].depth
+    def note(self, path: Path) -> str:
+        """Return a note on the first key of a path that is in no known path, or nothing."""
+        for key in path:
+            if isinstance(key, str) and _atom_name(key) not in self.keys:
+                known = (name.removeprefix(_KEY) for name in self.keys.names if name.startswith(_KEY))
+                return f"unknown name {key!r}{did_you_mean(key, known)}"
+        return ""
 
     def mark_leaf(self, node: int) -> None:
         """Store that a value was encoded at a node, so that reading tries it."""
@@ -204,7 +208,7 @@ class PathTree:
 
     def node_vectors(self, nodes: Sequence[int]) -> Tensor:
         """Return B of each node, ``(len(nodes), dim, m, m)``."""
-        if self._fits():
+        if self._is_small():
             return self._all_vectors()[torch.tensor(nodes, dtype=torch.long)]
         return self._products([self.path(node) for node in nodes])
 
@@ -216,7 +220,7 @@ class PathTree:
         row_of, vectors
             The row of every node of the tree in the table, -1 for nodes in other tables; None if node n is in row n.
         """
-        if self._fits():
+        if self._is_small():
             yield None, self._all_vectors()
             return
         used = np.flatnonzero(np.bincount(nodes, minlength=1))
@@ -253,7 +257,7 @@ class PathTree:
             x = _shift_each(x.expand_as(keys), [-len(path) for path in paths])
         return unbind(x, keys, side="left")
 
-    def _fits(self) -> bool:
+    def _is_small(self) -> bool:
         return len(self._nodes) * self.space.total_dim <= _MAX_NUMBERS
 
     def _extend_path(self, vectors: Tensor, keys: Tensor) -> Tensor:
@@ -261,7 +265,7 @@ class PathTree:
         return shift(longer, -1) if self.permute else longer
 
     def _all_vectors(self) -> Tensor:
-        """Return B of all nodes; new ones are computed from those of their parents, one depth after the other."""
+        """Return B of all nodes; new ones are computed from their parents, one depth after the other."""
         if len(self._table) < len(self._nodes):
             with self._table.lock:
                 by_depth: dict[int, list[int]] = {}
@@ -282,7 +286,7 @@ class PathTree:
         """Return B of paths, computed from their keys."""
         names = [[_atom_name(key) for key in path] for path in paths]
         distinct = list(dict.fromkeys(itertools.chain.from_iterable(names)))
-        keys = self.keys.vectors(distinct) if self._fits() else self._cached_keys(distinct)
+        keys = self.keys.vectors(distinct) if self._is_small() else self._cached_keys(distinct)
         row = {name: n for n, name in enumerate(distinct)}
         products = self.space.identity(len(paths)).to(self.device)
         for depth in range(max(map(len, paths), default=0)):
@@ -316,28 +320,4 @@ def _atom_name(key: Key) -> str:
     if key is None:
         return "element"
     # Joined, because formatting an enum would give the name of its member.
-    return "key:" + key if isinstance(key, str) else f"place:{key}"
-
-
-def check_path(operation: str, path: Any) -> Path:
-    """Return a path as a tuple: a single key, or a sequence of keys, where an integer is a list index."""
-    keys = (path,) if isinstance(path, str | int) else path
-    if not isinstance(keys, Sequence):
-        raise TypeError(
-            f"{operation}: path must be a key or a list of keys and list indices, such as ['born', 'city']; got "
-            f"{describe(path)}"
-        )
-    for key in keys:
-        if not isinstance(key, str) and (not isinstance(key, int) or isinstance(key, bool) or key < 0):
-            raise TypeError(
-                f"{operation}: a key of a path must be a string or a list index from 0, got {describe(key)}"
-            )
-    if len(keys) > MAX_DEPTH:
-        raise ValueError(f"{operation}: path has {len(keys)} keys, expected at most {MAX_DEPTH}")
-    return tuple(keys)
-
-
-def show_path(path: Path) -> str:
-    """Return a path as text: born.city, tags[0], tags[*] for any element of a set; the root is $."""
-    text = "".join(f".{key}" if isinstance(key, str) else "[*]" if key is None else f"[{key}]" for key in path)
-    return text.removeprefix(".") or "$"
+    return _KEY + key if isinstance(key, str) else f"place:{key}"

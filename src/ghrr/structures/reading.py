@@ -1,16 +1,16 @@
-"""Reading: nested data that was decoded from a hypervector, with a match for every value."""
+"""Results of reading: lists, dicts and nested data with a match for every value, and whether anything is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from torch import Tensor
 
 from ghrr.algebra import similarity
+from ghrr.documents import Path
 from ghrr.memory.match import Match
-from ghrr.structures.path_tree import Path
 
 
 class _Missing:
@@ -24,10 +24,127 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
+HALF = 0.5  # energy below which nothing is left of a hypervector, since an item has energy 1
+
+
+class Answers:
+    """Base class of results with several matches: what they have in common.
+
+    Attributes
+    ----------
+    complete
+        Whether nothing that is encoded is missing. For decoded structures: less than half an item is left of the
+        hypervector. For answers of a query: the space can hold what the hypervector contains.
+    unexplained
+        Energy that is left of a decoded hypervector, about the number of items that were not read; None for a query.
+    note
+        What the reader should know, such as that a name is unknown and which names are similar; otherwise empty.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.structures import Answers, Graph
+    >>> graph = Graph(ghrr.Space(dim=300, m=3))
+    >>> found = graph.decode(graph.encode([("Ada", "Lima"), ("Kurt", "Rome")]))
+    >>> isinstance(found, Answers), found.complete, found.confident, found.note
+    (True, True, True, '')
+    """
+
+    complete: bool
+    unexplained: float | None
+    note: str
+
+    def _matches(self) -> list[Match]:
+        raise NotImplementedError
+
+    @property
+    def confident(self) -> bool:
+        """Whether every match is confident, and nothing is missing."""
+        return self.complete and all(match.confident for match in self._matches())
+
+    def _summary(self) -> str:
+        """Return the end of the repr."""
+        matches = self._matches()
+        sure = sum(match.confident for match in matches)
+        left = "" if self.unexplained is None else f", unexplained={self.unexplained:.1f}"
+        note = f", {self.note}" if self.note else ""
+        return f"complete={self.complete}, confident={sure}/{len(matches)}{left}{note}"
+
+
+class MatchList(list[Match], Answers):
+    """List of matches: a decoded sequence, chain or stack, or the answers of a query.
+
+    It is a list, with the attributes of :class:`ghrr.structures.Answers`.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.structures import Stack
+    >>> stack = Stack(ghrr.Space(dim=300, m=3))
+    >>> found = stack.decode(stack.encode(["plate", "bowl"]))
+    >>> found
+    MatchList(['bowl', 'plate'], complete=True, confident=2/2, unexplained=0.0)
+    >>> found.complete, found.confident, found.labels, found[0].confident
+    (True, True, ['bowl', 'plate'], True)
+    """
+
+    def __init__(
+        self, matches: Iterable[Match] = (), *, complete: bool = True, unexplained: float | None = None, note: str = ""
+    ) -> None:
+        super().__init__(matches)
+        self.complete, self.unexplained, self.note = complete, unexplained, note
+
+    def _matches(self) -> list[Match]:
+        return list(self)
+
+    @property
+    def labels(self) -> list[Any]:
+        """The label of every match."""
+        return [match.label for match in self]
+
+    def __repr__(self) -> str:
+        return f"MatchList({self.labels!r}, {self._summary()})"
+
+
+class MatchDict(dict[Any, Match], Answers):
+    """Dict of matches: a decoded table, set, graph or automaton, or decoded n-grams.
+
+    It is a dict, with the attributes of :class:`ghrr.structures.Answers`.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> from ghrr.structures import HashTable
+    >>> table = HashTable(ghrr.Space(dim=300, m=3))
+    >>> table.decode(table.encode({"France": "Paris", "Peru": "Lima"}))
+    MatchDict({'France': 'Paris', 'Peru': 'Lima'}, complete=True, confident=2/2, unexplained=0.0)
+    """
+
+    def __init__(
+        self,
+        matches: Mapping[Any, Match] | None = None,
+        *,
+        complete: bool = True,
+        unexplained: float | None = None,
+        note: str = "",
+    ) -> None:
+        super().__init__(matches or {})
+        self.complete, self.unexplained, self.note = complete, unexplained, note
+
+    def _matches(self) -> list[Match]:
+        return list(self.values())
+
+    @property
+    def labels(self) -> dict[Any, Any]:
+        """The label of every match, by key."""
+        return {key: match.label for key, match in self.items()}
+
+    def __repr__(self) -> str:
+        return f"MatchDict({self.labels!r}, {self._summary()})"
 
 
 @dataclass(frozen=True, repr=False)
-class Reading:
+class Reading(Answers):
     """Nested data decoded from a hypervector.
 
     Parameters
@@ -59,7 +176,7 @@ class Reading:
 
     @property
     def scores(self) -> dict[Path, float]:
-        """Score of every value, by path. A right value scores about 1."""
+        """Score of every value, by path. A correct value scores about 1."""
         return {path: match.score for path, match in self.matches.items()}
 
     @property
@@ -68,9 +185,22 @@ class Reading:
         return all(match.confident for match in self.matches.values())
 
     @property
-    def unexplained(self) -> float:
+    def complete(self) -> bool:  # type: ignore[override]
+        """Whether less than half a value is left. Never for a part of a record, since the rest of it is left."""
+        return self.unexplained < HALF
+
+    @property
+    def unexplained(self) -> float:  # type: ignore[override]
         """Energy of the residual, about the number of values that were not read."""
         return float(similarity(self.residual, self.residual))
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """Always empty."""
+        return ""
+
+    def _matches(self) -> list[Match]:
+        return list(self.matches.values())
 
     def __repr__(self) -> str:
         confident = sum(match.confident for match in self.matches.values())

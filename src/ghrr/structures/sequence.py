@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer
 from ghrr._locks import Lock
 from ghrr.algebra import bind, bind_bundle, pairwise_similarity, similarity, unbind
+from ghrr.checks import check_integer
 from ghrr.encoding import sequences
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
@@ -28,14 +28,14 @@ from ghrr.structures.base import Structure
 from ghrr.structures.certainty import is_settled
 from ghrr.structures.inputs import chunks
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.reading import MatchList
 from ghrr.structures.vocabulary import Name
 
 
 class Sequence(Structure):
     r"""List of names as one hypervector, :math:`\sum_t R^t * x_t`.
 
-    Elements are names or given hypervectors. R is that of :class:`ghrr.encoding.SequenceEncoder`, which encodes tensors
+    Elements are names or given hypervectors. R is as in :class:`ghrr.encoding.SequenceEncoder`, which encodes tensors
     with gradients. The structure stores the names and the length of the longest sequence.
 
     Parameters
@@ -64,6 +64,8 @@ class Sequence(Structure):
     ('?', 'To')
     """
 
+    _SIZES = ("length", "names")
+
     def __init__(
         self, space: Space, *, confidence: float = CONFIDENCE, device: torch.device | str | None = None
     ) -> None:
@@ -75,37 +77,12 @@ class Sequence(Structure):
         self.longest = 0
         self._lock = Lock()
 
-    @classmethod
-    def suggest(cls, length: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a sequence answers confidently and correctly.
-
-        Parameters
-        ----------
-        length
-            Number of elements.
-        names
-            Number of different names.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of elements that are unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Sequence
-        >>> Sequence.suggest(200, names=1000)
-        Space(dim=747, m=3, seed=0)
-        """
-        sizes = ("length", length), ("names", names)
-        return suggest_space("Sequence.suggest", *sizes, m=m, error=error, settings=settings)
-
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
         lists, single = self.names.resolve_lists("Sequence.encode", items)
         rows = torch.from_numpy(np.array(self.names.indices(chain.from_iterable(lists)), dtype=np.int64))
         lengths = torch.tensor([len(one) for one in lists], dtype=torch.long)
+        self._warn_if_full("Sequence.encode", int(lengths.max()) if lists else 0, len(self.names))
         total = self.encoder.powers.bundle_rows(self.encoder.positions.base, self.names.vectors(), rows, lengths)
         self._remember_length(max(map(len, lists), default=0))
         return total[0] if single else total
@@ -117,14 +94,14 @@ class Sequence(Structure):
     def item(self, h: Tensor | Hypervector, index: int) -> Match:
         """Return the element at an index, from 0."""
         index = check_integer("Sequence.item", "index", index, least=0)
-        return self.read(self._constant("Sequence.item", h), index, index + 1)[0]
+        return self._read(self._constant("Sequence.item", h), [index])[0]
 
-    def read(self, h: Tensor | Hypervector, start: int, stop: int) -> list[Match]:
+    def read(self, h: Tensor | Hypervector, start: int, stop: int) -> MatchList:
         """Return the elements from index ``start`` up to, but not including, ``stop``."""
         x = self._constant("Sequence.read", h)
         start = check_integer("Sequence.read", "start", start, least=0)
         stop = check_integer("Sequence.read", "stop", stop, least=start)
-        return self._read(x, range(start, stop))
+        return self._found(x, self._read(x, range(start, stop)), len(self.names))
 
     def _read(self, x: Tensor, indices: Items[int]) -> list[Match]:
         found: list[Match] = []
@@ -145,16 +122,18 @@ class Sequence(Structure):
     def index(self, h: Tensor | Hypervector, name: Name) -> Match:
         """Return the index of an element; the match of an element that occurs twice is not confident."""
         x = self._constant("Sequence.index", h)
-        vector = self.names.vectors([self.names.resolve("Sequence.index", name)])
+        label = self.names.resolve("Sequence.index", name)
+        vector = self.names.vectors([label])
         answer = unbind(x, vector, side="right")
         count = max(1, self._length_bound(x))
         keys = (self._keys(range(count)[chunk]) for chunk in chunks(count, self.space))
         scores = torch.cat([pairwise_similarity(answer, chunk_keys) for chunk_keys in keys], dim=1)
         top = scores.topk(min(2, count))
         noise = answer_noise(self.space, similarity(x, x))
-        return make_matches(
+        [match] = make_matches(
             top.indices.tolist(), top.values, candidates=count, noise=noise, confidence=self.confidence
-        )[0]
+        )
+        return self._noted(match, self.names.note(label))
 
     def _length_bound(self, x: Tensor) -> int:
         """Return the length of the longest sequence; at least the energy of x, which is about its length."""
@@ -175,14 +154,14 @@ class Sequence(Structure):
             raise KeyError(f"Sequence.next: the index of {label!r} is not certain, got {found}")
         return self.item(x, found.guess + 1)
 
-    def decode(self, h: Tensor | Hypervector) -> list[Match]:
+    def decode(self, h: Tensor | Hypervector) -> MatchList:
         """Return all elements from index 0 to the first index that is empty.
 
         Confident elements are subtracted, and the others are read again with less noise.
         """
         x = self._constant("Sequence.decode", h)
         if not x.any():
-            return []
+            return MatchList(unexplained=0.0)
         matches: dict[int, Match] = {}
         length = self._length_bound(x)
 
@@ -199,9 +178,9 @@ class Sequence(Structure):
                 rest = rest - bind_bundle(self._keys(list(new)[chunk]), self.names.vectors(names))
             return rest
 
-        peel(x, read, remove)
+        _, rest = peel(x, read, remove)
         unknown = (index for index in range(length) if matches[index].unknown)
-        return [matches[index] for index in range(next(unknown, length))]
+        return MatchList((matches[index] for index in range(next(unknown, length))), **self._left(rest))
 
     # Changes
 
@@ -231,6 +210,7 @@ class Sequence(Structure):
                 f"length of the sequence as at="
             )
         longer = x + self._bound(at, label)
+        self._warn_if_full("Sequence.append", self._items(longer), len(self.names))
         self._remember_length(at + 1)
         return longer
 

@@ -21,7 +21,7 @@ from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.reading import MatchList
 from ghrr.structures.vocabulary import Name
 
 
@@ -52,6 +52,8 @@ class Stack(Structure):
     ('plate', 'bowl')
     """
 
+    _SIZES = ("size", "names")
+
     def __init__(
         self, space: Space, *, confidence: float = CONFIDENCE, device: torch.device | str | None = None
     ) -> None:
@@ -62,42 +64,19 @@ class Stack(Structure):
         self._below = PowerPositions(self.space, name="stack").base.to(self.device)  # R
         self._powers = Powers()
 
-    @classmethod
-    def suggest(cls, size: int, *, names: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which the top of a stack is read confidently and correctly.
-
-        Parameters
-        ----------
-        size
-            Number of elements.
-        names
-            Number of different names.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of answers that are unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Stack
-        >>> Stack.suggest(50, names=100)
-        Space(dim=165, m=3, seed=0)
-        """
-        sizes = ("size", size), ("names", names)
-        return suggest_space("Stack.suggest", *sizes, m=m, error=error, settings=settings)
-
     def encode(self, items: Iterable[Name]) -> Tensor:
         """Return the stack of these names, with the last one on top."""
         rows = self.names.indices(self.names.resolve_all("Stack.encode", items))
+        self._warn_if_full("Stack.encode", len(rows), len(self.names))
         from_top = torch.tensor(rows[::-1], dtype=torch.long)
         return self._powers.bundle_rows(self._below, self.names.vectors(), from_top, torch.tensor([len(rows)]))[0]
 
     def push(self, h: Tensor | Hypervector, name: Name) -> Tensor:
         """Return the stack with one more element on top. Differentiable with respect to ``h``."""
         x = self._vector("Stack.push", h)
-        return self.names.encode([self.names.resolve("Stack.push", name)])[0] + bind(self._below, x)
+        longer = self.names.encode([self.names.resolve("Stack.push", name)])[0] + bind(self._below, x)
+        self._warn_if_full("Stack.push", self._items(longer), len(self.names))
+        return longer
 
     def peek(self, h: Tensor | Hypervector) -> Match:
         """Return the top; unknown if the stack is empty."""
@@ -120,7 +99,7 @@ class Stack(Structure):
     def _without_top(self, x: Tensor, top: Match) -> Tensor:
         return unbind(x - self.names.encode([top.guess])[0], self._below, side="left")
 
-    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> list[Match]:
+    def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> MatchList:
         """Return the elements from the top down to the first that is not confident.
 
         Parameters
@@ -143,9 +122,9 @@ class Stack(Structure):
             [top] = new.values()
             return self._without_top(rest, top)
 
-        found, _ = peel(x, read, remove)
+        found, rest = peel(x, read, remove)
         self._warn_if_cut("Stack.decode", len(found), limit)
-        return list(found.values())
+        return MatchList(found.values(), **self._left(rest))
 
     def _settings(self) -> dict[str, Any]:
         return {"confidence": self.confidence}

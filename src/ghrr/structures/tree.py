@@ -15,18 +15,17 @@ from typing import Any
 
 from torch import Tensor
 
-from ghrr._checks import check_integer, describe
 from ghrr.algebra import similarity
+from ghrr.checks import check_integer, describe
+from ghrr.documents import MAX_DEPTH, Path
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.memory.match import Match, answer_noise
-from ghrr.space import Space
 from ghrr.structures.base import Structure
 from ghrr.structures.certainty import is_settled
 from ghrr.structures.inputs import chunks
-from ghrr.structures.path_tree import MAX_DEPTH, Path, PathTree
+from ghrr.structures.path_tree import PathTree
 from ghrr.structures.peel import peel
-from ghrr.structures.planning import suggest_space
 from ghrr.structures.reading import MISSING, Reading
 from ghrr.structures.vocabulary import Name
 
@@ -63,35 +62,11 @@ class Tree(Structure):
     ['S', ['NP', 'she'], ['VP', 'runs', ['PP', 'in', 'circles']]]
     """
 
+    _SIZES = ("nodes", "labels")
+
     def _create_tables(self) -> None:
         self.labels = self._vocabulary("tree label")
         self.paths = PathTree(self.space, "tree place", permute=self.permute, device=self.device)
-
-    @classmethod
-    def suggest(cls, nodes: int, *, labels: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which a tree answers confidently and correctly.
-
-        Parameters
-        ----------
-        nodes
-            Number of nodes.
-        labels
-            Number of different labels.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of labels that are unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Tree
-        >>> Tree.suggest(50, labels=100, m=3)
-        Space(dim=165, m=3, seed=0)
-        """
-        sizes = ("nodes", nodes), ("labels", labels)
-        return suggest_space("Tree.suggest", *sizes, m=m, error=error, settings=settings)
 
     def encode(self, tree: Any) -> Tensor:
         """Return the hypervector of a tree."""
@@ -99,6 +74,7 @@ class Tree(Structure):
         h = self._bundle(nodes)
         for path in nodes:
             self.paths.mark_leaf(self.paths.insert(path))
+        self._warn_if_full("Tree.encode", len(nodes), len(self.labels))
         return h
 
     def label(self, h: Tensor | Hypervector, path: int | Sequence[int]) -> Match:
@@ -153,6 +129,7 @@ class Tree(Structure):
         self._check_next_child(operation, x.detach(), new)
         h = x + self._bundle({new: name})
         self.paths.mark_leaf(self.paths.insert(new))
+        self._warn_if_full(operation, self._items(h), len(self.labels))
         return h
 
     def _check_next_child(self, operation: str, x: Tensor, path: NodePath) -> None:

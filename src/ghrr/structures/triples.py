@@ -18,6 +18,7 @@ from ghrr.memory.match import Match
 from ghrr.structures.base import Structure
 from ghrr.structures.inputs import chunks
 from ghrr.structures.peel import peel
+from ghrr.structures.reading import MatchDict
 from ghrr.structures.vocabulary import Vocabulary
 
 Start = tuple[str, str]  # source, label
@@ -91,13 +92,13 @@ class Triples:
             if match.confident
         }
 
-    def decode(self, x: Tensor) -> dict[Triple, Match]:
+    def decode(self, x: Tensor) -> MatchDict:
         """Return all confident triples of known names, with the match of the target.
 
         They are subtracted, and the rest is read again with less noise, until less than half a triple is left.
         """
         if not x.any():
-            return {}
+            return MatchDict(unexplained=0.0)
         self.ends.check_not_empty()
 
         def read(rest: Tensor, found: Mapping[Triple, Match]) -> dict[Triple, Match]:
@@ -109,5 +110,5 @@ class Triples:
         def remove(rest: Tensor, new: Mapping[Triple, Match]) -> Tensor:
             return rest - self.encode(list(new))
 
-        found, _ = peel(x, read, remove)
-        return found
+        found, rest = peel(x, read, remove)
+        return MatchDict(found, **Structure._left(rest))

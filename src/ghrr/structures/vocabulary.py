@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr._checks import check_device, check_names, describe
+from ghrr._similar import did_you_mean
 from ghrr.algebra import pairwise_similarity, similarity
+from ghrr.checks import check_device, check_names, describe
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches, required_score
+from ghrr.memory.search import keep_best
 from ghrr.space import Space
-from ghrr.structures.inputs import check_name, check_vector
+from ghrr.structures.inputs import check_name, check_vector, chunks
 from ghrr.unitary import unitarity_error
 
 _CHUNK_SCORES = 1 << 22  # similarities computed at a time: 16 MiB
@@ -23,6 +27,7 @@ _MAX_UNUSED = 1024  # given hypervectors that are kept although they were only q
 _NOT_UNITARY = 1e-3  # error of |A^H A - I| above which a given hypervector is refused
 
 Name = str | Tensor | Hypervector
+Integers = NDArray[np.int64]
 
 
 class Vocabulary:
@@ -66,7 +71,7 @@ class Vocabulary:
         device: torch.device | str | None = None,
     ) -> None:
         self.space, self.namespace = space, namespace
-        self.device = check_device(namespace, device or "cpu")
+        self.device = check_device(namespace, device)
         self._table = NamedTable(space, device=self.device)
         self._given: dict[str, Tensor] = {}  # given hypervectors by name, encoded or only queried
         self._names_of_given: dict[str, str] = {}  # their names, by digest
@@ -217,6 +222,13 @@ class Vocabulary:
         single = not items or isinstance(items[0], str | Tensor | Hypervector)
         return [self.resolve_all(operation, names) for names in ([items] if single else items)], single
 
+    def note(self, *names: str) -> str:
+        """Return a note on the first name that is neither in the vocabulary nor given, or nothing if all are known."""
+        for name in names:
+            if name not in self and name not in self._given:
+                return f"unknown name {name!r}{did_you_mean(name, self.names)}"
+        return ""
+
     # Clean-up
 
     def match(
@@ -235,13 +247,62 @@ class Vocabulary:
         self.check_not_empty()
         if noise is None:
             noise = answer_noise(self.space, similarity(answers, answers) if energy is None else energy)
-        table, names = self.vectors(), self.names
-        k = min(2, len(table))
-        step = max(1, _CHUNK_SCORES // len(table))
-        best = [pairwise_similarity(chunk, table).topk(k) for chunk in torch.split(answers, step)]
-        scores = torch.cat([answers.real.new_empty(0, k), *(one.values for one in best)])
-        labels = [[names[row] for row in rows] for one in best for rows in one.indices.tolist()]
-        return make_matches(labels, scores, candidates=len(table), noise=noise, confidence=confidence)
+        scores, rows = self.best(answers)
+        names = self.names
+        labels = [[names[row] for row in pair] for pair in rows.tolist()]
+        return make_matches(labels, scores, candidates=len(self), noise=noise, confidence=confidence)
+
+    def best(
+        self, answers: Tensor, indices: Integers | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the scores and indices of the two names that are most similar to each answer, best first, on the CPU.
+
+        Parameters
+        ----------
+        answers
+            Hypervectors.
+        indices
+            Names to choose from, in ascending order; by default all.
+        mask
+            Which of these names are candidates for each answer; the score of other names is -inf.
+
+        Shapes
+        ------
+        answers: ``(n, dim, m, m)``; indices: ``(k,)``; mask: ``(n, k)``; outputs: ``(n, min(2, k))``
+        """
+        found: tuple[Tensor, Tensor] | None = None
+        for columns, rows, vectors in self.candidates(len(answers), indices):
+            scores = pairwise_similarity(answers, vectors)
+            if mask is not None:
+                scores = scores.masked_fill(~mask[:, columns].to(scores.device), -torch.inf)
+            found = keep_best(found, scores, rows, 2)
+        if found is None:
+            return answers.real.new_empty(len(answers), 0).cpu(), torch.empty(len(answers), 0, dtype=torch.long)
+        return found[0].cpu(), found[1].cpu()
+
+    def candidates(self, answers: int, indices: Integers | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield some of the names in chunks, which fit in memory together with their scores for so many answers.
+
+        Yields
+        ------
+        columns, rows, vectors
+            The names as a slice of ``indices``, their rows in the table, and their hypervectors.
+        """
+        table = self.vectors()
+        count = len(table) if indices is None else len(indices)
+        contiguous = indices is None or (count > 0 and indices[-1] - indices[0] == count - 1)  # no copy is needed
+        first = 0 if indices is None or not count else int(indices[0])
+        step = max(1, _CHUNK_SCORES // max(1, answers))
+        if not contiguous:
+            step = min(step, chunks(count, self.space)[0].stop if count else 1)
+        for start in range(0, count, step):
+            columns = slice(start, min(start + step, count))
+            if indices is None or contiguous:
+                rows = torch.arange(first + columns.start, first + columns.stop, device=table.device)
+                yield columns, rows, table[first + columns.start : first + columns.stop]
+            else:
+                rows = torch.from_numpy(indices[columns]).to(table.device)
+                yield columns, rows, table[rows]
 
     def members(
         self,
@@ -285,8 +346,9 @@ class Vocabulary:
         """Raise if the vocabulary has no names."""
         if not len(self):
             raise ValueError(
-                f"{self.namespace}: the vocabulary is empty, so an answer has no candidates; encode data "
-                f"first, or load the structure together with its hypervectors with load(path)"
+                f"{self.namespace}: the vocabulary is empty, so an answer has no candidates; encode data in this "
+                f"process first (another process, such as a worker of a DataLoader, adds names to a copy of its own), "
+                f"or load the structure together with its hypervectors with load(path)"
             )
 
     # Files

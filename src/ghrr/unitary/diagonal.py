@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr._checks import (
+from ghrr.checks import (
     check_batch,
     check_choice,
     check_complex_dtype,
@@ -19,7 +19,9 @@ from ghrr._checks import (
     check_integer,
     check_real,
     check_square,
+    describe,
 )
+from ghrr.ops.fourier import fft
 from ghrr.unitary.sampling import draw_uniform, exp_hermitian
 
 
@@ -40,6 +42,8 @@ def diagonality(q: Tensor) -> Tensor:
     tensor(0.5000)
     """
     check_square("diagonality(q)", q)
+    if q.dtype == torch.bool:
+        raise TypeError(f"diagonality(q): needs numbers, got {describe(q)}; convert it with q.float()")
     size = q.abs()
     return torch.diagonal(size, dim1=-2, dim2=-1).sum(dim=-1) / size.sum(dim=(-1, -2))
 
@@ -142,8 +146,7 @@ def _balanced_angles(u: Tensor) -> Tensor:
 
 def _circulant_entries(angles: Tensor, t: Tensor) -> Tensor:
     """Return the first column of the circulant matrix with eigenvalues exp(i t angles)."""
-    entries: Tensor = torch.fft.fft(torch.polar(torch.ones_like(angles), t[..., None] * angles), norm="forward")
-    return entries
+    return fft(torch.polar(torch.ones_like(angles), t[..., None] * angles), norm="forward")
 
 
 def _solve_for_diagonality(value: float, angles: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
-from ghrr._random import Keys, drawn_keys, slot_uniform
+from ghrr.checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.tensor_state import is_plain
 from ghrr.ops.threads import run_in_threads
+from ghrr.seeding import Keys, drawn_keys, slot_uniform
 
 # Entries made at a time: on a CPU 1 MiB, to stay in the cache; on a GPU enough to fill it.
 _CHUNK_NUMBERS = (1 << 16, 1 << 24)
@@ -86,7 +86,7 @@ def base_slots(
 ) -> Tensor:
     r"""Make slots of base hypervectors, :math:`Q\,\mathrm{diag}(e^{2\pi i t})` with Haar Q, from Philox keys.
 
-    The numbers of a slot are those of :func:`ghrr._random.slot_uniform`: :math:`m^2` of the first key for
+    The numbers of a slot come from :func:`ghrr.seeding.slot_uniform`: :math:`m^2` of the first key for
     :func:`haar_from_uniform`, and m of the second for the phases t.
 
     Parameters
@@ -146,7 +146,7 @@ def to_roots(turns: Tensor, roots: int) -> Tensor:
 
 
 def add_phases(u: Tensor, turns: Tensor) -> Tensor:
-    r"""Return the uniform numbers of :math:`Q\,\mathrm{diag}(e^{2\pi i t})` from those of Q and the phases t, in turns.
+    r"""Return the uniform numbers of :math:`Q\,\mathrm{diag}(e^{2\pi i t})` from the ones of Q and phases t, in turns.
 
     The last m numbers of Q in :func:`haar_from_uniform` are phases of its columns, to which t is added.
 

@@ -11,7 +11,7 @@
 from ghrr.memory.backends.bounds import Bound, Columns, check_bounds, check_columns
 from ghrr.memory.backends.faiss_backend import FaissBackend
 from ghrr.memory.backends.milvus_backend import MilvusBackend
-from ghrr.memory.backends.protocol import Backend
+from ghrr.memory.backends.protocol import Backend, can_filter
 from ghrr.memory.backends.selection import make_backend
 from ghrr.memory.backends.torch_backend import TorchBackend
 
@@ -22,6 +22,7 @@ __all__ = [
     "FaissBackend",
     "MilvusBackend",
     "TorchBackend",
+    "can_filter",
     "check_bounds",
     "check_columns",
     "make_backend",

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 
 Columns = Mapping[str, NDArray[np.float64]]
 _NAME = re.compile(r"(?!(id|label|row|vector)$)[A-Za-z]\w{0,99}", re.ASCII)  # the engines use four names themselves
 
 
 class Bound(NamedTuple):
-    """Interval of a column. A row without a number in the column is outside.
+    """Interval of a column. A row without a number in the column is outside, unless ``or_missing``.
 
     Parameters
     ----------
@@ -26,18 +26,21 @@ class Bound(NamedTuple):
         Ends of the interval, which belong to it.
     inside
         Whether rows must be inside, or must not.
+    or_missing
+        Whether rows without a number count as inside.
 
     Examples
     --------
     >>> from ghrr.memory import Bound
     >>> Bound("year", 1900, 1999)
-    Bound(column='year', low=1900, high=1999, inside=True)
+    Bound(column='year', low=1900, high=1999, inside=True, or_missing=False)
     """
 
     column: str
     low: float
     high: float
     inside: bool = True
+    or_missing: bool = False
 
 
 def check_bounds(operation: str, where: Iterable[Bound]) -> list[Bound]:
@@ -47,7 +50,10 @@ def check_bounds(operation: str, where: Iterable[Bound]) -> list[Bound]:
         check_name(operation, bound.column)
         if not (np.isfinite(bound.low) and np.isfinite(bound.high)):
             raise ValueError(f"{operation}: the ends of a bound must be finite, got {describe(bound)}")
-    return [Bound(bound.column, float(bound.low), float(bound.high), bool(bound.inside)) for bound in bounds]
+    return [
+        Bound(bound.column, float(bound.low), float(bound.high), bool(bound.inside), bool(bound.or_missing))
+        for bound in bounds
+    ]
 
 
 def check_columns(operation: str, columns: Columns | None, count: int) -> dict[str, NDArray[np.float64]]:

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 from ghrr.files import space_header
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.backends.milvus_connection import FLAT, HNSW, Connection
@@ -59,6 +60,8 @@ class MilvusBackend:
     approximate
         Use an HNSW index, which is faster for many items and misses some: see :meth:`ghrr.ItemMemory.recall`. Exact and
         approximate collections of the same name are different collections.
+    create
+        Create a collection that does not exist; otherwise raise FileNotFoundError.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class MilvusBackend:
         collection: str = "items",
         timeout: float = TIMEOUT,
         approximate: bool = False,
+        create: bool = True,
     ) -> None:
         if not isinstance(collection, str) or not re.fullmatch(r"[A-Za-z_]\w{0,199}", collection, re.ASCII):
             raise ValueError(
@@ -93,6 +97,8 @@ class MilvusBackend:
                 f"MilvusBackend: Milvus stores at most {_MAX_WIDTH} numbers per row, got {self.width} for {space}; "
                 f'use a smaller space or backend="torch"'
             )
+        if not create and isinstance(uri, str) and "://" not in uri and not Path(uri).exists():
+            raise FileNotFoundError(f"MilvusBackend: there is no file {uri!r}; check the path")
         self._connection = Connection(uri, timeout)
         self.uri, self.collection, self.approximate = self._connection.address, collection, approximate
         collection = f"{collection}_approximate" if approximate else collection
@@ -100,10 +106,10 @@ class MilvusBackend:
         self._journal = Journal(self._connection, f"{self._name}_journal")
         self._deleted: set[tuple[int, int]] = set()  # ranges of ids whose rows this object deleted
         self._rows_in_log = 0
-        self._record = self._open(collection, space)
+        self._record = self._open(collection, space, create=create)
         self.first_id = self._record.next_id
 
-    def _open(self, collection: str, space: Space) -> Record:
+    def _open(self, collection: str, space: Space, *, create: bool) -> Record:
         """Find or create the collection and its journal; return its record."""
         operation = "ItemMemory"
         names = self._connection.request(operation, "list_collections")
@@ -112,6 +118,11 @@ class MilvusBackend:
             raise ValueError(
                 f"ItemMemory: the collection {collection!r} in Milvus at {self._connection.address!r} must hold items "
                 f"of {space}, got another space; use another collection name"
+            )
+        if self._name not in names and not create:
+            raise FileNotFoundError(
+                f"MilvusBackend: there is no collection {self._name!r} in Milvus at {self._connection.address!r}; "
+                f"check the address"
             )
         if self._name not in names:
             text, vector = ("label", _MAX_LABEL_BYTES), ("row", self.width)
@@ -364,11 +375,10 @@ class MilvusBackend:
 def _expression(record: Record, where: Sequence[Bound]) -> str:
     """Return the condition that a row is an item within bounds. It contains only checked names and numbers."""
     parts = [f"id < {record.next_id}", *(f"(id < {first} or id >= {end})" for first, end in record.unfinished)]
-    for name, low, high, inside in where:
-        if inside:
-            parts.append(f"({name} >= {low!r} and {name} <= {high!r})")
-        else:  # a comparison with a field that a row lacks is not true
-            parts.append(f'(not (exists $meta["{name}"]) or {name} < {low!r} or {name} > {high!r})')
+    for name, low, high, is_inside, or_missing in where:
+        # A comparison with a field that a row lacks is not true.
+        part = f"{name} >= {low!r} and {name} <= {high!r}" if is_inside else f"{name} < {low!r} or {name} > {high!r}"
+        parts.append(f'(not (exists $meta["{name}"]) or ({part}))' if is_inside == or_missing else f"({part})")
     return " and ".join(parts)
 
 

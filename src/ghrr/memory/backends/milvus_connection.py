@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ghrr._checks import check_real
+from ghrr.checks import check_real
 from ghrr.memory.backends.protocol import import_extra
 
 CONNECT_SECONDS = 10.0  # a running server accepts connections much faster
@@ -121,5 +121,5 @@ class Connection:
             )
         return (
             f"{operation}: the Milvus server at {self.address!r} failed "
-            f"({hide_credentials(str(details), self._uri):.300}); check that it is running and the address is right"
+            f"({hide_credentials(str(details), self._uri):.300}); check that it is running and the address is correct"
         )

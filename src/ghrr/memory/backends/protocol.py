@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from torch import Tensor
 
-from ghrr._checks import install_hint
+from ghrr.checks import install_hint
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.storage import Stored
 
@@ -103,6 +103,11 @@ class FilteringBackend(Backend, Protocol):
 
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         """Return the k largest dot products among the rows within bounds; fewer if there are fewer rows."""
+
+
+def can_filter(backend: Backend) -> TypeGuard[FilteringBackend]:
+    """Return whether a backend stores columns and can search within bounds."""
+    return bool(getattr(backend, "can_filter", False))
 
 
 def import_extra(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ghrr._checks import check_choice, describe
+from ghrr.checks import check_choice, describe
 from ghrr.memory.backends.faiss_backend import FaissBackend
 from ghrr.memory.backends.milvus_backend import TIMEOUT, MilvusBackend
 from ghrr.memory.backends.milvus_connection import hide_credentials
@@ -44,7 +44,7 @@ def make_backend(
     else:
         check_choice("ItemMemory", "backend (or an object)", backend, ("torch", "faiss", "milvus"))
         if backend == "torch":
-            given = storage or str(space.dtype.to_real()).removeprefix("torch.")
+            given = str(space.dtype.to_real()).removeprefix("torch.") if storage is None else storage
             check_choice("ItemMemory", "storage", given, tuple(DTYPES))
             return TorchBackend(width, storage=given, device=device)
         if backend == "faiss":

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr.checks import check_device
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.segment import Segment
 from ghrr.memory.storage import DTYPES, Buffer, Stored, chunks
@@ -91,7 +92,7 @@ class TorchBackend:
     first_id = 0
 
     def __init__(self, width: int, *, storage: str, device: torch.device) -> None:
-        self.width, self.storage, self.device = width, storage, device
+        self.width, self.storage, self.device = width, storage, check_device("TorchBackend", device)
         self._ranges: tuple[RowRange, ...] = (self._empty(),)  # the last is in memory; replaced as a whole
 
     def _empty(self) -> RowRange:
@@ -140,7 +141,7 @@ class TorchBackend:
         return {}
 
     def use_segments(self, segments: Sequence[Segment], removed: frozenset[int]) -> None:
-        """Replace all rows by those of files, without removed ids."""
+        """Replace all rows by the rows of files, without removed ids."""
         removed_ids = torch.tensor(sorted(removed), dtype=torch.int64)
         masks = [torch.isin(segment.ids, removed_ids) for segment in segments]
         files = [RowRange(s, s.count, mask, int(mask.sum())) for s, mask in zip(segments, masks, strict=True)]

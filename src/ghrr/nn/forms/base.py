@@ -60,7 +60,7 @@ def for_each_part(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def scale_rows(q: Tensor, k: Tensor, log_scale: Tensor, *, normalize: bool) -> tuple[Tensor, Tensor]:
-    """Scale the rows of Q and K to one length with ``normalize``, then those of Q by the scale of their head."""
+    """Scale the rows of Q and K to one length with ``normalize``, then the rows of Q by the scale of their head."""
     if normalize:
         q, k = normalize_rows(q), normalize_rows(k)
     return q * log_scale[..., 0].exp().to(q.dtype), k

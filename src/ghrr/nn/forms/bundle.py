@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ghrr._random import labelled_generator
 from ghrr.nn.cache import AttentionCache
 from ghrr.nn.complex_rows import from_complex, to_complex
 from ghrr.nn.config import AttentionConfig
@@ -13,6 +12,7 @@ from ghrr.nn.forms.base import PARTS, QKV, for_each_part, join_interleaved, scal
 from ghrr.nn.phases import Phases
 from ghrr.nn.precision import FullPrecision
 from ghrr.nn.weights import Weights
+from ghrr.seeding import labelled_generator
 
 
 class BundleForm(FullPrecision):
@@ -61,7 +61,7 @@ class BundleForm(FullPrecision):
         return *scale_rows(q, k, log_scale, normalize=self.normalize), v
 
     def _rows(self, phases: Tensor, w: Tensor, part: int, start: int) -> Tensor:
-        """Return the rows of query, key or value from ``start`` on; ``phases`` are those of all tokens."""
+        """Return the rows of query, key or value from ``start`` on; ``phases`` has the phases of all tokens."""
         length = phases.shape[-2]
         with torch.autocast(phases.device.type, enabled=False):
             p = self.positions[part if len(self.positions) > 1 else 0][:, start:length, :length]

@@ -138,7 +138,7 @@ class FeatureForm(nn.Module):
 
 
 def _compute_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype of the rows: that of autocast, which leaves double precision alone, or that of the tokens."""
+    """Return the dtype of the rows: from autocast, which leaves double precision alone, or from the tokens."""
     kind = x.device.type
     cast = torch.is_autocast_enabled(kind) and x.dtype != torch.float64
     return torch.get_autocast_dtype(kind) if cast else x.dtype

@@ -21,10 +21,12 @@ def compiled(function: Function, fastmath: AbstractSet[str] = frozenset({"contra
 
 
 def inlined(function: Function) -> Function:
-    """Inline a function into the loops that call it before they are compiled, so that m is a constant there.
-
-    Call large functions from the loop, not from each other: numba copies a function at each level, in time that grows
-    with the square of its size.
-    """
+    """Copy a function into the loop that calls it, for functions with few callers: numba processes every copy."""
     result: Function = numba.njit(function, inline="always")
+    return result
+
+
+def linked(function: Function) -> Function:
+    """Compile a function of numbers once, for loops that call it several times; LLVM copies it into each call."""
+    result: Function = numba.njit(function, forceinline=True)
     return result

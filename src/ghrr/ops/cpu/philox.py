@@ -1,6 +1,6 @@
 """Philox4x64-10, the random number generator of named atoms, as a compiled loop.
 
-The numbers are those of ``numpy.random.Philox``. A block of four words depends only on its index and the key, so
+The numbers equal ``numpy.random.Philox``. A block of four words depends only on its index and the key, so
 several blocks are computed at once, one per lane of a vector; NumPy computes them one by one. Vector instructions
 have no 64-bit product that keeps the upper half, so it is composed of 32-bit halves.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.compilation import compiled, inlined
+from ghrr.ops.cpu.compilation import compiled, linked
 from ghrr.ops.cpu.lanes import SLOTS
 
 Doubles = NDArray[np.float64]
@@ -33,7 +33,7 @@ _HIGH_0, _HIGH_1 = (np.uint64(factor >> 32) for factor in _FACTORS)
 _ADDED_0, _ADDED_1 = (tuple(np.uint64(n * weyl % 2**64) for n in range(ROUNDS)) for weyl in _WEYL)
 
 
-@inlined
+@linked
 def _product(low, high, x):  # pragma: no cover
     """Return the upper and lower 64 bits of x times a factor, which is given in halves."""
     x_low, x_high = x & _LOW, x >> _HALF
@@ -43,30 +43,30 @@ def _product(low, high, x):  # pragma: no cover
     return high * x_high + (second >> _HALF) + (third >> _HALF), (third << _HALF) | (first & _LOW)
 
 
-@inlined
-def _round(n, a, b, c, d, key_0, key_1):  # noqa: PLR0917 # pragma: no cover
+@linked
+def _round(a, b, c, d, key_0, key_1):  # noqa: PLR0917 # pragma: no cover
     high_0, low_0 = _product(_LOW_0, _HIGH_0, a)
     high_1, low_1 = _product(_LOW_1, _HIGH_1, c)
-    return high_1 ^ b ^ (key_0 + _ADDED_0[n]), low_1, high_0 ^ d ^ (key_1 + _ADDED_1[n]), low_0
+    return high_1 ^ b ^ key_0, low_1, high_0 ^ d ^ key_1, low_0
 
 
-@inlined
+@linked
 def _words(block, key_0, key_1):  # pragma: no cover
     a, b, c, d = np.uint64(block + 1), np.uint64(0), np.uint64(0), np.uint64(0)  # NumPy starts at 1
     # Ten rounds, unrolled: an inner loop would prevent the compiler from processing several blocks at a time.
-    a, b, c, d = _round(0, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(1, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(2, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(3, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(4, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(5, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(6, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(7, a, b, c, d, key_0, key_1)
-    a, b, c, d = _round(8, a, b, c, d, key_0, key_1)
-    return _round(9, a, b, c, d, key_0, key_1)
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[0], key_1 + _ADDED_1[0])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[1], key_1 + _ADDED_1[1])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[2], key_1 + _ADDED_1[2])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[3], key_1 + _ADDED_1[3])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[4], key_1 + _ADDED_1[4])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[5], key_1 + _ADDED_1[5])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[6], key_1 + _ADDED_1[6])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[7], key_1 + _ADDED_1[7])
+    a, b, c, d = _round(a, b, c, d, key_0 + _ADDED_0[8], key_1 + _ADDED_1[8])
+    return _round(a, b, c, d, key_0 + _ADDED_0[9], key_1 + _ADDED_1[9])
 
 
-@inlined
+@linked
 def _half(word):  # pragma: no cover
     return np.float64(np.int64(word)) * 2.0**-32
 
@@ -75,7 +75,7 @@ def _half(word):  # pragma: no cover
 def fill(key: Words, first: int, out: Doubles) -> None:  # pragma: no cover
     """Write the uniform numbers of the slots from ``first`` on, ``(numbers of a slot, SLOTS)``.
 
-    They are those of :func:`ghrr._random.slot_uniform`. Slot ``first + i`` is in column
+    They equal the result of :func:`ghrr.seeding.slot_uniform`. Slot ``first + i`` is in column
     ``i % 8 * (SLOTS // 8) + i // 8``, because the slots of one block are written by different instructions. ``first``
     must be a multiple of 8.
     """

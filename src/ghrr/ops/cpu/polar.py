@@ -9,330 +9,210 @@ closed forms need the elementary symmetric polynomials :math:`p_1 = \sum_i s_i`,
 where :math:`p_k = 0` for :math:`k > m`. One unknown remains, which Newton's method finds. W follows from
 :math:`P^m - p_1 P^{m-1} + p_2 P^{m-2} - \dots = 0`.
 
-Each loop fills the slots from start to stop of reals ``(slots, 2 m m)``. It marks slots that are zero, nearly singular
-or not finite in ``left``, and returns their number; LAPACK computes them.
+Slots that are zero, nearly singular or not finite are left to LAPACK.
 
 Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops/test_polar.py`` compares with the
 reference.
 """
 
+# Steps have no types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
-import math
-from typing import Any
+import functools
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ghrr.ops.cpu.compilation import compiled, inlined
-from ghrr.ops.cpu.lanes import SLOTS, Lanes, gram, load, multiply, polish, store
+from ghrr.ops.cpu.compilation import compiled
+from ghrr.ops.cpu.lanes import SLOTS, Complex, Lanes, absolute, gram, load, polish, sqrt, step, store, where
 
-Reals = NDArray[Any]
-Flags = NDArray[np.bool_]
+Matrix = list[list[Complex]]
 
 _SMALLEST, _LARGEST = 1e-290, 1e290  # range of sums of absolute values by which slots can be divided
 _EPS = 2.0**-52
 # Rounding errors grow as singular values shrink. LAPACK computes slots with larger errors than this.
 _MOST_LOST_SINGLE, _MOST_LOST_DOUBLE = 1e-8, 1e-13
+_ROW = 8 * SLOTS  # all arithmetic is in double precision
 
 
-@inlined
-def _polar_1(x: Lanes) -> None:  # pragma: no cover
-    for i in range(x.shape[-1]):
-        scale = 1.0 / math.sqrt(x[0, 0, 0, i] * x[0, 0, 0, i] + x[0, 0, 1, i] * x[0, 0, 1, i])
-        x[0, 0, 0, i] *= scale
-        x[0, 0, 1, i] *= scale
+def _total(terms):
+    return functools.reduce(lambda x, y: x + y, terms)
 
 
-@inlined
-def _polar_2(x: Lanes) -> None:  # pragma: no cover
+def _product(a: Matrix, b: Matrix) -> Matrix:
+    m = len(a)
+    return [[_total(a[j][n] * b[n][k] for n in range(m)) for k in range(m)] for j in range(m)]
+
+
+def _gram(a: Matrix) -> Matrix:
+    return _product([[a[k][j].conjugate() for k in range(len(a))] for j in range(len(a))], a)
+
+
+@step
+def _polar_1(x, lost):
+    z = Complex(x[0], x[1])
+    unit = z.scale(1.0 / sqrt(z.square()))
+    x[0], x[1], lost[0] = unit.real, unit.imag, 0.0
+
+
+@step
+def _polar_2(x, lost):
     r""":math:`W = (X + p_2 X^{-\dagger}) / p_1`, where :math:`p_2 X^{-\dagger}` consists of cofactors."""
-    for i in range(x.shape[-1]):
-        a, b = complex(x[0, 0, 0, i], x[0, 0, 1, i]), complex(x[0, 1, 0, i], x[0, 1, 1, i])
-        c, d = complex(x[1, 0, 0, i], x[1, 0, 1, i]), complex(x[1, 1, 0, i], x[1, 1, 1, i])
-        det = a * d - b * c
-        p2 = math.sqrt(det.real * det.real + det.imag * det.imag)
-        inverse = 1.0 / p2 if p2 > 0.0 else 0.0
-        phase = complex(det.real * inverse if p2 > 0.0 else 1.0, det.imag * inverse)
-        squares = 2.0 * p2
-        for j in range(2):
-            for k in range(2):
-                squares += x[j, k, 0, i] * x[j, k, 0, i] + x[j, k, 1, i] * x[j, k, 1, i]
-        scale = 1.0 / math.sqrt(squares)
-        first, second = a + phase * d.conjugate(), b - phase * c.conjugate()
-        third, fourth = c - phase * b.conjugate(), d + phase * a.conjugate()
-        x[0, 0, 0, i], x[0, 0, 1, i] = scale * first.real, scale * first.imag
-        x[0, 1, 0, i], x[0, 1, 1, i] = scale * second.real, scale * second.imag
-        x[1, 0, 0, i], x[1, 0, 1, i] = scale * third.real, scale * third.imag
-        x[1, 1, 0, i], x[1, 1, 1, i] = scale * fourth.real, scale * fourth.imag
+    (a, b), (c, d) = x.matrix(2)
+    det = a * d - b * c
+    p2 = sqrt(det.square())
+    found = p2 > 0.0
+    inverse = where(found, 1.0 / p2, 0.0)
+    phase = Complex(where(found, det.real * inverse, 1.0), det.imag * inverse)
+    scale = 1.0 / sqrt(2.0 * p2 + a.square() + b.square() + c.square() + d.square())
+    w = [
+        [a + phase * d.conjugate(), b - phase * c.conjugate()],
+        [c - phase * b.conjugate(), d + phase * a.conjugate()],
+    ]
+    x.set_matrix([[z.scale(scale) for z in row] for row in w])
+    lost[0] = 0.0
 
 
-@inlined
-def _polar_3(x: Lanes, g: Lanes, y: Lanes, c: Lanes, lost: Lanes) -> None:  # pragma: no cover
+@step
+def _polar_3(x, lost):
     r""":math:`W = ((I_1 + p_2) X - X G + p_1 p_3 X^{-\dagger}) / (p_1 p_2 - p_3)`, with cofactors as for m = 2."""
-    gram(3, x, g)
-    multiply(3, x, g, y)
-    for j in range(3):
-        for k in range(3):
-            _cofactor_3(x, (j + 1) % 3, (j + 2) % 3, (k + 1) % 3, (k + 2) % 3, c[j, k])
-    for i in range(x.shape[-1]):
-        det_real = det_imag = i1 = i2 = 0.0
-        for k in range(3):
-            det_real += x[0, k, 0, i] * c[0, k, 0, i] - x[0, k, 1, i] * c[0, k, 1, i]
-            det_imag += x[0, k, 0, i] * c[0, k, 1, i] + x[0, k, 1, i] * c[0, k, 0, i]
-            i1 += g[k, k, 0, i]
-            for j in range(3):
-                i2 += c[j, k, 0, i] * c[j, k, 0, i] + c[j, k, 1, i] * c[j, k, 1, i]
-        p3 = math.sqrt(det_real * det_real + det_imag * det_imag)
-        p2 = math.sqrt(i2)
-        p1 = math.sqrt(i1 + 2.0 * p2)
-        p1 = _newton_3(i1, i2, p1, p3)
-        p1 = _newton_3(i1, i2, p1, p3)
-        p1 = _newton_3(i1, i2, p1, p3)
-        p1 = _newton_3(i1, i2, p1, p3)
-        p2 = math.sqrt(i2 + 2.0 * p3 * p1)
-        scale = 1.0 / (p1 * p2 - p3)
-        lost[i] = p1 * p1 * p1 * p1 * _EPS * scale / p2
-        inverse = p1 * scale / p3 if p3 > 0.0 else 0.0
-        # G is no longer needed: its buffer holds the numbers for the next loop.
-        g[0, 1, 0, i], g[0, 1, 1, i] = scale, (i1 + p2) * scale
-        g[0, 2, 0, i], g[0, 2, 1, i] = det_real * inverse if p3 > 0.0 else p1 * scale, det_imag * inverse
-    for j in range(3):
-        for k in range(3):
-            for i in range(x.shape[-1]):
-                a, b = g[0, 2, 0, i], g[0, 2, 1, i]
-                real = g[0, 1, 1, i] * x[j, k, 0, i] - g[0, 1, 0, i] * y[j, k, 0, i]
-                imag = g[0, 1, 1, i] * x[j, k, 1, i] - g[0, 1, 0, i] * y[j, k, 1, i]
-                x[j, k, 0, i] = real + a * c[j, k, 0, i] + b * c[j, k, 1, i]
-                x[j, k, 1, i] = imag + b * c[j, k, 0, i] - a * c[j, k, 1, i]
+    a = x.matrix(3)
+    g = _gram(a)
+    y = _product(a, g)
+    others = [((k + 1) % 3, (k + 2) % 3) for k in range(3)]
+    c = [[a[j][k] * a[s][t] - a[j][t] * a[s][k] for k, t in others] for j, s in others]
+    det = _total(a[0][k] * c[0][k] for k in range(3))
+    i1 = _total(g[k][k].real for k in range(3))
+    i2 = _total(z.square() for row in c for z in row)
+    p3 = sqrt(det.square())
+    p1 = sqrt(i1 + 2.0 * sqrt(i2))
+    for _ in range(4):  # Newton's method for p_1, with p_2 expressed by it
+        p2 = sqrt(i2 + 2.0 * p3 * p1)
+        p1 = p1 - 0.5 * p2 * (p1 * p1 - i1 - 2.0 * p2) / (p1 * p2 - p3)
+    p2 = sqrt(i2 + 2.0 * p3 * p1)
+    scale = 1.0 / (p1 * p2 - p3)
+    lost[0] = p1 * p1 * p1 * p1 * _EPS * scale / p2
+    found = p3 > 0.0
+    inverse = where(found, p1 * scale / p3, 0.0)
+    factor = Complex(where(found, det.real * inverse, p1 * scale), det.imag * inverse)
+    outer = (i1 + p2) * scale
+    x.set_matrix(
+        [
+            [a[j][k].scale(outer) - y[j][k].scale(scale) + factor * c[j][k].conjugate() for k in range(3)]
+            for j in range(3)
+        ]
+    )
 
 
-@inlined
-def _cofactor_3(x: Lanes, j: int, s: int, k: int, t: int, c: Lanes) -> None:  # noqa: PLR0917 # pragma: no cover
-    """Compute the determinant of rows j, s and columns k, t."""
-    for i in range(x.shape[-1]):
-        a, b = complex(x[j, k, 0, i], x[j, k, 1, i]), complex(x[j, t, 0, i], x[j, t, 1, i])
-        p, q = complex(x[s, k, 0, i], x[s, k, 1, i]), complex(x[s, t, 0, i], x[s, t, 1, i])
-        minor = a * q - b * p
-        c[0, i], c[1, i] = minor.real, minor.imag
-
-
-@inlined
-def _minor(x: Lanes, row: int, k: int, t: int, i: int) -> complex:  # pragma: no cover
-    """Compute the determinant of columns k and t in this row and the next."""
-    a, b = complex(x[row, k, 0, i], x[row, k, 1, i]), complex(x[row, t, 0, i], x[row, t, 1, i])
-    p, q = complex(x[row + 1, k, 0, i], x[row + 1, k, 1, i]), complex(x[row + 1, t, 0, i], x[row + 1, t, 1, i])
-    return a * q - b * p
-
-
-@inlined
-def _newton_4(i1: float, i2: float, i3: float, p2: float, p4: float) -> float:  # pragma: no cover
-    """Do one Newton step for p_2, with p_1 and p_3 expressed by it."""
-    r1, r3 = i1 + 2.0 * p2, i3 + 2.0 * p2 * p4
-    both = math.sqrt(r1 * r3)
-    return p2 - 0.5 * (p2 * p2 - i2 + 2.0 * p4 - 2.0 * both) / (p2 - (r3 + p4 * r1) / both)
-
-
-@inlined
-def _newton_3(i1: float, i2: float, p1: float, p3: float) -> float:  # pragma: no cover
-    """Do one Newton step for p_1, with p_2 expressed by it."""
-    p2 = math.sqrt(i2 + 2.0 * p3 * p1)
-    return p1 - 0.5 * p2 * (p1 * p1 - i1 - 2.0 * p2) / (p1 * p2 - p3)
-
-
-@inlined
-def _polar_4(  # noqa: PLR0917
-    x: Lanes, g: Lanes, h: Lanes, y: Lanes, t: Lanes, lost: Lanes
-) -> None:  # pragma: no cover
+@step
+def _polar_4(x, lost):
     r""":math:`W (G^2 + p_2 G + p_4) = X (p_1 G + p_3)`, solved for W."""
-    gram(4, x, g)
-    multiply(4, g, g, h)
-    for n in range(4):
-        for i in range(x.shape[-1]):
-            t[n, i] = 0.0
-    for k in range(3):
-        for n in range(k + 1, 4):
-            # The two columns that are neither k nor n, and the sign of the permutation.
-            p = 0 if k > 0 else 1 if n > 1 else 2
-            q = 6 - k - n - p
-            sign = 1.0 if (k + n) % 2 == 1 else -1.0
-            for i in range(x.shape[-1]):
-                term = _minor(x, 0, k, n, i) * _minor(x, 2, p, q, i)
-                t[0, i] += sign * term.real
-                t[1, i] += sign * term.imag
-    for j in range(4):
-        for k in range(4):
-            for i in range(x.shape[-1]):
-                t[2, i] += h[j, k, 0, i] * g[j, k, 0, i] + h[j, k, 1, i] * g[j, k, 1, i]
-    for i in range(x.shape[-1]):
-        p4 = math.sqrt(t[0, i] * t[0, i] + t[1, i] * t[1, i])
-        i1 = g[0, 0, 0, i] + g[1, 1, 0, i] + g[2, 2, 0, i] + g[3, 3, 0, i]
-        second = h[0, 0, 0, i] + h[1, 1, 0, i] + h[2, 2, 0, i] + h[3, 3, 0, i]
-        i2 = 0.5 * (i1 * i1 - second)
-        i3 = abs(i1 * i1 * i1 - 3.0 * i1 * second + 2.0 * t[2, i]) / 6.0
-        p2 = math.sqrt(abs(i2 - 2.0 * p4 + 2.0 * math.sqrt(i1 * i3)))
-        p2 = math.sqrt(abs(i2 - 2.0 * p4 + 2.0 * math.sqrt((i1 + 2.0 * p2) * (i3 + 2.0 * p2 * p4))))
-        p2 = math.sqrt(abs(i2 - 2.0 * p4 + 2.0 * math.sqrt((i1 + 2.0 * p2) * (i3 + 2.0 * p2 * p4))))
-        p2 = _newton_4(i1, i2, i3, p2, p4)
-        p2 = _newton_4(i1, i2, i3, p2, p4)
-        p2 = _newton_4(i1, i2, i3, p2, p4)
-        lost[i] = (i1 * i1 / p4 + i1 * i1 * i1 / i3) * _EPS
-        t[0, i], t[1, i] = math.sqrt(i1 + 2.0 * p2), p2
-        t[2, i], t[3, i] = math.sqrt(i3 + 2.0 * p2 * p4), p4
-    for j in range(4):
-        for k in range(4):
-            one = 1.0 if j == k else 0.0
-            for i in range(x.shape[-1]):
-                real, imag = g[j, k, 0, i], g[j, k, 1, i]
-                h[j, k, 0, i] += t[1, i] * real + one * t[3, i]
-                h[j, k, 1, i] += t[1, i] * imag
-                g[j, k, 0, i] = t[0, i] * real + one * t[2, i]
-                g[j, k, 1, i] = t[0, i] * imag
-    multiply(4, x, g, y)
-    _factorize(4, h)
-    _solve(4, h, y)
+    a = x.matrix(4)
+    g = _gram(a)
+    h = _product(g, g)
+    pairs = [(k, n) for k in range(3) for n in range(k + 1, 4)]
+    upper, lower = ({(k, n): a[r][k] * a[r + 1][n] - a[r][n] * a[r + 1][k] for k, n in pairs} for r in (0, 2))
+    # The two columns that are neither k nor n are those of the pair at the other end of the list.
+    terms = [upper[pair] * lower[other] for pair, other in zip(pairs, reversed(pairs), strict=True)]
+    signs = [1.0 if (k + n) % 2 else -1.0 for k, n in pairs]
+    det = _total(term.scale(sign) for term, sign in zip(terms, signs, strict=True))
+    third = _total(h[j][k].real * g[j][k].real + h[j][k].imag * g[j][k].imag for j in range(4) for k in range(4))
+    p4 = sqrt(det.square())
+    i1, second = (_total(z[k][k].real for k in range(4)) for z in (g, h))
+    i2 = 0.5 * (i1 * i1 - second)
+    i3 = absolute(i1 * i1 * i1 - 3.0 * i1 * second + 2.0 * third) / 6.0
+    p2 = sqrt(absolute(i2 - 2.0 * p4 + 2.0 * sqrt(i1 * i3)))
+    for _ in range(2):
+        p2 = sqrt(absolute(i2 - 2.0 * p4 + 2.0 * sqrt((i1 + 2.0 * p2) * (i3 + 2.0 * p2 * p4))))
+    for _ in range(3):  # Newton's method for p_2, with p_1 and p_3 expressed by it
+        r1, r3 = i1 + 2.0 * p2, i3 + 2.0 * p2 * p4
+        both = sqrt(r1 * r3)
+        p2 = p2 - 0.5 * (p2 * p2 - i2 + 2.0 * p4 - 2.0 * both) / (p2 - (r3 + p4 * r1) / both)
+    lost[0] = (i1 * i1 / p4 + i1 * i1 * i1 / i3) * _EPS
+    p1, p3 = sqrt(i1 + 2.0 * p2), sqrt(i3 + 2.0 * p2 * p4)
+    left = [[h[j][k] + g[j][k].scale(p2) for k in range(4)] for j in range(4)]
+    right = [[g[j][k].scale(p1) for k in range(4)] for j in range(4)]
+    for k in range(4):
+        left[k][k].real, right[k][k].real = left[k][k].real + p4, right[k][k].real + p3
+    x.set_matrix(_solve(left, _product(a, right)))
 
 
-@inlined
-def _factorize(m: int, h: Lanes) -> None:  # pragma: no cover
-    """Factorise H = L D L^H in place: L below the diagonal, 1 / D on it."""
+def _solve(h: Matrix, y: Matrix) -> Matrix:
+    """Compute Y H^-1 by the factors H = L D L^H."""
+    m = len(h)
+    inverse: list[Lanes] = []
     for k in range(m):
-        for j in range(k, m):
-            for i in range(h.shape[-1]):
-                real, imag = h[j, k, 0, i], h[j, k, 1, i]
-                for n in range(k):  # h[n, n] holds 1 / D already, and h[j, n] still holds L D for those below
-                    real -= (h[j, n, 0, i] * h[k, n, 0, i] + h[j, n, 1, i] * h[k, n, 1, i]) / h[n, n, 0, i]
-                    imag -= (h[j, n, 1, i] * h[k, n, 0, i] - h[j, n, 0, i] * h[k, n, 1, i]) / h[n, n, 0, i]
-                h[j, k, 0, i], h[j, k, 1, i] = real, imag
-        for i in range(h.shape[-1]):
-            h[k, k, 0, i] = 1.0 / h[k, k, 0, i]
-        for j in range(k + 1, m):
-            for i in range(h.shape[-1]):
-                h[j, k, 0, i] *= h[k, k, 0, i]
-                h[j, k, 1, i] *= h[k, k, 0, i]
-
-
-@inlined
-def _solve(m: int, h: Lanes, y: Lanes) -> None:  # pragma: no cover
-    """Compute Y H^-1 in place, for a factorised H."""
-    for row in range(m):
+        for j in range(k, m):  # left of column k, h holds L D
+            for n in range(k):
+                h[j][k] -= (h[j][n] * h[k][n].conjugate()).scale(inverse[n])
+        inverse.append(1.0 / h[k][k].real)
+    factor = [[h[j][k].scale(inverse[k]) for k in range(j)] for j in range(m)]
+    for row in y:
         for k in range(m):
-            for i in range(h.shape[-1]):
-                real, imag = y[row, k, 0, i], y[row, k, 1, i]
-                for n in range(k):
-                    real -= y[row, n, 0, i] * h[k, n, 0, i]
-                    real -= y[row, n, 1, i] * h[k, n, 1, i]
-                    imag -= y[row, n, 1, i] * h[k, n, 0, i]
-                    imag += y[row, n, 0, i] * h[k, n, 1, i]
-                y[row, k, 0, i], y[row, k, 1, i] = real, imag
-        for k in range(m - 1, -1, -1):
-            for i in range(h.shape[-1]):
-                real, imag = y[row, k, 0, i] * h[k, k, 0, i], y[row, k, 1, i] * h[k, k, 0, i]
-                for n in range(k + 1, m):
-                    real -= y[row, n, 0, i] * h[n, k, 0, i]
-                    real += y[row, n, 1, i] * h[n, k, 1, i]
-                    imag -= y[row, n, 0, i] * h[n, k, 1, i]
-                    imag -= y[row, n, 1, i] * h[n, k, 0, i]
-                y[row, k, 0, i], y[row, k, 1, i] = real, imag
+            for n in range(k):
+                row[k] -= row[n] * factor[k][n].conjugate()
+        for k in reversed(range(m)):
+            row[k] = row[k].scale(inverse[k])
+            for n in range(k + 1, m):
+                row[k] -= row[n] * factor[n][k]
+    return y
 
 
-@inlined
-def _load_scaled(  # noqa: PLR0917
-    m: int, first: int, count: int, source: Reals, x: Lanes, size: Lanes
-) -> None:  # pragma: no cover
-    """Fill the buffer with slots and ``size`` with sums of absolute values; divide double precision slots by these."""
-    load(m, first, count, source, x)
-    rows = x.reshape(2 * m * m, x.shape[-1])
-    for i in range(x.shape[-1]):
-        total = 0.0
-        for n in range(2 * m * m):
-            total += abs(rows[n, i])
-        size[i] = total
-    if source.itemsize == 4:
-        return  # the powers of single precision numbers used here are in the range of double precision
-    for n in range(2 * m * m):
-        for i in range(x.shape[-1]):
-            rows[n, i] /= size[i]
+@step
+def _add_size(x, size):
+    size[0] = size[0] + absolute(x[0]) + absolute(x[1])
 
 
-@inlined
-def _mark(first: int, count: int, size: Lanes, lost: Lanes, left: Flags, most: float) -> int:  # noqa: PLR0917  # pragma: no cover
-    """Mark and count the slots that LAPACK must compute."""
-    unknown = 0
-    for i in range(count):
-        known = size[i] > _SMALLEST and size[i] < _LARGEST and lost[i] < most
-        left[first + i] = not known
-        unknown += not known
-    return unknown
+@step
+def _clear(x):
+    x[0] = 0.0
 
 
-# There is one loop for each m, because closed forms and buffers differ and the compiler must know m.
+@step
+def _divide(x, size):
+    x[0], x[1] = x[0] / size[0], x[1] / size[0]
 
 
-@compiled
-def polar_1(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
-    x = np.empty((1, 1, 2, SLOTS))
-    size, lost, unknown = np.empty(SLOTS), np.zeros(SLOTS), 0
-    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, SLOTS):
-        count = min(SLOTS, stop - first)
-        _load_scaled(1, first, count, source, x, size)
-        _polar_1(x)
-        unknown += _mark(first, count, size, lost, left, most)
-        store(1, first, count, x, out)
-    return unknown
+@functools.cache
+def polar_kernel(m: int) -> Callable[..., int]:
+    """Return the loop for one m."""
+    numbers = 2 * m * m
 
+    @compiled
+    def polar(start, stop, source, out, left):  # pragma: no cover
+        """Fill the slots from start to stop. Mark those that are ``left``, and return their number."""
+        work = np.empty((3 * numbers + 2, SLOTS))
+        x = work.ctypes.data
+        size, lost = x + 3 * numbers * _ROW, x + (3 * numbers + 1) * _ROW
+        most, unknown = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE, 0
+        for first in range(start, stop, SLOTS):
+            count = min(SLOTS, stop - first)
+            load(m, first, count, source, work)
+            _clear(64, (size,), ())
+            for n in range(m * m):
+                _add_size(64, (x + 2 * n * _ROW, size), ())
+            if source.itemsize == 8:  # the powers of numbers in single precision are in the range of double precision
+                for n in range(m * m):
+                    _divide(64, (x + 2 * n * _ROW, size), ())
+            if m == 1:
+                _polar_1(64, (x, lost), ())
+            elif m == 2:
+                _polar_2(64, (x, lost), ())
+            elif m == 3:
+                _polar_3(64, (x, lost), ())
+                if out.itemsize == 8:
+                    gram(64, m, 2 * _ROW, x, x + numbers * _ROW)
+                    polish(64, m, 2 * _ROW, x, x + numbers * _ROW, x + 2 * numbers * _ROW)
+            else:
+                _polar_4(64, (x, lost), ())
+            for i in range(count):
+                total, error = work[3 * numbers, i], work[3 * numbers + 1, i]
+                known = total > _SMALLEST and total < _LARGEST and error < most
+                left[first + i] = not known
+                unknown += not known
+            store(m, first, count, work, out)
+        return unknown
 
-@compiled
-def polar_2(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
-    x = np.empty((2, 2, 2, SLOTS))
-    size, lost, unknown = np.empty(SLOTS), np.zeros(SLOTS), 0
-    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, SLOTS):
-        count = min(SLOTS, stop - first)
-        _load_scaled(2, first, count, source, x, size)
-        _polar_2(x)
-        unknown += _mark(first, count, size, lost, left, most)
-        store(2, first, count, x, out)
-    return unknown
-
-
-@compiled
-def polar_3(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
-    x, g, c, y = (
-        np.empty((3, 3, 2, SLOTS)),
-        np.empty((3, 3, 2, SLOTS)),
-        np.empty((3, 3, 2, SLOTS)),
-        np.empty((3, 3, 2, SLOTS)),
-    )
-    size, lost, unknown = np.empty(SLOTS), np.zeros(SLOTS), 0
-    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, SLOTS):
-        count = min(SLOTS, stop - first)
-        _load_scaled(3, first, count, source, x, size)
-        _polar_3(x, g, y, c, lost)
-        if out.itemsize == 8:
-            gram(3, x, g)
-            polish(3, x, g, y)
-        unknown += _mark(first, count, size, lost, left, most)
-        store(3, first, count, x, out)
-    return unknown
-
-
-@compiled
-def polar_4(start: int, stop: int, source: Reals, out: Reals, left: Flags) -> int:  # pragma: no cover
-    x, g, h, y = (
-        np.empty((4, 4, 2, SLOTS)),
-        np.empty((4, 4, 2, SLOTS)),
-        np.empty((4, 4, 2, SLOTS)),
-        np.empty((4, 4, 2, SLOTS)),
-    )
-    t, size, lost, unknown = np.empty((4, SLOTS)), np.empty(SLOTS), np.empty(SLOTS), 0
-    most = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE
-    for first in range(start, stop, SLOTS):
-        count = min(SLOTS, stop - first)
-        _load_scaled(4, first, count, source, x, size)
-        _polar_4(x, g, h, y, t, lost)
-        unknown += _mark(first, count, size, lost, left, most)
-        store(4, first, count, y, out)
-    return unknown
+    return polar

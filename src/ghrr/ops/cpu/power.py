@@ -12,6 +12,9 @@ Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests
 reference.
 """
 
+# Steps have no types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import functools
@@ -23,23 +26,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.ops.cpu.compilation import compiled, inlined
-from ghrr.ops.cpu.lanes import SLOTS, Lanes, gram, load, polish, store
+from ghrr.ops.cpu.lanes import (
+    SLOTS,
+    absolute,
+    cos_sin,
+    gram,
+    load,
+    polish,
+    series,
+    sqrt,
+    step,
+    store,
+    sum_of_conjugate_products,
+    where,
+)
 
 Indices = NDArray[np.int64]
 
 # Largest exponent for single precision.
 SMALL = 2.0
 
-# Taylor series, truncated where the next term is below rounding: of sin(2πx) / x and cos(2πx) in x² for x up to an
-# eighth, and of atan(x) / (2πx) in x² for x up to tan(π/16). Single precision needs fewer terms.
-_SIN = tuple((-1) ** n * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(9))
-_COS = tuple((-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(9))
+# Taylor series of atan(x) / (2πx) in x², truncated where the next term is below rounding for x up to tan(π/16). Single
+# precision needs fewer terms.
 _ATAN = tuple((-1) ** n / ((2 * n + 1) * 2 * math.pi) for n in range(12))
 _TERMS_SINGLE = 6
 _FIRST, _SECOND = math.tan(math.pi / 16), math.tan(3 * math.pi / 16)
 _TAN = math.tan(math.pi / 8)
 _SWEEPS = 20  # limit; a sweep rotates all planes, and quadratic convergence needs about five
-# Squares of differences that count as zero: those of rounding errors in double precision, of a few in single precision,
+# Squares of differences that count as zero: rounding errors in double precision, a few of them in single precision,
 # where the sixth power must not underflow.
 _ZERO_SQUARE_SINGLE, _ZERO_SQUARE_DOUBLE = 1e-12, 1e-31
 # For results in single precision, the square of an error of 1/60 of rounding.
@@ -51,201 +65,186 @@ _CLEAN = 4 * 2.0**-23
 _NEAR_CUT, _GAP_AT_CUT = 1e-6, 0.1
 
 
-@inlined
-def _angles_in_turns(x: Lanes, y: Lanes, turns: Lanes) -> None:  # pragma: no cover
-    """Compute the angles of (x, y) in turns: that of the nearest of 16 directions, plus a series for the rest."""
-    real = x.dtype.type
-    zero, quarter, half = real(0.0), real(0.25), real(0.5)
-    terms = _TERMS_SINGLE if x.itemsize == 4 else 12
-    for i in range(x.shape[0]):
-        large, small = abs(x[i]), abs(y[i])
-        swapped = small > large
-        large, small = (small, large) if swapped else (large, small)
-        first, second = small <= real(_FIRST) * large, small <= real(_SECOND) * large
-        tangent = zero if first else real(_TAN) if second else real(1.0)
-        angle = zero if first else real(0.0625) if second else real(0.125)
-        left = (small - tangent * large) / (large + tangent * small)
-        series = real(_ATAN[terms - 1])
-        for n in range(terms - 2, -1, -1):
-            series = series * (left * left) + real(_ATAN[n])
-        angle += left * series
-        angle = quarter - angle if swapped else angle
-        angle = half - angle if x[i] < zero else angle
-        turns[i] = -angle if y[i] < zero else angle
+@step
+def _angle_in_turns(x, turns):
+    """Compute the angle of (x, y) in turns: the angle of the nearest of 16 directions, plus a series for the rest."""
+    large, small = absolute(x[0]), absolute(x[1])
+    swapped = small > large
+    large, small = where(swapped, small, large), where(swapped, large, small)
+    first, second = small <= _FIRST * large, small <= _SECOND * large
+    one = large.constant(1.0)
+    tangent = where(first, 0.0, where(second, _TAN, one))
+    angle = where(first, 0.0, where(second, 0.0625, 0.125 * one))
+    rest = (small - tangent * large) / (large + tangent * small)
+    angle = angle + rest * series(_ATAN[: _TERMS_SINGLE if x.single else 12], rest * rest)
+    angle = where(swapped, 0.25 - angle, angle)
+    angle = where(x[0] < 0.0, 0.5 - angle, angle)
+    turns[0] = where(x[1] < 0.0, -angle, angle)
 
 
-@inlined
-def _find_rotation(x: Lanes, p: int, q: int, rotation: Lanes, zero_square: float) -> None:  # pragma: no cover
+@step
+def _find_rotation(pp, pq, qp, qq, rotation, zero_square):  # noqa: PLR0917
     r"""Find the rotation, c and the two parts of s, that best diagonalises the block of rows and columns p and q.
 
     With :math:`h = (x_{pp} - x_{qq},\, x_{pq} + x_{qp},\, i (x_{qp} - x_{pq}))` it takes the real vector v that
     captures most of h: the real part of :math:`e^{-i\varphi} h`, where :math:`2\varphi` is the angle of
     :math:`h_1^2 + h_2^2 + h_3^2`. Only the direction of v is needed.
     """
-    real = x.dtype.type
-    zero, one, two = real(0.0), real(1.0), real(2.0)
-    for i in range(x.shape[-1]):
-        a, b = x[p, p, 0, i] - x[q, q, 0, i], x[p, p, 1, i] - x[q, q, 1, i]
-        c, d = x[p, q, 0, i] + x[q, p, 0, i], x[p, q, 1, i] + x[q, p, 1, i]
-        e, f = x[p, q, 1, i] - x[q, p, 1, i], x[q, p, 0, i] - x[p, q, 0, i]
-        squares, imag_squares = a * a + c * c + e * e, b * b + d * d + f * f
-        re, im = squares - imag_squares, two * (a * b + c * d + e * f)
-        size = math.sqrt(re * re + im * im)
-        # A vector in the direction of half of the angle, computed without cancellation.
-        larger = size + abs(re)
-        cos, sin = (larger, im) if re >= zero else (abs(im), larger if im >= zero else -larger)
-        cos = cos if size > zero else one
-        first, second, third = cos * a + sin * b, cos * c + sin * d, cos * e + sin * f
-        length = math.sqrt(first * first + second * second + third * third)
-        # The rotation by half of the angle between v and the first axis or its opposite.
-        longer = length + abs(first)
-        found = squares + imag_squares > real(zero_square)
-        inverse = one / math.sqrt(two * length * longer) if found else zero
-        rotation[0, i] = longer * inverse if found else one
-        inverse = -inverse if first < zero else inverse
-        rotation[1, i] = second * inverse
-        rotation[2, i] = -third * inverse
+    a, b = pp[0] - qq[0], pp[1] - qq[1]
+    c, d = pq[0] + qp[0], pq[1] + qp[1]
+    e, f = pq[1] - qp[1], qp[0] - pq[0]
+    squares, imag_squares = a * a + c * c + e * e, b * b + d * d + f * f
+    re, im = squares - imag_squares, 2.0 * (a * b + c * d + e * f)
+    size = sqrt(re * re + im * im)
+    # A vector in the direction of half of the angle, computed without cancellation.
+    larger = size + absolute(re)
+    cos = where(re >= 0.0, larger, absolute(im))
+    sin = where(re >= 0.0, im, where(im >= 0.0, larger, -larger))
+    cos = where(size > 0.0, cos, 1.0)
+    first, second, third = cos * a + sin * b, cos * c + sin * d, cos * e + sin * f
+    length = sqrt(first * first + second * second + third * third)
+    # The rotation by half of the angle between v and the first axis or its opposite.
+    longer = length + absolute(first)
+    found = squares + imag_squares > zero_square
+    inverse = where(found, 1.0 / sqrt(2.0 * length * longer), 0.0)
+    rotation[0] = where(found, longer * inverse, 1.0)
+    inverse = where(first < 0.0, -inverse, inverse)
+    rotation[1] = second * inverse
+    rotation[2] = -third * inverse
 
 
-@inlined
-def _rotate_columns(m: int, x: Lanes, p: int, q: int, rotation: Lanes) -> None:  # pragma: no cover
-    """Replace columns p and q by c p + s q and c q - conj(s) p."""
-    for n in range(m):
-        first, second = x[n, p], x[n, q]
-        for i in range(x.shape[-1]):
-            c, s, t = rotation[0, i], rotation[1, i], rotation[2, i]
-            a, b, d, e = first[0, i], first[1, i], second[0, i], second[1, i]
-            first[0, i] = c * a + s * d - t * e
-            first[1, i] = c * b + s * e + t * d
-            second[0, i] = c * d - s * a - t * b
-            second[1, i] = c * e - s * b + t * a
+def _rotation(conjugate):
+    @step
+    def rotate(first, second, rotation):
+        """Replace entries p and q by c p + s q and c q - conj(s) p, or with ``conjugate`` by the same for conj(s)."""
+        c, s, t = rotation[0], rotation[1], -rotation[2] if conjugate else rotation[2]
+        a, b, d, e = first[0], first[1], second[0], second[1]
+        first[0] = c * a + s * d - t * e
+        first[1] = c * b + s * e + t * d
+        second[0] = c * d - s * a - t * b
+        second[1] = c * e - s * b + t * a
+
+    return rotate
 
 
-@inlined
-def _rotate_rows(m: int, x: Lanes, p: int, q: int, rotation: Lanes) -> None:  # pragma: no cover
-    """Replace rows p and q by c p + conj(s) q and c q - s p."""
-    for n in range(m):
-        first, second = x[p, n], x[q, n]
-        for i in range(x.shape[-1]):
-            c, s, t = rotation[0, i], rotation[1, i], rotation[2, i]
-            a, b, d, e = first[0, i], first[1, i], second[0, i], second[1, i]
-            first[0, i] = c * a + s * d + t * e
-            first[1, i] = c * b + s * e - t * d
-            second[0, i] = c * d - s * a + t * b
-            second[1, i] = c * e - s * b - t * a
+_rotate, _rotate_conjugate = _rotation(False), _rotation(True)
 
 
-@inlined
-def _off_diagonal(m: int, x: Lanes, limit: float) -> int:  # pragma: no cover
-    """Count slots whose off-diagonal entries have a sum of squares above the limit."""
-    count, most = 0, x.dtype.type(limit)
-    for i in range(x.shape[-1]):
-        total = x.dtype.type(0)
-        for j in range(m):
-            for k in range(m):
-                if j != k:
-                    total += x[j, k, 0, i] * x[j, k, 0, i]
-                    total += x[j, k, 1, i] * x[j, k, 1, i]
-        count += 0 if total <= most else 1
-    return count
+@step
+def _set(x, number):
+    x[0], x[1] = number, 0.0
 
 
-@inlined
-def _off_identity(m: int, g: Lanes, small: float, large: float) -> tuple[int, int]:  # pragma: no cover
-    """Count entries that differ from the identity by more than a small and by more than a large limit."""
-    above, far_above = 0, 0
-    first, second = g.dtype.type(small * small), g.dtype.type(large * large)
-    for j in range(m):
-        for k in range(m):
-            one = g.dtype.type(1.0 if j == k else 0.0)
-            for i in range(g.shape[-1]):
-                square = (g[j, k, 0, i] - one) * (g[j, k, 0, i] - one) + g[j, k, 1, i] * g[j, k, 1, i]
-                above += 0 if square <= first else 1  # also for NaN
-                far_above += 0 if square <= second else 1
-    return above, far_above
+@step
+def _add_square(total, x):
+    total[0] = total[0] + x[0] * x[0] + x[1] * x[1]
 
 
-@inlined
-def _fill_identity(m: int, v: Lanes) -> None:  # pragma: no cover
-    for j in range(m):
-        for k in range(m):
-            one = v.dtype.type(1.0 if j == k else 0.0)
-            for i in range(v.shape[-1]):
-                v[j, k, 0, i], v[j, k, 1, i] = one, v.dtype.type(0)
+@step
+def _exceeds(total, limit):
+    return ~(total[0] <= limit)  # also for NaN
 
 
-@inlined
-def _is_near_cut(m: int, turns: Lanes) -> bool:  # pragma: no cover
+@step
+def _differs(g, one, limit):
+    """Return whether an entry differs from a number by more than the square root of the limit."""
+    return ~((g[0] - one) * (g[0] - one) + g[1] * g[1] <= limit)  # also for NaN
+
+
+@step
+def _start_range(turns, bounds):
+    bounds[0], bounds[1] = turns[0], turns[0]
+
+
+@step
+def _extend_range(turns, bounds):
+    x, low, high = turns[0], bounds[0], bounds[1]
+    bounds[0], bounds[1] = where(x < low, x, low), where(x > high, x, high)
+
+
+@step
+def _is_near_cut(bounds, m):
     """Return whether an eigenvalue is so close to -1, or two so close to each other there, that errors grow."""
-    near = 0
-    for i in range(turns.shape[-1]):
-        low = high = turns[0, i]
-        for k in range(1, m):
-            low, high = min(low, turns[k, i]), max(high, turns[k, i])
-        distance = min(0.5 - high, 0.5 + low)
-        near += distance < _NEAR_CUT or (m * (1.0 - high + low) < _GAP_AT_CUT)
-    return near > 0
+    low, high = bounds[0], bounds[1]
+    upper, lower = 0.5 - high, 0.5 + low
+    return (where(upper < lower, upper, lower) < _NEAR_CUT) | (m * (1.0 - high + low) < _GAP_AT_CUT)
+
+
+@step
+def _phase(turns, phase, exponent):
+    """Compute the cosine and sine of the exponent times an angle."""
+    phase[0], phase[1] = cos_sin(exponent * turns[0], 6 if turns.single else 9)
+
+
+@step
+def _times_phase(x, phase, out):
+    out[0] = x[0] * phase[0] - x[1] * phase[1]
+    out[1] = x[0] * phase[1] + x[1] * phase[0]
 
 
 @inlined
-def _cos_sin(cos: Lanes, sin: Lanes) -> None:  # pragma: no cover
-    """Compute cosines and sines of angles up to half a turn; ``cos`` holds the angles, in turns.
-
-    Not :func:`ghrr.ops.cpu.sampling.cos_sin`: this function is inlined, and computes in the precision of its buffer.
-    """
-    real = cos.dtype.type
-    terms = _TERMS_SINGLE if cos.itemsize == 4 else 9
-    for i in range(cos.shape[0]):
-        angle = cos[i]
-        quarters = np.rint(real(4.0) * angle)
-        angle -= real(0.25) * quarters
-        s, c = real(_SIN[terms - 1]), real(_COS[terms - 1])
-        for n in range(terms - 2, -1, -1):
-            s = s * (angle * angle) + real(_SIN[n])
-            c = c * (angle * angle) + real(_COS[n])
-        s *= angle
-        quarter = np.int32(quarters)
-        a = s if quarter & 1 else c
-        b = c if quarter & 1 else s
-        cos[i] = -a if (quarter + 1) & 2 else a
-        sin[i] = -b if quarter & 2 else b
+def _diagonalize(bits, m, entry, x, v, rotation, zero_square):  # noqa: PLR0917 # pragma: no cover
+    """Rotate X to the diagonal V^H X V; return whether that succeeded."""
+    for n in range(m * m):
+        _set(bits, (v + n * entry,), (1.0 if n % (m + 1) == 0 else 0.0,))
+    for sweeps in range(_SWEEPS + 1):
+        # Pairs of entries that count as zero in their planes add up to at most the limit.
+        _set(bits, (rotation,), (0.0,))
+        for n in range(m * m):
+            if n % (m + 1):
+                _add_square(bits, (rotation, x + n * entry), ())
+        unfinished = _exceeds(bits, (rotation,), (0.25 * m * m * zero_square,))
+        if not unfinished or sweeps == _SWEEPS:
+            break
+        for p in range(m - 1):
+            for q in range(p + 1, m):
+                pp, pq = x + (m * p + p) * entry, x + (m * p + q) * entry
+                qp, qq = x + (m * q + p) * entry, x + (m * q + q) * entry
+                _find_rotation(bits, (pp, pq, qp, qq, rotation), (zero_square,))
+                for n in range(m):
+                    at_p, at_q = (m * n + p) * entry, (m * n + q) * entry
+                    _rotate(bits, (x + at_p, x + at_q, rotation), ())
+                    _rotate(bits, (v + at_p, v + at_q, rotation), ())
+                for n in range(m):
+                    at_p, at_q = (m * p + n) * entry, (m * q + n) * entry
+                    _rotate_conjugate(bits, (x + at_p, x + at_q, rotation), ())
+    return not unfinished
 
 
 @inlined
-def _combine(  # noqa: PLR0917
-    m: int, exponent: float, turns: Lanes, v: Lanes, w: Lanes, x: Lanes, cos: Lanes, sin: Lanes
-) -> None:  # pragma: no cover
-    """Replace X by V diag(e^{2πi · exponent · turns}) V^H; w, cos and sin are overwritten."""
-    factor = x.dtype.type(exponent)
+def _has_eigenvalues_near_cut(bits, m, row, turns, bounds):  # pragma: no cover
+    _start_range(bits, (turns, bounds), ())
+    for k in range(1, m):
+        _extend_range(bits, (turns + k * row, bounds), ())
+    return _is_near_cut(bits, (bounds,), (1.0 * m,))
+
+
+@inlined
+def _combine(bits, m, row, exponent, turns, v, w, x, phase):  # noqa: PLR0917 # pragma: no cover
+    """Replace X by V diag(e^{2πi · exponent · turns}) V^H; W is overwritten."""
+    entry = 2 * row
     for k in range(m):
-        for i in range(x.shape[-1]):
-            angle = factor * turns[k, i]
-            cos[i] = angle - np.rint(angle)
-        _cos_sin(cos, sin)
+        _phase(bits, (turns + k * row, phase), (exponent,))
         for j in range(m):
-            for i in range(x.shape[-1]):
-                w[j, k, 0, i] = v[j, k, 0, i] * cos[i] - v[j, k, 1, i] * sin[i]
-                w[j, k, 1, i] = v[j, k, 0, i] * sin[i] + v[j, k, 1, i] * cos[i]
+            at = (m * j + k) * entry
+            _times_phase(bits, (v + at, phase, w + at), ())
     for j in range(m):
         for k in range(m):
-            for i in range(x.shape[-1]):
-                real = imag = x.dtype.type(0)
-                for n in range(m):
-                    real += w[j, n, 0, i] * v[k, n, 0, i]
-                    real += w[j, n, 1, i] * v[k, n, 1, i]
-                    imag += w[j, n, 1, i] * v[k, n, 0, i]
-                    imag -= w[j, n, 0, i] * v[k, n, 1, i]
-                x[j, k, 0, i], x[j, k, 1, i] = real, imag
+            to = x + (m * j + k) * entry
+            sum_of_conjugate_products(bits, to, v + m * k * entry, entry, w + m * j * entry, entry, m)
 
 
 @functools.cache
-def power_kernel(m: int, bits: int) -> Callable[..., None]:
-    """Return the loop for one m, a compile-time constant so that sums are unrolled, and 32 or 64 bits of precision."""
+def power_kernel(bits: int) -> Callable[..., None]:
+    """Return the loop for 32 or 64 bits of precision."""
     single = bits == 32
     precision = np.float32 if single else np.float64
+    row = SLOTS * bits // 8
+    entry = 2 * row
 
     @compiled
-    def power(  # noqa: PLR0912, PLR0917
+    def power(  # noqa: PLR0917
+        m: int,
         start: int,
         stop: int,
         chunks: Indices,
@@ -265,58 +264,52 @@ def power_kernel(m: int, bits: int) -> Callable[..., None]:
         not ``done`` if one of its slots is not unitary within the tolerance, cannot be diagonalised, or needs a higher
         precision.
         """
-        x, v = np.empty((m, m, 2, SLOTS), precision), np.empty((m, m, 2, SLOTS), precision)
-        g = np.empty((m, m, 2, SLOTS), precision)
-        rotation, turns = np.empty((3, SLOTS), precision), np.empty((m, SLOTS), precision)
+        size = 2 * m * m
+        work = np.empty((3 * size + m + 3, SLOTS), precision)
+        x = work.ctypes.data
+        v, g = x + size * row, x + 2 * size * row
+        turns = x + 3 * size * row
+        rotation = turns + m * row
         per_row = (dim + SLOTS - 1) // SLOTS
         for index in range(start, stop):
-            row, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
+            base, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
             count = min(SLOTS, dim - first)
             if single:
                 zero_square = _ZERO_SQUARE_SINGLE
                 least_steps, clean, largest_error = 0, _CLEAN, 0.5 * tolerance  # the sums are not exact
             else:
                 largest = 1.0
-                for n in range(offsets[row], offsets[row + 1]):
+                for n in range(offsets[base], offsets[base + 1]):
                     largest = max(largest, abs(exponents[n]))
                 rounded = _ZERO_SQUARE_ROUNDED / (largest * largest) if out.itemsize == 4 else 0.0
                 zero_square = max(rounded, 4 * m * m * _ZERO_SQUARE_DOUBLE)
                 # Each step of polishing squares the error.
                 least_steps, clean, largest_error = 1, math.sqrt(math.sqrt(zero_square) / m), tolerance
-            load(m, row * dim + first, count, source, x)
+            load(m, base * dim + first, count, source, work)
 
             # Replace X by the nearest unitary matrix.
-            gram(m, x, g)
-            not_clean, not_unitary = _off_identity(m, g, clean, largest_error)
+            gram(bits, m, entry, x, g)
+            not_clean = not_unitary = False
+            for n in range(m * m):
+                one = 1.0 if n % (m + 1) == 0 else 0.0
+                not_clean |= _differs(bits, (g + n * entry,), (one, clean * clean))
+                not_unitary |= _differs(bits, (g + n * entry,), (one, largest_error * largest_error))
             if not_unitary:
                 continue
-            for step in range(least_steps + (1 if not_clean else 0)):
-                if step:
-                    gram(m, x, g)
-                polish(m, x, g, v)
+            for steps in range(least_steps + (1 if not_clean else 0)):
+                if steps:
+                    gram(bits, m, entry, x, g)
+                polish(bits, m, entry, x, g, v)
 
-            # Rotate X to the diagonal V^H X V.
-            _fill_identity(m, v)
-            sweeps = 0
-            # Pairs of entries that count as zero in their planes add up to at most the limit.
-            while sweeps < _SWEEPS and _off_diagonal(m, x, 0.25 * m * m * zero_square):
-                for p in range(m - 1):
-                    for q in range(p + 1, m):
-                        _find_rotation(x, p, q, rotation, zero_square)
-                        _rotate_columns(m, x, p, q, rotation)
-                        _rotate_rows(m, x, p, q, rotation)
-                        _rotate_columns(m, v, p, q, rotation)
-                sweeps += 1
-            if sweeps == _SWEEPS:
+            if not _diagonalize(bits, m, entry, x, v, rotation, zero_square):
                 continue
-
             for k in range(m):
-                _angles_in_turns(x[k, k, 0], x[k, k, 1], turns[k])
-            if m > 1 and single and _is_near_cut(m, turns):
+                _angle_in_turns(bits, (x + k * (m + 1) * entry, turns + k * row), ())
+            if single and m > 1 and _has_eigenvalues_near_cut(bits, m, row, turns, rotation):
                 continue
-            for n in range(offsets[row], offsets[row + 1]):
-                _combine(m, exponents[n], turns, v, g, x, rotation[0], rotation[1])
-                store(m, targets[n] * dim + first, count, x, out)
+            for n in range(offsets[base], offsets[base + 1]):
+                _combine(bits, m, row, exponents[n], turns, v, g, x, rotation)
+                store(m, targets[n] * dim + first, count, work, out)
             done[index] = True
 
     return power

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ghrr.ops import torch_polar
 from ghrr.ops.cpu import lanes, power, sampling
-from ghrr.ops.cpu import polar as polar_loops
+from ghrr.ops.cpu.polar import polar_kernel
 from ghrr.ops.cpu.products import MIN_THREADED, empty, run_loop_in_threads
 from ghrr.ops.threads import run_in_threads
 
@@ -27,14 +27,14 @@ def polar(x: Tensor) -> Tensor:
     x = x.resolve_conj().contiguous()
     out = empty(x.shape, x)
     is_skipped = np.zeros(x.shape[:-2].numel(), dtype=np.bool_)
-    loop = getattr(polar_loops, f"polar_{m}")
+    loop = polar_kernel(m)
     source, target = _as_rows(x), _as_rows(out)
     skipped: list[int] = []
 
     def work(rows: slice) -> None:
         skipped.append(loop(rows.start, rows.stop, source, target, is_skipped))
 
-    _run(work, len(source), out.numel())
+    _run(work, out.shape[:-2].numel(), out.numel())
     if any(skipped):
         slots = torch.from_numpy(is_skipped)
         out.view(-1, m, m)[slots] = torch_polar.polar_factor(x.view(-1, m, m)[slots])
@@ -62,10 +62,10 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
 
     def remaining(chunks: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
         """Raise chunks of slots; return those for which that was not possible."""
-        loop, done = power.power_kernel(m, bits), np.zeros(len(chunks), dtype=np.bool_)
+        loop, done = power.power_kernel(bits), np.zeros(len(chunks), dtype=np.bool_)
         arguments = (dim, source, tolerance, numbers, targets, offsets, target, done)
         size = m * max(a.numel(), out.numel())
-        _run(lambda part: loop(part.start, part.stop, chunks, *arguments), len(chunks), size)
+        _run(lambda part: loop(m, part.start, part.stop, chunks, *arguments), len(chunks), size)
         return chunks[~done]
 
     chunks = np.arange(bases * -(-dim // lanes.SLOTS))
@@ -99,8 +99,8 @@ def base_slots(
 
 
 def _as_rows(x: Tensor) -> NDArray[Any]:
-    """View contiguous slots as rows of reals, ``(slots, 2 m m)``."""
-    rows: NDArray[Any] = torch.view_as_real(x.detach()).reshape(-1, 2 * x.shape[-1] ** 2).numpy()
+    """View contiguous slots as reals."""
+    rows: NDArray[Any] = torch.view_as_real(x.detach()).flatten().numpy()
     return rows
 
 

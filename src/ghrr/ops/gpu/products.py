@@ -26,7 +26,7 @@ _PROGRAMS = 1 << 11
 _MIN_ITEMS = 16
 # Larger exponents take fewer steps by repeated squaring, although each of these goes through memory.
 _LARGEST_CHAIN = 8
-# Offsets up to this fit in 32 bits, including those of the last program beyond the end.
+# Offsets up to this fit in 32 bits, including offsets beyond the end in the last program.
 _LARGEST_OFFSET = (1 << 31) - (1 << 12)
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 

@@ -53,7 +53,7 @@ class Chart(NamedTuple):
 class Step(NamedTuple):
     """How a relation was obtained for a span: widths and relations of its parts, and the score of the step.
 
-    A span that was read as one product has no relations besides those of the chain: ``relations`` is empty.
+    A span that was read as one product has no relations besides the ones of the chain: ``relations`` is empty.
     """
 
     widths: tuple[int, ...]

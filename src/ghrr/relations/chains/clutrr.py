@@ -85,7 +85,7 @@ def load_clutrr(folder: str | os.PathLike[str], *, verify: bool = True) -> Clutr
     folder
         Folder with ``train.jsonl.gz`` and ``test.jsonl.gz``.
     verify
-        Whether the files must be those of the published data, by their SHA-256; False for stories of your own.
+        Whether the SHA-256 of the files must match the published data; False for stories of your own.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr.checks import describe
 
 
 class Example(NamedTuple):

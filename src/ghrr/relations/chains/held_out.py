@@ -2,7 +2,7 @@
 
 A fifth of the different training chains is held out, and a second set of hypervectors is learned from the others. The
 held-out chains are made longer with the two-step training chains as rules, because most questions are about long
-chains. Their charts are scored with the second set. The same chains without their right answer stand for chains that
+chains. Their charts are scored with the second set. The same chains without their correct answer stand for chains that
 have no name: whatever is then the best answer is wrong.
 """
 

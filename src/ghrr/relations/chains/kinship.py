@@ -2,12 +2,12 @@
 
 A relation has a kind (parent, sibling, ...) and the gender of the person it leads to. ``RULES`` says which kinds
 compose to which; they are those that occur in the two-step stories of CLUTRR, where a brother-in-law is called brother.
-The gender of a composition is that of its last step, and a spouse has the other gender.
+The gender of a composition is the gender of its last step, and a spouse has the other gender.
 
 A chain is made by starting from the answer and replacing a relation by two that compose to it, again and again, so its
 answer is known by construction. The rules contradict each other in places: the wife's sister's mother is the wife's
 mother, a mother-in-law, but the wife's sister is a "sister", and the sister's mother is the mother. Chains with
-several answers in *some* bracketing are left out by default; :func:`possible_answers` finds them with an exact chart.
+several answers in *some* bracketing are left out by default; :func:`possible_kinships` finds them with an exact chart.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import functools
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_integer
+from ghrr.checks import check_integer
 from ghrr.relations.chains.chart import IMPOSSIBLE, chunks, fill_chart
 from ghrr.relations.chains.examples import Example
 from ghrr.relations.chains.lengthening import lengthen_chains
 
-NAMES = {
+KINSHIP_NAMES = {
     "parent": ("father", "mother"),
     "child": ("son", "daughter"),
     "sibling": ("brother", "sister"),
@@ -58,9 +58,9 @@ RULES = {
     ("parent's sibling", "parent"): "grandparent",
     ("parent's sibling", "sibling"): "parent's sibling",
 }
-RELATIONS = tuple(sorted(name for pair in NAMES.values() for name in pair))
-_INDEX = {name: position for position, name in enumerate(RELATIONS)}
-_GENDERS = {name: gender for pair in NAMES.values() for gender, name in enumerate(pair)}
+KINSHIPS = tuple(sorted(name for pair in KINSHIP_NAMES.values() for name in pair))
+_INDEX = {name: position for position, name in enumerate(KINSHIPS)}
+_GENDERS = {name: gender for pair in KINSHIP_NAMES.values() for gender, name in enumerate(pair)}
 
 
 @functools.cache
@@ -77,10 +77,10 @@ def kinship_rules() -> tuple[Example, ...]:
     """
     found = []
     for (first, second), result in RULES.items():
-        for left in NAMES[first]:
-            for gender, right in enumerate(NAMES[second]):
+        for left in KINSHIP_NAMES[first]:
+            for gender, right in enumerate(KINSHIP_NAMES[second]):
                 if second != "spouse" or _GENDERS[left] != gender:
-                    found.append(Example((left, right), NAMES[result][gender]))
+                    found.append(Example((left, right), KINSHIP_NAMES[result][gender]))
     return tuple(found)
 
 
@@ -90,22 +90,30 @@ def _rule_rows() -> Tensor:
 
 def _follows() -> Tensor:
     """Return which relation may follow which: a wife only a man, so no relation that leads to a woman."""
-    genders = torch.tensor([_GENDERS[name] for name in RELATIONS])
-    is_spouse = torch.tensor([name in NAMES["spouse"] for name in RELATIONS])
+    genders = torch.tensor([_GENDERS[name] for name in KINSHIPS])
+    is_spouse = torch.tensor([name in KINSHIP_NAMES["spouse"] for name in KINSHIPS])
     return ~is_spouse[None, :] | (genders[:, None] != genders[None, :])
 
 
-def possible_answers(chains: Tensor) -> Tensor:
+def possible_kinships(chains: Tensor) -> Tensor:
     """Return which relations a chain can compose to by the rules, over all bracketings.
 
     Shapes
     ------
-    chains: ``(n, length)``, indices of ``RELATIONS``; output: ``(n, relations)``, of bool
+    chains: ``(n, length)``, indices of ``KINSHIPS``; output: ``(n, relations)``, of bool
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.relations.chains import KINSHIPS, possible_kinships
+    >>> chain = torch.tensor([[KINSHIPS.index("father"), KINSHIPS.index("sister")]])
+    >>> [name for name, is_possible in zip(KINSHIPS, possible_kinships(chain)[0]) if is_possible]
+    ['aunt']
     """
     first, second, made = _rule_rows().unbind(1)
-    table = torch.full((len(RELATIONS),) * 3, IMPOSSIBLE)
+    table = torch.full((len(KINSHIPS),) * 3, IMPOSSIBLE)
     table[first, second, made] = 0.0
-    return torch.cat([fill_chart(part, table).answers for part in chunks(chains, len(RELATIONS))]) > IMPOSSIBLE / 2
+    return torch.cat([fill_chart(part, table).answers for part in chunks(chains, len(KINSHIPS))]) > IMPOSSIBLE / 2
 
 
 def generate_kinship_chains(count: int, length: int, *, seed: int = 0, consistent: bool = True) -> list[Example]:
@@ -140,7 +148,7 @@ def generate_kinship_chains(count: int, length: int, *, seed: int = 0, consisten
         chains = lengthen_chains(targets[:, None], rules, length, generator=generator, follows=_follows())
         kept = chains[:, 0] >= 0
         if consistent:
-            kept &= possible_answers(chains.clamp(min=0)).sum(dim=1) == 1
+            kept &= possible_kinships(chains.clamp(min=0)).sum(dim=1) == 1
         for chain, target in zip(chains[kept].tolist(), targets[kept].tolist(), strict=True):
-            examples.append(Example(tuple(RELATIONS[r] for r in chain), RELATIONS[target]))
+            examples.append(Example(tuple(KINSHIPS[r] for r in chain), KINSHIPS[target]))
     return examples

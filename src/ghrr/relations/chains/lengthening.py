@@ -22,7 +22,7 @@ def lengthen_chains(
     rules
         Rows ``a, b, c``: a and b compose to c.
     length
-        Length of the result, at least that of the chains.
+        Length of the result, at least the length of the chains.
     generator
         Source of randomness.
     follows
@@ -43,7 +43,7 @@ def lengthen_chains(
     """
     if chains.shape[1] > length:
         raise ValueError(
-            f"lengthen_chains: length must be at least that of the chains ({chains.shape[1]}), got {length}; "
+            f"lengthen_chains: length must be at least the length of the chains ({chains.shape[1]}), got {length}; "
             f"shorten the chains first"
         )
     if not len(rules):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import check_choice, check_integer, check_real
-from ghrr.memory import ItemMemory, Match
-from ghrr.memory.match import CONFIDENCE
+from ghrr.checks import check_choice, check_integer, check_real
+from ghrr.memory import Answer, ItemMemory
+from ghrr.memory.match import CONFIDENCE, check_confidence
 from ghrr.relations.chains.calibration import chart_features
 from ghrr.relations.chains.composer import Composer
 from ghrr.relations.chains.derivation import Derivation
@@ -26,13 +25,13 @@ NUMBERS = {"real": torch.float32, "complex": torch.complex64}
 METHODS = ("chart", "left-to-right", "product")
 
 
-@dataclass(frozen=True, repr=False)
-class ComposedMatch(Match):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ComposedMatch(Answer):
     """Relation that a chain composes to, with its probability and derivation.
 
     The score is the similarity of the last composition of the derivation with the guess, and the margin is its distance
     to the score of the runner-up. The probability is low if another relation is nearly as good, or if the chain has no
-    name among the relations; ``probability_unknown`` does not separate the two, and is 0.
+    name among the relations; these two are not told apart.
 
     Examples
     --------
@@ -42,7 +41,7 @@ class ComposedMatch(Match):
     ('sister', [('father', 'son', 'brother'), ('brother', 'sister', 'sister')])
     """
 
-    derivation: Derivation = field(kw_only=True)
+    derivation: Derivation
 
 
 class RelationChains:
@@ -189,7 +188,7 @@ class RelationChains:
     def compose_many(self, chains: Iterable[Sequence[str]], *, confidence: float = CONFIDENCE) -> list[ComposedMatch]:
         """Compose many chains of any lengths; see :meth:`compose`. Chains of one length are computed together."""
         operation = "RelationChains.compose"
-        confidence = check_real(operation, "confidence", confidence, low=0.5, high=1.0, open_ends=True)
+        confidence = check_confidence(operation, confidence)
         groups, count = self._groups(operation, chains)
         matches: list[ComposedMatch | None] = [None] * count
         for group in groups:
@@ -214,10 +213,8 @@ class RelationChains:
             score=score,
             runner_up=self.relations[best[1]] if has_second else None,
             margin=score - float(similarities[best[1]]) if has_second else score,
-            noise=1 / math.sqrt(self.composer.vectors[0].numel() * (2 if self.numbers == "complex" else 1)),
             candidates=len(self.relations),
             probability=probability,
-            probability_unknown=0.0,
             required_confidence=confidence,
             derivation=derivation,
         )

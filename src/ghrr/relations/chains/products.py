@@ -1,7 +1,7 @@
 r"""Products of relations: a chain of relations is the ordered product of their hypervectors.
 
 Each relation r has one hypervector :math:`v_r`, the same for a step of a chain and for an answer. Its slots are real or
-complex m × m matrices without further constraint, and its norm is :math:`\sqrt{mD}`, that of a unitary hypervector, so
+complex m × m matrices without further constraint, and its norm is :math:`\sqrt{mD}`, as for unitary hypervectors, so
 that :math:`\delta` is the cosine. The answer to a chain is a softmax over all relations,
 
 .. math:: P(c \mid r_1 \dots r_n) \propto \exp(\alpha \, \delta(v_{r_1} * \dots * v_{r_n}, v_c)),
@@ -67,7 +67,7 @@ def multiply_chains(vectors: Tensor, chains: Tensor) -> Tensor:
 
 
 def _rows(vectors: Tensor, indices: Tensor) -> Tensor:
-    # The gradient of `vectors[indices]` adds rows in an order that depends on the threads; that of embedding does not.
+    # The gradient of `vectors[indices]` adds rows in an order that depends on the threads; ``embedding`` does not.
     flat = torch.view_as_real(vectors) if vectors.is_complex() else vectors
     rows = torch.nn.functional.embedding(indices, flat.flatten(1)).view(len(indices), *flat.shape[1:])
     return torch.view_as_complex(rows) if vectors.is_complex() else rows

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ghrr.relations.chains.examples import LengthGroup
 from ghrr.relations.chains.products import log_probabilities, scale_to_unitary_norm
+from ghrr.training import EarlyStopping
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def train_vectors(
     def current() -> Tensor:
         return scale_to_unitary_norm(torch.view_as_complex(free) if start.is_complex() else free)
 
-    best, kept, since = float("inf"), torch.empty(0), 0
+    stopping, kept = EarlyStopping(config.patience), torch.empty(0)
     for epoch in range(1, config.epochs + 1):
         total, count = 0.0, 0
         for chains, targets in _batches(groups, config.batch_size, generator):
@@ -116,12 +117,12 @@ def train_vectors(
             total, count = total + loss.item() * len(chains), count + len(chains)
         judged = None
         if validation:
-            judged, since = _mean_loss(current().detach(), config.scale, validation), since + 1
-            if judged < best:
-                best, since, kept = judged, 0, current().detach()
+            judged = _mean_loss(current().detach(), config.scale, validation)
+            if stopping.is_better(judged):
+                kept = current().detach()
         if progress is not None:
             progress(ChainProgress(epoch, config.epochs, total / count, judged))
-        if since >= config.patience:
+        if stopping.is_over:
             break
     return kept if validation else current().detach()
 

@@ -1,20 +1,18 @@
 """Record: nested data as one hypervector.
 
-Data flows through the modules in this order:
+Data flows through the modules in this order, and none imports a later one:
 
-1. paths: :mod:`ghrr.structures.path_tree` numbers paths and computes their hypervectors; ``path_settings`` holds
-   settings that differ between paths
-2. values: ``value_names``, ``scale`` and ``value_table`` turn JSON values into hypervectors; ``seen_values`` stores
-   which values occurred at which path; ``tables`` holds all of these together
-3. encode: ``leaves`` splits documents into leaves, and ``encode`` sums values bound to paths
-4. query: ``query`` unbinds paths, and ``cleanup`` compares the answers with the candidates of each path
-5. decode: ``decode`` reads all paths in rounds, and ``edit`` uses it for update, delete and merge
+1. ``paths``: settings that differ between paths (:mod:`ghrr.structures.path_tree` computes their hypervectors)
+2. ``values``: names, scales and hypervectors of values, and which of them occurred at which path
+3. ``tables``: the paths and values that a record knows, and their state as JSON
+4. ``encode``: documents to leaves (:mod:`ghrr.documents`), and the sum of their values bound to paths
+5. ``query``: unbind paths, and choose the best of the candidates of each path
+6. ``decode``: query many paths in rounds; update, delete and merge start from what is read
 
-``record`` has the public class, ``state`` its conversion to JSON and back.
+``record`` has the public class.
 """
 
 from ghrr.structures.record.record import Record
-from ghrr.structures.record.scale import Scale
-from ghrr.structures.record.value_names import parse_json
+from ghrr.structures.record.values import Scale, parse_json
 
 __all__ = ["Record", "Scale", "parse_json"]

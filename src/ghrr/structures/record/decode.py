@@ -1,23 +1,24 @@
-"""Decoding: read many paths of one record in rounds (:func:`ghrr.structures.peel.peel`)."""
+"""Decoding: read many paths of a record in rounds (:func:`ghrr.structures.peel.peel`), also before it is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from ghrr.documents import Path, show_path
 from ghrr.memory.match import Match
 from ghrr.structures.certainty import empty_odds
 from ghrr.structures.inputs import chunks
-from ghrr.structures.path_tree import Path
 from ghrr.structures.peel import peel
 from ghrr.structures.reading import MISSING, Reading, nest
-from ghrr.structures.record.cleanup import Found
-from ghrr.structures.record.encode import encode_items
-from ghrr.structures.record.query import query_set, query_values
-from ghrr.structures.record.tables import RecordTables, is_set
+from ghrr.structures.record.encode import encode_documents, encode_items, record_columns
+from ghrr.structures.record.paths import is_set
+from ghrr.structures.record.query import Found, query_set, query_values
+from ghrr.structures.record.tables import RecordTables
 
 _MAX_UNSEEN_PATHS = 1 << 12  # combinations of known keys that are tried if known paths do not explain a record
 
@@ -146,6 +147,13 @@ def decode_paths(
     return Reading(value, matches, x, found.residual)
 
 
+def decode_like(tables: RecordTables, x: Tensor, document: Any, *, confidence: float) -> Reading:
+    """Decode the values at the paths of a document."""
+    paths = list(dict.fromkeys(column.path for column in record_columns(tables, [document])))
+    tables.paths.check_depth(max(map(len, paths), default=0))
+    return decode_paths(tables, x, paths, confidence=confidence, sparse=False)
+
+
 def decode_record(tables: RecordTables, x: Tensor, *, confidence: float) -> Reading:
     """Decode all known paths, and unseen paths of known keys if more than half a value is unexplained."""
     reading = decode_paths(tables, x, tables.paths.leaves(), confidence=confidence, sparse=True)
@@ -164,7 +172,7 @@ def decode_record(tables: RecordTables, x: Tensor, *, confidence: float) -> Read
 def decode_below(tables: RecordTables, x: Tensor, top: Path, *, confidence: float) -> Reading | None:
     """Decode the part of a record below a path; None if nothing is confident there.
 
-    The paths of the result start below ``top``, and its hypervectors are those of the part.
+    The paths of the result start below ``top``, and its hypervectors belong to the part.
     """
     below = [leaf for leaf in tables.paths.leaves(top) if leaf != top]
     if not below:
@@ -176,3 +184,61 @@ def decode_below(tables: RecordTables, x: Tensor, top: Path, *, confidence: floa
     key = tables.paths.vectors([top, top])
     vector, residual = tables.paths.unbind(torch.stack([x, whole.residual]), key, [top, top])
     return Reading(nest({path: match.guess for path, match in matches.items()}), matches, vector, residual)
+
+
+def update(tables: RecordTables, x: Tensor, path: Path, value: Any, old: Any, *, confidence: float) -> Tensor:
+    """Return a record with another value at a path, and without values above it, such as an empty dict."""
+    if old is MISSING:
+        above = {path[:depth] for depth in range(len(path))}
+        affected = {path, *above, *tables.paths.leaves(path)}
+        removed, _ = _values_at(tables, x, affected, operation="Record.update", confidence=confidence)
+    else:
+        removed = encode_documents(tables, [old], path)[0]
+    return x - removed + encode_documents(tables, [value], path)[0]
+
+
+def delete(tables: RecordTables, x: Tensor, path: Path, old: Any, *, confidence: float) -> Tensor:
+    """Return a record without the values at a path and below it."""
+    if old is not MISSING:
+        return x - encode_documents(tables, [old], path)[0]
+    affected = {path, *tables.paths.leaves(path)}
+    removed, found = _values_at(tables, x, affected, operation="Record.delete", confidence=confidence)
+    if not found:
+        raise KeyError(f"Record.delete: the record has no value at {show_path(path)}")
+    return x - removed
+
+
+def merge(tables: RecordTables, first: Tensor, second: Tensor, *, confidence: float) -> Tensor:
+    """Return the sum of two records, without the values of the first at paths where the second has one."""
+    known = tables.paths.leaves()
+    _, taken = _values_at(tables, second, set(known), operation="Record.merge", confidence=confidence)
+    replaced = {path[:-1] if is_set(path) else path for path in taken}  # a set is replaced as a whole
+    above = {path[:depth] for path in replaced for depth in range(len(path))}
+    affected = {path for path in known if path in above or _is_below(path, replaced)}
+    removed, _ = _values_at(tables, first, affected, operation="Record.merge", confidence=confidence)
+    return first - removed + second
+
+
+def _values_at(
+    tables: RecordTables, x: Tensor, paths: set[Path], *, operation: str, confidence: float
+) -> tuple[Tensor, list[Path]]:
+    """Return the part of a record at these paths, ``(dim, m, m)``, and the paths that have a value.
+
+    Raises unless it is certain that no value was overlooked: the sum of the probabilities that a path without a
+    confident value has one must be small.
+    """
+    x = x.detach()
+    found = read_paths(tables, x, sorted(paths, key=str), confidence=confidence, odds=empty_odds(len(paths), x))
+    chance_of_value = {path: 1 - match.probability_unknown for path, match in found.doubtful.items()}
+    if sum(chance_of_value.values()) > 1 - confidence:
+        path = max(chance_of_value, key=lambda path: chance_of_value[path])
+        hint = "use a larger space" if operation == "Record.merge" else "give it as old=, or use a larger space"
+        raise ValueError(
+            f"{operation}: the value at {show_path(path)} cannot be read with certainty, got {found.doubtful[path]}; "
+            f"{hint}"
+        )
+    return x - found.residual, [path if path in paths else (*path[:-1], None) for path in found.confident]
+
+
+def _is_below(path: Path, tops: set[Path]) -> bool:
+    return any(path[:depth] in tops for depth in range(len(path) + 1))

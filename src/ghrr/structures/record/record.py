@@ -7,7 +7,7 @@ path in another order is another product. For m = 1, where binding commutes, fac
 .. math:: K_1 * \rho(K_2) * \dots * \rho^{d-1}(K_d) * \rho^d(V) .
 
 The part of a record under a path, unbound and shifted back, is again a record. Every other value adds crosstalk noise
-with the standard deviation ``space.crosstalk_std`` to an answer: with n values the right one scores 1 within about
+with the standard deviation ``space.crosstalk_std`` to an answer: with n values the correct one scores 1 within about
 :math:`\sqrt{n/(2Dm^2)}`. A record that was scaled or normalised must be scaled back before it is read.
 """
 
@@ -15,28 +15,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from ghrr._checks import describe
+from ghrr.checks import describe
+from ghrr.documents import Path, check_path, show_path
 from ghrr.hypervector import Hypervector
 from ghrr.memory import ItemMemory
 from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
 from ghrr.structures.base import Structure
-from ghrr.structures.path_tree import Path, PathTree, check_path, show_path
-from ghrr.structures.planning import suggest_space
+from ghrr.structures.fullness import is_full
+from ghrr.structures.path_tree import PathTree
 from ghrr.structures.reading import MISSING, Reading
-from ghrr.structures.record import edit
-from ghrr.structures.record.decode import decode_below, decode_paths, decode_record
+from ghrr.structures.record import decode
 from ghrr.structures.record.encode import encode_documents
-from ghrr.structures.record.leaves import ListEncoding
-from ghrr.structures.record.query import query_values
-from ghrr.structures.record.scale import Scale
-from ghrr.structures.record.state import parse_state, restore_seen, seen_as_json, settings_as_json
-from ghrr.structures.record.tables import RecordTables
+from ghrr.structures.record.paths import resolve_path
+from ghrr.structures.record.query import query_paths
+from ghrr.structures.record.tables import ListEncoding, RecordTables, parse_state
+from ghrr.structures.record.values import Scale
 
 PathLike = str | int | Sequence[str | int]
 
@@ -49,7 +49,8 @@ class Record(Structure):
     there, or among all values if the path is new.
 
     Every method takes a path as one argument: a key, or a list of keys of dicts (strings) and indices of lists
-    (integers), outermost first: ``"name"``, ``["born", "city"]``, ``["tags", 0]``.
+    (integers), outermost first: ``"name"``, ``["born", "city"]``, ``["tags", 0]``. A known path may also be written
+    with dots: ``"born.city"``, ``"tags.0"``. If there is a key that contains the dots, the string is this key.
 
     Parameters
     ----------
@@ -77,11 +78,15 @@ class Record(Structure):
     >>> h = record.encode({"name": "Ada", "born": {"year": 1815, "city": "London"}, "tags": ["poet", "countess"]})
     >>> record.query(h, ["born", "city"])
     Match('London', score=1.012, margin=1.012, confident=True)
+    >>> record.query(h, "born.city").label
+    'London'
     >>> record.query(h, ["city", "born"]).unknown
     True
     >>> record.query(h, "tags")
     Reading(['poet', 'countess'], confident=2/2, unexplained=3.0)
     """
+
+    _SIZES = ("leaves", "values")
 
     def __init__(
         self,
@@ -102,37 +107,11 @@ class Record(Structure):
         """The paths that were encoded."""
         return self._tables.paths
 
-    @classmethod
-    def suggest(cls, leaves: int, *, values: int, m: int = 3, error: float = 0.01, **settings: Any) -> Space:
-        """Return the smallest space in which records answer confidently and correctly.
-
-        Parameters
-        ----------
-        leaves
-            Number of values in the largest record.
-        values
-            Largest number of different values at one path.
-        m
-            Size of the slots' matrices.
-        error
-            Largest accepted share of answers that are unconfident or wrong.
-        **settings
-            Further arguments of :class:`ghrr.Space`.
-
-        Examples
-        --------
-        >>> from ghrr.structures import Record
-        >>> Record.suggest(20, values=1000)
-        Space(dim=74, m=3, seed=0)
-        """
-        sizes = ("leaves", leaves), ("values", values)
-        return suggest_space("Record.suggest", *sizes, m=m, error=error, settings=settings)
-
     # Encode
 
     def encode(self, document: Any) -> Tensor:
         """Return the hypervector of one document, ``(dim, m, m)``."""
-        return encode_documents(self._tables, [document])[0]
+        return self._checked("Record.encode", encode_documents(self._tables, [document]))[0]
 
     def encode_many(self, documents: Iterable[Any]) -> Tensor:
         """Return the hypervectors of many documents, ``(n, dim, m, m)``, in one batch.
@@ -148,7 +127,15 @@ class Record(Structure):
         """
         if isinstance(documents, (str, dict, Tensor)) or not isinstance(documents, Iterable):
             raise TypeError(f"Record.encode_many: needs a list of documents, got {describe(documents)}")
-        return encode_documents(self._tables, list(documents))
+        return self._checked("Record.encode_many", encode_documents(self._tables, list(documents)))
+
+    def _checked(self, operation: str, records: Tensor) -> Tensor:
+        """Return records; warn if the space cannot hold the largest of them."""
+        items = self._items(records)
+        if is_full(self.space, items, len(self.values), confidence=self.confidence):  # for most paths, it may not be
+            counts = [self._tables.candidates(path).count(self.values) for path in self.paths.leaves()]
+            self._warn_if_full(operation, items, int(median(counts)) if counts else 1)
+        return records
 
     # Query
 
@@ -186,7 +173,7 @@ class Record(Structure):
 
     def _check_path(self, operation: str, path: Any) -> Path:
         """Return a path as a tuple; raise if it has an index of a list that is encoded as a set."""
-        keys = check_path(operation, path)
+        keys = resolve_path(operation, path, self.paths) if isinstance(path, str) else check_path(operation, path)
         for depth, key in enumerate(keys):
             if isinstance(key, int) and self._tables.lists.at(keys[:depth]) == "set":
                 raise ValueError(
@@ -208,16 +195,15 @@ class Record(Structure):
 
     def _answer(self, x: Tensor, path: Path, match: Match | None) -> Match | Reading:
         """Return a match, or the dict or list at a path if the match is unknown or None."""
+        note = self.paths.note(path)
         if match is not None and not match.unknown:
-            return match
-        below = decode_below(self._tables, x, path, confidence=self.confidence)
-        return below or match or self._values(x[None], [path])[0][0]
+            return self._noted(match, note)
+        below = decode.decode_below(self._tables, x, path, confidence=self.confidence)
+        return below or self._noted(match or self._values(x[None], [path])[0][0], note)
 
     def _values(self, records: Tensor, paths: Sequence[Path]) -> list[list[Match]]:
         """Return the best match of each record, for each path."""
-        keys = self._tables.keys(paths)
-        found = query_values(self._tables, records, paths, keys, confidence=self.confidence)
-        return [[one.match for one in column] for column in found]
+        return query_paths(self._tables, records, paths, confidence=self.confidence)
 
     # Decode
 
@@ -250,10 +236,8 @@ class Record(Structure):
         if like is MISSING:
             if x.any() and not self.paths.leaves():
                 self.values.check_not_empty()
-            return decode_record(self._tables, x, confidence=self.confidence)
-        leaves = self._tables.leaves([like], add=False)
-        paths = [leaves.paths.path(node) for node in leaves.nodes]
-        return decode_paths(self._tables, x, paths, confidence=self.confidence, sparse=False)
+            return decode.decode_record(self._tables, x, confidence=self.confidence)
+        return decode.decode_like(self._tables, x, like, confidence=self.confidence)
 
     # Change
 
@@ -281,7 +265,8 @@ class Record(Structure):
         {'name': 'Ada', 'born': 'London'}
         """
         x, keys = self._vector("Record.update", h), self._check_path("Record.update", path)
-        return edit.update(self._tables, x, keys, value, old, confidence=self.confidence)
+        changed = decode.update(self._tables, x, keys, value, old, confidence=self.confidence)
+        return self._checked("Record.update", changed)
 
     def delete(self, h: Tensor | Hypervector, path: PathLike, *, old: Any = MISSING) -> Tensor:
         """Return the record without the value at a path, or the dict or list there. Differentiable w.r.t. ``h``.
@@ -298,10 +283,10 @@ class Record(Structure):
         {'name': 'Ada'}
         """
         x, keys = self._vector("Record.delete", h), self._check_path("Record.delete", path)
-        return edit.delete(self._tables, x, keys, old, confidence=self.confidence)
+        return decode.delete(self._tables, x, keys, old, confidence=self.confidence)
 
     def merge(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> Tensor:
-        """Return both records in one; where both have a value, that of the second. Differentiable w.r.t. both.
+        """Return both records in one; where both have a value, the value of the second. Differentiable w.r.t. both.
 
         Examples
         --------
@@ -313,7 +298,7 @@ class Record(Structure):
         {'name': 'Ada', 'age': 36, 'city': 'London'}
         """
         x, y = (self._vector("Record.merge", h) for h in (first, second))
-        return edit.merge(self._tables, x, y, confidence=self.confidence)
+        return self._checked("Record.merge", decode.merge(self._tables, x, y, confidence=self.confidence))
 
     # Files
 
@@ -370,10 +355,10 @@ class Record(Structure):
         return super().from_state(space, parse_state(state), given=given, device=device)
 
     def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), **settings_as_json(self._tables)}
+        return {**super()._settings(), **self._tables.settings()}
 
     def _seen(self) -> list[Any]:
-        return seen_as_json(self._tables)
+        return self._tables.seen_values()
 
     def _restore(self, seen: Any) -> None:
-        restore_seen(self._tables, seen)
+        self._tables.restore(seen)

@@ -1,23 +1,23 @@
-"""Tables of a record: its paths, its values, and which values occurred at which path."""
+"""Tables of a record, and their state as JSON: its paths, its values, and which values occurred at which path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Literal
 
 import torch
 
-from ghrr._checks import check_choice, describe
 from ghrr._locks import Lock
+from ghrr.checks import check_choice, describe
+from ghrr.documents import Path, check_path, show_path
 from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.space import Space
-from ghrr.structures.path_tree import Path, PathTree
-from ghrr.structures.record.cleanup import Candidates
-from ghrr.structures.record.leaves import Leaves, ListEncoding
-from ghrr.structures.record.path_settings import PathSettings
-from ghrr.structures.record.scale import Scale
-from ghrr.structures.record.seen_values import SeenValues
-from ghrr.structures.record.value_table import ValueTable
+from ghrr.structures.path_tree import PathTree
+from ghrr.structures.record.paths import PathSettings, from_pairs, is_set
+from ghrr.structures.record.values import Candidates, Scale, SeenValues, ValueTable, value_of
+
+ListEncoding = Literal["positions", "set"]
 
 
 class RecordTables:
@@ -46,11 +46,6 @@ class RecordTables:
         self.seen = SeenValues()
         self.lock = Lock()  # held while documents are added, and while keys are decorrelated
 
-    def leaves(self, documents: Sequence[Any], path: Path = (), *, add: bool = True) -> Leaves:
-        """Return the leaves of documents at a path; their paths are added to the tree, unless ``add`` is False."""
-        paths = self.paths if add else PathTree(self.space, permute=self.paths.permute, device=self.device)
-        return Leaves(paths, documents, paths.insert(path), numbers=self.numbers, lists=self.lists)
-
     def candidates(self, path: Path) -> Candidates:
         """Return the candidates of a path: the values that occurred there, or all values if there were none."""
         return Candidates.of(self.seen.at(self.paths.node(path)), self.numbers.at(path))
@@ -60,10 +55,42 @@ class RecordTables:
         with self.lock:
             return self.paths.permuted.decorrelated_keys(paths, **options)
 
+    # State
 
-def is_set(path: Path) -> bool:
-    """Return whether a path stands for the elements of a list that is encoded as a set."""
-    return bool(path) and path[-1] is None
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that differ between paths, as JSON."""
+        numbers = self.numbers.state(lambda scale: scale and asdict(scale))
+        return {"numbers": numbers, "lists": self.lists.state(lambda value: value)}
+
+    def seen_values(self) -> list[Any]:
+        """Return every path with the indices of the values that occurred there, None for all values, as JSON."""
+        found = []
+        for path in self.paths.leaves():
+            indices = self.seen.at(self.paths.node(path))
+            found.append([list(path), None if indices is None else indices.tolist()])
+        return found
+
+    def restore(self, seen: Any) -> None:
+        """Restore paths and values from :meth:`seen_values`; raise for invalid ones."""
+        vocabulary = self.values.vocabulary
+        given = set(vocabulary.state()["given"])
+        for name in vocabulary.names:
+            if name not in given:
+                value_of(name)  # raises
+        for keys, indices in seen:
+            if not isinstance(keys, list):
+                raise TypeError(f"a path must be a list of keys, got {keys!r}")
+            in_set = is_set(tuple(keys))
+            path = check_path("path", keys[:-1] if in_set else keys)
+            node = self.paths.insert((*path, None) if in_set else path)
+            if indices is None:
+                self.seen.allow_all(node)
+            elif all(isinstance(n, int) and -1 <= n < len(vocabulary) for n in indices) and indices:
+                self.seen.add([(node, indices)])
+            else:
+                raise ValueError(f"the values at {show_path(path)} are not in the vocabulary")
+            self.paths.mark_leaf(node)
+        self.paths.check_indices()
 
 
 def _check_scale(value: Any) -> Scale | None:
@@ -79,3 +106,34 @@ def _check_lists(value: Any) -> ListEncoding:
     check_choice("Record", "lists", value, ("positions", "set"))
     lists: ListEncoding = value
     return lists
+
+
+def parse_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with the settings as arguments of Record; states of version 0.1 are converted."""
+    try:
+        current = _from_version_0_1(state) if "format" in state else state
+        settings = {
+            **current["settings"],
+            "numbers": from_pairs(current["settings"]["numbers"], lambda scale: scale and Scale(**scale)),
+            "lists": from_pairs(current["settings"]["lists"], lambda value: value),
+        }
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise ValueError(f"Record.from_state: not the state of a Record of this version ({error})") from error
+    return {**current, "settings": settings}
+
+
+def _from_version_0_1(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a state of version 0.1, in which products were not shifted and values were not stored by path."""
+    if (state["format"], state["version"]) != ("ghrr-record", 1):
+        raise ValueError(f"format {state['format']!r}, version {state['version']!r}, expected 'ghrr-record', 1")
+    return {
+        "structure": "Record",
+        "settings": {
+            "confidence": state["level"],
+            "permute": False,
+            "numbers": [[None, state["numbers"]]],
+            "lists": [[None, "positions"]],
+        },
+        "vocabulary": {"values": {"names": state["values"], "given": []}},
+        "seen": [[path, None] for path in state["paths"]],
+    }
