@@ -1,12 +1,17 @@
-"""Decorators that compile functions with numba."""
+"""Decorators that compile functions with numba, and the files in which compiled code is kept."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -16,8 +21,21 @@ def compiled(function: Function, fastmath: AbstractSet[str] = frozenset({"contra
 
     ``"contract"`` allows fused multiply-add, which is more exact.
     """
-    result: Function = numba.njit(function, nogil=True, fastmath=set(fastmath), error_model="numpy", cache=True)
+    result: Function = numba.njit(function, nogil=True, fastmath=set(fastmath), error_model="numpy")
+    result._cache = _Cache(function)
     return result
+
+
+def compiled_callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function for one signature, and store it on disk; ``result.address`` is where its code is."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        result = CFunc(function, normalize_signature(signature), locals={}, options={"error_model": "numpy"})
+        result._cache = _Cache(function)
+        result.compile()
+        return result
+
+    return decorate
 
 
 def inlined(function: Function) -> Function:
@@ -30,3 +48,36 @@ def linked(function: Function) -> Function:
     """Compile a function of numbers once, for loops that call it several times; LLVM copies it into each call."""
     result: Function = numba.njit(function, forceinline=True)
     return result
+
+
+class VariantFiles(IndexDataCacheFile):
+    """Files with the compiled variants of one function, each named after what it was compiled from and for.
+
+    numba numbers these files and keeps an index of the numbers. Two processes that compile different variants at the
+    same time can then choose the same number, and later processes run the code of one variant for the other.
+    A file that cannot be read or written costs time, but is no error.
+    """
+
+    def save(self, key: object, data: object) -> None:
+        """Store a variant."""
+        with contextlib.suppress(OSError):
+            self._save_data(self._name(key), data)
+
+    def load(self, key: object) -> Any:
+        """Return a stored variant, or None."""
+        try:
+            return self._load_data(self._name(key))
+        except Exception:  # missing or damaged
+            return None
+
+    def _name(self, key: object) -> str:
+        digest = hashlib.sha256(repr((self._version, self._source_stamp, key)).encode()).hexdigest()
+        name: str = self._data_name(int(digest[:32], 16))
+        return name
+
+
+class _Cache(FunctionCache):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = VariantFiles(self.cache_path, self._impl.filename_base, stamp)

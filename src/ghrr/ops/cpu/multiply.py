@@ -19,10 +19,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from ghrr.ops.cpu.compilation import compiled_callback
 
 _VECTOR_BITS = 512
 _FUSED = ("contract",)  # allows fused multiply-add, which is more exact
@@ -40,7 +41,7 @@ def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool
     many = max(1, _VECTOR_BITS // 8 // slot) if m <= 2 else 0  # slots per vector; 0: a vector is one row of a slot
     single = min(1, many)
 
-    @numba.cfunc(types.void(*[types.int64] * 7), cache=True, error_model="numpy")
+    @compiled_callback(types.void(*[types.int64] * 7))
     def loop(out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917 # pragma: no cover
         j = 0
         if many > 1 and step_out == slot and step_a == slot and step_b == slot:
