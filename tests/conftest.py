@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatch
 
@@ -50,6 +50,13 @@ _MEASURES_COVERAGE = (
 
 settings.register_profile("ghrr", max_examples=40, deadline=None, derandomize=True)
 settings.register_profile("fast", max_examples=5, deadline=None, derandomize=True)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Restore the number of threads: with another one, later tests round sums differently."""
+    yield
+    torch.set_num_threads(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -36,7 +36,7 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
         loop(angles, out)
 
     monkeypatch.setattr(operations, "_MIN_ANGLES", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    torch.set_num_threads(2)
     monkeypatch.setattr(phasors, "cos_sin_rows", recorded)
     return calls
 

@@ -171,7 +171,7 @@ def test_long_sums_keep_their_precision() -> None:
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads for every product."""
     monkeypatch.setattr(cpu_products, "MIN_THREADED", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    torch.set_num_threads(3)
 
 
 @pytest.mark.usefixtures("shared")

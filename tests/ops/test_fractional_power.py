@@ -53,7 +53,7 @@ def numba_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use numba's loops for tensors of any size, in chunks of a few rows, with two threads."""
     monkeypatch.setattr(operations, "_MIN_PHASES", 1)
     monkeypatch.setattr(torch_implementation, "_CHUNK_PHASES", 50)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    torch.set_num_threads(2)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
