@@ -337,11 +337,11 @@ def test_opening_a_folder_that_keeps_changing_raises(tmp_path: Path, monkeypatch
 def test_ids_that_are_not_ascending_are_refused(tmp_path: Path) -> None:
     memory = ItemMemory(SPACE, ["a", "b"])
     segment.write_segment(
-        tmp_path / "x", SPACE, "float32", {"a": 0, "b": 1}, memory._state.backend.stored, chunk_rows=10
+        tmp_path / "x", SPACE, "float32", {"a": 0, "b": 1}, memory._items.state.backend.stored, chunk_rows=10
     )
     ItemMemory.open(tmp_path / "x")  # negative control
     segment.write_segment(
-        tmp_path / "x", SPACE, "float32", {"b": 1, "a": 0}, memory._state.backend.stored, chunk_rows=10
+        tmp_path / "x", SPACE, "float32", {"b": 1, "a": 0}, memory._items.state.backend.stored, chunk_rows=10
     )
     assert_refused(tmp_path / "x", "ids must be non-negative and ascending")
 

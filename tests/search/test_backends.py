@@ -236,7 +236,7 @@ def test_recall_counts_what_a_backend_misses() -> None:
     memory = ItemMemory(space, names)
     queries = space.vectors(names[:4])
     assert memory.recall(queries, 5) == ItemMemory(space, names, storage="int8").recall(queries, 5) == 1
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     search = type(backend).search
 
     class Forgetful(type(backend)):  # type: ignore[misc]

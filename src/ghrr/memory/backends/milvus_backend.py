@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -108,6 +108,12 @@ class MilvusBackend:
         self._rows_in_log = 0
         self._record = self._open(collection, space, create=create)
         self.first_id = self._record.next_id
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            "ItemMemory: a memory in Milvus cannot be copied or pickled, since both copies would change one "
+            "collection; create another ItemMemory with the same space and URI"
+        )
 
     def _open(self, collection: str, space: Space, *, create: bool) -> Record:
         """Find or create the collection and its journal; return its record."""

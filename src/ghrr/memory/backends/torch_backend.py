@@ -90,6 +90,7 @@ class TorchBackend:
     """
 
     first_id = 0
+    has_snapshots = True
 
     def __init__(self, width: int, *, storage: str, device: torch.device) -> None:
         self.width, self.storage, self.device = width, storage, check_device("TorchBackend", device)
@@ -100,7 +101,6 @@ class TorchBackend:
         return RowRange(buffer, 0, torch.empty(0, dtype=torch.bool, device=self.device))
 
     def snapshot(self) -> TorchBackend:
-        """Return a backend with the same rows. Changes of one do not affect the other; only one may be changed."""
         other = TorchBackend.__new__(TorchBackend)
         vars(other).update(vars(self))
         return other
@@ -131,7 +131,6 @@ class TorchBackend:
 
     @property
     def segments(self) -> list[Segment]:
-        """Files that hold rows of this backend."""
         return [rows.source for rows in self._ranges if isinstance(rows.source, Segment)]
 
     def __len__(self) -> int:
@@ -141,7 +140,6 @@ class TorchBackend:
         return {}
 
     def use_segments(self, segments: Sequence[Segment], removed: frozenset[int]) -> None:
-        """Replace all rows by the rows of files, without removed ids."""
         removed_ids = torch.tensor(sorted(removed), dtype=torch.int64)
         masks = [torch.isin(segment.ids, removed_ids) for segment in segments]
         files = [RowRange(s, s.count, mask, int(mask.sum())) for s, mask in zip(segments, masks, strict=True)]
