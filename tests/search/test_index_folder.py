@@ -251,7 +251,7 @@ def test_command_killed_before_its_first_save_is_repeated(
     message(*arguments, status=0)  # the engine has vectors, which are known to be of this index
     opened = RecordIndex.open(out, uri=uri)
     assert [opened[name]["name"] for name in opened.ids] == NAMES
-    assert len(opened._state.memory) == len(NAMES)
+    assert len(opened._records.state.memory) == len(NAMES)
 
 
 @pytest.mark.parametrize("wrong", [["--kind", "name"], ["--backend", "lancedb"], ["--approximate"]])

@@ -98,7 +98,7 @@ def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str =
     FixedSizeListType(fixed_size_list<item: float>[2048])
     """
     pa = pyarrow("encode_table")
-    encoder = index if isinstance(index, RecordEncoder) else index._state.encoder
+    encoder = index if isinstance(index, RecordEncoder) else index._records.state.encoder
     table = as_table(data)
     if column in table.column_names:
         raise ValueError(f"encode_table: the table already has a column {column!r}; give another name as column=")

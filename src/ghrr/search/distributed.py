@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,14 +263,17 @@ def index_shards(
     >>> index_shards(folder / "sample.idx", [shard]).search({"name": "grace"})[0].guess
     '0-0'
     """
-    records = RecordIndex._from_fields(Path(index).resolve(), backend=backend, uri=uri, approximate=approximate)
+    encoder, calibration = open_fields(index)
+    made = RecordIndex(encoder.space, whole=encoder.whole, backend=backend, uri=uri, approximate=approximate)
+    records = made._records
+    records.publish(replace(records.state, encoder=encoder, calibration=calibration))
     for shard in shards:
         for batch in _batches(shard):
             documents = [parse_json(text, str(shard)) for text in batch["document"].to_pylist()]
             numbers = batch[VECTOR].flatten().to_numpy().reshape(len(documents), -1)
-            vectors = as_vectors(records._state.encoder, torch.from_numpy(numbers.copy()))
-            records._add("index_shards", documents, batch["id"].to_pylist(), vectors)
-    return records
+            vectors = as_vectors(encoder, torch.from_numpy(numbers.copy()))
+            records.add("index_shards", documents, batch["id"].to_pylist(), vectors)
+    return made
 
 
 def _batches(shard: PathLike) -> Any:

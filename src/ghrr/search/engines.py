@@ -59,9 +59,14 @@ def make_engine(
     return make_backend(space, storage, backend, torch.device("cpu"), uri=uri, timeout=None, approximate=approximate)
 
 
+def name_of(engine: Backend) -> str | None:
+    """Return the name of an engine; None for objects of your own classes, which a folder cannot record."""
+    return getattr(type(engine), "name", None)
+
+
 def keeps_vectors_in_folder(engine: Backend) -> bool:
     """Whether :meth:`ghrr.ItemMemory.commit` writes the vectors to the folder of the index."""
-    return isinstance(engine, TorchBackend | FaissBackend)
+    return name_of(engine) in ("torch", "faiss")
 
 
 def may_miss(engine: Backend) -> bool:
@@ -69,16 +74,10 @@ def may_miss(engine: Backend) -> bool:
     return bool(getattr(engine, "approximate", False))
 
 
-def can_be_saved(engine: Backend) -> bool:
-    """Whether a folder can record the engine: not objects of your own classes."""
-    return keeps_vectors_in_folder(engine) or hasattr(engine, "uri")
-
-
 def describe_engine(folder: Path, engine: Backend) -> dict[str, Any]:
     """Return what a folder records of an engine. Passwords are not part of it."""
-    names = {TorchBackend: "torch", FaissBackend: "faiss", MilvusBackend: "milvus"}
     return {
-        "backend": names.get(type(engine), "lancedb"),
+        "backend": name_of(engine),
         "uri": _stored_address(folder, getattr(engine, "uri", None)),
         "collection": getattr(engine, "collection", None),
         "approximate": may_miss(engine),

@@ -31,7 +31,7 @@ from ghrr.search.encoder import RecordEncoder
 from ghrr.search.engine_columns import FARTHEST, ROUNDING, column_name, limited, numbers_of
 from ghrr.search.fields import Field, list_names
 from ghrr.search.kernel_fields import KernelField
-from ghrr.search.paths import MAX_DEPTH, STAR, WHOLE, Path, as_point, columns, show
+from ghrr.search.paths import MAX_DEPTH, STAR, WHOLE, Column, Path, as_point, show
 from ghrr.search.values import Contains, Range, fold, is_missing, normalize, plain
 
 Test = Callable[[Any], bool]
@@ -96,12 +96,11 @@ class Filters:
             return ()
         raise no_field(where, path, self._fields.values())
 
-    def fulfilled(self, documents: Sequence[Any]) -> NDArray[np.bool_]:
-        """Return which of the documents fulfil all conditions."""
-        found = columns(documents)
-        keep = np.ones(len(documents), dtype=bool)
+    def fulfilled(self, found: Mapping[Path, Column], count: int) -> NDArray[np.bool_]:
+        """Return which of the documents, given as columns, fulfil all conditions."""
+        keep = np.ones(count, dtype=bool)
         for part, tests in zip(self._parts, self._tests, strict=True):
-            holds = np.zeros(len(documents), dtype=bool)
+            holds = np.zeros(count, dtype=bool)
             if any(map(_is_none, part.wanted)):
                 holds[:] = True
                 for path, column in found.items():

@@ -50,6 +50,7 @@ class LanceBackend:
     [['b']]
     """
 
+    name = "lancedb"
     storage = "float32"
     can_filter = True
 

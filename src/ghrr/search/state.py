@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr.checks import describe
-from ghrr.memory import Bound, ItemMemory
+from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import LabelTable
 from ghrr.search.documents import DocumentStore
-from ghrr.search.encoder import RecordEncoder
+from ghrr.search.encoder import Prepared, RecordEncoder
+from ghrr.search.engines import may_miss
 from ghrr.search.labels import id_of, label_of, number_of
+from ghrr.search.paths import as_columns
 
 BATCH = 4096  # documents read or encoded at a time
 
@@ -30,6 +32,8 @@ class State:
     ----------
     encoder
         Fields, weights and aliases that encoded all records.
+    engine
+        Where the vectors are stored and searched.
     memory, documents
         Vectors and documents by label.
     calibration
@@ -40,21 +44,24 @@ class State:
         Number from which default ids are chosen.
     recall
         Measured recall of an approximate engine.
-    is_approximate
-        Whether the engine may miss records.
     """
 
     encoder: RecordEncoder
+    engine: Backend
     memory: ItemMemory
     documents: DocumentStore
     calibration: NDArray[np.float64]
     records: LabelTable
     next_id: int = 0
     recall: float | None = None
-    is_approximate: bool = False
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the engine may miss records."""
+        return may_miss(self.engine)
 
     @property
     def labels(self) -> list[str]:
@@ -76,6 +83,10 @@ class State:
             return self.records.name_of(number_of(label)) == id_of(label)
         except (KeyError, ValueError):  # ValueError: another program wrote it
             return False
+
+    def prepared(self, labels: Sequence[str]) -> Prepared:
+        """Return the documents of labels in the form that their fields compare."""
+        return self.encoder.prepare_columns(as_columns(self.documents.values(labels)), len(labels))
 
     def nearest(
         self, queries: Tensor, count: int, where: Sequence[Bound] = ()

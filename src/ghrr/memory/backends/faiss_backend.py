@@ -38,6 +38,7 @@ class FaissBackend:
     [['b']]
     """
 
+    name = "faiss"
     storage = "float32"
     first_id = 0
 

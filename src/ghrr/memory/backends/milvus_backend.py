@@ -74,6 +74,7 @@ class MilvusBackend:
     [['b']]
     """
 
+    name = "milvus"
     storage = "float32"
     can_filter = True
 

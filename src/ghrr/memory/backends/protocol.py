@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol, Self, TypeGuard
 
+import torch
 from torch import Tensor
 
 from ghrr.checks import install_hint
@@ -125,6 +126,7 @@ class SnapshotBackend(Backend, Protocol):
     """
 
     has_snapshots: bool
+    device: torch.device
 
     @property
     def segments(self) -> list[Segment]:

@@ -89,6 +89,7 @@ class TorchBackend:
     ItemMemory(2 items, bfloat16, TorchBackend, Space(dim=100, m=2, seed=0))
     """
 
+    name = "torch"
     first_id = 0
     has_snapshots = True
 
