@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 
 __all__ = ["MAX_DEPTH", "Column", "Key", "Path", "check_path", "columns", "leaves", "parse_path", "show_path"]
 

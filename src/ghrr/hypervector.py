@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import TensorInSpace, check_device, describe
+from ghrr._old_checks import TensorInSpace, check_device, describe
 
 if TYPE_CHECKING:
     from ghrr.space import Space

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import check_hypervectors, check_items, describe, first_nonfinite_slot
+from ghrr._old_checks import check_hypervectors, check_items, describe, first_nonfinite_slot
 from ghrr.hypervector import Hypervector
 from ghrr.unitary.projection import check_unitary
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from ghrr.checks import check_integer
+from ghrr._old_checks import check_integer
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_features
 from ghrr.encoding.module import Encoder

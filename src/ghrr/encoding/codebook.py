@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, check_device, check_names, describe, is_true
+from ghrr._old_checks import check_choice, check_device, check_names, describe, is_true
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space, check_space

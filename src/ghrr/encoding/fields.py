@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_integer
 from ghrr.algebra import bind_bundle
-from ghrr.checks import check_integer
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.module import Encoder

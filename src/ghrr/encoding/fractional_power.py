@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from ghrr import ops
-from ghrr.algebra import multibind, similarity
-from ghrr.checks import (
+from ghrr._old_checks import (
     check_broadcast,
     check_choice,
     check_finite,
@@ -20,6 +19,7 @@ from ghrr.checks import (
     describe,
     is_true,
 )
+from ghrr.algebra import multibind, similarity
 from ghrr.encoding.decoding import Decoded, decode_peak
 from ghrr.encoding.inputs import as_features, as_numbers
 from ghrr.encoding.kernels import SAMPLING, Kernel, Spectrum, draw_frequencies, find_spectrum

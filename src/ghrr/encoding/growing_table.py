@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ghrr._locks import Lock
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.space import Space
 
 

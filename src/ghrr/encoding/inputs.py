@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, is_true
+from ghrr._old_checks import describe, is_true
 
 
 def as_features(operation: str, x: Any, n: int, *, like: Tensor) -> Tensor:

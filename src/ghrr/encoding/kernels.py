@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice
+from ghrr._old_checks import check_choice
 from ghrr.seeding import labelled_generator, labelled_uniform
 from ghrr.unitary import orthonormalize
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 
 
 class Encoder(nn.Module):

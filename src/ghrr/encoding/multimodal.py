@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ghrr._old_checks import check_broadcast, check_real, describe
 from ghrr.algebra import bind
-from ghrr.checks import check_broadcast, check_real, describe
 from ghrr.encoding.module import Encoder
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_hypervectors, check_integer, check_items, describe
 from ghrr.algebra import bind_bundle, bundle, multibind
-from ghrr.checks import check_hypervectors, check_integer, check_items, describe
 from ghrr.encoding.bags import bind_rows
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ghrr._old_checks import check_hypervectors, check_integer, check_items, describe, is_true
 from ghrr.algebra import power
-from ghrr.checks import check_hypervectors, check_integer, check_items, describe, is_true
 from ghrr.encoding.inputs import as_scalars
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector

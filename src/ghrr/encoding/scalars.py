@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_real
+from ghrr._old_checks import check_real
 from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_scalars

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_hypervectors, check_integer, check_items
 from ghrr.algebra import bind_bundle, pairwise_similarity, unbind
-from ghrr.checks import check_hypervectors, check_integer, check_items
 from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
 from ghrr.encoding.powers import Powers

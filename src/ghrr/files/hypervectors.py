@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files.filesystem import PathLike
 from ghrr.files.spaces import read_container, write_container
 from ghrr.hypervector import Hypervector

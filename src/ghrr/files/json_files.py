@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files.filesystem import PathLike, atomic_write, read_bytes
 
 MAX_BYTES = 64 << 20

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops, unitary
-from ghrr.checks import (
+from ghrr._old_checks import (
     check_choice,
     check_finite,
     check_generator,

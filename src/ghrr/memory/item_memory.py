@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import check_integer, describe
+from ghrr._old_checks import check_integer, describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory.backends import Bound, check_bounds
 from ghrr.memory.item_store import ItemStore

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ghrr._locks import Lock
-from ghrr.checks import check_device, describe
+from ghrr._old_checks import check_device, describe
 from ghrr.files import PathLike, lock_folder
 from ghrr.hypervector import Hypervector
 from ghrr.memory import persistence

@@ -9,7 +9,7 @@ from itertools import compress
 
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 
 _INVERTED = b"\1\0" + bytes(254)  # 0 becomes 1, and 1 becomes 0
 

@@ -36,7 +36,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer, check_real, describe
+from ghrr._old_checks import check_integer, check_real, describe
 from ghrr.space import Space
 
 CONFIDENCE = 0.99  # default probability from which a match is confident

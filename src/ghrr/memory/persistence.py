@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import PathLike, parse_json
 from ghrr.memory.backends import Backend, TorchBackend
 from ghrr.memory.folder import Manifest, open_entry, open_segments, write_new_items

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, describe
+from ghrr._old_checks import check_choice, describe
 from ghrr.files import (
     PathLike,
     TensorChunks,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_finite, describe
+from ghrr._old_checks import check_finite, describe
 
 DTYPES = {
     "float32": torch.float32,

@@ -77,13 +77,12 @@ class FHRR(Architecture):
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         r"""Return the mean of :math:`\mathrm{Re}(a_j \bar b_j)`."""
         a, b = self._check("similarity", a=a, b=b)
-        return within_range("FHRR.similarity", lambda a, b: torch.linalg.vecdot(_reals(a), _reals(b)) / self.dim, a, b)
+        return within_range(lambda a, b: torch.linalg.vecdot(_reals(a), _reals(b)) / self.dim, a, b)
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
         """Return the similarity of every query with every item, by one real matrix product."""
         queries, items = self._check_pairwise(queries, items)
-        operation = "FHRR.pairwise_similarity"
-        return within_range(operation, lambda a, b: (_reals(a) @ _reals(b).mT) / self.dim, queries, items)
+        return within_range(lambda a, b: (_reals(a) @ _reals(b).mT) / self.dim, queries, items)
 
     @property
     def noise_std(self) -> float:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import check_integer
+from ghrr._old_checks import check_integer
 from ghrr.models.protocol import Architecture, Device, Facts
 from ghrr.space import Space
 

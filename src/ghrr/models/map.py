@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice
+from ghrr._old_checks import check_choice
 from ghrr.models.protocol import Architecture, Device, Facts, draw_on, signs
 
 _VALUES = ("bipolar", "continuous")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_broadcast
+from ghrr._old_checks import check_broadcast
 from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
 
 

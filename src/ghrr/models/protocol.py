@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr.algebra.number_range import scale_to_one, within_range
-from ghrr.checks import (
+from ghrr._old_checks import (
     check_batch,
     check_broadcast,
     check_choice,
@@ -21,6 +20,7 @@ from ghrr.checks import (
     check_integer,
     describe,
 )
+from ghrr.algebra.number_range import scale_to_one, within_range
 
 SIDES = ("left", "right")
 Device = torch.device | str | None
@@ -325,13 +325,12 @@ class Architecture(ABC):
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the similarity δ(a, b) of vectors, pair by pair; batches broadcast."""
         a, b = self._check("similarity", a=a, b=b)
-        return within_range(f"{self.name}.similarity", lambda a, b: torch.linalg.vecdot(a, b) * self._scale, a, b)
+        return within_range(lambda a, b: torch.linalg.vecdot(a, b) * self._scale, a, b)
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
         """Return the similarity of all queries ``(*batch, *shape)`` and items ``(n, *shape)``: ``(*batch, n)``."""
         queries, items = self._check_pairwise(queries, items)
-        operation = f"{self.name}.pairwise_similarity"
-        return within_range(operation, lambda queries, items: (queries @ items.mT) * self._scale, queries, items)
+        return within_range(lambda queries, items: (queries @ items.mT) * self._scale, queries, items)
 
     @property
     def _scale(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr.checks import check_known
+from ghrr._old_checks import check_known
 from ghrr.models.bsc import BSC
 from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer
+from ghrr._old_checks import check_integer
 from ghrr.models.counting import count_equal_bytes
 from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_integer, check_real
 from ghrr.capacity import first_true
-from ghrr.checks import check_integer, check_real
 from ghrr.models.protocol import Architecture, Scores
 
 _STEPS = 8  # values of the random number that breaks ties

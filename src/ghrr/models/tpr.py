@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_broadcast, describe
+from ghrr._old_checks import check_broadcast, describe
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 

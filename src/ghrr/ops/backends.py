@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from ghrr.checks import check_choice, install_hint
+from ghrr._old_checks import check_choice, install_hint
 
 NAMES = ("auto", "torch", "numba", "triton", "reference")
 ENVIRONMENT_VARIABLE = "GHRR_BACKEND"

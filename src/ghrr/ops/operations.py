@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_hypervectors
+from ghrr._old_checks import check_hypervectors
 from ghrr.ops import reference, torch_implementation, torch_polar, torch_power
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.gradients import (

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, install_hint
+from ghrr._old_checks import describe, install_hint
 from ghrr.files import PathLike, atomic_write
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.index import RecordIndex

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.memory import Bound
 from ghrr.search.encoder import Prepared, RecordEncoder
 from ghrr.search.engine_columns import EQUALITY_KINDS, INTERVAL_KINDS, ROUNDING, column_name, limited, numbers_of

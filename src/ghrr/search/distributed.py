@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ghrr.checks import check_choice, check_integer, install_hint
+from ghrr._old_checks import check_choice, check_integer, install_hint
 from ghrr.files import PathLike, parse_json
 from ghrr.memory import Backend
 from ghrr.search.arrow import (

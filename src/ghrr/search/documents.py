@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import check_fields, parse_json
 from ghrr.search.database import NAME, read_texts
 from ghrr.search.labels import id_of

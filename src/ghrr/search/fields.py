@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ghrr._old_checks import check_choice, check_real, describe
 from ghrr._similar import did_you_mean
-from ghrr.checks import check_choice, check_real, describe
 from ghrr.encoding import column_kinds
 from ghrr.encoding.column_kinds import KINDS, Guess
 from ghrr.search.bags import BAG_KINDS, BagField

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ghrr._old_checks import describe
 from ghrr._similar import did_you_mean
-from ghrr.checks import describe
 from ghrr.encoding.column_values import Notation, parse_date, parse_number
 from ghrr.memory import Bound
 from ghrr.search.encoder import RecordEncoder

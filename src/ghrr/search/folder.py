@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import check_path
+from ghrr._old_checks import check_path
 from ghrr.files import PathLike, check_inside, lock_folder, prefix_errors
 from ghrr.memory import ItemMemory, TorchBackend
 from ghrr.memory.folder import MANIFEST as VECTORS_MANIFEST

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import check_integer, check_real, describe
+from ghrr._old_checks import check_integer, check_real, describe
 from ghrr.files import parse_json
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE, check_confidence

@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.encoding import FractionalPower
 from ghrr.encoding.column_values import Notation, find_notation, parse_date, parse_number
 from ghrr.encoding.kernels import Kernel

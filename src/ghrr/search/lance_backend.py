@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import install_hint
+from ghrr._old_checks import install_hint
 from ghrr.memory import Bound
 from ghrr.memory.backends import Columns
 from ghrr.memory.search import break_ties

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.memory import Bound, ItemMemory
 from ghrr.memory.labels import LabelTable
 from ghrr.search.documents import DocumentStore

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr._locks import Lock
+from ghrr._old_checks import check_flag, describe
 from ghrr._similar import did_you_mean
-from ghrr.checks import check_flag, describe
 from ghrr.memory import Backend, ItemMemory
 from ghrr.memory.backends import Columns as Filters
 from ghrr.memory.labels import LabelTable, check_labels, repeated

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from ghrr.checks import check_choice, install_hint
+from ghrr._old_checks import check_choice, install_hint
 from ghrr.encoding.column_kinds import infer_kind
 from ghrr.files import (
     LINES,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ghrr import capacity as theory
-from ghrr.checks import (
+from ghrr._old_checks import (
     check_batch,
     check_choice,
     check_complex_dtype,

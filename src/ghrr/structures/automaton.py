@@ -16,8 +16,8 @@ from typing import Any
 
 from torch import Tensor
 
+from ghrr._old_checks import describe
 from ghrr.algebra import bind, bundle, similarity, unbind
-from ghrr.checks import describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space

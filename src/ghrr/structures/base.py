@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_device, check_integer, check_names, describe
 from ghrr.algebra import shift, similarity
-from ghrr.checks import check_device, check_integer, check_names, describe
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, check_confidence, required_score

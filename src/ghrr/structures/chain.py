@@ -23,8 +23,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_integer
 from ghrr.algebra import bind, multibind, similarity, unbind
-from ghrr.checks import check_integer
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise
 from ghrr.space import Space

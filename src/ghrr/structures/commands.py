@@ -22,7 +22,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.cli.output import (
     ERRORS,
     STREAM,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ghrr._old_checks import check_integer, describe
 from ghrr.algebra import bind, similarity, unbind
-from ghrr.checks import check_integer, describe
 from ghrr.hypervector import Hypervector
 from ghrr.structures.base import Structure
 from ghrr.structures.reading import MatchDict, MatchList

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import describe
 from ghrr.algebra import similarity, unbind
-from ghrr.checks import describe
 from ghrr.encoding.bags import bind_rows
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_finite, describe
+from ghrr._old_checks import check_finite, describe
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space
 

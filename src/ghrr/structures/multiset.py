@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr._old_checks import check_integer, check_names, describe
 from ghrr.algebra import multibind, similarity
-from ghrr.checks import check_integer, check_names, describe
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.structures.base import Structure

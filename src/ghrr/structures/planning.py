@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from ghrr._old_checks import check_integer, check_real, describe
 from ghrr.capacity import first_true, scores_at
-from ghrr.checks import check_integer, check_real, describe
 from ghrr.memory.match import CONFIDENCE, answer_noise, check_confidence, judge, required_score
 from ghrr.space import Space
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ghrr._locks import Lock
+from ghrr._old_checks import check_integer
 from ghrr.algebra import bind, bind_bundle, pairwise_similarity, similarity, unbind
-from ghrr.checks import check_integer
 from ghrr.encoding import sequences
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches

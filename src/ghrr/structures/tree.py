@@ -15,8 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
+from ghrr._old_checks import check_integer, describe
 from ghrr.algebra import similarity
-from ghrr.checks import check_integer, describe
 from ghrr.documents import MAX_DEPTH, Path
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import DecorrelatedKeys

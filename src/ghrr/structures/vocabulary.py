@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ghrr._old_checks import check_device, check_names, describe
 from ghrr._similar import did_you_mean
 from ghrr.algebra import pairwise_similarity, similarity
-from ghrr.checks import check_device, check_names, describe
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches, required_score

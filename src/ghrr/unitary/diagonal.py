@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr.checks import (
+from ghrr._old_checks import (
     check_batch,
     check_choice,
     check_complex_dtype,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_finite, check_hypervectors, check_square, describe, first_nonfinite_slot
+from ghrr._old_checks import check_finite, check_hypervectors, check_square, describe, first_nonfinite_slot
 from ghrr.ops import torch_polar
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
+from ghrr._old_checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.tensor_state import is_plain
 from ghrr.ops.threads import run_in_threads

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 
 Columns = Mapping[str, NDArray[np.float64]]
 _NAME = re.compile(r"(?!(id|label|row|vector)$)[A-Za-z]\w{0,99}", re.ASCII)  # the engines use four names themselves

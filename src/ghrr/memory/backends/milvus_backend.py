@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import space_header
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.backends.milvus_connection import FLAT, HNSW, Connection

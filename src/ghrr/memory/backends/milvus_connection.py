@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ghrr.checks import check_real
+from ghrr._old_checks import check_real
 from ghrr.memory.backends.protocol import import_extra
 
 CONNECT_SECONDS = 10.0  # a running server accepts connections much faster

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard
 
 from torch import Tensor
 
-from ghrr.checks import install_hint
+from ghrr._old_checks import install_hint
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.storage import Stored
 

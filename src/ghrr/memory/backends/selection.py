@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ghrr.checks import check_choice, describe
+from ghrr._old_checks import check_choice, describe
 from ghrr.memory.backends.faiss_backend import FaissBackend
 from ghrr.memory.backends.milvus_backend import TIMEOUT, MilvusBackend
 from ghrr.memory.backends.milvus_connection import hide_credentials

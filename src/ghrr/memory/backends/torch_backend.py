@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.segment import Segment
 from ghrr.memory.storage import DTYPES, Buffer, Stored, chunks

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, check_integer, check_real
+from ghrr._old_checks import check_choice, check_integer, check_real
 from ghrr.memory import Answer, ItemMemory
 from ghrr.memory.match import CONFIDENCE, check_confidence
 from ghrr.relations.chains.calibration import chart_features

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.documents import MAX_DEPTH, Path, show_path
 from ghrr.structures.path_tree import PathTree
 

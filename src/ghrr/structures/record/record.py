@@ -21,7 +21,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.documents import Path, check_path, show_path
 from ghrr.hypervector import Hypervector
 from ghrr.memory import ItemMemory

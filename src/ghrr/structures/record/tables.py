@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from ghrr._locks import Lock
-from ghrr.checks import check_choice, describe
+from ghrr._old_checks import check_choice, describe
 from ghrr.documents import Path, check_path, show_path
 from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.space import Space

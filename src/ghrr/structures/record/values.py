@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ghrr import files
 from ghrr._locks import Lock
-from ghrr.checks import check_real
+from ghrr._old_checks import check_real
 from ghrr.encoding import FractionalPower
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space
