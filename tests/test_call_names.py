@@ -120,8 +120,12 @@ class Shape(Base):
     def __add__(self, other):
         fail()
 
-    @names_errors("{cls}[{object.key}]")
-    def find(self):
+    @names_errors("{cls}[{self.key}, {index}]")
+    def find(self, index):
+        fail()
+
+    @names_errors("{cls}({self.no_such_name})")
+    def unknown(self):
         fail()
 
 @names_errors
@@ -173,6 +177,7 @@ def test_methods_are_named_after_the_class_of_the_object() -> None:
     shape = Square()
     calls = {
         "Square": [lambda: Square(2), lambda: len(shape), shape],
+        "Shape.unknown": [shape.unknown],
         "Square.draw": [shape.draw],
         "Square.area": [lambda: shape.area],
         "Square.volume": [lambda: shape.volume],
@@ -182,7 +187,7 @@ def test_methods_are_named_after_the_class_of_the_object() -> None:
         "Square.decorated": [shape.decorated],
         "Square.inherited": [shape.inherited],
         "+": [lambda: shape + 1],
-        "Square[side]": [shape.find],
+        "Square[side, 3]": [lambda: shape.find(3)],
     }
     for name, functions in calls.items():
         for function in functions:
@@ -192,7 +197,7 @@ def test_methods_are_named_after_the_class_of_the_object() -> None:
 def test_paths_follow_the_name() -> None:
     with pytest.raises(ValueError, match=r"^read\('a.txt'\): the file is empty$"):
         library.read("a.txt")
-    assert str(value_error("text", path="a.txt")) == "('a.txt'): text"
+    assert str(value_error("text", path="a.txt")) == "'a.txt': text"
 
 
 def test_types_of_errors_are_those_of_python() -> None:

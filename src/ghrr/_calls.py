@@ -19,20 +19,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Name(NamedTuple):
-    """Name of a public call, in which ``{cls}`` and ``{object}`` stand for the class and the object of a method."""
-
-    text: str
-    is_method: bool
-
-
-_names: dict[tuple[str, str], _Name] = {}  # by file and qualified name, which compiled copies of a function share
+# Names by file and qualified name of the function, which its compiled copies share.
+_names: dict[tuple[str, str], str] = {}
 # Functions of these packages call ours for the same user. Packages with decorated functions are added.
 _packages = {"ghrr", "accelerate", "joblib", "numpy", "pandas", "sklearn", "torch", "transformers"}
 _COMPILER = "torch._dynamo.symbolic_convert"
@@ -47,8 +41,8 @@ def names_errors(target: Any) -> Any:
     """Let errors and warnings that a public function or class raises start with its name.
 
     The function or class is returned unchanged. The name of a method is ``Class.method``, with the class of the object;
-    constructors, ``forward`` and special methods have the name of the class. Give another name as a string,
-    ``@names_errors("add(x)")``; for a method, ``{cls}`` in it stands for the class and ``{object}`` for the object.
+    constructors, ``forward`` and special methods have the name of the class. Give another name as a string, in which
+    arguments can occur and ``{cls}`` stands for the class of a method: ``@names_errors("{cls}.read({path})")``.
 
     Examples
     --------
@@ -77,19 +71,16 @@ def _store_method(cls: type, method: str, value: object) -> None:
     is_special = method == "forward" or (method.startswith("__") and method.endswith("__"))
     if method.startswith("_") and not is_special:
         return
-    is_method = not isinstance(value, staticmethod)
-    owner = "{cls}" if is_method else cls.__name__
+    owner = cls.__name__ if isinstance(value, staticmethod) else "{cls}"
     for code in _codes(value):
         if code.co_qualname.startswith(f"{cls.__qualname__}."):  # not a function of another place
-            name = _Name(owner if is_special else f"{owner}.{method}", is_method)
-            _names.setdefault((code.co_filename, code.co_qualname), name)
+            _names.setdefault((code.co_filename, code.co_qualname), owner if is_special else f"{owner}.{method}")
 
 
 def _store(value: T, *, name: str) -> T:
     _packages.add(value.__module__.partition(".")[0])
     for code in _codes(value):
-        is_method = "." in code.co_qualname.rpartition("<locals>.")[2]
-        _names[code.co_filename, code.co_qualname] = _Name(name, is_method)
+        _names[code.co_filename, code.co_qualname] = name
     return value
 
 
@@ -110,13 +101,12 @@ def _find_call() -> tuple[str, int]:
     frame: FrameType | None = sys._getframe(1)
     name, depth = "", 0
     while frame is not None:
-        code, arguments = frame.f_code, frame.f_locals
-        module = frame.f_globals.get("__name__", "")
+        code, module = frame.f_code, frame.f_globals.get("__name__", "")
         if module == _COMPILER:  # which runs the code of another function, without a frame of it
-            code, arguments = getattr(arguments.get("self"), "f_code", code), {}
+            code = getattr(frame.f_locals.get("self"), "f_code", code)
         stored = _names.get((code.co_filename, code.co_qualname))
         if stored is not None:
-            name = stored.text if not stored.is_method else _fill_in(stored.text, code, arguments)
+            name = _fill_in(stored, code, frame) if "{" in stored else stored
         elif not _is_passed(module):
             break
         depth += 1
@@ -134,11 +124,15 @@ def _is_passed(module: str) -> bool:
     return package in _packages or package in sys.stdlib_module_names
 
 
-def _fill_in(text: str, code: CodeType, arguments: dict[str, Any]) -> str:
-    first = arguments.get(code.co_varnames[0])
+def _fill_in(name: str, code: CodeType, frame: FrameType) -> str:
+    arguments = frame.f_locals if code is frame.f_code else {}
+    first = arguments.get(code.co_varnames[0]) if code.co_argcount else None
     cls = first if isinstance(first, type) else type(first)
-    name = code.co_qualname.split(".")[-2] if first is None else cls.__name__
-    return text.format(cls=name, object=first)
+    known = {"cls": code.co_qualname.split(".")[-2] if first is None else cls.__name__}
+    try:
+        return name.format_map(arguments | known)
+    except Exception:  # the compiler knows no arguments, and a method of an argument can fail
+        return code.co_qualname
 
 
 def value_error(text: str, *, path: str | os.PathLike[str] | None = None) -> ValueError:
@@ -167,10 +161,21 @@ def named(text: str, *, path: str | os.PathLike[str] | None = None) -> str:
     Traceback (most recent call last):
     FileNotFoundError: read('a.txt'): no such file
     """
+    where = current_call(path)
+    return f"{where}: {text}" if where else text
+
+
+def current_call(path: str | os.PathLike[str] | None = None) -> str:
+    """Return the name of the public call, or an empty string; with a path, as in ``read('a.txt')``."""
     name, _ = _find_call()
-    if path is not None:
-        name = f"{name.partition('(')[0]}({os.fspath(path)!r})"
-    return f"{name}: {text}" if name else text
+    if path is None:
+        return name
+    return f"{name.partition('(')[0]}({str(path)!r})" if name else repr(str(path))
+
+
+def without_name(error: Exception) -> str:
+    """Return the text of an error without the name of the public call, to make it a part of another text."""
+    return str(error).removeprefix(f"{current_call()}: ")
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

@@ -20,7 +20,7 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from ghrr._calls import named, names_errors, type_error, value_error, warn
+from ghrr._calls import current_call, named, names_errors, type_error, value_error, warn, without_name
 from ghrr._similar import did_you_mean
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "check_names",
     "check_path",
     "check_real",
+    "current_call",
     "describe",
     "install_hint",
     "is_true",
@@ -42,6 +43,7 @@ __all__ = [
     "type_error",
     "value_error",
     "warn",
+    "without_name",
 ]
 
 _TOO_LARGE = 1 << 62  # sizes in torch have 64 bits

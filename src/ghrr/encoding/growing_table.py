@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ghrr._locks import Lock
-from ghrr._old_checks import check_device
+from ghrr.checks import check_device
 from ghrr.space import Space
 
 
@@ -49,7 +49,7 @@ class GrowingTable:
         # Setting this pair makes new rows visible in one step.
         self._state = (
             0,
-            torch.empty((0, *space.shape), dtype=space.dtype, device=check_device(type(self).__name__, device)),
+            torch.empty((0, *space.shape), dtype=space.dtype, device=check_device(device)),
         )
 
     def __len__(self) -> int:

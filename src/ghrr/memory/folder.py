@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.files import (
+from ghrr._old_files import (
     atomic_write,
     check_count,
     check_fields,

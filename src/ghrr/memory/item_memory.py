@@ -155,7 +155,7 @@ class ItemMemory(ItemStore):
         """
         operation = "ItemMemory.cleanup"
         k = check_integer(operation, "k", k, least=1)
-        queries = self.space.check(queries, operation)
+        queries = self.space.check(queries)
         rows = as_rows(operation, "queries", queries)
         bounds = check_bounds(operation, where)
         if bounds:
@@ -195,7 +195,7 @@ class ItemMemory(ItemStore):
         """
         operation = "ItemMemory.recall"
         k = check_integer(operation, "k", k, least=1)
-        queries = self.space.check(queries, operation)
+        queries = self.space.check(queries)
         rows = as_rows(operation, "queries", queries.reshape(-1, *self.space.shape))
         with self._reading() as state:
             if not len(state.labels) or not len(rows):
@@ -243,7 +243,7 @@ class ItemMemory(ItemStore):
         """
         operation = "ItemMemory.match"
         confidence = check_confidence(operation, confidence)
-        queries = self.space.check(queries, operation)
+        queries = self.space.check(queries)
         with self._reading() as state:
             if queries.ndim > 4 or not len(state.labels):
                 raise ValueError(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ghrr._locks import Lock
 from ghrr._old_checks import check_device, describe
-from ghrr.files import PathLike, lock_folder
+from ghrr._old_files import PathLike, lock_folder
 from ghrr.hypervector import Hypervector
 from ghrr.memory import persistence
 from ghrr.memory.backends import Backend, Columns, MilvusBackend, TorchBackend, can_filter, check_columns, make_backend
@@ -23,7 +23,7 @@ from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment
 from ghrr.memory.state import CommitPoint, State
 from ghrr.memory.storage import Stored, as_rows, pack, unpack
-from ghrr.space import Space, check_space
+from ghrr._old_files import Space, check_space
 
 
 class ItemStore:
@@ -157,7 +157,7 @@ class ItemStore:
         """
         operation = "ItemMemory.add"
         names = check_labels(operation, labels)
-        vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors, operation)
+        vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors)
         if isinstance(labels, str) and vectors.ndim == 3:
             vectors = vectors[None]
         if vectors.ndim != 4 or len(vectors) != len(names):

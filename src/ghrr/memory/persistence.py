@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ghrr._old_checks import describe
-from ghrr.files import PathLike, parse_json
+from ghrr._old_files import PathLike, parse_json
 from ghrr.memory.backends import Backend, TorchBackend
 from ghrr.memory.folder import Manifest, open_entry, open_segments, write_new_items
 from ghrr.memory.search import rows_per_chunk

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ghrr._old_checks import check_choice, describe
-from ghrr.files import (
+from ghrr._old_files import (
     PathLike,
     TensorChunks,
     TensorFile,

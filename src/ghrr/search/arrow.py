@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ghrr._old_checks import describe, install_hint
-from ghrr.files import PathLike, atomic_write
+from ghrr._old_files import PathLike, atomic_write
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.index import RecordIndex
 

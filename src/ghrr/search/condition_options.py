@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ghrr.files import parse_json
+from ghrr._old_files import parse_json
 from ghrr.search.values import Contains, Range
 
 FORMS = "FIELD=VALUE, FIELD=LOW..HIGH (one end may be left out), FIELD~TEXT (contains), FIELD= (missing), or JSON"

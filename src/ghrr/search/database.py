@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ghrr.files import check_count, check_fields, check_inside, check_regular, parse_json, prefix_errors
+from ghrr._old_files import check_count, check_fields, check_inside, check_regular, parse_json, prefix_errors
 from ghrr.memory.labels import LabelTable
 from ghrr.search.labels import id_of, label_of
 

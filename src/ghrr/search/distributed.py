@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from ghrr._old_checks import check_choice, check_integer, install_hint
-from ghrr.files import PathLike, parse_json
+from ghrr._old_files import PathLike, parse_json
 from ghrr.memory import Backend
 from ghrr.search.arrow import (
     VECTOR,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ghrr._old_checks import describe
-from ghrr.files import check_fields, parse_json
+from ghrr._old_files import check_fields, parse_json
 from ghrr.search.database import NAME, read_texts
 from ghrr.search.labels import id_of
 from ghrr.search.values import is_missing, plain

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ghrr._old_checks import check_choice
-from ghrr.files import check_fields
+from ghrr._old_files import check_fields
 from ghrr.memory import Backend, FaissBackend, ItemMemory, MilvusBackend, TorchBackend
 from ghrr.memory.backends import make_backend
 from ghrr.memory.backends.milvus_connection import hide_credentials

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr._old_checks import check_path
-from ghrr.files import PathLike, check_inside, lock_folder, prefix_errors
+from ghrr._old_files import PathLike, check_inside, lock_folder, prefix_errors
 from ghrr.memory import ItemMemory, TorchBackend
 from ghrr.memory.folder import MANIFEST as VECTORS_MANIFEST
 from ghrr.memory.labels import LabelTable

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr._old_checks import check_integer, check_real, describe
-from ghrr.files import parse_json
+from ghrr._old_files import parse_json
 from ghrr.memory.labels import check_labels
 from ghrr.memory.match import CONFIDENCE, check_confidence
 from ghrr.search.aliases import find_aliases

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ghrr.files import (
+from ghrr._old_files import (
     aside_name,
     check_fields,
     exchange_folders,

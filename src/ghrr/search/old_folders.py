@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ghrr.files import check_fields, prefix_errors, read_json
+from ghrr._old_files import check_fields, prefix_errors, read_json
 from ghrr.memory.folder import MANIFEST
 from ghrr.memory.labels import LabelTable
 from ghrr.search.database import read_labels

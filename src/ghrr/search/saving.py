@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.files import TensorFile, check_fields, prefix_errors, restore_space, space_header, write_tensors
+from ghrr._old_files import TensorFile, check_fields, prefix_errors, restore_space, space_header, write_tensors
 from ghrr.search.calibration import PRIOR
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.fields import make_field

@@ -32,7 +32,7 @@ from ghrr.search.index_calibration import calibrate
 from ghrr.search.labels import label_of
 from ghrr.search.paths import Column, Path, columns
 from ghrr.search.state import BATCH, State
-from ghrr.space import Space, check_space
+from ghrr._old_files import Space, check_space
 
 Document = Mapping[str, Any]
 Columns = dict[Path, Column]

@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar
 
 from ghrr._old_checks import check_choice, install_hint
 from ghrr.encoding.column_kinds import infer_kind
-from ghrr.files import (
+from ghrr._old_files import (
     LINES,
     USUAL_SEPARATORS,
     PathLike,

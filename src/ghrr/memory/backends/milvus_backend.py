@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ghrr._old_checks import describe
-from ghrr.files import space_header
+from ghrr._old_files import space_header
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.backends.milvus_connection import FLAT, HNSW, Connection
 from ghrr.memory.backends.milvus_journal import Journal, Ranges, Record, as_ranges, in_ranges, merge
