@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -176,6 +177,11 @@ def current_call(path: str | os.PathLike[str] | None = None) -> str:
 def without_name(error: Exception) -> str:
     """Return the text of an error without the name of the public call, to make it a part of another text."""
     return str(error).removeprefix(f"{current_call()}: ")
+
+
+def add_place(error: E, place: str) -> E:
+    """Return an error with the place in the data in front of its text, behind the name of the public call."""
+    return type(error)(named(f"{place}: {without_name(error)}"))
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

@@ -10,7 +10,8 @@ from ghrr import files
 from ghrr._old_checks import named, with_operation
 from ghrr.files import *  # noqa: F403
 from ghrr.files.container import _PARSE_ERRORS
-from ghrr.space import Space, check_space as _check_space  # noqa: F401
+from ghrr.space import Space  # noqa: F401
+from ghrr.space import check_space as _check_space
 
 
 def _after_path(function: Callable[..., Any]) -> Any:

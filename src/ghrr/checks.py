@@ -20,10 +20,11 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from ghrr._calls import current_call, named, names_errors, type_error, value_error, warn, without_name
+from ghrr._calls import add_place, current_call, named, names_errors, type_error, value_error, warn, without_name
 from ghrr._similar import did_you_mean
 
 __all__ = [
+    "add_place",
     "check_choice",
     "check_device",
     "check_flag",

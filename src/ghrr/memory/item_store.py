@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ghrr._locks import Lock
 from ghrr._old_checks import check_device, describe
-from ghrr._old_files import PathLike, lock_folder
+from ghrr._old_files import PathLike, Space, check_space, lock_folder
 from ghrr.hypervector import Hypervector
 from ghrr.memory import persistence
 from ghrr.memory.backends import Backend, Columns, MilvusBackend, TorchBackend, can_filter, check_columns, make_backend
@@ -23,7 +23,6 @@ from ghrr.memory.search import rows_per_chunk
 from ghrr.memory.segment import Segment
 from ghrr.memory.state import CommitPoint, State
 from ghrr.memory.storage import Stored, as_rows, pack, unpack
-from ghrr._old_files import Space, check_space
 
 
 class ItemStore:

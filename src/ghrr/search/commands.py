@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ghrr.cli.output import ERRORS, STREAM, check_output, console, escaped, fail, say, shown_warnings, warn
 from ghrr._old_files import atomic_write
+from ghrr.cli.output import ERRORS, STREAM, check_output, console, escaped, fail, say, shown_warnings, warn
 from ghrr.memory.backends.milvus_connection import hide_credentials
 from ghrr.search import RecordIndex, index_folder
 from ghrr.search.condition_options import FORMS, read_conditions, read_object

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ghrr._locks import Lock
 from ghrr._old_checks import check_flag, describe
+from ghrr._old_files import Space, check_space
 from ghrr._similar import did_you_mean
 from ghrr.memory import Backend, ItemMemory
 from ghrr.memory.backends import Columns as Filters
@@ -32,7 +33,6 @@ from ghrr.search.index_calibration import calibrate
 from ghrr.search.labels import label_of
 from ghrr.search.paths import Column, Path, columns
 from ghrr.search.state import BATCH, State
-from ghrr._old_files import Space, check_space
 
 Document = Mapping[str, Any]
 Columns = dict[Path, Column]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from ghrr._old_checks import check_choice, install_hint
-from ghrr.encoding.column_kinds import infer_kind
 from ghrr._old_files import (
     LINES,
     USUAL_SEPARATORS,
@@ -23,6 +22,7 @@ from ghrr._old_files import (
     read_objects,
     refuse_line,
 )
+from ghrr.encoding.column_kinds import infer_kind
 
 STREAM = "-"
 _SAMPLE_ROWS = 2_000  # that tell which columns of a CSV file have numbers
