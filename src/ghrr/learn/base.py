@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from torch import Tensor
 
-from ghrr.checks import check_device, describe
+from ghrr._old_checks import check_device, describe
 from ghrr.ops.threads import run_in_threads
 
 # Numbers of features made at a time: 64 MiB in single precision.

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.learn.base import as_array, class_signs
 from ghrr.learn.gradient_training import GradientTraining, cross_entropy
 from ghrr.learn.linear_model import Array, FeatureSource, LinearOnFeatures, checked_weights, take

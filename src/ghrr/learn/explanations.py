@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ghrr.checks import check_integer, install_hint
+from ghrr._old_checks import check_integer, install_hint
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, input_names, n_samples
 from ghrr.learn.linear_model import LinearOnFeatures, take
 

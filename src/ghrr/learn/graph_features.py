@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.encoding.bags import weighted_bags
 from ghrr.encoding.ngram_counts import NGramCounts, count_pairs
 from ghrr.encoding.ngram_vectors import CHUNK_NUMBERS, ngram_vectors

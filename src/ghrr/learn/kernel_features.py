@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_known
+from ghrr._old_checks import check_known
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, SPECTRA, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate

@@ -16,7 +16,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.learn.auto_encoder import fit_chosen_encoder, fit_encoder
 from ghrr.learn.base import FeatureEncoder, as_array, as_tensor, check_finite, n_samples, row_slices, seed_of
 from ghrr.learn.gradient_training import GoalBatch, GradientTraining, train_with_early_stopping

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.learn.base import as_array
 from ghrr.learn.gradient_training import GradientTraining, squared_error
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take

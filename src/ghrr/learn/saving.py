@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ghrr.checks import describe, short_repr
+from ghrr._old_checks import describe, short_repr
 from ghrr.encoding.kernels import SPECTRA, Spectrum
 from ghrr.files import PathLike, as_real_pairs, prefix_errors, read_tensors, restore_space, space_header, write_tensors
 from ghrr.learn.classifier import HDClassifier

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_array, check_reference, run_on_rows, seed_of
 from ghrr.space import Space

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.bandwidth import evenly_spaced, median_bandwidth
 from ghrr.learn.base import Effects, check_reference, seed_of

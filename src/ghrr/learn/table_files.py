@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from ghrr.checks import install_hint
+from ghrr._old_checks import install_hint
 from ghrr.files import (
     LINES,
     USUAL_SEPARATORS,

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ghrr._old_checks import check_choice, check_device, short_repr
 from ghrr._similar import similar_names
-from ghrr.checks import check_choice, check_device, short_repr
 from ghrr.encoding.column_kinds import Guess
 from ghrr.encoding.column_values import find_notation
 from ghrr.learn.auto_encoder import table_encoder

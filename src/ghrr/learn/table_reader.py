@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from ghrr.checks import short_repr
+from ghrr._old_checks import short_repr
 from ghrr.encoding.column_kinds import Guess
 from ghrr.encoding.column_values import Notation, find_notation
 from ghrr.encoding.number_scales import is_multiplicative, logarithms, smallest_exact

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device, check_integer, describe
+from ghrr.checks import check_device, check_integer, describe, names_errors, value_error
 from ghrr.files import PathLike
 from ghrr.hypervector import Hypervector
 from ghrr.memory import persistence
@@ -24,6 +24,7 @@ from ghrr.memory.storage import as_rows, pack
 from ghrr.space import Space, check_space
 
 
+@names_errors
 class ItemMemory:
     r"""Hypervectors with labels. :meth:`cleanup` and :meth:`match` find the items that are most similar to a query.
 
@@ -103,15 +104,15 @@ class ItemMemory:
         timeout: float | None = None,
         approximate: bool = False,
     ) -> None:
-        self.space = check_space("ItemMemory", space)
-        device = check_device("ItemMemory", device)
+        self.space = check_space(space)
+        device = check_device(device)
         made = make_backend(space, storage, backend, device, uri=uri, timeout=timeout, approximate=approximate)
         self.about: dict[str, Any] | None = None
         self._items = Items(self.space, made)
         if labels is not None:
             self.add(labels, vectors)
         elif vectors is not None:
-            raise ValueError("ItemMemory: vectors need labels, got vectors without labels; give one string for each")
+            raise value_error("vectors need labels, got vectors without labels; give one string for each")
 
     def __len__(self) -> int:
         return len(self._items.state.labels)
@@ -177,18 +178,15 @@ class ItemMemory:
         >>> memory.labels
         ['a', 'b']
         """
-        operation = "ItemMemory.add"
-        names = check_labels(operation, labels)
-        vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors, operation)
+        names = check_labels(labels)
+        vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors)
         if isinstance(labels, str) and vectors.ndim == 3:
             vectors = vectors[None]
         if vectors.ndim != 4 or len(vectors) != len(names):
             shape = (len(names), *self.space.shape)
-            raise ValueError(
-                f"{operation}: vectors must have shape {shape} for {len(names)} labels, got {describe(vectors)}"
-            )
-        stored = pack(as_rows(operation, "vectors", vectors), self.storage)
-        self._items.add(operation, names, stored, check_columns(operation, columns, len(names)))
+            raise value_error(f"vectors must have shape {shape} for {len(names)} labels, got {describe(vectors)}")
+        stored = pack(as_rows("vectors", vectors), self.storage)
+        self._items.add(names, stored, check_columns(columns, len(names)))
 
     def remove(self, labels: str | Iterable[str]) -> None:
         """Remove items by label. If this raises, none is removed.
@@ -201,7 +199,7 @@ class ItemMemory:
         >>> memory.labels
         ['b']
         """
-        self._items.remove("ItemMemory.remove", check_labels("ItemMemory.remove", labels))
+        self._items.remove(check_labels(labels))
 
     def vectors(self, labels: str | Iterable[str] | None = None) -> Tensor:
         """Return the hypervectors of labels, in any order, or of all items in the order of :attr:`labels`.
@@ -219,10 +217,9 @@ class ItemMemory:
         >>> memory.vectors().shape, memory.vectors("b").shape
         (torch.Size([2, 100, 2, 2]), torch.Size([100, 2, 2]))
         """
-        operation = "ItemMemory.vectors"
-        names = None if labels is None else check_labels(operation, labels)
+        names = None if labels is None else check_labels(labels)
         with self._items.reading() as state:
-            vectors = state.vectors(state.ids_of(operation, state.labels.names if names is None else names))
+            vectors = state.vectors(state.ids_of(state.labels.names if names is None else names))
         return vectors[0] if isinstance(labels, str) else vectors
 
     def cleanup(self, queries: Tensor | Hypervector, k: int = 1, *, where: Iterable[Bound] = ()) -> Cleanup:
@@ -255,15 +252,14 @@ class ItemMemory:
         >>> [best for best, second in labels], scores.shape
         (['c', 'a'], torch.Size([2, 2]))
         """
-        operation = "ItemMemory.cleanup"
-        k = check_integer(operation, "k", k, least=1)
-        queries = self.space.check(queries, operation)
-        rows, bounds = as_rows(operation, "queries", queries), check_bounds(operation, where)
+        k = check_integer("k", k, least=1)
+        queries = self.space.check(queries)
+        rows, bounds = as_rows("queries", queries), check_bounds(where)
         with self._items.reading() as state:
-            ids, scores = state.search(operation, rows, k, bounds)
+            ids, scores = state.search(rows, k, bounds)
             shape = (*queries.shape[:-3], scores.shape[-1])
             labels = np.empty(ids.numel(), dtype=object)
-            labels[:] = state.labels_of(operation, ids)
+            labels[:] = state.labels_of(ids)
         return Cleanup(labels.reshape(shape).tolist(), scores.to(queries.device).reshape(shape))
 
     def recall(self, queries: Tensor | Hypervector, k: int = 10) -> float:
@@ -285,14 +281,13 @@ class ItemMemory:
         >>> memory.recall(space.vectors(names[:50]), k=1)
         1.0
         """
-        operation = "ItemMemory.recall"
-        k = check_integer(operation, "k", k, least=1)
-        queries = self.space.check(queries, operation)
-        rows = as_rows(operation, "queries", queries)
+        k = check_integer("k", k, least=1)
+        queries = self.space.check(queries)
+        rows = as_rows("queries", queries)
         with self._items.reading() as state:
             if len(state.labels) and len(rows):
-                return state.recall(operation, rows, k)
-        raise ValueError(f"{operation}: needs items and queries, got {len(self)} items and {describe(queries)}")
+                return state.recall(rows, k)
+        raise value_error(f"needs items and queries, got {len(self)} items and {describe(queries)}")
 
     def match(self, queries: Tensor | Hypervector, *, confidence: float = CONFIDENCE) -> Match | list[Match]:
         r"""Find the best item for each query, and the probability that it is right.
@@ -321,16 +316,15 @@ class ItemMemory:
         >>> memory.match(codec.encode({"name": "Ada", "city": "London"}))
         Match('Ada', score=1.003, margin=0.498, confident=True)
         """
-        operation = "ItemMemory.match"
-        confidence = check_confidence(operation, confidence)
-        queries = self.space.check(queries, operation)
+        confidence = check_confidence(confidence)
+        queries = self.space.check(queries)
         with self._items.reading() as state:
             if queries.ndim > 4 or not len(state.labels):
-                raise ValueError(
-                    f"{operation}: expected queries of shape (n, dim, m, m) or (dim, m, m) and a memory with items, "
+                raise value_error(
+                    f"expected queries of shape (n, dim, m, m) or (dim, m, m) and a memory with items, "
                     f"got {describe(queries)} and {len(state.labels)} items"
                 )
-            matches = state.match(operation, queries.reshape(-1, *self.space.shape), confidence)
+            matches = state.match(queries.reshape(-1, *self.space.shape), confidence)
         return matches[0] if queries.ndim == 3 else matches
 
     def save(self, path: PathLike, *, about: dict[str, Any] | None = None) -> None:

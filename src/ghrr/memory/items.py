@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ghrr._locks import Lock
+from ghrr.checks import value_error
 from ghrr.memory.backends import Backend, Columns, as_filtering, has_snapshots
 from ghrr.memory.labels import LabelTable, repeated
 from ghrr.memory.state import CommitPoint, State
@@ -59,16 +60,16 @@ class Items:
             with self.lock:
                 yield self.state
 
-    def add(self, operation: str, names: Sequence[str], stored: Stored, columns: Columns) -> None:
+    def add(self, names: Sequence[str], stored: Stored, columns: Columns) -> None:
         """Add rows with new labels. If this raises, none is added."""
         if columns:
-            as_filtering(operation, self.state.backend)
+            as_filtering(self.state.backend)
         with self.lock:
             labels, first = self.state.labels, self.state.next_id
             rejected = [name for name in names if labels.find(name) is not None] or repeated(names)
             if rejected:
-                raise ValueError(
-                    f"{operation}: labels must be new and all different, got {rejected[0]!r} ({len(rejected)} of "
+                raise value_error(
+                    f"labels must be new and all different, got {rejected[0]!r} ({len(rejected)} of "
                     f"{len(names)} are not); remove the old item first, or use another label"
                 )
             if names:
@@ -83,7 +84,7 @@ class Items:
         after = before._replace(labels=before.labels.added(names, numbers), backend=backend)
         try:
             if columns:
-                as_filtering("ItemMemory.add", backend).add(ids, names, stored, columns)
+                as_filtering(backend).add(ids, names, stored, columns)
             else:
                 backend.add(ids, names, stored)
             self.state = after
@@ -93,13 +94,13 @@ class Items:
                     backend.remove(ids)
             raise
 
-    def remove(self, operation: str, names: Sequence[str]) -> None:
+    def remove(self, names: Sequence[str]) -> None:
         """Remove rows by label. If this raises, none is removed."""
         with self.lock:
             before = self.state
-            ids = before.ids_of(operation, names)
+            ids = before.ids_of(names)
             if repeated(names):
-                raise ValueError(f"{operation}: labels must be different, got {repeated(names)[0]!r} twice")
+                raise value_error(f"labels must be different, got {repeated(names)[0]!r} twice")
             if not names:
                 return
             backend = before.backend_to_change()

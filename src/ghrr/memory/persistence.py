@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.files import PathLike, lock_folder, parse_json
 from ghrr.memory.backends import Backend, has_snapshots
 from ghrr.memory.folder import (
@@ -45,13 +45,12 @@ def commit(items: Items, folder: PathLike | None, about: dict[str, Any] | None) 
 
     A new segment is written first. The changes take effect with the manifest.
     """
-    operation = "ItemMemory.commit"
     with items.lock:
         path = items.state.commit.folder if folder is None else _real_path(folder)
         if path is None:
-            raise ValueError(f"{operation}: the first commit needs a folder, got none")
+            raise value_error("the first commit needs a folder, got none")
         path.mkdir(parents=True, exist_ok=True)
-        with lock_folder(path, operation):
+        with lock_folder(path):
             found = read_manifest(path)
             if found is not None and (path, found) == items.last_attempt[:2]:
                 # The last commit was interrupted after it took effect on disk.
@@ -70,8 +69,8 @@ def _write_changes(
     """Write what changed to a folder with the manifest ``found``; return what its next manifest makes effective."""
     last = state.commit if folder == state.commit.folder else CommitPoint()
     if (found or Manifest()) != last.manifest:
-        raise ValueError(
-            f"ItemMemory.commit: the folder {str(folder)!r} changed: another process wrote to it, or it belongs to "
+        raise value_error(
+            f"the folder {str(folder)!r} changed: another process wrote to it, or it belongs to "
             f"another memory; read it with ItemMemory.open, or use a new folder"
         )
     removed = last.manifest.removed.union(last.labels.missing_from(state.labels))
@@ -108,7 +107,7 @@ def check_about(about: Any) -> dict[str, Any]:
             raise TypeError("not a dict")
         parse_json(json.dumps(about, allow_nan=False), "about")
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"ItemMemory.save: about must be a JSON object, got {describe(about)} ({error})") from error
+        raise type_error(f"about must be a JSON object, got {describe(about)} ({error})") from error
     return about
 
 
@@ -148,14 +147,14 @@ def open_files(path: PathLike, space: Space | None) -> Files:
     folder = Path(path)
     files = Files(path, *(open_segments(folder) if folder.is_dir() else (Manifest(), [Segment(path)])))
     if space is not None and files.space != space:
-        raise ValueError(f"ItemMemory({str(path)!r}): expected items of {space}, got items of {files.space}")
+        raise value_error(f"expected items of {space}, got items of {files.space}", path=path)
     return files
 
 
 def load(items: Items, files: Files) -> None:
     """Read the items of files into a backend without items, completely or not at all."""
     if len(items.state.labels):
-        raise ValueError(f"ItemMemory.load: the backend must be empty, got one with {len(items.state.labels)} items")
+        raise value_error(f"the backend must be empty, got one with {len(items.state.labels)} items")
     read_labels(files.segments, files.manifest.removed)  # raises for a repeated label
     storage, offset = items.state.backend.storage, items.state.next_id  # not 0 for a Milvus collection with a past
     try:
@@ -165,7 +164,7 @@ def load(items: Items, files: Files) -> None:
             items.append(names, rows, ids + offset, {})
     except BaseException:
         with suppress(ConnectionError, RuntimeError):  # the first error is more informative
-            items.remove("ItemMemory.load", items.state.labels.names)  # Milvus must not keep half of a file
+            items.remove(items.state.labels.names)  # Milvus must not keep half of a file
         raise
     if storage == files.storage and not offset:
         _continue(items, files)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
+from ghrr.checks import named
 from ghrr.memory.backends import Backend, Bound, as_filtering, has_snapshots
 from ghrr.memory.folder import Manifest
 from ghrr.memory.labels import LabelTable
@@ -42,24 +43,26 @@ class State(NamedTuple):
         """Return the backend for a change: a snapshot that readers do not see, if the backend has them."""
         return self.backend.snapshot() if has_snapshots(self.backend) else self.backend
 
-    def ids_of(self, operation: str, names: Sequence[str]) -> Tensor:
+    def ids_of(self, names: Sequence[str]) -> Tensor:
         """Return the ids of labels; raise KeyError for an unknown label."""
         ids = []
         for name in names:
             number = self.labels.find(name)
             if number is None:
-                raise KeyError(f"{operation}: label {name!r} is not among the {len(self.labels)} labels of this memory")
+                raise KeyError(named(f"label {name!r} is not among the {len(self.labels)} labels of this memory"))
             ids.append(number)
         return torch.tensor(ids, dtype=torch.int64)
 
-    def labels_of(self, operation: str, ids: Tensor) -> list[str]:
+    def labels_of(self, ids: Tensor) -> list[str]:
         """Return the labels of ids that the backend found."""
         try:
             return [self.labels.name_of(number) for number in ids.flatten().tolist()]
         except KeyError as error:
             raise RuntimeError(
-                f"{operation}: the backend found id {error}, which is not one of the {len(self.labels)} items of this "
-                f"memory: another program changed its content; create the ItemMemory again"
+                named(
+                    f"the backend found id {error}, which is not one of the {len(self.labels)} items of this "
+                    f"memory: another program changed its content; create the ItemMemory again"
+                )
             ) from None
 
     def vectors(self, ids: Tensor) -> Tensor:
@@ -70,35 +73,35 @@ class State(NamedTuple):
         rows = unpack(self.backend.stored(ascending), self.space.dtype.to_real())
         return torch.view_as_complex(rows[inverse.to(rows.device)].reshape(-1, *self.space.shape, 2))
 
-    def search(self, operation: str, rows: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
+    def search(self, rows: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         """Return ids and scores of the k best items for each row, ``(q, k)``; fewer if there are fewer items."""
         backend, k = self.backend, min(k, len(self.labels))
         if where:
-            filtering = as_filtering(operation, backend)
+            filtering = as_filtering(backend)
         if not len(rows) or not k:
             return torch.empty(len(rows), k, dtype=torch.int64), torch.empty(len(rows), k)
         products, ids = filtering.search(rows, k, where) if where else backend.search(rows, k)
         return ids, (products / (self.space.m * self.space.dim)).to(self.space.dtype.to_real())
 
-    def recall(self, operation: str, rows: Tensor, k: int) -> float:
+    def recall(self, rows: Tensor, k: int) -> float:
         """Return the share of the k best items that :meth:`search` finds; this reads all rows of the backend."""
         k = min(k, len(self.labels))
-        found = self.search(operation, rows, k)[0].cpu()
+        found = self.search(rows, k)[0].cpu()
         ids = torch.tensor(self.labels.ids, dtype=torch.int64)
         parts = (ids[chunk] for chunk in chunks(len(ids), rows_per_chunk(rows.shape[1], k)))
         stored = ((part, None, self.backend.stored(part).to(torch.device("cpu"))) for part in parts)
         exact = search_chunks(rows.float().cpu(), stored, k)[1]
         return float((found[:, :, None] == exact[:, None, :]).any(dim=2).double().mean())
 
-    def match(self, operation: str, queries: Tensor, confidence: float) -> list[Match]:
+    def match(self, queries: Tensor, confidence: float) -> list[Match]:
         """Return the best item for each query ``(n, dim, m, m)``, with its probability; there must be an item."""
-        ids, scores = self.search(operation, as_rows(operation, "queries", queries), 2)
+        ids, scores = self.search(as_rows("queries", queries), 2)
         item_energies = self._energies(ids.cpu())
         energies = algebra.similarity(queries.detach(), queries.detach()).double().cpu()[:, None]
         expected = expected_score(energies, item_energies)
         scores = scores.double().cpu()
         order = (scores - expected).argsort(dim=1, descending=True, stable=True)
-        names = self.labels_of(operation, ids.cpu().gather(1, order))
+        names = self.labels_of(ids.cpu().gather(1, order))
         return make_matches(
             [names[start : start + ids.shape[1]] for start in range(0, len(names), ids.shape[1])],
             scores.gather(1, order),

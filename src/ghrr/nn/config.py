@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.checks import check_choice, check_integer, check_real, describe
+from ghrr._old_checks import check_choice, check_integer, check_real, describe
 
 MODES = ("feature", "row", "bundle", "dense", "representation")
 SHARING = ("all", "qkv", "head", "different")

@@ -12,7 +12,7 @@ import sys
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_broadcast, check_real, describe
+from ghrr._old_checks import check_broadcast, check_real, describe
 from ghrr.nn.complex_rows import from_complex, multiply, to_complex
 
 __all__ = ["ghrr_attention", "multiply", "naive_attention", "softmax_of_scores"]

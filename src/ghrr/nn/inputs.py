@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.nn.cache import AttentionCache
 
 

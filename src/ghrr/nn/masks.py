@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, is_true
+from ghrr._old_checks import describe, is_true
 
 
 def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:

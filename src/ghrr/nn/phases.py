@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.nn.precision import FullPrecision
 from ghrr.ops import tensor_state

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.nn.complex_rows import multiply, normalize_rows
 from ghrr.ops import tensor_state
 from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ghrr.checks import check_choice, check_integer, check_real
+from ghrr._old_checks import check_choice, check_integer, check_real
 from ghrr.relations.regularizers import REGULARIZERS
 
 RELATION_FORMS = ("relaxed", "unitary", "scaled")

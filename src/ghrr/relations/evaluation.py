@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer, describe, has_finite_sum
+from ghrr._old_checks import check_integer, describe, has_finite_sum
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.known_answers import KnownAnswers, known_answers
 from ghrr.relations.model import RelationModel, check_model

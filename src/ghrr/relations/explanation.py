@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_integer
+from ghrr._old_checks import check_integer
 from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.scoring import to_rows
 

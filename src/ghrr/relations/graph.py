@@ -12,7 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, describe, short_repr
+from ghrr._old_checks import check_choice, describe, short_repr
 
 SPLITS = ("train", "valid", "test")
 INVERSE = "~"  # prefix of the name of a reciprocal relation

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ghrr import ops
+from ghrr._old_checks import check_choice, check_integer, check_real, describe, short_repr
 from ghrr._similar import similar_names
-from ghrr.checks import check_choice, check_integer, check_real, describe, short_repr
 from ghrr.relations.config import RELATION_FORMS
 from ghrr.relations.graph import INVERSE, check_names
 from ghrr.relations.scoring import to_hypervectors, to_rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ghrr.checks import check_integer, describe
+from ghrr._old_checks import check_integer, describe
 from ghrr.memory.match import Answer
 from ghrr.relations.calibration import probabilities
 from ghrr.relations.evaluation import check_scores, check_vocabulary

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_integer, describe, install_hint
+from ghrr._old_checks import check_integer, describe, install_hint
 from ghrr.relations.scoring import to_hypervectors, to_rows
 
 try:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device, describe
+from ghrr._old_checks import check_device, describe
 from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.unseen import UnseenHeads

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device, describe, short_repr
+from ghrr._old_checks import check_device, describe, short_repr
 from ghrr.files import check_fields, read_checked_json, write_checked_json, write_tensors
 from ghrr.relations.baseline import frequency_baseline
 from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences

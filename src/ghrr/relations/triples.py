@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, short_repr
+from ghrr._old_checks import describe, short_repr
 from ghrr.files import read_bytes
 from ghrr.relations.graph import SPLITS, KnowledgeGraph
 from ghrr.relations.lines import decompress, split_lines

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr import ops
+from ghrr.checks import names_errors
 from ghrr.search.fields import Field, check_kinds, check_weights, infer_kind, is_textual, make_field
 from ghrr.search.kernel_fields import KernelField
 from ghrr.search.paths import STAR, WHOLE, Column, Leaves, Path, as_columns, columns, show, split
@@ -70,6 +71,7 @@ class Prepared:
     values: list[Any] = field(default_factory=list)
 
 
+@names_errors
 class RecordEncoder:
     """Encode documents, and compare them field by field.
 
@@ -105,8 +107,8 @@ class RecordEncoder:
         whole: bool = True,
     ) -> None:
         self.space = space
-        self.kinds = check_kinds("RecordIndex", kinds)
-        self.given_weights = check_weights("RecordIndex", weights)
+        self.kinds = check_kinds(kinds)
+        self.given_weights = check_weights(weights)
         self.whole = whole
         self.fields: list[Field] = []
         self.aliases: dict[Path, Path] = {}  # the field that a path of an example stands for
@@ -184,11 +186,9 @@ class RecordEncoder:
 
     # ------------------------------------------------------------------------------------------------------- documents
 
-    def prepare(
-        self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, noun: str = "document"
-    ) -> Prepared:
+    def prepare(self, documents: Sequence[Mapping[str, Any]], *, noun: str = "document") -> Prepared:
         """Split documents into fields and prepare their values."""
-        return self.prepare_columns(columns(documents, operation, noun=noun), len(documents))
+        return self.prepare_columns(columns(documents, noun=noun), len(documents))
 
     def prepare_columns(self, found: Mapping[Path, Column], count: int) -> Prepared:
         """Prepare the values of documents that were split by :func:`ghrr.search.paths.columns`."""

@@ -32,13 +32,11 @@ class Explanation(NamedTuple):
     weights: dict[str, float]
 
 
-def explain(
-    operation: str, state: State, identifier: str, example: Document, weights: Mapping[str, float] | None
-) -> Explanation:
+def explain(state: State, identifier: str, example: Document, weights: Mapping[str, float] | None) -> Explanation:
     """Compare an example with one record."""
-    label, encoder = state.label_of(operation, identifier), state.encoder
-    factors = check_weights(operation, weights, [field.name for field in encoder.fields])
-    prepared = encoder.prepare([example], operation, noun="example")
+    label, encoder = state.label_of(identifier), state.encoder
+    factors = check_weights(weights, [field.name for field in encoder.fields])
+    prepared = encoder.prepare([example], noun="example")
     stored = state.prepared([label])
     zero = np.zeros(1, dtype=np.int64)
     scores = encoder.field_scores(prepared, zero, stored, zero)

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import check_path
+from ghrr.checks import check_path, named, value_error
 from ghrr.files import PathLike, check_inside, lock_folder, prefix_errors
 from ghrr.memory import ItemMemory
 from ghrr.memory.backends import has_snapshots
@@ -103,50 +103,49 @@ class IndexFolder:
 
     def save(self, folder: PathLike | None) -> None:
         """Write the changes since the last save, to a new folder or the one of the last save."""
-        operation = "RecordIndex.save"
         with self._records.lock:
-            path = self.path if folder is None else check_path(operation, folder).resolve()
+            path = self.path if folder is None else check_path(folder).resolve()
             if path is None:
-                raise ValueError(f"{operation}: the first save needs a folder, got none; call save(folder)")
-            self._check_engine(operation, path)
+                raise value_error("the first save needs a folder, got none; call save(folder)")
+            self._check_engine(path)
             if self._saved is not None and path == self._saved.folder and not (path / database.NAME).exists():
                 raise FileNotFoundError(
-                    f"{operation}: the index is no longer in {str(path)!r}; restore the folder, or save to another one"
+                    named(f"the index is no longer in {str(path)!r}; restore the folder, or save to another one")
                 )
             path.mkdir(parents=True, exist_ok=True)
-            with lock_folder(path, operation):
-                before = self._find_save(operation, path)
+            with lock_folder(path):
+                before = self._find_save(path)
                 self._write(path, before)
                 with suppress(OSError):  # leftovers do no harm; the next save removes them
                     self._clean(path, before)
 
-    def _check_engine(self, operation: str, path: Path) -> None:
+    def _check_engine(self, path: Path) -> None:
         """Raise ValueError unless the vectors can belong to a folder."""
         engine = self._records.state.engine
         if name_of(engine) is None:
-            raise ValueError(
-                f"{operation}: needs an engine of ghrr, got {type(engine).__name__}, which cannot be opened "
+            raise value_error(
+                f"needs an engine of ghrr, got {type(engine).__name__}, which cannot be opened "
                 f"from a folder; use one of {', '.join(ENGINES)}"
             )
         if self.path not in (None, path) and not keeps_vectors_in_folder(engine):
-            raise ValueError(
-                f"{operation}: the vectors are outside the folder and belong to the index in {str(self.path)!r}, "
+            raise value_error(
+                f"the vectors are outside the folder and belong to the index in {str(self.path)!r}, "
                 f"got {str(path)!r}; save to that folder, or add the records to a new index with another uri"
             )
 
-    def _find_save(self, operation: str, path: Path) -> Save | None:
+    def _find_save(self, path: Path) -> Save | None:
         """Return the last save to a folder, None if there is none; raise ValueError if this object does not know it."""
         generation = _generation(path)
         for known in (self._saved, self._attempt):
             if known is not None and (known.folder, known.generation) == (path, generation):
                 return known
         if path == self.path and self._saved is not None:
-            raise ValueError(
-                f"{operation}: another program saved to {str(path)!r} since this index was opened; open it again and "
+            raise value_error(
+                f"another program saved to {str(path)!r} since this index was opened; open it again and "
                 f"repeat the changes, or save to another folder"
             )
         if generation is not None:
-            raise ValueError(f"{operation}: {str(path)!r} holds another index; choose a new folder")
+            raise value_error(f"{str(path)!r} holds another index; choose a new folder")
         return None
 
     def _write(self, path: Path, before: Save | None) -> None:
@@ -187,7 +186,7 @@ class IndexFolder:
         """Mark a folder as the folder of an index, and forget the vectors of a first save that was not finished."""
         vectors = path / _VECTORS
         if (vectors / VECTORS_MANIFEST).exists() and not (path / database.NAME).exists():
-            raise ValueError(f"RecordIndex.save: {str(vectors)!r} holds something else; choose a new folder")
+            raise value_error(f"{str(vectors)!r} holds something else; choose a new folder")
         database.create(path)
         if self._records.state.memory.folder != vectors:
             (vectors / VECTORS_MANIFEST).unlink(missing_ok=True)
@@ -238,8 +237,8 @@ class IndexFolder:
             difference = (state.memory.vectors(part) - state.encoder.encode(documents)).abs().flatten(1).amax(dim=1)
             place = int(difference.nan_to_num(math.inf).argmax())
             if not difference[place] < _VECTOR_TOLERANCE:
-                raise ValueError(
-                    f"RecordIndex.verify: the vector of {id_of(part[place])!r} does not match its document in "
+                raise value_error(
+                    f"the vector of {id_of(part[place])!r} does not match its document in "
                     f"{str(self.path)!r}; one of them was damaged: restore the folder and the engine's data"
                 )
 
@@ -258,7 +257,7 @@ def _opened(path: Path, uri: str | None) -> tuple[Records, IndexFolder]:
         generation, (settings, recall) = _generation(path), old_folders.read_engine(path)
     else:
         generation, settings, recall = manifest.generation, manifest.engine, manifest.recall
-    with prefix_errors(f"RecordIndex.open({str(path / database.NAME)!r})"):
+    with prefix_errors(path / database.NAME):
         settings = check_engine(settings)
     memory, engine = open_memory(path, path / _VECTORS, encoder.space, settings, uri)
     if manifest is None:
@@ -269,10 +268,11 @@ def _opened(path: Path, uri: str | None) -> tuple[Records, IndexFolder]:
     labels, found = state.labels, memory.labels
     missing = [] if labels == found else sorted(set(labels).difference(found), key=number_of)
     if missing:
-        raise ValueError(
-            f"RecordIndex.open({str(path)!r}): the vectors of {len(missing):,} of {len(state):,} records are "
+        raise value_error(
+            f"the vectors of {len(missing):,} of {len(state):,} records are "
             f"missing, for example of {id_of(missing[0])!r}; the vectors belong to another index or were changed: "
-            f"restore them, or give their address with uri="
+            f"restore them, or give their address with uri=",
+            path=path,
         )
     fields, checksum = (None, "") if manifest is None else (manifest.fields, manifest.checksum)
     end = max(records.ids, default=-1) + 1
@@ -308,17 +308,18 @@ def _retried(folder: Path, read: Callable[[], T]) -> T:
         generation = _generation(folder)
         if generation is None:
             raise FileNotFoundError(
-                f"RecordIndex.open({str(folder)!r}): the folder has no index, expected {database.NAME} of a complete "
-                f"RecordIndex.save or `ghrr index`; check the path"
+                named(
+                    f"the folder has no index, expected {database.NAME} of a complete "
+                    f"RecordIndex.save or `ghrr index`; check the path",
+                    path=folder,
+                )
             )
         try:
             return read()
         except (OSError, ValueError):
             if _generation(folder) == generation:
                 raise
-    raise TimeoutError(
-        f"RecordIndex.open({str(folder)!r}): the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again"
-    )
+    raise TimeoutError(named(f"the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again", path=folder))
 
 
 class _Stored(NamedTuple):
@@ -337,10 +338,13 @@ def _read_fields(path: Path) -> _Stored:
     manifest, records = found
     if not _FIELDS_FILE.fullmatch(manifest.fields) or not (path / manifest.fields).exists():
         raise FileNotFoundError(
-            f"RecordIndex.open({str(path)!r}): the file of fields {manifest.fields!r:.80} is missing, or "
-            f"{database.NAME} belongs to another index; restore the whole folder"
+            named(
+                f"the file of fields {manifest.fields!r:.80} is missing, or "
+                f"{database.NAME} belongs to another index; restore the whole folder",
+                path=path,
+            )
         )
-    check_inside(path / manifest.fields, "RecordIndex.open")
+    check_inside(path / manifest.fields)
     return _Stored(*read_encoder(path / manifest.fields, manifest.checksum), manifest, records)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import check_flag, check_integer, check_path, check_real
+from ghrr.checks import check_flag, check_integer, check_path, check_real, names_errors, value_error
 from ghrr.files import PathLike
 from ghrr.memory import Backend, ItemMemory
 from ghrr.memory.labels import LabelTable
@@ -35,6 +35,7 @@ from ghrr.space import Space, check_space
 Floats = NDArray[np.float64]
 
 
+@names_errors
 class RecordIndex:
     r"""Find records that are similar to an example, in any set of JSON-like documents.
 
@@ -97,15 +98,15 @@ class RecordIndex:
         uri: str | None = None,
         approximate: bool = False,
     ) -> None:
-        space = Space(dim=256, m=2, seed=0) if space is None else check_space("RecordIndex", space)
-        check_flag("RecordIndex", "whole", whole)
-        check_flag("RecordIndex", "approximate", approximate)
+        space = Space(dim=256, m=2, seed=0) if space is None else check_space(space)
+        check_flag("whole", whole)
+        check_flag("approximate", approximate)
         encoder = RecordEncoder(space, kinds=kinds, weights=weights, whole=whole)
         engine = make_engine(space, storage, backend, uri, approximate=approximate)
         memory = ItemMemory(space, backend=engine)
         if len(memory):
-            raise ValueError(
-                f"RecordIndex: the engine must be empty, got one with {len(memory):,} vectors; use "
+            raise value_error(
+                f"the engine must be empty, got one with {len(memory):,} vectors; use "
                 f"RecordIndex.open with the folder of their index, or another uri or collection"
             )
         self._records = Records(State(encoder, engine, memory, DocumentStore(), PRIOR.copy(), LabelTable()))
@@ -119,7 +120,7 @@ class RecordIndex:
 
     def __getitem__(self, identifier: str) -> Any:
         state = self._records.state
-        return state.documents.get([state.label_of("RecordIndex", identifier)])[0]
+        return state.documents.get([state.label_of(identifier)])[0]
 
     def __repr__(self) -> str:
         state = self._records.state
@@ -181,7 +182,7 @@ class RecordIndex:
         >>> index.ids
         ['0', '1']
         """
-        self._records.add("RecordIndex.add", as_list("RecordIndex.add", documents), ids)
+        self._records.add(as_list(documents), ids)
 
     def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced.
@@ -195,7 +196,7 @@ class RecordIndex:
         >>> index["a"]
         {'name': 'Ada Lovelace'}
         """
-        self._records.update("RecordIndex.update", as_list("RecordIndex.update", documents), ids)
+        self._records.update(as_list(documents), ids)
 
     def remove(self, ids: str | Iterable[str]) -> None:
         """Remove records. If this raises, none is removed.
@@ -209,7 +210,7 @@ class RecordIndex:
         >>> index.ids
         ['alan']
         """
-        self._records.remove("RecordIndex.remove", ids)
+        self._records.remove(ids)
 
     def search(
         self,
@@ -266,7 +267,6 @@ class RecordIndex:
         ['2', '1']
         """
         found = search(
-            "RecordIndex.search",
             self._records.state,
             [example],
             k,
@@ -303,10 +303,8 @@ class RecordIndex:
         >>> [hits[0].guess for hits in index.search_many([{"name": "alan"}, {"name": "ada"}], k=1)]
         ['1', '0']
         """
-        operation = "RecordIndex.search_many"
-        examples = as_list(operation, examples)
+        examples = as_list(examples)
         return search(
-            operation,
             self._records.state,
             examples,
             k,
@@ -330,7 +328,7 @@ class RecordIndex:
         >>> index.explain("b", {"name": "Alan", "city": "London"}).fields
         {'name': 1.0, 'born': None, 'city': None, '*': 0.6325}
         """
-        return explain("RecordIndex.explain", self._records.state, identifier, example, weights)
+        return explain(self._records.state, identifier, example, weights)
 
     def duplicates(
         self, threshold: float | None = None, *, rate: float | None = None, neighbours: int = 10
@@ -360,12 +358,11 @@ class RecordIndex:
         >>> [cluster.ids for cluster in index.duplicates()]
         [('7', '50')]
         """
-        operation = "RecordIndex.duplicates"
         if threshold is not None and rate is not None:
-            raise ValueError(f"{operation}: give threshold or rate, got both; leave one of them out")
-        neighbours = check_integer(operation, "neighbours", neighbours, least=1)
-        least = check_real(operation, "threshold", 0.5 if threshold is None else threshold, low=0.0, high=1.0)
-        rate = None if rate is None else check_real(operation, "rate", rate, low=0.0, high=float(neighbours))
+            raise value_error("give threshold or rate, got both; leave one of them out")
+        neighbours = check_integer("neighbours", neighbours, least=1)
+        least = check_real("threshold", 0.5 if threshold is None else threshold, low=0.0, high=1.0)
+        rate = None if rate is None else check_real("rate", rate, low=0.0, high=float(neighbours))
         state = self._records.state
         pairs, log_odds = match_pairs(state, neighbours)
         order = np.argsort(-log_odds, kind="stable")
@@ -383,7 +380,7 @@ class RecordIndex:
         ------
         outputs: ``(pairs, 2)``, the first number below the second, and ``(pairs,)``
         """
-        neighbours = check_integer("RecordIndex.similar_pairs", "neighbours", neighbours, least=1)
+        neighbours = check_integer("neighbours", neighbours, least=1)
         pairs, log_odds = match_pairs(self._records.state, neighbours)
         return pairs, logistic(log_odds)
 
@@ -410,7 +407,7 @@ class RecordIndex:
         >>> {field.name: field.weight > 1 for field in index.fields if field.name != "*"}
         {'name': True, 'note': False}
         """
-        learn("RecordIndex.learn_weights", self._records, examples, ids)
+        learn(self._records, examples, ids)
 
     def save(self, folder: PathLike | None = None) -> None:
         """Write the changes since the last save to a folder, and wait until they are on disk.
@@ -487,5 +484,5 @@ class RecordIndex:
         See :meth:`save`.
         """
         index = cls.__new__(cls)
-        index._records, index._folder = open_index(check_path("RecordIndex.open", folder).resolve(), uri)
+        index._records, index._folder = open_index(check_path(folder).resolve(), uri)
         return index

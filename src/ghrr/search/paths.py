@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.search.values import SCALARS, is_missing, normalize, plain
 
 Path = tuple[str, ...]
@@ -45,9 +45,7 @@ def show(path: Path) -> str:
     return "*" if path == WHOLE else name
 
 
-def columns(
-    documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, noun: str = "document"
-) -> dict[Path, Column]:
+def columns(documents: Sequence[Mapping[str, Any]], *, noun: str = "document") -> dict[Path, Column]:
     """Split documents into columns by path; see :func:`split`.
 
     Examples
@@ -57,7 +55,7 @@ def columns(
     >>> {path: (column.rows, column.values) for path, column in found.items()}
     {('name',): ([0], ['Ada']), ('born', 'city'): ([0], ['London']), ('tags',): ([1], [['a', 'b']])}
     """
-    return as_columns(split(documents, operation, noun=noun))
+    return as_columns(split(documents, noun=noun))
 
 
 def as_columns(parts: Sequence[Leaves]) -> dict[Path, Column]:
@@ -73,9 +71,7 @@ def as_columns(parts: Sequence[Leaves]) -> dict[Path, Column]:
     return found
 
 
-def split(
-    documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, noun: str = "document"
-) -> list[Leaves]:
+def split(documents: Sequence[Mapping[str, Any]], *, noun: str = "document") -> list[Leaves]:
     """Return the values of each document by path.
 
     ``None``, NaN, infinity and empty strings, lists and objects count as missing
@@ -92,18 +88,16 @@ def split(
     parts: list[Leaves] = []
     for row, document in enumerate(documents):
         if not isinstance(document, Mapping):
-            raise TypeError(
-                f"{operation}: {noun} {row} must be an object with fields, such as a dict, got {describe(document)}"
-            )
+            raise type_error(f"{noun} {row} must be an object with fields, such as a dict, got {describe(document)}")
         leaves: Leaves = {}
-        _collect(document, (), leaves, f"{operation}: {noun} {row}", 0)
+        _collect(document, (), leaves, f"{noun} {row}", 0)
         parts.append(leaves)
     return parts
 
 
 def _collect(value: Any, path: Path, leaves: Leaves, where: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
+        raise value_error(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
     value = plain(value)
     if isinstance(value, Mapping):
         _collect_children(value, path, leaves, where, depth)
@@ -137,7 +131,7 @@ def _extend(leaves: Leaves, path: Path, value: Any) -> None:
 
 def _check_size(count: int, where: str) -> None:
     if count > MAX_LEAVES:
-        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+        raise value_error(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
 
 
 def _collect_children(value: Mapping[str, Any], path: Path, leaves: Leaves, where: str, depth: int) -> None:
@@ -148,7 +142,7 @@ def _collect_children(value: Mapping[str, Any], path: Path, leaves: Leaves, wher
     _check_size(len(leaves) + len(value), where)
     for key, child in value.items():
         if not isinstance(key, str):
-            raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} in {'.'.join(path)!r}")
+            raise type_error(f"{where}: a key must be a string as in JSON, got {describe(key)} in {'.'.join(path)!r}")
         one = (*path, normalize(key))
         if type(child) not in SCALARS:  # isinstance of a Mapping is slow
             _collect(child, one, leaves, where, depth + 1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ghrr.checks import check_integer, check_real, describe
+from ghrr.checks import check_integer, check_real, describe, value_error
 from ghrr.memory.match import check_confidence
 from ghrr.search.candidates import CANDIDATES, as_matches, find_by_vector, find_candidates
 from ghrr.search.conditions import Conditions
@@ -17,7 +17,6 @@ from ghrr.search.state import State
 
 
 def search(  # noqa: PLR0917
-    operation: str,
     state: State,
     examples: Sequence[Document],
     k: int,
@@ -30,25 +29,25 @@ def search(  # noqa: PLR0917
     confidence: float,
 ) -> list[list[RecordMatch]]:
     """Return the hits of each example; parameters as in :meth:`ghrr.search.RecordIndex.search`."""
-    k = check_integer(operation, "k", k, least=1)
-    candidates = check_integer(operation, "candidates", candidates, least=0)
-    threshold = check_real(operation, "threshold", threshold, low=0.0, high=1.0)
-    confidence = check_confidence(operation, confidence)
+    k = check_integer("k", k, least=1)
+    candidates = check_integer("candidates", candidates, least=0)
+    threshold = check_real("threshold", threshold, low=0.0, high=1.0)
+    confidence = check_confidence(confidence)
     encoder = state.encoder
     names = [field.name for field in encoder.fields]
-    factors = check_weights(operation, weights, names)
-    prepared = encoder.prepare(examples, operation, noun="example")
+    factors = check_weights(weights, names)
+    prepared = encoder.prepare(examples, noun="example")
     if not len(state) or not examples:
         return [[] for _ in examples]
     empty = np.flatnonzero(~(prepared.rows >= 0).any(axis=0))
     if len(empty):
-        raise ValueError(
-            f"{operation}: example {empty[0]} has no value in a field of this index, got "
+        raise value_error(
+            f"example {empty[0]} has no value in a field of this index, got "
             f"{describe(examples[empty[0]])}; the fields are {list_names(names)}"
         )
-    conditions = Conditions(operation, encoder, must, must_not, near)
+    conditions = Conditions(encoder, must, must_not, near)
     if not candidates and conditions:
-        raise ValueError(f"{operation}: must, must_not and near compare documents, got candidates=0; leave it out")
+        raise value_error("must, must_not and near compare documents, got candidates=0; leave it out")
     queries = encoder.encode(prepared, factors=factors)
     if candidates:
         found = find_candidates(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import secrets
-import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from ghrr._locks import Lock
 from ghrr._similar import did_you_mean
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error, warn
 from ghrr.memory.backends import Columns as Filters
 from ghrr.memory.labels import check_labels, repeated
 from ghrr.search.calibration import LEAST_RECORDS, PRIOR, damaged_examples, is_fitted
@@ -71,39 +70,36 @@ class Records:
         self._states.add(state)
         self.state = state
 
-    def add(
-        self, operation: str, documents: list[Document], ids: Iterable[str] | None, vectors: Tensor | None = None
-    ) -> None:
+    def add(self, documents: list[Document], ids: Iterable[str] | None, vectors: Tensor | None = None) -> None:
         """Add documents, and encode them unless their vectors are given. If this raises, none is added."""
         with self.lock:
             state = self.state
-            names = _new_ids(operation, state, len(documents), ids)
+            names = _new_ids(state, len(documents), ids)
             next_id = int(names[-1]) + 1 if names and ids is None else state.next_id
-            self._insert(operation, replace(state, next_id=next_id), documents, names, vectors)
+            self._insert(replace(state, next_id=next_id), documents, names, vectors)
 
-    def update(self, operation: str, documents: list[Document], ids: Iterable[str]) -> None:
+    def update(self, documents: list[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced."""
-        names = check_labels(operation, ids)
+        names = check_labels(ids)
         if len(names) != len(documents) or repeated(names):
-            raise ValueError(
-                f"{operation}: needs one id for each document, all different, got {len(names)} ids for "
-                f"{len(documents)} documents"
+            raise value_error(
+                f"needs one id for each document, all different, got {len(names)} ids for {len(documents)} documents"
             )
         with self.lock:
             for name in names:
-                self.state.label_of(operation, name)
-            self._insert(operation, self.state, documents, names)
+                self.state.label_of(name)
+            self._insert(self.state, documents, names)
 
-    def remove(self, operation: str, ids: str | Iterable[str]) -> None:
+    def remove(self, ids: str | Iterable[str]) -> None:
         """Remove records. If this raises, none is removed."""
-        names = check_labels(operation, ids)
+        names = check_labels(ids)
         twice = repeated(names)
         if twice:
-            raise ValueError(f"{operation}: ids must be all different, got {twice[0]!r} twice; name each record once")
+            raise value_error(f"ids must be all different, got {twice[0]!r} twice; name each record once")
         with self.lock:
             state = self.state
             for name in names:
-                state.label_of(operation, name)
+                state.label_of(name)
             if names:
                 records = state.records.removed(names)
                 calibration = state.calibration if len(records) >= LEAST_RECORDS else PRIOR.copy()
@@ -125,15 +121,13 @@ class Records:
                 self.publish(replace(state, recall=measured))
         return measured
 
-    def _insert(
-        self, operation: str, state: State, documents: list[Document], names: list[str], vectors: Tensor | None = None
-    ) -> None:
+    def _insert(self, state: State, documents: list[Document], names: list[str], vectors: Tensor | None = None) -> None:
         """Publish a state with new documents. Records of the same ids are replaced."""
         if not documents:
             return
-        texts, parts = as_json(documents, operation), split(documents, operation)
+        texts, parts = as_json(documents), split(documents)
         if vectors is None:
-            state = replace(state, encoder=_with_fields(operation, state.encoder, parts))
+            state = replace(state, encoder=_with_fields(state.encoder, parts))
         new = self._with_records(replace(state, recall=None), names, texts, parts, vectors)
         if not is_fitted(state.calibration) and len(new).bit_length() > len(state).bit_length():  # their number doubled
             new = replace(new, calibration=calibrate(new))
@@ -188,46 +182,45 @@ class Records:
         return any(state.has_label(label) for state in list(self._states))
 
 
-def as_list(operation: str, documents: Sequence[Document]) -> list[Document]:
+def as_list(documents: Sequence[Document]) -> list[Document]:
     """Return documents as a list; raise TypeError for a single document."""
     if isinstance(documents, Mapping | str | bytes | Tensor) or not isinstance(documents, Iterable):
-        raise TypeError(f"{operation}: needs a list of documents, got {describe(documents)}; put it into a list")
+        raise type_error(f"needs a list of documents, got {describe(documents)}; put it into a list")
     return list(documents)
 
 
-def _new_ids(operation: str, state: State, count: int, ids: Iterable[str] | None) -> list[str]:
+def _new_ids(state: State, count: int, ids: Iterable[str] | None) -> list[str]:
     """Return the ids of new documents, which no record has."""
     records = state.records
     if ids is None:
         numbers = map(str, itertools.count(max(state.next_id, len(records))))
         free = (name for name in numbers if records.find(name) is None)
         return list(itertools.islice(free, count))
-    names = check_labels(operation, ids)
+    names = check_labels(ids)
     if len(names) != count:
-        raise ValueError(f"{operation}: needs one id for each document, got {len(names)} for {count}")
+        raise value_error(f"needs one id for each document, got {len(names)} for {count}")
     taken = [name for name in names if records.find(name) is not None] or repeated(names)
     if taken:
-        raise ValueError(
-            f"{operation}: ids must be new and all different, got {taken[0]!r} ({len(taken)} of {len(names)} are "
+        raise value_error(
+            f"ids must be new and all different, got {taken[0]!r} ({len(taken)} of {len(names)} are "
             f"not); use RecordIndex.update to replace records"
         )
     return names
 
 
-def _with_fields(operation: str, encoder: RecordEncoder, parts: Sequence[Leaves]) -> RecordEncoder:
+def _with_fields(encoder: RecordEncoder, parts: Sequence[Leaves]) -> RecordEncoder:
     """Return an encoder that has a field for each path of documents."""
     known = {one.path for one in encoder.fields}
     if all(known.issuperset(leaves) for leaves in parts):
         return encoder
     encoder = copy.copy(encoder)
-    warn_of_doubts(operation, encoder.add_fields(parts))
+    warn_of_doubts(encoder.add_fields(parts))
     if not known:
         names = [field.name for field in encoder.fields]
         for name in encoder.unknown_names():
-            warnings.warn(
-                f"{operation}: no document has the field {name!r}, which kinds or weights name; the setting waits for "
-                f"later documents{did_you_mean(name, names)}",
-                stacklevel=6,
+            warn(
+                f"no document has the field {name!r}, which kinds or weights name; the setting waits for later "
+                f"documents{did_you_mean(name, names)}"
             )
     return encoder
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr.checks import describe, named, type_error
 from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import LabelTable
 from ghrr.search.documents import DocumentStore
@@ -68,13 +68,13 @@ class State:
         """Labels of the records, in the order of their ids."""
         return list(map(label_of, self.records.ids, self.records.names))
 
-    def label_of(self, operation: str, identifier: str) -> str:
+    def label_of(self, identifier: str) -> str:
         """Return the label of an id; raise KeyError if there is no such record."""
         if not isinstance(identifier, str):
-            raise TypeError(f"{operation}: an id must be a string, got {describe(identifier)}")
+            raise type_error(f"an id must be a string, got {describe(identifier)}")
         number = self.records.find(identifier)
         if number is None:
-            raise KeyError(f"{operation}: there is no record {identifier!r} among the {len(self):,} of this index")
+            raise KeyError(named(f"there is no record {identifier!r} among the {len(self):,} of this index"))
         return label_of(number, identifier)
 
     def has_label(self, label: str) -> bool:

@@ -281,7 +281,7 @@ def _print_reading(name: str, reading: Reading) -> None:
 
 def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any], int]]:
     """Yield blocks of labels and documents, and how many bytes of the file were read."""
-    check_regular(source, "ghrr encode")  # it is read twice
+    check_regular(source)  # it is read twice
     with open(source, "rb") as file:
         if source.suffix.lower() not in LINES:
             yield [source.stem], [parse_json(file.read(), str(source), strict=True)], file.tell()

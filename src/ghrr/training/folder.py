@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from ghrr.checks import value_error
 from ghrr.files import lock_folder
 
 
 @contextlib.contextmanager
-def new_folder(folder: Path, operation: str) -> Iterator[None]:
+def new_folder(folder: Path) -> Iterator[None]:
     """Create a folder with its parents, and lock it inside a ``with`` block. New folders that stay empty are removed.
 
     Parameters
@@ -39,11 +40,11 @@ def new_folder(folder: Path, operation: str) -> Iterator[None]:
     []
     """
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{operation}: {folder} is a file, expected a folder")
+        raise value_error(f"{folder} is a file, expected a folder")
     created = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with lock_folder(folder, operation):
+        with lock_folder(folder):
             yield
     finally:
         with contextlib.suppress(OSError):  # a folder that is not empty

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ghrr import models
-from ghrr.checks import check_known
+from ghrr._old_checks import check_known
 from ghrr.cli import fail, need
 from ghrr_lab.paper.commands import Dask, Jobs, Out, Seed, run_with_progress
 

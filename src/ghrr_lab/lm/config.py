@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.checks import check_choice, check_integer, short_repr
+from ghrr._old_checks import check_choice, check_integer, short_repr
 from ghrr.nn import AttentionConfig
 
 VERSION = 2

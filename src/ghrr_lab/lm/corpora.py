@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import read_bytes
 from ghrr_lab.lm.corpus_files import (
     ANY_NAMES,

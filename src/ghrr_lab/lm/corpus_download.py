@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import atomic_write, check_regular
 from ghrr_lab.lm.corpora import GRAMMAR
 from ghrr_lab.lm.corpus_files import (

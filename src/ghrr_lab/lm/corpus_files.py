@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import read_bytes
 
 SPLITS = ("train", "valid", "test")

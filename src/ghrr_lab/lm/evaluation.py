@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer, describe
+from ghrr._old_checks import check_integer, describe
 from ghrr_lab.lm.model import Model
 
 

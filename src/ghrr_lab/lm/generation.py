@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_generator, check_integer, check_real
+from ghrr._old_checks import check_generator, check_integer, check_real
 from ghrr_lab.lm.evaluation import check_tokens
 from ghrr_lab.lm.model import Model
 

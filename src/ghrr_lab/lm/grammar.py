@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ghrr.checks import check_integer, describe
+from ghrr._old_checks import check_integer, describe
 from ghrr.seeding import labelled_uniform
 
 START = "Sentence"

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe, install_hint, is_true
+from ghrr._old_checks import describe, install_hint, is_true
 from ghrr.nn import AttentionCache, PositionRotation
 from ghrr_lab.lm.config import ModelConfig, setting_names
 from ghrr_lab.lm.model import Model

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.nn import Attention, AttentionCache
 from ghrr.nn.functional import multiply, softmax_of_scores
 from ghrr_lab.lm.config import ModelConfig

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import install_hint
+from ghrr._old_checks import install_hint
 from ghrr_lab.lm.model import Model
 
 

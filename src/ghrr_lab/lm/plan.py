@@ -20,7 +20,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import read_json
 from ghrr_lab.lm.config import ModelConfig
 from ghrr_lab.lm.model import check_memory

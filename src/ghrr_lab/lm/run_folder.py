@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import short_repr
+from ghrr._old_checks import short_repr
 from ghrr.files import check_fields, read_checked_json, read_json, write_checked_json, write_json
 from ghrr.training import new_folder
 from ghrr_lab.lm.config import ModelConfig

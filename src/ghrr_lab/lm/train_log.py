@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import install_hint
+from ghrr._old_checks import install_hint
 from ghrr.files import atomic_write, check_fields, open_to_append, parse_json, read_bytes
 from ghrr_lab.lm.run_folder import LOG, TENSORBOARD
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.files import read_json
 from ghrr.training import restore_module
 from ghrr_lab.lm.checkpoint import check_shapes, load_checkpoint

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr._old_checks import check_device
 from ghrr.files import write_checked_json
 from ghrr.seeding import labelled_generator
 from ghrr.training import replay_as_graph, restore_module, restore_optimizer, set_learning_rate, tf32_products

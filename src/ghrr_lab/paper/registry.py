@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ghrr.checks import check_known
+from ghrr._old_checks import check_known
 from ghrr_lab.paper.experiment import Experiment
 
 # In the order of the paper. The module of "a-name" is ghrr_lab.paper.experiments.a_name.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr.checks import check_choice, describe
+from ghrr._old_checks import check_choice, describe
 
 Values = Mapping[str, Any]
 

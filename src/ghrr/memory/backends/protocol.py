@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, TypeGuard
 import torch
 from torch import Tensor
 
-from ghrr.checks import install_hint
+from ghrr.checks import install_hint, named, value_error
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.segment import Segment
 from ghrr.memory.storage import Stored
@@ -112,10 +112,10 @@ def can_filter(backend: Backend) -> TypeGuard[FilteringBackend]:
     return bool(getattr(backend, "can_filter", False))
 
 
-def as_filtering(operation: str, backend: Backend) -> FilteringBackend:
+def as_filtering(backend: Backend) -> FilteringBackend:
     """Return a backend that can search within bounds; raise ValueError if it cannot."""
     if not can_filter(backend):
-        raise ValueError(f"{operation}: {type(backend).__name__} has no columns to filter by; use Milvus")
+        raise value_error(f"{type(backend).__name__} has no columns to filter by; use Milvus")
     return backend
 
 
@@ -149,4 +149,4 @@ def import_extra(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"ItemMemory: this backend needs {name}; {install_hint('index')}") from error
+        raise ImportError(named(f"this backend needs {name}; {install_hint('index')}")) from error

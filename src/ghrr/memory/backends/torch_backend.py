@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.segment import Segment
 from ghrr.memory.storage import DTYPES, Buffer, Stored, chunks
@@ -65,6 +65,7 @@ class RowRange:
         return RowRange(self.source.copy(indices), self.count - self.removed_count, self.removed.new_empty(0))
 
 
+@names_errors
 class TorchBackend:
     """Rows in memory, and in files if the memory was opened from files. The default backend.
 
@@ -94,7 +95,7 @@ class TorchBackend:
     has_snapshots = True
 
     def __init__(self, width: int, *, storage: str, device: torch.device) -> None:
-        self.width, self.storage, self.device = width, storage, check_device("TorchBackend", device)
+        self.width, self.storage, self.device = width, storage, check_device(device)
         self._ranges: tuple[RowRange, ...] = (self._empty(),)  # the last is in memory; replaced as a whole
 
     def _empty(self) -> RowRange:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 
 
 class Example(NamedTuple):

@@ -17,7 +17,7 @@ import functools
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer
+from ghrr._old_checks import check_integer
 from ghrr.relations.chains.chart import IMPOSSIBLE, chunks, fill_chart
 from ghrr.relations.chains.examples import Example
 from ghrr.relations.chains.lengthening import lengthen_chains

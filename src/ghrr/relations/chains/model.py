@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, check_integer, check_real
+from ghrr._old_checks import check_choice, check_integer, check_real
 from ghrr.memory import Answer, ItemMemory
 from ghrr.memory.match import CONFIDENCE, check_confidence
 from ghrr.relations.chains.calibration import chart_features
@@ -188,7 +188,7 @@ class RelationChains:
     def compose_many(self, chains: Iterable[Sequence[str]], *, confidence: float = CONFIDENCE) -> list[ComposedMatch]:
         """Compose many chains of any lengths; see :meth:`compose`. Chains of one length are computed together."""
         operation = "RelationChains.compose"
-        confidence = check_confidence(operation, confidence)
+        confidence = check_confidence(confidence)
         groups, count = self._groups(operation, chains)
         matches: list[ComposedMatch | None] = [None] * count
         for group in groups:

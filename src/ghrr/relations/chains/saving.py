@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import torch
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr.files import PathLike, as_real_pairs, check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.chains.composer import Composer
 from ghrr.relations.chains.held_out import NO_CALIBRATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 from ghrr_lab.lm.tokenizers.base import Tokenizer
 from ghrr_lab.lm.tokenizers.bpe import BPETokenizer
 from ghrr_lab.lm.tokenizers.words import WordTokenizer

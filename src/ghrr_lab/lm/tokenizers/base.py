@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr.checks import describe
+from ghrr._old_checks import describe
 
 _BLOCK = 1 << 20  # characters tokenized at a time; bounds the memory of their tokens as Python objects
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr.checks import check_integer, describe, install_hint
+from ghrr._old_checks import check_integer, describe, install_hint
 from ghrr_lab.lm.tokenizers.base import Tokenizer, check_text, check_training_text, split_lines
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr.checks import check_integer, describe
+from ghrr._old_checks import check_integer, describe
 from ghrr_lab.lm.tokenizers.base import Tokenizer, check_text, check_training_text, split_lines
 
 UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
