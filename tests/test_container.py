@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    return read_tensors(path, kind="test", version=2, operation="read")
+    return read_tensors(path, kind="test", version=2)
 
 
 def assert_refused(path: Path, message: str = ".") -> None:
@@ -169,7 +169,7 @@ def test_tables_that_contradict_the_file_are_refused(entry: dict[str, Any], path
 
 @pytest.fixture
 def lazy(path: Path) -> TensorFile:
-    return TensorFile(path, kind="test", version=2, operation="read", lazy=("rows",))
+    return TensorFile(path, kind="test", version=2, lazy=("rows",))
 
 
 def test_chunks_are_written_like_the_whole_tensor(path: Path, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_damage_of_a_lazy_tensor_is_noticed_when_it_is_verified(path: Path) -> N
     damaged = bytearray(path.read_bytes())
     damaged[damaged.index(ROWS.numpy().tobytes())] ^= 1
     path.write_bytes(damaged)
-    file = TensorFile(path, kind="test", version=2, operation="read", lazy=("rows",))
+    file = TensorFile(path, kind="test", version=2, lazy=("rows",))
     with pytest.raises(ValueError, match="does not match its checksum"):
         list(file.verified_chunks("rows", [slice(0, 6)]))
 

@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Names by file and qualified name of the function, which its compiled copies share.
 _names: dict[tuple[str, str], str] = {}
 # Functions of these packages call ours for the same user. Packages with decorated functions are added.
-_packages = {"ghrr", "accelerate", "joblib", "numpy", "pandas", "sklearn", "torch", "transformers"}
+_packages = {"ghrr", "accelerate", "joblib", "numpy", "pandas", "pykeen", "sklearn", "torch", "transformers"}
 _COMPILER = "torch._dynamo.symbolic_convert"
 _thread = threading.local()  # its `caller`: the frame that waits for this thread
 
@@ -176,7 +176,12 @@ def current_call(path: str | os.PathLike[str] | None = None) -> str:
 
 def without_name(error: Exception) -> str:
     """Return the text of an error without the name of the public call, to make it a part of another text."""
-    return str(error).removeprefix(f"{current_call()}: ")
+    text, name = str(error), current_call()
+    if not name or text.startswith(f"{name}: "):
+        return text.removeprefix(f"{name}: ")
+    start = f"{name.partition('(')[0]}("  # of a name with a path: read('a.txt')
+    path, end, rest = text.removeprefix(start).partition("): ")
+    return f"{path}: {rest}" if end and text.startswith(start) else text
 
 
 def add_place(error: E, place: str) -> E:

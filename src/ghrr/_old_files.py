@@ -1,4 +1,4 @@
-"""Functions of other packages that take the name of the operation, for code that is not converted yet."""
+"""Functions that take the name of the operation, for ``memory`` and ``search``, which are not converted yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,59 @@ from contextlib import contextmanager
 from typing import Any
 
 from ghrr import files
-from ghrr._old_checks import named, with_operation
-from ghrr.files import *  # noqa: F403
+from ghrr._old_checks import with_operation
+from ghrr.checks import current_call
+from ghrr.files import (
+    LINES,
+    USUAL_SEPARATORS,
+    PathLike,
+    TensorChunks,
+    aside_name,
+    atomic_write,
+    check_count,
+    check_fields,
+    exchange_folders,
+    list_files,
+    open_delimited,
+    parse_json,
+    read_objects,
+    recover_folder,
+    refuse_line,
+    remove_files,
+    restore_space,
+    space_header,
+    sync_folder,
+    write_json,
+    write_tensors,
+)
 from ghrr.files.container import _PARSE_ERRORS
-from ghrr.space import Space  # noqa: F401
+from ghrr.space import Space
 from ghrr.space import check_space as _check_space
+
+__all__ = [
+    "LINES",
+    "USUAL_SEPARATORS",
+    "PathLike",
+    "Space",
+    "TensorChunks",
+    "aside_name",
+    "atomic_write",
+    "check_count",
+    "check_fields",
+    "exchange_folders",
+    "list_files",
+    "open_delimited",
+    "parse_json",
+    "read_objects",
+    "recover_folder",
+    "refuse_line",
+    "remove_files",
+    "restore_space",
+    "space_header",
+    "sync_folder",
+    "write_json",
+    "write_tensors",
+]
 
 
 def _after_path(function: Callable[..., Any]) -> Any:
@@ -25,7 +73,7 @@ def with_path(operation: str, path: Any, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except (OSError, ValueError) as error:
-        if not named("") and error.args and isinstance(error.args[0], str):
+        if not current_call() and error.args and isinstance(error.args[0], str):
             name = repr(str(path))
             error.args = (error.args[0].replace(name, f"{operation.partition('(')[0]}({name})", 1),)
         raise
@@ -37,7 +85,6 @@ check_inside = _after_path(files.check_inside)
 check_suffix = _after_path(files.check_suffix)
 read_bytes = _after_path(files.read_bytes)
 read_json = _after_path(files.read_json)
-open_to_append = _after_path(files.open_to_append)
 
 
 @contextmanager

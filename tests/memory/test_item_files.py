@@ -171,7 +171,7 @@ def test_a_locked_folder_cannot_be_committed_to(tmp_path: Path) -> None:
     memory = ItemMemory(SPACE, ["a"])
     memory.commit(tmp_path)
     memory.add("b")
-    with lock_folder(tmp_path, "test"), pytest.raises(BlockingIOError, match=r"ItemMemory.commit: process \d+ .* is"):
+    with lock_folder(tmp_path), pytest.raises(BlockingIOError, match=r"ItemMemory.commit: process \d+ .* is"):
         memory.commit()
     memory.commit()  # negative control: now it is unlocked
     assert_holds(ItemMemory.open(tmp_path), ["a", "b"])

@@ -653,7 +653,7 @@ def test_a_damaged_journal_is_refused(milvus: Milvus, text: str) -> None:
     memory = milvus()
     memory.add(NAMES)
     backend: Any = memory._items.state.backend
-    backend._journal._write_rows("test", "upsert", {0: text})
+    backend._journal._write_rows("upsert", {0: text})
     for call in (milvus, lambda: memory.cleanup(SPACE.identity())):
         with pytest.raises(ValueError, match=r"the journal .* is damaged .* drop this collection to rebuild"):
             call()

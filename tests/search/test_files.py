@@ -82,7 +82,7 @@ def test_index_can_be_saved_to_another_folder(folder: Path, tmp_path: Path) -> N
 def test_folder_of_another_writer_is_refused_and_stays(folder: Path) -> None:
     opened = RecordIndex.open(folder)
     opened.remove("0")
-    with lock_folder(folder, "test"), pytest.raises(BlockingIOError, match="is using"):
+    with lock_folder(folder), pytest.raises(BlockingIOError, match="is using"):
         opened.save()
     assert "0" in RecordIndex.open(folder)
     opened.save()

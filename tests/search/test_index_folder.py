@@ -144,7 +144,7 @@ def test_force_replaces_a_damaged_index(old: Path, write: Write) -> None:
 
 def test_force_keeps_an_index_that_another_process_writes(old: Path, write: Write) -> None:
     source = write(*NAMES)
-    with lock_folder(old, "test"):
+    with lock_folder(old):
         assert "is using" in message("index", source, "-o", str(old), "--force")
         assert names_in(old) == ["Old", "Older"]
     assert "Going on after 8 records" in message("index", source, "-o", str(old), "--force", status=0)

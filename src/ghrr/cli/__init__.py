@@ -16,7 +16,7 @@ import typer
 import typer.main
 
 import ghrr
-from ghrr._old_checks import install_hint
+from ghrr.checks import install_hint
 from ghrr.cli.output import (
     ERRORS,
     STREAM,

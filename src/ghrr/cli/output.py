@@ -18,8 +18,8 @@ import typer.core
 from rich.console import Console
 from rich.text import Text
 
-from ghrr._old_checks import install_hint
 from ghrr._similar import did_you_mean
+from ghrr.checks import install_hint
 from ghrr.files import parse_json
 
 console = Console()

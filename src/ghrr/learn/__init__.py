@@ -10,7 +10,7 @@ the estimators are imported on first use.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ghrr._old_checks import install_hint
+from ghrr.checks import install_hint
 
 if TYPE_CHECKING:
     from ghrr.learn.classifier import TRAINING, HDClassifier

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr._old_checks import describe
+from ghrr.checks import describe
 from ghrr.space import Space
 
 # Sizes up to which products of learned numbers stay finite.

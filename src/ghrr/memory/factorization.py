@@ -82,7 +82,7 @@ class Factors:
     iterations: Tensor
 
 
-@names_errors
+@names_errors("resonator(product, codebooks)")
 def resonator(
     product: Tensor | Hypervector,
     codebooks: Sequence[Tensor | Hypervector],

@@ -85,8 +85,6 @@ def suggest_space(rate: Callable[[Space], float], *, m: int, error: float, setti
 
     Parameters
     ----------
-    operation
-        Name for error messages.
     rate
         Function of a space that increases with its size.
     m, settings

@@ -18,8 +18,6 @@ def new_folder(folder: Path) -> Iterator[None]:
     ----------
     folder
         A folder that may exist.
-    operation
-        Name for errors.
 
     Raises
     ------
@@ -34,7 +32,7 @@ def new_folder(folder: Path) -> Iterator[None]:
     >>> from pathlib import Path
     >>> from ghrr.training import new_folder
     >>> with tempfile.TemporaryDirectory() as parent:
-    ...     with new_folder(Path(parent, "runs", "first"), "train"):
+    ...     with new_folder(Path(parent, "runs", "first")):
     ...         pass  # nothing was written
     ...     list(Path(parent).iterdir())
     []

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ghrr._old_checks import short_repr
+from ghrr.checks import short_repr
 from ghrr.learn import read_table
 from ghrr.search import read_documents
 

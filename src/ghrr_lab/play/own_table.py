@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import train_test_split
 
-from ghrr._old_checks import short_repr
+from ghrr.checks import short_repr
 from ghrr.learn import explain, make_task
 from ghrr_lab.paper.style import BLACK, BLUE, GREY, ORANGE
 from ghrr_lab.play.own_files import file_name, table_of
