@@ -325,9 +325,9 @@ def test_rows_that_arrive_after_a_failed_add_are_no_items(milvus: Milvus, monkey
     connection: Any = memory._items.state.backend._connection  # type: ignore[attr-defined]
     request = connection.request
 
-    def impatient(operation: str, method: str, *given: Any, **more: Any) -> Any:
+    def impatient(method: str, *given: Any, **more: Any) -> Any:
         connection.timeout = 0.5 if method == "insert" else 60.0
-        return request(operation, method, *given, **more)
+        return request(method, *given, **more)
 
     monkeypatch.setattr(Collection, "insert", slow)
     monkeypatch.setattr(connection, "request", impatient)

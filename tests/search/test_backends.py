@@ -590,7 +590,7 @@ def test_full_disk_of_lancedb_adds_nothing(tmp_path: Path) -> None:
     pytest.importorskip("lancedb")
     records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
     records.add(DOCUMENTS[:20])
-    with full_disk(30_000), pytest.raises(OSError, match=r"ItemMemory\.add: LanceDB at '.*lance' failed"):
+    with full_disk(30_000), pytest.raises(OSError, match=r"RecordIndex\.add: LanceDB at '.*lance' failed"):
         records.add(DOCUMENTS[20:100])
     assert len(records) == 20
     assert records.search(DOCUMENTS[3], 1)[0].guess == "3"

@@ -50,7 +50,7 @@ class ItemMemory:
     labels
         Strings, all different.
     vectors
-        Hypervectors of the labels. By default the atoms of these names, ``space.vectors(labels)``.
+        Hypervectors ``(n, dim, m, m)`` of the labels. By default the atoms of these names, ``space.vectors(labels)``.
     storage
         Number type: ``"float32"``, ``"float64"``, ``"bfloat16"``, ``"float16"``, or ``"int8"`` with one scale per item.
         By default the precision of the space. 16 bits take half the memory and int8 a quarter;
@@ -72,10 +72,6 @@ class ItemMemory:
     ----------
     about
         JSON object that :meth:`save` stored with the items, or None.
-
-    Shapes
-    ------
-    vectors: ``(n, dim, m, m)``
 
     Examples
     --------
@@ -450,7 +446,7 @@ class ItemMemory:
         --------
         >>> import ghrr, tempfile
         >>> folder = tempfile.mkdtemp()
-        >>> ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"]).commit(folder)
+        >>> ghrr.ItemMemory(ghrr.Space(dim=100, m=2), ["a", "b"]).commit(folder)
         >>> ghrr.ItemMemory.open(folder).verify()
         """
         persistence.verify(self._items.state.backend)

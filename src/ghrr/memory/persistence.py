@@ -125,30 +125,20 @@ class Files(NamedTuple):
     path: PathLike
     manifest: Manifest
     segments: list[Segment]
-
-    @property
-    def space(self) -> Space:
-        """Space of the items."""
-        return self.segments[0].space
-
-    @property
-    def storage(self) -> str:
-        """Number type of the items."""
-        return self.segments[0].storage
-
-    @property
-    def about(self) -> dict[str, Any] | None:
-        """The ``about`` object of the newest file that has one."""
-        return next((segment.about for segment in reversed(self.segments) if segment.about is not None), None)
+    space: Space
+    storage: str
+    about: dict[str, Any] | None  # of the newest file that has one
 
 
 def open_files(path: PathLike, space: Space | None) -> Files:
     """Open a file or a folder of items; raise ValueError if the items are not of ``space`` or the files are damaged."""
     folder = Path(path)
-    files = Files(path, *(open_segments(folder) if folder.is_dir() else (Manifest(), [Segment(path)])))
-    if space is not None and files.space != space:
-        raise value_error(f"expected items of {space}, got items of {files.space}", path=path)
-    return files
+    manifest, segments = open_segments(folder) if folder.is_dir() else (Manifest(), [Segment(path)])
+    found, storage = segments[0].space, segments[0].storage
+    if space not in (None, found):
+        raise value_error(f"expected items of {space}, got items of {found}", path=path)
+    about = next((segment.about for segment in reversed(segments) if segment.about is not None), None)
+    return Files(path, manifest, segments, found, storage, about)
 
 
 def load(items: Items, files: Files) -> None:

@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 
 from ghrr.checks import check_flag, check_integer, check_path, check_real, names_errors, value_error
 from ghrr.files import PathLike
-from ghrr.memory import Backend, ItemMemory
-from ghrr.memory.labels import LabelTable
+from ghrr.memory import Backend
 from ghrr.memory.match import CONFIDENCE
 from ghrr.memory.storage import DTYPES
-from ghrr.search.calibration import PRIOR
 from ghrr.search.candidates import CANDIDATES
-from ghrr.search.documents import DocumentStore
 from ghrr.search.duplicates import Cluster, connect
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.engines import make_engine
@@ -29,7 +26,7 @@ from ghrr.search.match import RecordMatch
 from ghrr.search.pairs import match_pairs
 from ghrr.search.query import search
 from ghrr.search.records import RECALL_K, Document, Records, as_list
-from ghrr.search.state import State
+from ghrr.search.state import empty_state
 from ghrr.space import Space, check_space
 
 Floats = NDArray[np.float64]
@@ -103,13 +100,7 @@ class RecordIndex:
         check_flag("approximate", approximate)
         encoder = RecordEncoder(space, kinds=kinds, weights=weights, whole=whole)
         engine = make_engine(space, storage, backend, uri, approximate=approximate)
-        memory = ItemMemory(space, backend=engine)
-        if len(memory):
-            raise value_error(
-                f"the engine must be empty, got one with {len(memory):,} vectors; use "
-                f"RecordIndex.open with the folder of their index, or another uri or collection"
-            )
-        self._records = Records(State(encoder, engine, memory, DocumentStore(), PRIOR.copy(), LabelTable()))
+        self._records = Records(empty_state(encoder, engine))
         self._folder = IndexFolder(self._records)
 
     def __len__(self) -> int:
@@ -182,7 +173,7 @@ class RecordIndex:
         >>> index.ids
         ['0', '1']
         """
-        self._records.add(as_list(documents), ids)
+        self._records.add(documents, ids)
 
     def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced.
@@ -196,7 +187,7 @@ class RecordIndex:
         >>> index["a"]
         {'name': 'Ada Lovelace'}
         """
-        self._records.update(as_list(documents), ids)
+        self._records.update(documents, ids)
 
     def remove(self, ids: str | Iterable[str]) -> None:
         """Remove records. If this raises, none is removed.
@@ -266,19 +257,8 @@ class RecordIndex:
         >>> [hit.guess for hit in index.search({"price": 48}, k=3, must={"price": ghrr.search.Range(40, None)})]
         ['2', '1']
         """
-        found = search(
-            self._records.state,
-            [example],
-            k,
-            threshold,
-            must,
-            must_not,
-            near,
-            weights,
-            candidates,
-            confidence,
-        )
-        return found[0]
+        state = self._records.state
+        return search(state, [example], k, threshold, must, must_not, near, weights, candidates, confidence)[0]
 
     def search_many(
         self,
@@ -303,19 +283,8 @@ class RecordIndex:
         >>> [hits[0].guess for hits in index.search_many([{"name": "alan"}, {"name": "ada"}], k=1)]
         ['1', '0']
         """
-        examples = as_list(examples)
-        return search(
-            self._records.state,
-            examples,
-            k,
-            threshold,
-            must,
-            must_not,
-            near,
-            weights,
-            candidates,
-            confidence,
-        )
+        state = self._records.state
+        return search(state, as_list(examples), k, threshold, must, must_not, near, weights, candidates, confidence)
 
     def explain(self, identifier: str, example: Document, *, weights: Mapping[str, float] | None = None) -> Explanation:
         """Compare an example with one record, field by field.
@@ -365,12 +334,10 @@ class RecordIndex:
         rate = None if rate is None else check_real("rate", rate, low=0.0, high=float(neighbours))
         state = self._records.state
         pairs, log_odds = match_pairs(state, neighbours)
-        order = np.argsort(-log_odds, kind="stable")
-        count = np.count_nonzero(logistic(log_odds) >= least) if rate is None else round(rate * len(state))
-        chosen = order[:count]
-        rows = zip(
-            pairs[chosen, 0].tolist(), pairs[chosen, 1].tolist(), logistic(log_odds[chosen]).tolist(), strict=True
-        )
+        chances = logistic(log_odds)
+        count = np.count_nonzero(chances >= least) if rate is None else round(rate * len(state))
+        chosen = np.argsort(-log_odds, kind="stable")[:count]
+        rows = zip(*pairs[chosen].T.tolist(), chances[chosen].tolist(), strict=True)
         return connect(state.records.names, rows)
 
     def similar_pairs(self, neighbours: int = 10) -> tuple[NDArray[np.int64], Floats]:
@@ -412,8 +379,7 @@ class RecordIndex:
     def save(self, folder: PathLike | None = None) -> None:
         """Write the changes since the last save to a folder, and wait until they are on disk.
 
-        From then on the index reads vectors and documents from the folder, so memory stays small if you add and save in
-        turn.
+        From then on the index reads vectors and documents from the folder, so memory stays small if you save often.
 
         A save takes effect in one step: a process that is killed leaves the state before or after. One process at a
         time can write.
@@ -478,10 +444,6 @@ class RecordIndex:
         ValueError
             A file is damaged, belongs to another index, or was written by a newer version; vectors of records are
             missing; or the vectors are outside the folder and ``uri`` was not given.
-
-        Examples
-        --------
-        See :meth:`save`.
         """
         index = cls.__new__(cls)
         index._records, index._folder = open_index(check_path(folder).resolve(), uri)

@@ -70,17 +70,18 @@ class Records:
         self._states.add(state)
         self.state = state
 
-    def add(self, documents: list[Document], ids: Iterable[str] | None, vectors: Tensor | None = None) -> None:
+    def add(self, documents: Sequence[Document], ids: Iterable[str] | None, vectors: Tensor | None = None) -> None:
         """Add documents, and encode them unless their vectors are given. If this raises, none is added."""
+        documents = as_list(documents)
         with self.lock:
             state = self.state
             names = _new_ids(state, len(documents), ids)
             next_id = int(names[-1]) + 1 if names and ids is None else state.next_id
             self._insert(replace(state, next_id=next_id), documents, names, vectors)
 
-    def update(self, documents: list[Document], ids: Iterable[str]) -> None:
+    def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
         """Replace the documents of ids. If this raises, none is replaced."""
-        names = check_labels(ids)
+        documents, names = as_list(documents), check_labels(ids)
         if len(names) != len(documents) or repeated(names):
             raise value_error(
                 f"needs one id for each document, all different, got {len(names)} ids for {len(documents)} documents"

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.checks import describe, named, type_error
+from ghrr.checks import describe, named, type_error, value_error
 from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import LabelTable
+from ghrr.search.calibration import PRIOR
 from ghrr.search.documents import DocumentStore
 from ghrr.search.encoder import Prepared, RecordEncoder
 from ghrr.search.engines import may_miss
@@ -103,3 +104,14 @@ class State:
         rows = scores.double().tolist()
         labels = [[own[place] for place in places] for own, places in zip(found, kept, strict=True)]
         return labels, [[row[place] for place in places] for row, places in zip(rows, kept, strict=True)]
+
+
+def empty_state(encoder: RecordEncoder, engine: Backend) -> State:
+    """Return a state without records; raise ValueError if the engine has vectors."""
+    memory = ItemMemory(encoder.space, backend=engine)
+    if len(memory):
+        raise value_error(
+            f"the engine must be empty, got one with {len(memory):,} vectors; use RecordIndex.open with the folder of "
+            f"their index, or another uri or collection"
+        )
+    return State(encoder, engine, memory, DocumentStore(), PRIOR.copy(), LabelTable())

@@ -54,7 +54,7 @@ class Connection:
 
     def _connect(self, timeout: float) -> Any:
         try:
-            return self._call(timeout, lambda: self.milvus.MilvusClient(self._uri, timeout=timeout))
+            return self.attempt(lambda: self.milvus.MilvusClient(self._uri, timeout=timeout), timeout)
         except ValueError:
             pass  # its message may contain a part of the password
         raise value_error(
@@ -95,15 +95,12 @@ class Connection:
             consistency_level="Strong",  # searches find items immediately after an add
         )
 
-    def attempt(self, request: Callable[[], Any]) -> Any:
-        """Call ``request``, which sets its own timeout."""
-        return self._call(self.timeout, request)
-
-    def _call(self, timeout: float, request: Callable[[], Any]) -> Any:
+    def attempt(self, request: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Call ``request``, which sets its own timeout, by default that of this connection."""
         try:
             return request()
         except (self.milvus.MilvusException, self._grpc.RpcError) as error:
-            message = self._explain(timeout, error)
+            message = self._explain(timeout or self.timeout, error)
         # Raised outside the except block, so that the original error, which may contain a password, is not chained.
         raise ConnectionError(named(message))
 
