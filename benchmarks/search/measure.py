@@ -29,7 +29,7 @@ from benchmarks.common.measuring import facts, store
 from benchmarks.common.paths import RESULTS
 from benchmarks.search.sets import SEPARATORS, Documents, read_linkage, recall
 from ghrr import Space
-from ghrr.search import RecordIndex, paths
+from ghrr.search import RecordIndex
 from ghrr.search.calibration import damaged_examples
 
 TFIDF: dict[str, dict[str, Any]] = {
@@ -250,7 +250,7 @@ def countries(path: Path) -> list[Row]:
     index.add(documents, ids)
     rows = []
     for seed in SEEDS:
-        examples = damaged_examples(paths.split(documents), seed=100 + seed)
+        examples = damaged_examples(documents, seed=100 + seed)
         few = [{key: example[key] for key in ("name", "capital", "borders") if key in example} for example in examples]
         for label, asked in (("most fields, with errors", examples), ("names, capital and borders, with errors", few)):
             kept = [i for i, one in enumerate(asked) if one]

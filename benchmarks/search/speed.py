@@ -35,7 +35,6 @@ from benchmarks.search.records import records
 from ghrr.search import RecordIndex
 from ghrr.search.calibration import PRIOR, damaged_examples
 from ghrr.search.encoder import RecordEncoder
-from ghrr.search.paths import split
 from ghrr.search.saving import read_encoder, write_encoder
 
 BATCH = 20_000  # records between two saves
@@ -85,7 +84,7 @@ def search(folder: Path, count: int) -> Row:
     """Compare the time of searching examples with the product and top-k of their vectors."""
     numbers = np.random.default_rng(0).choice(count, min(QUERIES, count), replace=False)
     wanted = [records(number // BATCH * BATCH, number % BATCH + 1)[-1] for number in numbers.tolist()]
-    examples = damaged_examples(split(wanted), seed=1)
+    examples = damaged_examples(wanted, seed=1)
     start = time.perf_counter()
     index = RecordIndex.open(folder / "index")
     opened = time.perf_counter() - start

@@ -19,11 +19,10 @@ from ghrr.memory import Bound
 from ghrr.search import Contains, Range, RecordIndex
 from ghrr.search.calibration import damaged_examples
 from ghrr.search.documents import DocumentStore
-from ghrr.search.paths import split
 from tests.search.common import full_disk, people
 
 DOCUMENTS = people(120)
-EXAMPLES = damaged_examples(split(DOCUMENTS[:20]), seed=2)
+EXAMPLES = damaged_examples(DOCUMENTS[:20], seed=2)
 PACKAGES = {"torch": "torch", "faiss": "faiss", "lancedb": "lancedb", "milvus": "milvus_lite", "server": "milvus_lite"}
 ENGINES = ["faiss", "lancedb", pytest.param("milvus", marks=pytest.mark.slow)]
 
@@ -210,7 +209,7 @@ def test_approximate_search_reports_its_recall(backend: str, tmp_path: Path) -> 
     assert "recall not measured" in repr(records)
     exact = RecordIndex(space, storage="float32")
     exact.add(documents)
-    chosen = damaged_examples(split(documents[::6]))
+    chosen = damaged_examples(documents[::6])
     pairs = [
         ({hit.guess for hit in own}, {hit.guess for hit in other})
         for own, other in zip(*(one.search_many(chosen, candidates=0) for one in (records, exact)), strict=True)

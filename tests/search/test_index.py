@@ -12,7 +12,6 @@ import torch
 import ghrr
 from ghrr.search import Range, RecordIndex
 from ghrr.search.calibration import damaged_examples
-from ghrr.search.paths import split
 from tests.search.common import people
 
 DOCUMENTS = people(300)
@@ -34,13 +33,13 @@ def test_every_record_finds_itself_with_full_scores(index: RecordIndex) -> None:
 
 
 def test_damaged_examples_find_their_records(index: RecordIndex) -> None:
-    examples = damaged_examples(split(DOCUMENTS[:100]), seed=7)
+    examples = damaged_examples(DOCUMENTS[:100], seed=7)
     found = [hits[0].guess for hits in index.search_many(examples, k=1)]
     assert np.mean([guess == str(i) for i, guess in enumerate(found)]) > 0.9
 
 
 def test_wrong_examples_are_less_probable_than_right_ones(index: RecordIndex) -> None:
-    examples = damaged_examples(split(DOCUMENTS[:60]), seed=3)
+    examples = damaged_examples(DOCUMENTS[:60], seed=3)
     right = np.mean([hits[0].probability for hits in index.search_many(examples)])
     strangers = people(60, seed=99)
     for number, stranger in enumerate(strangers):

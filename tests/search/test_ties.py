@@ -11,7 +11,6 @@ import pytest
 import ghrr
 from ghrr.search import RecordIndex
 from ghrr.search.calibration import PRIOR, damaged_examples, is_fitted, probabilities
-from ghrr.search.paths import split
 from tests.search.common import people
 
 SMALL = ghrr.Space(dim=64, m=2, seed=0)
@@ -43,7 +42,7 @@ def test_equal_records_come_in_the_order_of_the_index(repetitive: RecordIndex, c
 def test_hits_of_an_example_do_not_depend_on_the_other_examples(
     repetitive: RecordIndex, settings: dict[str, Any]
 ) -> None:
-    examples = damaged_examples(split(people(8)), seed=1) + people(8) + [{"name": "Ada"}, {"active": True}]
+    examples = damaged_examples(people(8), seed=1) + people(8) + [{"name": "Ada"}, {"active": True}]
     alone = [answers(repetitive.search(example, 20, **settings)) for example in examples]
     for batch in (examples, examples[::-1], examples[3:] * 3):
         found = repetitive.search_many(batch, 20, **settings)
@@ -81,7 +80,7 @@ def test_probabilities_of_copies_sum_to_one_at_most_and_none_is_confident(copies
     index.add(documents)
     rng = random.Random(1)
     chosen = [rng.randrange(len(documents)) for _ in range(60)]
-    examples = damaged_examples(split([documents[row] for row in chosen]), seed=5)
+    examples = damaged_examples([documents[row] for row in chosen], seed=5)
     used = [(row, example) for row, example in zip(chosen, examples, strict=True) if example]
     found = index.search_many([example for _, example in used], 5, confidence=0.6)
     assert len(found) > 50
@@ -128,8 +127,8 @@ def test_large_table_is_confident_of_records_and_not_of_strangers() -> None:
     documents = people(220, seed=2)
     index = RecordIndex(ghrr.Space(dim=256, m=2, seed=0))
     index.add(documents[:200])
-    present = index.search_many(damaged_examples(split(documents[:40]), seed=3), 1)
-    absent = index.search_many(damaged_examples(split(documents[200:]), seed=3), 1)
+    present = index.search_many(damaged_examples(documents[:40], seed=3), 1)
+    absent = index.search_many(damaged_examples(documents[200:], seed=3), 1)
     assert np.mean([hits[0].confident for hits in present]) > 0.5
     assert not any(hits[0].confident for hits in absent)
 

@@ -200,11 +200,8 @@ class ItemMemory:
     def vectors(self, labels: str | Iterable[str] | None = None) -> Tensor:
         """Return the hypervectors of labels, in any order, or of all items in the order of :attr:`labels`.
 
-        Narrow storage rounds them. They are on the device of the memory, without gradients.
-
-        Shapes
-        ------
-        output: ``(n, dim, m, m)``, for a single label ``(dim, m, m)``
+        Narrow storage rounds them. They are on the device of the memory. The shape is ``(n, dim, m, m)``, for a single
+        label ``(dim, m, m)``.
 
         Examples
         --------
@@ -337,9 +334,8 @@ class ItemMemory:
         Examples
         --------
         >>> import ghrr, tempfile, pathlib
-        >>> space = ghrr.Space(dim=100, m=2, seed=0)
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "items.safetensors"
-        >>> ghrr.ItemMemory(space, ["a", "b"]).save(path)
+        >>> ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"]).save(path)
         >>> ghrr.ItemMemory.load(path)
         ItemMemory(2 items, float32, TorchBackend, Space(dim=100, m=2, seed=0))
         """

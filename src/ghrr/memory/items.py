@@ -62,8 +62,6 @@ class Items:
 
     def add(self, names: Sequence[str], stored: Stored, columns: Columns) -> None:
         """Add rows with new labels. If this raises, none is added."""
-        if columns:
-            as_filtering(self.state.backend)
         with self.lock:
             labels, first = self.state.labels, self.state.next_id
             rejected = [name for name in names if labels.find(name) is not None] or repeated(names)

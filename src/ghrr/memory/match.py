@@ -49,7 +49,7 @@ def check_confidence(confidence: float, *, low: float = 0.5) -> float:
     Examples
     --------
     >>> from ghrr.memory.match import check_confidence
-    >>> check_confidence("Record", 0.9)
+    >>> check_confidence(0.9)
     0.9
     """
     return check_real("confidence", confidence, low=low, high=1.0, open_ends=True)

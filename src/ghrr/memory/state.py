@@ -75,12 +75,11 @@ class State(NamedTuple):
 
     def search(self, rows: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
         """Return ids and scores of the k best items for each row, ``(q, k)``; fewer if there are fewer items."""
-        backend, k = self.backend, min(k, len(self.labels))
-        if where:
-            filtering = as_filtering(backend)
+        k = min(k, len(self.labels))
+        backend = as_filtering(self.backend) if where else self.backend
         if not len(rows) or not k:
             return torch.empty(len(rows), k, dtype=torch.int64), torch.empty(len(rows), k)
-        products, ids = filtering.search(rows, k, where) if where else backend.search(rows, k)
+        products, ids = as_filtering(backend).search(rows, k, where) if where else backend.search(rows, k)
         return ids, (products / (self.space.m * self.space.dim)).to(self.space.dtype.to_real())
 
     def recall(self, rows: Tensor, k: int) -> float:

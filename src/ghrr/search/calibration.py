@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.search.paths import Leaves, Path, as_columns
+from ghrr.search.paths import Path, columns
 
 Floats = NDArray[np.float64]
 PRIOR = np.array([-5.0, 8.0, 6.0])  # a, b and c for too few records
@@ -39,18 +39,18 @@ _DROPPED = 0.2  # share of fields that an example lacks
 _CHANGED = 0.3  # share of texts with a typing error
 
 
-def damaged_examples(parts: Sequence[Leaves], seed: int = 0) -> list[dict[str, Any]]:
-    """Return partial documents with typing errors, from the values of documents by path.
+def damaged_examples(documents: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
+    """Return partial documents with typing errors.
 
     Examples
     --------
     >>> from ghrr.search.calibration import damaged_examples
-    >>> damaged_examples([{("name",): "Ada Lovelace", ("born", "city"): "London", ("born", "year"): 1815}], seed=1)
+    >>> damaged_examples([{"name": "Ada Lovelace", "born": {"city": "London", "year": 1815}}], seed=1)
     [{'born': {'city': 'London', 'year': 1815}}]
     """
     rng = random.Random(seed)  # noqa: S311
-    examples: list[dict[str, Any]] = [{} for _ in parts]
-    for path, column in as_columns(parts).items():
+    examples: list[dict[str, Any]] = [{} for _ in documents]
+    for path, column in columns(documents).items():
         for row, value in zip(column.rows, column.values, strict=True):
             if rng.random() >= _DROPPED:
                 _set(examples[row], path, _as_document(_damage(value, rng)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ class Found(NamedTuple):
     labels: list[str]
     scores: Floats
     fields: Floats
+    documents: list[Any]
 
 
 def find_candidates(
@@ -123,7 +124,7 @@ def _matching(state: State, conditions: Conditions, labels: list[str]) -> list[s
     matching: list[str] = []
     for start in range(0, len(labels), BATCH):
         part = labels[start : start + BATCH]
-        keep = conditions.fulfilled(state.documents.values(part))
+        keep = conditions.fulfilled(state.documents.get(part))
         matching += itertools.compress(part, keep.tolist())
     return matching
 
@@ -133,7 +134,8 @@ def _compare(
 ) -> list[Found]:
     """Return the records of each example by exact scores, best first."""
     labels = list(dict.fromkeys(itertools.chain.from_iterable(found)))
-    stored = state.prepared(labels)
+    documents = state.documents.get(labels)
+    stored = state.encoder.prepare(documents)
     place = {label: row for row, label in enumerate(labels)}
     at = np.array([place[label] for own in found for label in own], dtype=np.int64)
     owner = np.repeat(np.arange(len(found)), [len(own) for own in found])
@@ -142,38 +144,36 @@ def _compare(
     results = []
     for own in np.split(np.arange(len(owner)), np.searchsorted(owner, range(1, len(found)))):
         best = own[_descending(scores[own], [labels[i] for i in at[own]])]
-        results.append(Found([labels[i] for i in at[best].tolist()], scores[best], fields[best]))
+        places = at[best].tolist()
+        results.append(Found([labels[i] for i in places], scores[best], fields[best], [documents[i] for i in places]))
     return results
 
 
-def as_matches(
-    state: State, found: Sequence[Found], k: int, threshold: float, confidence: float
-) -> list[list[RecordMatch]]:
-    """Return the first k hits of each example with at least the threshold, with their documents."""
-    shown = [one.labels[: min(k, int((one.scores >= threshold).sum()))] for one in found]
-    documents = iter(state.documents.get(list(itertools.chain.from_iterable(shown))))
+def as_matches(state: State, found: Found, k: int, threshold: float, confidence: float) -> list[RecordMatch]:
+    """Return the first k records of an example with at least the threshold as hits."""
+    if not found.labels:
+        return []
+    chances, unknown = probabilities(state.calibration, found.scores)
     names = [field.name for field in state.encoder.active]
-    results: list[list[RecordMatch]] = [[] for _ in found]
-    for hits, one, own in zip(results, found, shown, strict=True):
-        chances, unknown = probabilities(state.calibration, one.scores) if own else (one.scores, 0.0)
-        for rank, label in enumerate(own):
-            score, other = float(one.scores[rank]), 1 if rank == 0 else 0
-            has_other = len(one.labels) > 1
-            hits.append(
-                RecordMatch(
-                    guess=id_of(label),
-                    score=score,
-                    runner_up=id_of(one.labels[other]) if has_other else None,
-                    margin=score - float(one.scores[other]) if has_other else score,
-                    candidates=len(state),
-                    probability=float(chances[rank]),
-                    probability_unknown=unknown,
-                    required_confidence=confidence,
-                    document=next(documents),
-                    fields={name: float(x) for name, x in zip(names, one.fields[rank], strict=True) if np.isfinite(x)},
-                )
+    hits = []
+    for rank in range(min(k, int((found.scores >= threshold).sum()))):
+        score, other = float(found.scores[rank]), 1 if rank == 0 else 0
+        has_other = len(found.labels) > 1
+        hits.append(
+            RecordMatch(
+                guess=id_of(found.labels[rank]),
+                score=score,
+                runner_up=id_of(found.labels[other]) if has_other else None,
+                margin=score - float(found.scores[other]) if has_other else score,
+                candidates=len(state),
+                probability=float(chances[rank]),
+                probability_unknown=unknown,
+                required_confidence=confidence,
+                document=found.documents[rank],
+                fields={name: float(x) for name, x in zip(names, found.fields[rank], strict=True) if np.isfinite(x)},
             )
-    return results
+        )
+    return hits
 
 
 def find_by_vector(state: State, queries: Tensor, count: int) -> list[Found]:
@@ -182,8 +182,9 @@ def find_by_vector(state: State, queries: Tensor, count: int) -> list[Found]:
     for query, labels in zip(queries, _first(state, queries, count), strict=True):
         scores = _vector_scores(state, query, labels)
         order = _descending(scores, labels)
-        fields = np.full((len(order), len(state.encoder.active)), np.nan)
-        results.append(Found([labels[place] for place in order], np.clip(scores[order], 0, 1), fields))
+        own = [labels[place] for place in order]
+        fields = np.full((len(own), len(state.encoder.active)), np.nan)
+        results.append(Found(own, np.clip(scores[order], 0, 1), fields, state.documents.get(own)))
     return results
 
 

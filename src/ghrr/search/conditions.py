@@ -23,7 +23,7 @@ from ghrr.search.engine_columns import EQUALITY_KINDS, INTERVAL_KINDS, ROUNDING,
 from ghrr.search.fields import Field
 from ghrr.search.filters import Filters, check_object, no_field
 from ghrr.search.kernel_fields import KernelField
-from ghrr.search.paths import STAR, WHOLE, Leaves, Path, as_columns, columns, show
+from ghrr.search.paths import STAR, WHOLE, Path, columns, show
 
 ENOUGH = 0.5  # from this score on a field is near
 
@@ -79,14 +79,14 @@ class Conditions:
             result.append(Bound(column_name(field), low, high))
         return result
 
-    def fulfilled(self, parts: Sequence[Leaves]) -> NDArray[np.bool_]:
-        """Return which documents fulfil all conditions, given their values by path."""
-        found = as_columns(parts)
-        keep = self._filters.fulfilled(found, len(parts))
+    def fulfilled(self, documents: Sequence[Any]) -> NDArray[np.bool_]:
+        """Return which of the documents fulfil all conditions."""
+        found = columns(documents)
+        keep = self._filters.fulfilled(found, len(documents))
         if self._near is None:
             return keep
-        rows = np.arange(len(parts))
-        stored = self._encoder.prepare_columns(found, len(parts))
+        rows = np.arange(len(documents))
+        stored = self._encoder.prepare_columns(found, len(documents))
         scores = self._encoder.field_scores(self._near, np.zeros_like(rows), stored, rows)
         for number, field in self._fields(self._near):
             is_sharp = isinstance(field.encoder, KernelField) and field.encoder.is_sharp

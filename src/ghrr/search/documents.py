@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 from ghrr.checks import describe, type_error, value_error
 from ghrr.files import check_fields, parse_json
 from ghrr.search.database import NAME, read_texts
 from ghrr.search.labels import id_of
-from ghrr.search.paths import Leaves, split
 from ghrr.search.values import is_missing, plain
-
-_MOST_LETTERS = 1 << 24  # of the JSON text of documents whose values are kept
 
 
 class DocumentStore:
     """Documents by label: those that were added since the last save, and those in the folder of the index.
 
-    The document of a label never changes, so the values that were read last are kept. Only one thread may add and
-    discard at a time; others may read meanwhile.
+    Only one thread may add and discard at a time; others may read meanwhile.
     """
 
-    def __init__(self, folder: FilePath | None = None) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._new: dict[str, str] = {}
-        self._read: dict[str, Leaves] = {}
-        self._read_letters = 0  # of the JSON text of what is kept
 
     @property
     def new_labels(self) -> list[str]:
         """Labels of the documents that are in memory."""
         return list(self._new)
 
-    def add(self, labels: Sequence[str], texts: Sequence[str], parts: Sequence[Leaves]) -> None:
-        """Add documents in the form of JSON text, and their values by path."""
+    def add(self, labels: Iterable[str], texts: Iterable[str]) -> None:
+        """Add documents in the form of JSON text."""
         self._new.update(zip(labels, texts, strict=True))
-        for label, text, leaves in zip(labels, texts, parts, strict=True):
-            self._keep(label, text, leaves)
 
     def discard(self, labels: Iterable[str]) -> None:
         """Forget documents that are in memory."""
@@ -63,29 +55,9 @@ class DocumentStore:
             texts.append(text)
         return texts
 
-    def values(self, labels: Sequence[str]) -> list[Leaves]:
-        """Return the values of documents by path, see :func:`ghrr.search.paths.split`. They must not be changed."""
-        found = {label: self._read.get(label) for label in labels}
-        missing = [label for label, leaves in found.items() if leaves is None]
-        texts = self.texts(missing)
-        for label, text, leaves in zip(missing, texts, split(_parsed(texts)), strict=True):
-            found[label] = leaves
-            self._keep(label, text, leaves)
-        return [found[label] or {} for label in labels]
-
-    def _keep(self, label: str, text: str, leaves: Leaves) -> None:
-        if self._read_letters > _MOST_LETTERS:
-            self._read, self._read_letters = {}, 0
-        self._read[label] = leaves
-        self._read_letters += len(text)
-
     def get(self, labels: Sequence[str]) -> list[Any]:
-        """Return new objects with the documents of labels, in their order."""
-        return _parsed(self.texts(labels))
-
-
-def _parsed(texts: Iterable[str]) -> list[dict[str, Any]]:
-    return [check_fields(NAME, parse_json(text, NAME), {}) for text in texts]
+        """Return the documents of labels, in their order."""
+        return [check_fields(NAME, parse_json(text, NAME), {}) for text in self.texts(labels)]
 
 
 def as_json(documents: Sequence[Mapping[str, Any]], noun: str = "document") -> list[str]:

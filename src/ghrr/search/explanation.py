@@ -37,7 +37,7 @@ def explain(state: State, identifier: str, example: Document, weights: Mapping[s
     label, encoder = state.label_of(identifier), state.encoder
     factors = check_weights(weights, [field.name for field in encoder.fields])
     prepared = encoder.prepare([example], noun="example")
-    stored = state.prepared([label])
+    stored = encoder.prepare(state.documents.get([label]))
     zero = np.zeros(1, dtype=np.int64)
     scores = encoder.field_scores(prepared, zero, stored, zero)
     own = encoder.weights(factors) * encoder.shares(prepared)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -322,19 +322,13 @@ def _retried(folder: Path, read: Callable[[], T]) -> T:
     raise TimeoutError(named(f"the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again", path=folder))
 
 
-class _Stored(NamedTuple):
-    """Content of a folder without vectors and documents. Folders of earlier versions have no manifest and no table."""
-
-    encoder: RecordEncoder
-    calibration: NDArray[np.float64]
-    manifest: database.Manifest | None = None
-    records: LabelTable = LabelTable()
-
-
-def _read_fields(path: Path) -> _Stored:
+def _read_fields(
+    path: Path,
+) -> tuple[RecordEncoder, NDArray[np.float64], database.Manifest | None, LabelTable]:
+    """Return what a folder has besides vectors and documents; those of earlier versions have no manifest and table."""
     found = database.read_records(path)
     if found is None:
-        return _Stored(*read_encoder(path / old_folders.FIELDS_NAME))
+        return (*read_encoder(path / old_folders.FIELDS_NAME), None, LabelTable())
     manifest, records = found
     if not _FIELDS_FILE.fullmatch(manifest.fields) or not (path / manifest.fields).exists():
         raise FileNotFoundError(
@@ -345,7 +339,7 @@ def _read_fields(path: Path) -> _Stored:
             )
         )
     check_inside(path / manifest.fields)
-    return _Stored(*read_encoder(path / manifest.fields, manifest.checksum), manifest, records)
+    return (*read_encoder(path / manifest.fields, manifest.checksum), manifest, records)
 
 
 def is_index_file(path: PurePath) -> bool:

@@ -22,7 +22,7 @@ def calibrate(state: State) -> Floats:
     chosen = labels[:: max(1, len(labels) // _CALIBRATION)][:_CALIBRATION]
     if len(set(state.documents.texts(chosen))) < LEAST_RECORDS:
         return PRIOR.copy()
-    examples = damaged_examples(state.documents.values(chosen))
+    examples = damaged_examples(state.documents.get(chosen))
     used = [row for row, example in enumerate(examples) if example]
     prepared = state.encoder.prepare([examples[row] for row in used])
     return calibrate_on(state, prepared, [chosen[row] for row in used], labelled=False)

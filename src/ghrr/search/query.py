@@ -55,4 +55,4 @@ def search(  # noqa: PLR0917
         )
     else:
         found = find_by_vector(state, queries, max(k, CANDIDATES))
-    return as_matches(state, found, k, threshold, confidence)
+    return [as_matches(state, one, k, threshold, confidence) for one in found]

@@ -18,6 +18,7 @@ from torch import Tensor
 from ghrr._locks import Lock
 from ghrr._similar import did_you_mean
 from ghrr.checks import describe, type_error, value_error, warn
+from ghrr.files import parse_json
 from ghrr.memory.backends import Columns as Filters
 from ghrr.memory.labels import check_labels, repeated
 from ghrr.search.calibration import LEAST_RECORDS, PRIOR, damaged_examples, is_fitted
@@ -115,7 +116,7 @@ class Records:
         if state.recall is not None:
             return state.recall
         chosen = state.labels[:: max(1, len(state) // _RECALL_SAMPLE)][:_RECALL_SAMPLE]
-        examples = damaged_examples(state.documents.values(chosen))
+        examples = damaged_examples(state.documents.get(chosen))
         measured = state.memory.recall(state.encoder.encode(examples), RECALL_K)
         with self.lock:
             if self.state is state:
@@ -143,7 +144,7 @@ class Records:
         numbers = list(itertools.islice(self.numbers, len(names)))
         labels = list(map(label_of, numbers, names))
         state.memory.add(labels, vectors, columns=filters)
-        state.documents.add(labels, texts, parts)
+        state.documents.add(labels, texts)
         replaced = [name for name in names if state.records.find(name) is not None]
         records = state.records.removed(replaced) if replaced else state.records
         return replace(state, records=records.added(names, numbers))
@@ -153,7 +154,8 @@ class Records:
         labels, names = state.labels, state.records.names
         for start in range(0, len(labels), BATCH):
             part = slice(start, start + BATCH)
-            texts, parts = state.documents.texts(labels[part]), state.documents.values(labels[part])
+            texts = state.documents.texts(labels[part])
+            parts = split([parse_json(text, "document") for text in texts])
             state = self._with_records(state, names[part], texts, parts)
         return state
 

@@ -14,10 +14,9 @@ from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import LabelTable
 from ghrr.search.calibration import PRIOR
 from ghrr.search.documents import DocumentStore
-from ghrr.search.encoder import Prepared, RecordEncoder
+from ghrr.search.encoder import RecordEncoder
 from ghrr.search.engines import may_miss
 from ghrr.search.labels import id_of, label_of, number_of
-from ghrr.search.paths import as_columns
 
 BATCH = 4096  # documents read or encoded at a time
 
@@ -84,10 +83,6 @@ class State:
             return self.records.name_of(number_of(label)) == id_of(label)
         except (KeyError, ValueError):  # ValueError: another program wrote it
             return False
-
-    def prepared(self, labels: Sequence[str]) -> Prepared:
-        """Return the documents of labels in the form that their fields compare."""
-        return self.encoder.prepare_columns(as_columns(self.documents.values(labels)), len(labels))
 
     def nearest(
         self, queries: Tensor, count: int, where: Sequence[Bound] = ()
