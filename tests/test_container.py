@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.files import TensorChunks, TensorFile, container, read_tensors, write_tensors
 from tests.containers import join, reseal, reseal_text, split
 
@@ -32,6 +33,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.safetensors"
 
 
+@names_errors
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return read_tensors(path, kind="test", version=2)
 

@@ -125,6 +125,7 @@ def attention_weights(
     return softmax_of_scores(_as_rows(q), _as_rows(k) * factor, attn_mask, is_causal)
 
 
+@names_errors
 def softmax_of_scores(q: Tensor, k: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
     """Return the weights of attention for rows of real numbers, without checks.
 

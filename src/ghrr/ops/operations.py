@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_hypervectors
+from ghrr.checks import check_hypervectors, names_errors
 from ghrr.ops import reference, torch_implementation, torch_polar, torch_power
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.gradients import (
@@ -177,6 +177,7 @@ _whole_power = Operation(
 _power = Operation("power", torch=functools.partial(torch_power.power, product=_whole_power), reference=reference.power)
 
 
+@names_errors
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     """Raise each slot to a power: an int repeats binding, a tensor gives real principal powers.
 
@@ -240,6 +241,7 @@ _bind_similarity = Operation(
 )
 
 
+@names_errors
 def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     """Compute the similarity of a product of two with a third hypervector, without storing the product.
 

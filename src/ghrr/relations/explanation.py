@@ -22,6 +22,7 @@ from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.scoring import to_rows
 
 
+@names_errors
 @dataclass(frozen=True)
 class Composition:
     """Two relations whose product is close to a third.
@@ -53,6 +54,7 @@ class Composition:
         return f"{self.first} * {self.second} = {self.result} ({self.score:.2f})"
 
 
+@names_errors
 @dataclass(frozen=True)
 class RelationExplanation:
     r"""What a model has learned about a relation.

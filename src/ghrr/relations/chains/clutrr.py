@@ -36,6 +36,7 @@ _MAX_BYTES = 64 << 20
 _STEPS = re.compile("[0-9]{1,9}")
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Stories:
     """Stories as chains of relations.
@@ -62,6 +63,7 @@ class Stories:
         return f"<Stories: {len(self.examples):,}>"
 
 
+@names_errors
 @dataclass(frozen=True)
 class Clutrr:
     """Training and test stories.
