@@ -14,13 +14,13 @@ CONTENT = {"name": "ü\n", "loss": [0.1, 1e-300, float("nan")], "command": None,
 
 def test_content_is_read_without_the_added_fields(tmp_path: Path) -> None:
     write_checked_json(tmp_path / "x.json", CONTENT)
-    assert repr(read_checked_json(tmp_path / "x.json", "test")) == repr(json.loads(json.dumps(CONTENT)))
-    assert read_json(tmp_path / "x.json", "test").keys() - CONTENT.keys() == {"format_version", "sha256"}
+    assert repr(read_checked_json(tmp_path / "x.json")) == repr(json.loads(json.dumps(CONTENT)))
+    assert read_json(tmp_path / "x.json").keys() - CONTENT.keys() == {"format_version", "sha256"}
 
 
 def test_file_without_checksum_is_read(tmp_path: Path) -> None:
     write_json(tmp_path / "x.json", {"name": "x"})
-    assert read_checked_json(tmp_path / "x.json", "test") == {"name": "x"}
+    assert read_checked_json(tmp_path / "x.json") == {"name": "x"}
 
 
 def test_every_changed_byte_is_found_or_harmless(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_every_changed_byte_is_found_or_harmless(tmp_path: Path) -> None:
         for bit in range(8):
             path.write_bytes(right[:place] + bytes([right[place] ^ 1 << bit]) + right[place + 1 :])
             try:
-                assert read_checked_json(path, "test") == content
+                assert read_checked_json(path) == content
             except ValueError:
                 found += 1
     assert found > 0.9 * 8 * len(right)  # the rest are spaces
@@ -42,5 +42,5 @@ def test_every_changed_byte_is_found_or_harmless(tmp_path: Path) -> None:
 def test_message_names_the_file(tmp_path: Path) -> None:
     write_checked_json(tmp_path / "x.json", {"loss": 1})
     (tmp_path / "x.json").write_text((tmp_path / "x.json").read_text().replace(": 1", ": 3"))
-    with pytest.raises(ValueError, match=r"test\('.*x\.json'\): the content does not match its checksum"):
-        read_checked_json(tmp_path / "x.json", "test")
+    with pytest.raises(ValueError, match=r"^'.*x\.json': the content does not match its checksum"):
+        read_checked_json(tmp_path / "x.json")

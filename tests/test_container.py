@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.files import TensorChunks, TensorFile, container, read_tensors, write_tensors
 from tests.containers import join, reseal, reseal_text, split
 
@@ -32,8 +33,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.safetensors"
 
 
+@names_errors
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    return read_tensors(path, kind="test", version=2, operation="read")
+    return read_tensors(path, kind="test", version=2)
 
 
 def assert_refused(path: Path, message: str = ".") -> None:
@@ -169,7 +171,7 @@ def test_tables_that_contradict_the_file_are_refused(entry: dict[str, Any], path
 
 @pytest.fixture
 def lazy(path: Path) -> TensorFile:
-    return TensorFile(path, kind="test", version=2, operation="read", lazy=("rows",))
+    return TensorFile(path, kind="test", version=2, lazy=("rows",))
 
 
 def test_chunks_are_written_like_the_whole_tensor(path: Path, tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_damage_of_a_lazy_tensor_is_noticed_when_it_is_verified(path: Path) -> N
     damaged = bytearray(path.read_bytes())
     damaged[damaged.index(ROWS.numpy().tobytes())] ^= 1
     path.write_bytes(damaged)
-    file = TensorFile(path, kind="test", version=2, operation="read", lazy=("rows",))
+    file = TensorFile(path, kind="test", version=2, lazy=("rows",))
     with pytest.raises(ValueError, match="does not match its checksum"):
         list(file.verified_chunks("rows", [slice(0, 6)]))
 

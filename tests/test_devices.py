@@ -196,4 +196,4 @@ def test_every_device_parameter_accepts_the_cpu(name: str, tmp_path: Path) -> No
 
 
 def test_none_is_the_cpu() -> None:
-    assert check_device("test", None) == torch.device("cpu")
+    assert check_device(None) == torch.device("cpu")

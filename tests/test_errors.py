@@ -180,13 +180,13 @@ def test_bad_single_arguments_are_rejected(call: Callable[[], object], error: ty
 def test_nonfinite_numbers_are_rejected(bad: float) -> None:
     x = gaussian(2, 5, 3, 3)
     x[1, 3, 0, 2] = bad
-    with pytest.raises(ValueError, match=r"polar\(x\): slot \(1, 3\) of x is not finite"):
+    with pytest.raises(ValueError, match=r"normalize\(a\): slot \(1, 3\) of x is not finite"):
         ghrr.normalize(x, to="unitary")
     with pytest.raises(ValueError, match=r"polar\(x\)"):
         polar(x)
     with pytest.raises(ValueError, match=r"normalize\(a\): slot \(1, 3\) of a is not finite"):
         ghrr.normalize(x)
-    with pytest.raises(ValueError, match=r"unbind\(x, key, exact=True\): slot \(1, 3\) of key is not finite"):
+    with pytest.raises(ValueError, match=r"unbind\(x, key\): slot \(1, 3\) of key is not finite"):
         ghrr.unbind(x, x, side="left", exact=True)
     with pytest.raises(ValueError, match=r"power\(a, exponent\): slot \(1, 3\) of a is not finite"):
         ghrr.power(x, 0.5)

@@ -153,7 +153,7 @@ def test_headers_that_contradict_the_content_are_refused(saved: Path, change: di
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64, torch.bool])
 def test_tensors_of_another_dtype_are_refused(saved: Path, dtype: torch.dtype) -> None:
-    header, tensors = read_tensors(saved, kind=FORMAT, version=VERSION, operation="read")
+    header, tensors = read_tensors(saved, kind=FORMAT, version=VERSION)
     converted = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     write_tensors(saved, header, converted, kind=FORMAT, version=VERSION)
     assert_refused(saved, "holds tensors of a dtype that ghrr does not write")
@@ -231,16 +231,16 @@ def test_save_without_write_permission_raises(tmp_path: Path) -> None:
 
 def test_read_bytes_refuses_more_than_the_limit(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"12345")
-    assert read_bytes(tmp_path / "x", "read", limit=5) == b"12345"
+    assert read_bytes(tmp_path / "x", limit=5) == b"12345"
     with pytest.raises(ValueError, match="it has 5 bytes, expected at most 4"):
-        read_bytes(tmp_path / "x", "read", limit=4)
+        read_bytes(tmp_path / "x", limit=4)
 
 
 def test_read_bytes_of_a_small_file_allocates_little(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"12345")
     tracemalloc.start()
     try:
-        read_bytes(tmp_path / "x", "read", limit=1 << 30)
+        read_bytes(tmp_path / "x", limit=1 << 30)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

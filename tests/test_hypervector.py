@@ -150,6 +150,8 @@ def test_operators_reject_other_types() -> None:
     with pytest.raises(TypeError, match=r"similarity: needs a Hypervector, got a complex128 tensor .* space.wrap"):
         a.similarity(b.tensor)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Hypervector\(x\): .* does not fit Space"):
+        Hypervector(torch.zeros(21, 3, 3, dtype=torch.complex128), SPACE, "x")
+    with pytest.raises(ValueError, match=r"Space.wrap: .* does not fit Space"):
         SPACE.wrap(torch.zeros(21, 3, 3, dtype=torch.complex128))
 
 

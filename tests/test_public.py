@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -31,6 +31,8 @@ from ghrr import (
     testing,
     unitary,
 )
+from ghrr._calls import _codes as codes_of
+from ghrr._calls import _names as call_names
 from ghrr.ops.dispatch import OPERATIONS
 from ghrr_lab import lm, paper
 
@@ -125,6 +127,7 @@ def test_public_names_are_frozen() -> None:
     ]
     assert testing.__all__ == ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
     assert checks.__all__ == [
+        "add_place",
         "check_choice",
         "check_device",
         "check_flag",
@@ -134,10 +137,17 @@ def test_public_names_are_frozen() -> None:
         "check_names",
         "check_path",
         "check_real",
+        "current_call",
         "describe",
         "install_hint",
         "is_true",
+        "named",
+        "names_errors",
         "short_repr",
+        "type_error",
+        "value_error",
+        "warn",
+        "without_name",
     ]
     assert cli.__all__ == [
         "ERRORS",
@@ -158,6 +168,7 @@ def test_public_names_are_frozen() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
+_NOT_CONVERTED = ("ghrr.memory", "ghrr.search")
 PACKAGES = (ghrr, encoding, lm, memory, models, nn, ops, paper, relations, search, structures, testing, unitary)
 
 
@@ -165,6 +176,19 @@ def public_names() -> Iterator[tuple[ModuleType, str, Any]]:
     for package in PACKAGES:
         for name in package.__all__:
             yield package, name, getattr(package, name)
+
+
+def test_every_public_function_and_method_names_its_errors() -> None:
+    unnamed = [
+        f"{package.__name__}.{name}: {code.co_qualname}"
+        for package, name, value in public_names()
+        if isinstance(value, type | FunctionType) and not value.__module__.startswith(_NOT_CONVERTED)
+        for member, function in (vars(value) if isinstance(value, type) else {name: value}).items()
+        if not member.startswith("_") or member == "__init__"
+        for code in codes_of(function)
+        if code.co_qualname.startswith(value.__qualname__) and (code.co_filename, code.co_qualname) not in call_names
+    ]
+    assert unnamed == []
 
 
 def test_every_public_class_and_function_has_an_executed_example() -> None:

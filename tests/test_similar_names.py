@@ -81,7 +81,7 @@ def test_messages_name_the_nearest() -> None:
     assert did_you_mean("reltion", ["relation", "x"]) == "; did you mean 'relation'?"
     assert did_you_mean("q", ["relation", "x"]) == ""
     with pytest.raises(ValueError, match="did you mean 'hrr'"):
-        check_known("make", "model", "hrrr", ["fhrr", "hrr"])
+        check_known("model", "hrrr", ["fhrr", "hrr"])
 
 
 def test_an_unknown_entity_among_many_is_reported_with_a_near_one() -> None:

@@ -83,7 +83,7 @@ def measure(space: ghrr.Space, count: int, options: argparse.Namespace) -> list[
 
 def bare_search(memory: ItemMemory, queries: torch.Tensor, k: int) -> Function:
     """Return a search by the Milvus client alone, with as many results as ItemMemory requests."""
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     data = list(torch.view_as_real(queries).reshape(len(queries), -1).numpy())
     client, name = backend._connection.client, backend._name
     return lambda: client.search(name, data=data, limit=k + 1, output_fields=["id"], timeout=TIMEOUT)

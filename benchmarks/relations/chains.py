@@ -71,7 +71,7 @@ def count_right(
 ) -> Counts:
     """Count right answers by label, which is a length; ``predict`` gives the answers to chains of one length."""
     index = {name: position for position, name in enumerate(relations)}
-    chains = to_indices("count_right", [example.chain for example in examples], index)
+    chains = to_indices([example.chain for example in examples], index)
     targets = [index[example.target] for example in examples]
     right, total = Counter[int](), Counter(labels)
     for group in group_by_length(chains, targets):
@@ -169,7 +169,7 @@ def group_training(folder: Path) -> tuple[list[LengthGroup], list[str]]:
     examples = load_clutrr(folder).train.examples
     relations = sorted({name for chain, target in examples for name in (*chain, target)})
     index = {name: position for position, name in enumerate(relations)}
-    chains = to_indices("group_training", [chain for chain, _ in examples], index)
+    chains = to_indices([chain for chain, _ in examples], index)
     return group_by_length(chains, [index[target] for _, target in examples]), relations
 
 

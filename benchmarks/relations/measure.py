@@ -237,7 +237,7 @@ def rank_unseen(graph: KnowledgeGraph, folder: Path) -> None:
         if run["graph"] != graph.fingerprint:
             raise ValueError(f"unseen: {path} is a run on other triples than those of {graph.name}")
         file = path.with_suffix(".safetensors")
-        _, ranks = read_tensors(file, kind="ghrr-relation-ranks", version=1, operation="unseen")
+        _, ranks = read_tensors(file, kind="ghrr-relation-ranks", version=1)
         run["vectors_alone"] = {split: run[split] for split in unseen}
         run["unseen_triples"] = {split: int(ends.any(dim=1).sum()) for split, ends in unseen.items()}
         for split, ends in unseen.items():

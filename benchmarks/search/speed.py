@@ -90,7 +90,7 @@ def search(folder: Path, count: int) -> Row:
     opened = time.perf_counter() - start
     first = [own[0].guess for own in index.search_many(examples)]
     peak = peak_memory()
-    queries = torch.view_as_real(index._state.encoder.encode(examples)).flatten(1)
+    queries = torch.view_as_real(index._records.state.encoder.encode(examples)).flatten(1)
     files = list(stored_rows(folder / "index"))
     found = bare_search(queries, files)
     times = {

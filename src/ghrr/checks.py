@@ -20,9 +20,11 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
+from ghrr._calls import add_place, current_call, named, names_errors, type_error, value_error, warn, without_name
 from ghrr._similar import did_you_mean
 
 __all__ = [
+    "add_place",
     "check_choice",
     "check_device",
     "check_flag",
@@ -32,10 +34,17 @@ __all__ = [
     "check_names",
     "check_path",
     "check_real",
+    "current_call",
     "describe",
     "install_hint",
     "is_true",
+    "named",
+    "names_errors",
     "short_repr",
+    "type_error",
+    "value_error",
+    "warn",
+    "without_name",
 ]
 
 _TOO_LARGE = 1 << 62  # sizes in torch have 64 bits
@@ -113,26 +122,26 @@ class TensorInSpace:
     space: Any
 
 
-def check_hypervectors(operation: str, **given: Any) -> Iterable[Tensor]:
+def check_hypervectors(**given: Any) -> Iterable[Tensor]:
     """Return the arguments as tensors, in the same order.
 
     Raises unless all are hypervectors ``(*batch, dim, m, m)`` with the same dim, m, dtype and device, and all
     :class:`ghrr.Hypervector` have the same space.
     """
     if not _fit(*given.values()):
-        given = _unwrap(operation, given)
+        given = _unwrap(given)
         if not _fit(*given.values()):
-            _explain(operation, given)
+            _explain(given)
     return given.values()
 
 
-def _unwrap(operation: str, given: dict[str, Any]) -> dict[str, Any]:
+def _unwrap(given: dict[str, Any]) -> dict[str, Any]:
     wrapped = {name: x for name, x in given.items() if isinstance(x, TensorInSpace)}
     for name, x in wrapped.items():
         first = next(iter(wrapped))
         if x.space != wrapped[first].space:
-            raise ValueError(
-                f"{operation}: {first} and {name} belong to different spaces, {wrapped[first].space!r} and "
+            raise value_error(
+                f"{first} and {name} belong to different spaces, {wrapped[first].space!r} and "
                 f"{x.space!r}; create both in one space"
             )
     return {name: x.tensor if name in wrapped else x for name, x in given.items()}
@@ -175,13 +184,13 @@ def _fit(first: Tensor, *rest: Tensor) -> bool:
     )
 
 
-def _explain(operation: str, given: dict[str, Tensor]) -> None:
+def _explain(given: dict[str, Tensor]) -> None:
     for name, x in given.items():
-        _check_one(operation, name, x)
-    check_alike(operation, "hypervectors", -3, given)
+        _check_one(name, x)
+    check_alike("hypervectors", -3, given)
 
 
-def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) -> None:
+def check_alike(kind: str, axis: int, given: dict[str, Tensor]) -> None:
     """Raise unless all have the same dim (at ``axis``), m (two axes later), dtype and device."""
     (first_name, first), *rest = given.items()
     for name, x in rest:
@@ -192,42 +201,40 @@ def check_alike(operation: str, kind: str, axis: int, given: dict[str, Tensor]) 
             ("device", first.device, x.device),
         ):
             if left != right:
-                raise ValueError(
-                    f"{operation}: {first_name} and {name} differ in {what}: {left} and {right} "
+                raise value_error(
+                    f"{first_name} and {name} differ in {what}: {left} and {right} "
                     f"({first_name} is {describe(first)} on {first.device}, {name} is {describe(x)} on {x.device}); "
                     f"{kind} must have the same dim, m, dtype and device"
                 )
 
 
-def _check_one(operation: str, name: str, x: Any) -> None:
+def _check_one(name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{operation}: {name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}")
+        raise type_error(f"{name} must be a complex tensor of shape (*batch, dim, m, m), got {describe(x)}")
     if x.dtype not in _COMPLEX:
-        raise TypeError(f"{operation}: {name} must be complex (complex64 or complex128), got {describe(x)}")
-    _check_dense(operation, name, x)
+        raise type_error(f"{name} must be complex (complex64 or complex128), got {describe(x)}")
+    _check_dense(name, x)
     if x.ndim < 3 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 1 or x.shape[-3] < 1:
-        raise ValueError(
-            f"{operation}: {name} must have shape (*batch, dim, m, m), square slots with m >= 1 and dim >= 1, got "
-            f"{describe(x)}"
+        raise value_error(
+            f"{name} must have shape (*batch, dim, m, m), square slots with m >= 1 and dim >= 1, got {describe(x)}"
         )
 
 
-def _check_dense(operation: str, name: str, x: Tensor) -> None:
+def _check_dense(name: str, x: Tensor) -> None:
     if x.layout is not _STRIDED:
-        raise TypeError(f"{operation}: {name} must be a dense tensor, got {describe(x)}; use {name}.to_dense()")
+        raise type_error(f"{name} must be a dense tensor, got {describe(x)}; use {name}.to_dense()")
 
 
-def check_items(operation: str, **given: Tensor) -> None:
+def check_items(**given: Tensor) -> None:
     """Raise unless every hypervector has an item axis: ``(*batch, n, dim, m, m)``."""
     for name, x in given.items():
         if x.ndim < 4:
-            raise ValueError(
-                f"{operation}: {name} needs an axis of items before the slots, shape (*batch, n, dim, m, m); "
-                f"got {describe(x)}"
+            raise value_error(
+                f"{name} needs an axis of items before the slots, shape (*batch, n, dim, m, m); got {describe(x)}"
             )
 
 
-def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
+def check_broadcast(**shapes: tuple[int, ...]) -> None:
     """Raise unless the named batch shapes broadcast together."""
     if len(set(shapes.values())) == 1:
         return
@@ -237,71 +244,67 @@ def check_broadcast(operation: str, **shapes: tuple[int, ...]) -> None:
         not_one = [size for size in sizes if size != 1]
         if any(size != not_one[0] for size in not_one[1:]):
             listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-            raise ValueError(
-                f"{operation}: the batch shapes do not broadcast: {listed}; on each axis they must be equal or 1"
-            )
+            raise value_error(f"the batch shapes do not broadcast: {listed}; on each axis they must be equal or 1")
 
 
-def check_batch(operation: str, batch: tuple[int, ...]) -> tuple[int, ...]:
+def check_batch(batch: tuple[int, ...]) -> tuple[int, ...]:
     """Return the sizes of a batch as integers; raise unless they are integers of at least 0."""
-    return tuple(check_integer(operation, "a batch size", size, least=0) for size in batch)
+    return tuple(check_integer("a batch size", size, least=0) for size in batch)
 
 
-def check_square(operation: str, x: Tensor, *, dims: int = 2) -> None:
+def check_square(x: Tensor, *, dims: int = 2) -> None:
     """Raise unless ``x`` is a tensor of square matrices, with at least ``dims`` axes."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{operation}: needs a tensor of square matrices, got {describe(x)}")
-    _check_dense(operation, "x", x)
+        raise type_error(f"needs a tensor of square matrices, got {describe(x)}")
+    _check_dense("x", x)
     if x.ndim < dims or x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{operation}: needs square matrices, ({'*, ' + 'dim, ' * (dims - 2)}m, m); got {describe(x)}")
+        raise value_error(f"needs square matrices, ({'*, ' + 'dim, ' * (dims - 2)}m, m); got {describe(x)}")
 
 
-def check_choice(operation: str, name: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless ``value`` is one of the strings in ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{operation}: {name} must be one of {', '.join(map(repr, choices))}; got {short_repr(value)}")
+        raise value_error(f"{name} must be one of {', '.join(map(repr, choices))}; got {short_repr(value)}")
 
 
-def check_known(operation: str, kind: str, name: object, known: Iterable[str]) -> None:
+def check_known(kind: str, name: object, known: Iterable[str]) -> None:
     """Raise unless a name is one of the known ones; the message suggests the most similar of them."""
     names = list(known)
     if name not in names:
         hint = did_you_mean(name, names, cutoff=0.3)
-        raise ValueError(f"{operation}: unknown {kind} {short_repr(name)}, expected one of {', '.join(names)}{hint}")
+        raise value_error(f"unknown {kind} {short_repr(name)}, expected one of {', '.join(names)}{hint}")
 
 
-def check_names(operation: str, names: Iterable[str]) -> list[str]:
+def check_names(names: Iterable[str]) -> list[str]:
     """Return ``names`` as a list; raise for a single string and for anything but non-empty strings."""
     if isinstance(names, str | Tensor | TensorInSpace) or not isinstance(names, Iterable):
-        raise TypeError(f"{operation}: give a list of names, as in ['a', 'b']; got {describe(names)}")
+        raise type_error(f"give a list of names, as in ['a', 'b']; got {describe(names)}")
     names = list(names)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"{operation}: a name must be a string that is not empty, got {describe(name)}")
+            raise type_error(f"a name must be a string that is not empty, got {describe(name)}")
     return names
 
 
-def check_integer(operation: str, name: str, value: SupportsIndex, *, least: int | None = None) -> int:
+def check_integer(name: str, value: SupportsIndex, *, least: int | None = None) -> int:
     """Return ``value`` as an int; raise unless it is a whole number of at least ``least``."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}") from None
+        raise type_error(f"{name} must be a whole number, got {describe(value)}") from None
     if isinstance(value, bool):
-        raise TypeError(f"{operation}: {name} must be a whole number, got {describe(value)}")
+        raise type_error(f"{name} must be a whole number, got {describe(value)}")
     if abs(number) >= _TOO_LARGE:
-        raise ValueError(
-            f"{operation}: {name} must be below 2**62 in size, got an integer of {number.bit_length()} bits"
-        )
+        raise value_error(f"{name} must be below 2**62 in size, got an integer of {number.bit_length()} bits")
     if least is not None and number < least:
-        raise ValueError(f"{operation}: {name} must be a whole number of at least {least}, got {number}")
+        raise value_error(f"{name} must be a whole number of at least {least}, got {number}")
     return number
 
 
-def check_real(operation: str, name: str, value: object, *, low: float, high: float, open_ends: bool = False) -> float:
+def check_real(name: str, value: object, *, low: float, high: float, open_ends: bool = False) -> float:
     """Return ``value`` as a float; raise unless it lies in [low, high], or in (low, high) with ``open_ends``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{operation}: {name} must be a real number, got {describe(value)}")
+        raise type_error(f"{name} must be a real number, got {describe(value)}")
     try:
         number = float(value)
     except OverflowError:  # an integer or a fraction beyond the range of floats
@@ -309,39 +312,39 @@ def check_real(operation: str, name: str, value: object, *, low: float, high: fl
     inside = low < number < high if open_ends else low <= number <= high
     if not inside or math.isnan(number):
         ends = "({}, {})" if open_ends else "[{}, {}]"
-        raise ValueError(f"{operation}: {name} must lie in {ends.format(low, high)}, got {short_repr(value)}")
+        raise value_error(f"{name} must lie in {ends.format(low, high)}, got {short_repr(value)}")
     return number
 
 
-def check_flag(operation: str, name: str, value: object) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return ``value``; raise unless it is True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{operation}: {name} must be True or False, got {describe(value)}")
+        raise type_error(f"{name} must be True or False, got {describe(value)}")
     return value
 
 
-def check_path(operation: str, path: object) -> Path:
+def check_path(path: object) -> Path:
     """Return a path; raise unless it is a string or an object such as ``pathlib.Path``, and valid Unicode text."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise TypeError(f"{operation}: a path must be a string or a pathlib.Path, got {describe(path)}")
+        raise type_error(f"a path must be a string or a pathlib.Path, got {describe(path)}")
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise ValueError(f"{operation}: a path must be valid Unicode text, got {describe(path)}") from None
+        raise value_error(f"a path must be valid Unicode text, got {describe(path)}") from None
     return Path(path)
 
 
-def check_generator(operation: str, generator: torch.Generator) -> torch.Generator:
+def check_generator(generator: torch.Generator) -> torch.Generator:
     """Return ``generator``; raise unless it is a ``torch.Generator``."""
     if not isinstance(generator, torch.Generator):
-        raise TypeError(
-            f"{operation}: generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "
+        raise type_error(
+            f"generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "
             f"got {describe(generator)}"
         )
     return generator
 
 
-def check_device(operation: str, device: str | torch.device | None) -> torch.device:
+def check_device(device: str | torch.device | None) -> torch.device:
     """Return the device of a tensor created on ``device``: "cuda" becomes "cuda:0", and None is the CPU.
 
     Raises if the device cannot be used.
@@ -350,18 +353,16 @@ def check_device(operation: str, device: str | torch.device | None) -> torch.dev
         found = torch.empty(0, device="cpu" if device is None else device).device
     except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"{operation}: device {short_repr(device)} cannot be used ({reason:.200}); try 'cpu'"
-        ) from error
+        raise value_error(f"device {short_repr(device)} cannot be used ({reason:.200}); try 'cpu'") from error
     if found.type == "meta":
-        raise ValueError(f"{operation}: device 'meta' stores no numbers; try 'cpu'")
+        raise value_error("device 'meta' stores no numbers; try 'cpu'")
     return found
 
 
-def check_complex_dtype(operation: str, dtype: torch.dtype) -> torch.dtype:
+def check_complex_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return ``dtype``; raise unless it is complex64 or complex128."""
     if dtype not in (torch.complex64, torch.complex128):
-        raise ValueError(f"{operation}: dtype must be torch.complex64 or torch.complex128, got {dtype!r}")
+        raise value_error(f"dtype must be torch.complex64 or torch.complex128, got {dtype!r}")
     return dtype
 
 
@@ -388,14 +389,12 @@ def has_finite_sum(x: Tensor) -> bool:
         return False
 
 
-def check_finite(operation: str, name: str, x: Tensor) -> None:
+def check_finite(name: str, x: Tensor) -> None:
     """Raise for a NaN or an infinity."""
     if has_finite_sum(x):
         return
     if is_true(~torch.isfinite(x).all()):
-        raise ValueError(
-            f"{operation}: slot {first_nonfinite_slot(x)} of {name} is not finite; remove NaN and infinity"
-        )
+        raise value_error(f"slot {first_nonfinite_slot(x)} of {name} is not finite; remove NaN and infinity")
 
 
 def first_nonfinite_slot(x: Tensor) -> tuple[int, ...] | None:

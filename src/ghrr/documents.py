@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error, value_error
 
 __all__ = ["MAX_DEPTH", "Column", "Key", "Path", "check_path", "columns", "leaves", "parse_path", "show_path"]
 
@@ -52,9 +52,9 @@ class Column(NamedTuple):
     values: Sequence[Any]
 
 
+@names_errors
 def columns(
     documents: Sequence[Any],
-    operation: str = "columns",
     *,
     root: Path = (),
     is_set: Callable[[Path], bool] = lambda _: False,
@@ -69,8 +69,6 @@ def columns(
     ----------
     documents
         Nested dicts, lists, strings, numbers, booleans and None, at most 100 levels deep.
-    operation
-        Name for error messages.
     root
         Path of the documents.
     is_set
@@ -88,12 +86,13 @@ def columns(
     ('tags', 0) str [0] ['poet']
     ('tags',) list [1] [[]]
     """
-    walk = _Walk(documents, operation, len(root), is_set, other or {})
+    walk = _Walk(documents, len(root), is_set, other or {})
     walk.add(documents, np.arange(len(documents)), root)
     return walk.columns
 
 
-def leaves(document: Any, operation: str = "leaves") -> Iterator[tuple[tuple[str | int, ...], Any]]:
+@names_errors
+def leaves(document: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield the path and the value of every leaf of a document; empty dicts and lists are values.
 
     Examples
@@ -102,7 +101,7 @@ def leaves(document: Any, operation: str = "leaves") -> Iterator[tuple[tuple[str
     >>> list(leaves({"name": "Ada", "tags": ["poet", "countess"]}))
     [(('name',), 'Ada'), (('tags', 0), 'poet'), (('tags', 1), 'countess')]
     """
-    for column in columns([document], operation):
+    for column in columns([document]):
         path: Any = column.path  # no key is None, because no list is a set
         yield path, column.values[0]
 
@@ -113,12 +112,11 @@ class _Walk:
     def __init__(
         self,
         documents: Sequence[Any],
-        operation: str,
         root_depth: int,
         is_set: Callable[[Path], bool],
         other: Mapping[type, str],
     ) -> None:
-        self.documents, self.operation, self.root_depth = documents, operation, root_depth
+        self.documents, self.root_depth = documents, root_depth
         self.is_set, self.other = is_set, other
         self.columns: list[Column] = []
 
@@ -147,9 +145,7 @@ class _Walk:
                 continue
             for key in shape if kind is dict else range(shape):
                 if kind is dict and not isinstance(key, str):
-                    raise TypeError(
-                        f"{self.operation}: {show_path(path)}: a key must be a string as in JSON, got {describe(key)}"
-                    )
+                    raise type_error(f"{show_path(path)}: a key must be a string as in JSON, got {describe(key)}")
                 self.add(list(map(itemgetter(key), group)), group_rows, (*path, key))
 
     def _add_elements(self, lists: Sequence[Sequence[Any]], rows: Integers, path: Path) -> None:
@@ -157,8 +153,8 @@ class _Walk:
         elements = list(itertools.chain.from_iterable(lists))
         nested = next((element for element in elements if isinstance(element, dict | list | tuple) and element), None)
         if nested is not None:
-            raise ValueError(
-                f"{self.operation}: {show_path(path)}: an element of a list that is encoded as a set must be a "
+            raise value_error(
+                f"{show_path(path)}: an element of a list that is encoded as a set must be a "
                 f'single value, got {describe(nested)}; use lists="positions" for this path'
             )
         self.add(elements, rows, (*path, None))
@@ -168,10 +164,7 @@ class _Walk:
             if issubclass(given, kind):
                 return list if kind is tuple else kind
         *first, last = "dicts", "lists", "strings", "numbers", "booleans", "None", *dict.fromkeys(self.other.values())
-        raise TypeError(
-            f"{self.operation}: {show_path(path)}: cannot encode {describe(value)}, expected {', '.join(first)} or "
-            f"{last}"
-        )
+        raise type_error(f"{show_path(path)}: cannot encode {describe(value)}, expected {', '.join(first)} or {last}")
 
     def _raise_for_depth(self, document: Any, path: Path) -> NoReturn:
         """Raise for data that continues at a path of ``MAX_DEPTH`` keys: it contains itself, or is nested deeply."""
@@ -180,12 +173,10 @@ class _Walk:
         for depth in range(len(path) + 1):
             if id(value) in seen:
                 where, first = show_path(path[:depth]), show_path(seen[id(value)])
-                raise ValueError(f"{self.operation}: {where}: the data is cyclic, this object is also at {first}")
+                raise value_error(f"{where}: the data is cyclic, this object is also at {first}")
             seen[id(value)] = path[:depth]
             value = value[path[depth]] if depth < len(path) else None
-        raise ValueError(
-            f"{self.operation}: {show_path(path[:3])}...: the data is nested deeper than {MAX_DEPTH} levels"
-        )
+        raise value_error(f"{show_path(path[:3])}...: the data is nested deeper than {MAX_DEPTH} levels")
 
 
 def _grouped(label: Callable[[Any], Any], values: Sequence[Any]) -> list[tuple[Any, Sequence[int]]]:
@@ -210,7 +201,7 @@ def _chosen(values: Sequence[Any], rows: Integers, members: Sequence[int]) -> tu
     return [values[n] for n in members], rows[np.array(members)]
 
 
-def check_path(operation: str, path: Any) -> Path:
+def check_path(path: Any) -> Path:
     """Return a path as a tuple: a single key, or a sequence of keys, where an integer is a list index.
 
     Examples
@@ -221,17 +212,14 @@ def check_path(operation: str, path: Any) -> Path:
     """
     keys = (path,) if isinstance(path, str | int) else path
     if not isinstance(keys, Sequence):
-        raise TypeError(
-            f"{operation}: path must be a key or a list of keys and list indices, such as ['born', 'city']; got "
-            f"{describe(path)}"
+        raise type_error(
+            f"path must be a key or a list of keys and list indices, such as ['born', 'city']; got {describe(path)}"
         )
     for key in keys:
         if not isinstance(key, str) and (not isinstance(key, int) or isinstance(key, bool) or key < 0):
-            raise TypeError(
-                f"{operation}: a key of a path must be a string or a list index from 0, got {describe(key)}"
-            )
+            raise type_error(f"a key of a path must be a string or a list index from 0, got {describe(key)}")
     if len(keys) > MAX_DEPTH:
-        raise ValueError(f"{operation}: path has {len(keys)} keys, expected at most {MAX_DEPTH}")
+        raise value_error(f"path has {len(keys)} keys, expected at most {MAX_DEPTH}")
     return tuple(keys)
 
 
@@ -255,6 +243,7 @@ def _escaped(key: str) -> str:
     return f"\\{key}" if key == "$" or key.isdecimal() else re.sub(r"([\\.\[])", r"\\\1", key)
 
 
+@names_errors
 def parse_path(text: str) -> Path:
     r"""Return the path that :func:`show_path` writes as this text; ``tags.0`` is ``tags[0]`` too.
 
@@ -271,7 +260,7 @@ def parse_path(text: str) -> Path:
     while rest:
         part = _PART.match(rest)
         if part is None:
-            raise ValueError(f"parse_path: a dot or an index must follow an index, got {rest!r} in {text!r}")
+            raise value_error(f"a dot or an index must follow an index, got {rest!r} in {text!r}")
         index, key = part[1], part[2]
         if index is not None:
             keys.append(None if index == "*" else int(index))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import TensorInSpace, check_device, describe
+from ghrr.checks import TensorInSpace, check_device, describe, named, names_errors, type_error, value_error
 
 if TYPE_CHECKING:
     from ghrr.space import Space
@@ -23,6 +23,7 @@ _SUM, _PRODUCT, _SIGN, _POWER, _NAME = range(5)
 _MAX_LENGTH = 100  # of an expression
 
 
+@names_errors
 class Hypervector(TensorInSpace):
     r"""Hypervector, or batch of hypervectors, with operators, its space and the expression that it was computed from.
 
@@ -69,10 +70,11 @@ class Hypervector(TensorInSpace):
     expression: str
     _precedence: int
 
+    @names_errors("Hypervector({expression})")
     def __init__(self, tensor: Tensor, space: Space, expression: str, *, _precedence: int = _NAME) -> None:
         if not isinstance(expression, str):
-            raise TypeError(f"Hypervector: expression must be a string, got {describe(expression)}")
-        tensor = space.check(tensor, f"Hypervector({expression})")
+            raise type_error(f"expression must be a string, got {describe(expression)}")
+        tensor = space.check(tensor)
         if len(expression) > _MAX_LENGTH:
             expression = f"{expression[: _MAX_LENGTH // 2]} … {expression[-_MAX_LENGTH // 2 :]}"
         for name, value in (
@@ -84,7 +86,7 @@ class Hypervector(TensorInSpace):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Hypervector: cannot set {name!r}, a Hypervector is immutable; create a new one")
+        raise AttributeError(named(f"cannot set {name!r}, a Hypervector is immutable; create a new one"))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.tensor, self.space, self.expression, self._precedence)
@@ -93,7 +95,7 @@ class Hypervector(TensorInSpace):
         """Return the numbers for NumPy: read-only unless they are copied."""
         lazy = self.tensor.is_conj() or self.tensor.is_neg()
         if lazy and copy is False:
-            raise ValueError("Hypervector: a conjugate must be copied to become an array; use numpy.array(a)")
+            raise value_error("a conjugate must be copied to become an array; use numpy.array(a)")
         numbers = self.tensor.resolve_conj().resolve_neg().numpy()
         array = np.array(numbers, dtype=dtype, copy=copy)
         array.flags.writeable = array is not numbers
@@ -118,9 +120,7 @@ class Hypervector(TensorInSpace):
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError(
-                f"Hypervector: {self.expression} is one hypervector, not a batch; use .tensor for its slots"
-            )
+            raise type_error(f"{self.expression} is one hypervector, not a batch; use .tensor for its slots")
         return self.batch_shape[0]
 
     def __iter__(self) -> Iterator[Hypervector]:
@@ -128,15 +128,16 @@ class Hypervector(TensorInSpace):
 
     def to(self, device: torch.device | str) -> Hypervector:
         """Return a copy on another device; ``self`` if it is there already."""
-        tensor = self.tensor.to(check_device("Hypervector.to", device))
+        tensor = self.tensor.to(check_device(device))
         return self if tensor is self.tensor else self._new(tensor, self.expression, self._precedence)
 
+    @names_errors("*")
     def __mul__(self, other: Hypervector | float) -> Hypervector:
         if isinstance(other, (int, float)):
             return self._scaled(other)
         if not isinstance(other, Hypervector):
             return NotImplemented
-        result = algebra.bind(self.tensor, self._check_other(other, "*").tensor)
+        result = algebra.bind(self.tensor, self._check_other(other).tensor)
         return self._new(result, f"{self._inside(_PRODUCT)} * {other._inside(_PRODUCT)}", _PRODUCT)
 
     def __rmul__(self, other: float) -> Hypervector:
@@ -144,20 +145,22 @@ class Hypervector(TensorInSpace):
             return self._scaled(other)
         return NotImplemented
 
+    @names_errors("+")
     def __add__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        result = algebra.bundle([self.tensor, self._check_other(other, "+").tensor])
+        result = algebra.bundle([self.tensor, self._check_other(other).tensor])
         return self._new(result, f"{self._inside(_SUM)} + {other._inside(_SUM)}", _SUM)
 
     def __radd__(self, other: object) -> Hypervector:
         # sum() starts from 0, the empty bundle
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    @names_errors("-")
     def __sub__(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
             return NotImplemented
-        result = algebra.bundle([self.tensor, -self._check_other(other, "-").tensor])
+        result = algebra.bundle([self.tensor, -self._check_other(other).tensor])
         return self._new(result, f"{self._inside(_SUM)} - {other._inside(_PRODUCT)}", _SUM)
 
     def __truediv__(self, divisor: float) -> Hypervector:
@@ -179,11 +182,11 @@ class Hypervector(TensorInSpace):
 
     def similarity(self, other: Hypervector) -> Tensor:
         """Similarity with another hypervector, a real tensor of the broadcast batch shape: :func:`ghrr.similarity`."""
-        return algebra.similarity(self.tensor, self._check_other(other, "similarity").tensor)
+        return algebra.similarity(self.tensor, self._check_other(other).tensor)
 
     def unbind(self, key: Hypervector, *, side: str, exact: bool = False) -> Hypervector:
         """Remove ``key`` from the given side: :func:`ghrr.unbind`."""
-        result = algebra.unbind(self.tensor, self._check_other(key, "unbind").tensor, side=side, exact=exact)
+        result = algebra.unbind(self.tensor, self._check_other(key).tensor, side=side, exact=exact)
         inverse = f"{key._inside(_NAME)} ** -1" if exact else f"~{key._inside(_SIGN)}"
         bound = self._inside(_PRODUCT)
         return self._new(result, f"{inverse} * {bound}" if side == "left" else f"{bound} * {inverse}", _PRODUCT)
@@ -214,12 +217,12 @@ class Hypervector(TensorInSpace):
     def _inside(self, precedence: int) -> str:
         return self.expression if self._precedence >= precedence else f"({self.expression})"
 
-    def _check_other(self, other: Hypervector, operation: str) -> Hypervector:
+    def _check_other(self, other: Hypervector) -> Hypervector:
         if not isinstance(other, Hypervector):
-            raise TypeError(f"{operation}: needs a Hypervector, got {describe(other)}; space.wrap(tensor) makes one")
+            raise type_error(f"needs a Hypervector, got {describe(other)}; space.wrap(tensor) makes one")
         if self.space != other.space:
-            raise ValueError(
-                f"{operation}: {self.expression} and {other.expression} belong to different spaces: {self.space} and "
+            raise value_error(
+                f"{self.expression} and {other.expression} belong to different spaces: {self.space} and "
                 f"{other.space}; create both in one space"
             )
         return other

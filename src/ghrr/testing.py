@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import check_hypervectors, check_items, describe, first_nonfinite_slot
+from ghrr.checks import (
+    check_hypervectors,
+    check_items,
+    describe,
+    first_nonfinite_slot,
+    names_errors,
+    value_error,
+)
 from ghrr.hypervector import Hypervector
 from ghrr.unitary.projection import check_unitary
 
@@ -23,6 +30,7 @@ __all__ = ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal
 _STANDARD_ERRORS = 5.0
 
 
+@names_errors
 @dataclass(frozen=True)
 class Law:
     """Equation that holds for any three hypervectors.
@@ -124,6 +132,7 @@ LAWS: dict[str, Law] = {
 }
 
 
+@names_errors("check_laws(a, b, c)")
 def check_laws(
     a: Tensor | Hypervector, b: Tensor | Hypervector, c: Tensor | Hypervector, *, unitary: bool = True
 ) -> None:
@@ -154,7 +163,7 @@ def check_laws(
     Traceback (most recent call last):
     AssertionError: binding keeps similarity, δ(C * A, C * B) = δ(A, B): sides differ by 0.017
     """
-    a, b, c = check_hypervectors("check_laws(a, b, c)", a=a, b=b, c=c)
+    a, b, c = check_hypervectors(a=a, b=b, c=c)
     m = a.shape[-1]
     scale = math.prod(1.0 + float(x.abs().amax()) if x.numel() else 1.0 for x in (a, b, c))
     tolerance = 20 * m**2 * torch.finfo(a.dtype).eps * scale
@@ -170,6 +179,7 @@ def check_laws(
         raise AssertionError("; ".join(broken))
 
 
+@names_errors("check_quasi_orthogonal(x)")
 def check_quasi_orthogonal(x: Tensor | Hypervector, *, std: float | None = None) -> None:
     r"""Check that the similarities between different items have mean zero and the expected standard deviation.
 
@@ -203,11 +213,10 @@ def check_quasi_orthogonal(x: Tensor | Hypervector, *, std: float | None = None)
     Traceback (most recent call last):
     AssertionError: mean similarity 1.04, expected 0 ± 0.001; standard deviation 1.06, expected 0.0354
     """
-    operation = "check_quasi_orthogonal(x)"
-    (x,) = check_hypervectors(operation, x=x)
-    check_items(operation, x=x)
+    (x,) = check_hypervectors(x=x)
+    check_items(x=x)
     if x.ndim != 4 or len(x) < 10:
-        raise ValueError(f"{operation}: needs at least ten items, (n, dim, m, m); got {describe(x)}")
+        raise value_error(f"needs at least ten items, (n, dim, m, m); got {describe(x)}")
     expected = 1 / math.sqrt(2 * x.shape[-3] * x.shape[-1] ** 2) if std is None else std
     n = len(x)
     upper = torch.triu_indices(n, n, offset=1, device=x.device)
@@ -224,6 +233,7 @@ def check_quasi_orthogonal(x: Tensor | Hypervector, *, std: float | None = None)
         raise AssertionError("; ".join(reasons))
 
 
+@names_errors("check_encoder(encode, inputs)")
 def check_encoder(encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary: bool = True) -> None:
     """Check that a function is a well-behaved encoder of a batch of inputs.
 
@@ -256,11 +266,11 @@ def check_encoder(encode: Callable[[Tensor], Tensor], inputs: Tensor, *, unitary
     """
     n = len(inputs)
     if n < 2:
-        raise ValueError(f"check_encoder(encode, inputs): needs at least two inputs, got {describe(inputs)}")
+        raise value_error(f"needs at least two inputs, got {describe(inputs)}")
     try:
-        (out,) = check_hypervectors("encode(inputs)", output=encode(inputs))
+        (out,) = check_hypervectors(output=encode(inputs))
         if unitary:
-            check_unitary("encode(inputs)", out)
+            check_unitary("output", out)
     except (TypeError, ValueError) as error:
         raise AssertionError(str(error)) from None
     if out.ndim != 4 or len(out) != n:

@@ -71,7 +71,7 @@ def test_lstm_is_tuned_on_chains_that_it_was_not_trained_on(monkeypatch: pytest.
     monkeypatch.setattr(baselines, "EPOCHS", (20,))
     examples = [*kinship_rules(), *generate_kinship_chains(400, 3, seed=0)]
     index = {name: position for position, name in enumerate(KINSHIPS)}
-    chains = to_indices("test", [chain for chain, _ in examples], index)
+    chains = to_indices([chain for chain, _ in examples], index)
     groups = group_by_length(chains, [index[target] for _, target in examples])
     slow, fast = baselines.tune_lstm(groups, len(KINSHIPS))
     assert (slow["rate"], slow["epochs"], fast["rate"]) == (0.01, 20, 10.0)

@@ -322,7 +322,7 @@ def test_ranks_of_unseen_entities_do_not_need_the_weights(run_benchmark: Callabl
     sizes = ("--total", "36", "--m", "3", "--epochs", "5", "--device", "cpu", "--work", str(tmp_path / "work"))
     run_benchmark("relations.measure", "train", *common, *sizes)
     path, file = tmp_path / "people-m3-seed0.json", tmp_path / "people-m3-seed0.safetensors"
-    trained, (_, ranks) = json.loads(path.read_text()), read_tensors(file, operation="test", **RANKS)
+    trained, (_, ranks) = json.loads(path.read_text()), read_tensors(file, **RANKS)
     assert trained["unseen_triples"] == {"valid": 3, "test": 3}
     assert trained["test"] != trained["vectors_alone"]["test"]
     # As an earlier version stored it: other ranks of the questions about unseen people.
@@ -330,7 +330,7 @@ def test_ranks_of_unseen_entities_do_not_need_the_weights(run_benchmark: Callabl
     path.write_text(json.dumps(older))
     write_tensors(file, {}, {split: torch.stack([0 * r[:, 0] + 30, r[:, 1]], 1) for split, r in ranks.items()}, **RANKS)
     run_benchmark("relations.measure", "unseen", *common)
-    again, (_, found) = json.loads(path.read_text()), read_tensors(file, operation="test", **RANKS)
+    again, (_, found) = json.loads(path.read_text()), read_tensors(file, **RANKS)
     assert torch.equal(found["test"], ranks["test"])
     assert (again["test"], again["unseen_triples"]) == (trained["test"], trained["unseen_triples"])
 

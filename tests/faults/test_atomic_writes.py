@@ -60,7 +60,7 @@ def test_link_is_rejected_without_follow_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     with pytest.raises(OSError, match="it is a symbolic link"):
         write_json(tmp_path / "link", {}, follow_links=False)
-    with pytest.raises(OSError, match="it is a symbolic link"), open_to_append(tmp_path / "link", "test"):
+    with pytest.raises(OSError, match="it is a symbolic link"), open_to_append(tmp_path / "link"):
         pass
     assert (tmp_path / "mine").read_text() == "mine"
     write(tmp_path / "link")  # negative control
@@ -166,26 +166,26 @@ def test_link_named_like_temporary_folder_is_not_followed(tmp_path: Path) -> Non
 
 def test_lock_excludes_others_and_names_its_owner(tmp_path: Path) -> None:
     with (
-        lock_folder(tmp_path, "train"),
+        lock_folder(tmp_path),
         pytest.raises(BlockingIOError, match=f"train: process {os.getpid()} on .* is using"),
-        lock_folder(tmp_path, "train"),
+        lock_folder(tmp_path),
     ):
         pass
     assert not list(tmp_path.iterdir())
-    with lock_folder(tmp_path, "train"):  # negative control: it was released
+    with lock_folder(tmp_path):  # negative control: it was released
         pass
 
 
 def test_lock_file_of_dead_process_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("12345 on a machine")
-    with lock_folder(tmp_path, "train"):
+    with lock_folder(tmp_path):
         assert (tmp_path / ".lock").read_text().startswith(f"{os.getpid()} on ")
 
 
 def test_lock_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".lock").symlink_to(tmp_path / "mine")
-    with pytest.raises(OSError, match="symbolic link"), lock_folder(tmp_path, "train"):
+    with pytest.raises(OSError, match="symbolic link"), lock_folder(tmp_path):
         pass
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -196,7 +196,7 @@ def test_only_one_of_many_threads_gets_the_lock_at_a_time(tmp_path: Path) -> Non
     def work() -> None:
         for _ in range(200):
             try:
-                with lock_folder(tmp_path, "train"):
+                with lock_folder(tmp_path):
                     inside[0] += 1
                     most[0] = max(most[0], inside[0])
                     got[0] += 1

@@ -128,7 +128,7 @@ def test_interrupted_change_is_complete_or_undone(
             opened = subject.opened()
             assert_works(opened, after)
             assert weights(opened) == weights(subject.records)
-            assert len(opened._state.memory) == len(after)  # nothing is left over
+            assert len(opened._records.state.memory) == len(after)  # nothing is left over
 
         in_another_thread(work)
 
@@ -160,7 +160,7 @@ def test_interrupted_save_leaves_the_folder_before_or_after(
             subject.records.save()
             opened = subject.opened()
             assert_works(opened, AFTER | {"last": {"name": "last"}})
-            assert len(opened._state.memory) == len(AFTER) + 1
+            assert len(opened._records.state.memory) == len(AFTER) + 1
             assert len(list(subject.folder.glob("fields*"))) == 1
 
         in_another_thread(work)

@@ -72,4 +72,4 @@ def test_searches_see_one_state_while_others_change_the_index(backend: str, roun
     run_threads(rounds, update, add_and_remove, learn_and_save, search, search, read, group)
     assert len(records) == len(FIXED) + 2
     records.save(tmp_path / "index")
-    assert len(records._state.memory) == len(records)  # the leftovers of all changes are gone
+    assert len(records._records.state.memory) == len(records)  # the leftovers of all changes are gone

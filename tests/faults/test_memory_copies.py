@@ -124,7 +124,7 @@ def truncate(path: Path, memory: ItemMemory) -> None:
 
 def take_the_handle(path: Path, memory: ItemMemory) -> None:
     """Another file gets the number under which the file of the memory was open."""
-    (segment,) = memory._state.backend.segments  # type: ignore[attr-defined]
+    (segment,) = memory._items.state.backend.segments  # type: ignore[attr-defined]
     handle = os.open("/dev/null", os.O_RDONLY)
     os.dup2(handle, segment._file._handle)
     os.close(handle)

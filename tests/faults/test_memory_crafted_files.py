@@ -122,7 +122,7 @@ def test_label_that_is_live_in_two_files(folder: Path) -> None:
 
 
 def memory_rows(memory: ItemMemory) -> Stored:
-    return memory._state.backend.stored(torch.tensor([0]))
+    return memory._items.state.backend.stored(torch.tensor([0]))
 
 
 def test_label_that_was_removed_and_added_again_is_the_new_item(tmp_path: Path) -> None:

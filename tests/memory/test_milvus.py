@@ -20,7 +20,7 @@ from pymilvus import MilvusException
 
 import ghrr
 from ghrr import Space
-from ghrr.memory import ItemMemory, MilvusBackend, item_store
+from ghrr.memory import ItemMemory, MilvusBackend, persistence
 from ghrr.memory.backends import milvus_backend, milvus_journal
 from ghrr.memory.backends.milvus_connection import hide_credentials
 from tests.memory.test_backends import NAMES, SPACE
@@ -100,21 +100,21 @@ def milvus(database: str) -> Milvus:
 
 
 def faulty(memory: ItemMemory) -> FaultyClient:
-    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
+    connection: Any = memory._items.state.backend._connection  # type: ignore[attr-defined]
     connection.client = FaultyClient(connection.client)
     return connection.client  # type: ignore[no-any-return]
 
 
 def insert_rows(memory: ItemMemory, rows: list[dict[str, Any]]) -> None:
     """Write to the collection without the library."""
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     vector = SPACE.identity()[None]
     filled = [{"row": torch.view_as_real(vector).reshape(-1).numpy()} | row for row in rows]
     backend._connection.client.insert(backend._name, filled)
 
 
 def rows_in_collection(memory: ItemMemory) -> int:
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     return int(backend._connection.client.get_collection_stats(backend._name)["row_count"])
 
 
@@ -157,7 +157,7 @@ def test_a_collection_without_a_journal_gets_one(milvus: Milvus) -> None:
     memory = milvus()
     memory.add(NAMES)
     memory.remove(NAMES[3])
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     backend._connection.client.drop_collection(backend._journal.name)  # as version 0.1 wrote it
 
     again = milvus()
@@ -212,7 +212,7 @@ def test_only_the_embedded_form_is_flushed_after_many_adds(
     monkeypatch.setattr(milvus_backend, "_NUMBERS_IN_LOG", 30 * 2 * SPACE.total_dim)
     memory = milvus()
     client = faulty(memory)
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     backend._connection.embedded = embedded
     memory.add(NAMES[:29])
     assert "flush" not in client.calls
@@ -322,17 +322,17 @@ def test_rows_that_arrive_after_a_failed_add_are_no_items(milvus: Milvus, monkey
         finally:
             done.set()
 
-    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
+    connection: Any = memory._items.state.backend._connection  # type: ignore[attr-defined]
     request = connection.request
 
-    def impatient(operation: str, method: str, *given: Any, **more: Any) -> Any:
+    def impatient(method: str, *given: Any, **more: Any) -> Any:
         connection.timeout = 0.5 if method == "insert" else 60.0
-        return request(operation, method, *given, **more)
+        return request(method, *given, **more)
 
     monkeypatch.setattr(Collection, "insert", slow)
     monkeypatch.setattr(connection, "request", impatient)
     with pytest.raises(
-        ConnectionError, match=r"ItemMemory.add: the Milvus server at .* did not respond within 0.5 s; increase"
+        ConnectionError, match=r"the Milvus server at .* did not respond within 0.5 s; increase"
     ):
         memory.add(NAMES[5:])
     monkeypatch.undo()
@@ -438,7 +438,7 @@ def test_an_interrupt_while_rows_are_deleted_leaves_them_removed(milvus: Milvus)
 
 
 def test_a_failed_load_leaves_no_items_and_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(item_store, "rows_per_chunk", lambda width: 10)
+    monkeypatch.setattr(persistence, "rows_per_chunk", lambda width: 10)
     ItemMemory(SPACE, NAMES).commit(tmp_path / "saved")
     backend = MilvusBackend(str(tmp_path / "items.db"), SPACE)
     client = FaultyClient(backend._connection.client)
@@ -594,7 +594,7 @@ def test_labels_that_are_too_long_raise(milvus: Milvus) -> None:
 def test_rows_that_are_no_items_are_refused(milvus: Milvus, rows: list[dict[str, Any]], reason: str) -> None:
     memory = milvus()
     memory.add(NAMES)
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     insert_rows(memory, rows)
     backend._connection.client.drop_collection(backend._journal.name)  # which would not list them
     with pytest.raises(ValueError, match=f"was not written by ghrr.*{reason}"):
@@ -626,7 +626,7 @@ def test_rows_that_another_program_deleted_or_added_raise(milvus: Milvus) -> Non
     insert_rows(memory, [{"id": 7, "label": "x"}])
     with pytest.raises(RuntimeError, match="found id 7, which is not one of the 39 items"):
         memory.cleanup(SPACE.identity())
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     backend._connection.client.delete(backend._name, ids=[7, 8, 9])
     with pytest.raises(RuntimeError, match=r"expected 39 results .* got 37"):
         memory.cleanup(SPACE.identity(), 39)
@@ -652,8 +652,8 @@ def test_rows_that_another_program_deleted_or_added_raise(milvus: Milvus) -> Non
 def test_a_damaged_journal_is_refused(milvus: Milvus, text: str) -> None:
     memory = milvus()
     memory.add(NAMES)
-    backend: Any = memory._state.backend
-    backend._journal._write_rows("test", "upsert", {0: text})
+    backend: Any = memory._items.state.backend
+    backend._journal._write_rows("upsert", {0: text})
     for call in (milvus, lambda: memory.cleanup(SPACE.identity())):
         with pytest.raises(ValueError, match=r"the journal .* is damaged .* drop this collection to rebuild"):
             call()
@@ -664,7 +664,7 @@ def test_approximate_search_that_reaches_too_few_rows_looks_further(
 ) -> None:
     memory = milvus(approximate=True)
     memory.add(NAMES)
-    connection: Any = memory._state.backend._connection  # type: ignore[attr-defined]
+    connection: Any = memory._items.state.backend._connection  # type: ignore[attr-defined]
     search, seen = connection.client.search, []
 
     def few(*given: Any, search_params: dict[str, Any], **more: Any) -> Any:

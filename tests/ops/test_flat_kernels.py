@@ -136,17 +136,17 @@ def test_mismatched_tensors_are_refused(a: Tensor, b: Tensor) -> None:
 def test_finite_numbers_with_an_infinite_sum_pass_the_check() -> None:
     x = torch.full((4, 1, 1), 3e38, dtype=torch.complex64)
     assert not has_finite_sum(x)
-    check_finite("f", "x", x)
+    check_finite("x", x)
     x[2] = torch.inf
     with pytest.raises(ValueError, match=r"slot \(2,\) of x is not finite"):
-        check_finite("f", "x", x)
+        check_finite("x", x)
 
 
 def test_opposite_infinities_do_not_cancel() -> None:
     x = torch.zeros(4, 1, 1, dtype=torch.complex64)
     x[0], x[1] = torch.inf, -torch.inf
     with pytest.raises(ValueError, match="is not finite"):
-        check_finite("f", "x", x)
+        check_finite("x", x)
 
 
 def test_unbind_recovers_a_value_bound_by_a_flat_kernel() -> None:

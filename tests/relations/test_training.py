@@ -54,7 +54,7 @@ def _checkpoint_at_each_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tensors(path: Path, kind: str) -> dict[str, torch.Tensor]:
-    return read_tensors(path, kind=kind, version=1, operation="test")[1]
+    return read_tensors(path, kind=kind, version=1)[1]
 
 
 def assert_same_run(folder: Path, expected: Path) -> None:
@@ -63,7 +63,7 @@ def assert_same_run(folder: Path, expected: Path) -> None:
         one, other = (tensors(path / f"{name}.safetensors", kind) for path in (folder, expected))
         assert one.keys() == other.keys()
         assert all(torch.equal(one[key], other[key]) for key in one), name
-    one, other = (read_checked_json(path / "result.json", "test") for path in (folder, expected))
+    one, other = (read_checked_json(path / "result.json") for path in (folder, expected))
     assert {**one, "seconds_per_epoch": None} == {**other, "seconds_per_epoch": None}
 
 
@@ -127,7 +127,7 @@ def test_result_describes_the_best_model(tmp_path: Path) -> None:
     graph = permutation_graph()
     steps: list[RelationProgress] = []
     result = train(graph, small_config(), tmp_path / "run", on_progress=steps.append, command="ghrr relations train")
-    assert result == read_checked_json(tmp_path / "run" / "result.json", "test")
+    assert result == read_checked_json(tmp_path / "run" / "result.json")
     model = load_model(tmp_path / "run")
     metrics = evaluate(model, graph)
     assert result["test"] == metrics.summary()
@@ -507,7 +507,7 @@ def test_resumed_run_keeps_the_chosen_settings(tmp_path: Path) -> None:
     assert all(progress.trial is None for progress in seen)
     assert_same_run(tmp_path / "run", tmp_path / "whole")
     again = train(learnable_graph(), config, tmp_path / "run", resume=True)
-    assert again == read_checked_json(tmp_path / "run" / "result.json", "test")
+    assert again == read_checked_json(tmp_path / "run" / "result.json")
     with pytest.raises(ValueError, match="its dim is 40, not 41"):
         train(learnable_graph(), dataclasses.replace(config, dim=41), tmp_path / "run", resume=True)
 

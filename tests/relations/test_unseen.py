@@ -118,7 +118,7 @@ def test_files_of_models_without_counts_load(tmp_path: Path) -> None:
 def test_counts_that_do_not_fit_are_refused(model: RelationModel, tmp_path: Path, name: str, value: Any) -> None:
     path = tmp_path / "model"
     save_model(path, model)
-    header, tensors = read_tensors(path, kind="ghrr-relation-model", version=1, operation="test")
+    header, tensors = read_tensors(path, kind="ghrr-relation-model", version=1)
     tensors = {key: tensor for key, tensor in tensors.items() if key != name or value is not None}
     changed = tensors if value is None else tensors | {name: value}
     write_tensors(path, header, changed, kind="ghrr-relation-model", version=1)

@@ -59,7 +59,7 @@ def fields_of(records: RecordIndex) -> list[tuple[str, str, float]]:
 
 def assert_vectors_fit(records: RecordIndex) -> None:
     """The vectors of all records are those that the fields of the index give, up to the rounding of the storage."""
-    state = records._state
+    state = records._records.state
     if not len(state):
         return
     vectors = state.memory.vectors(state.labels)

@@ -37,7 +37,9 @@ def vectors_of(table: Any) -> Any:
 def test_dot_product_of_vectors_is_similarity(index: RecordIndex) -> None:
     table = encode_table(index, pa.Table.from_pylist(ROWS))
     rows = vectors_of(table)
-    expected = ghrr.pairwise_similarity(index._state.encoder.encode(ROWS), index._state.encoder.encode(ROWS))
+    expected = ghrr.pairwise_similarity(
+        index._records.state.encoder.encode(ROWS), index._records.state.encoder.encode(ROWS)
+    )
     np.testing.assert_allclose(rows @ rows.T, expected.numpy(), atol=1e-5)
     assert pa.types.is_fixed_size_list(table.schema.field("vector").type)
 

@@ -109,7 +109,7 @@ def test_near_equals_a_test_of_every_record(expected: RecordIndex, search: str) 
 
 
 def test_filters_are_evaluated_by_the_engine(records: RecordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not records._state.memory.can_filter:
+    if not records._records.state.memory.can_filter:
         pytest.skip("faiss has no filters")
     found: list[int] = []
     search = ItemMemory.cleanup
@@ -226,7 +226,7 @@ def test_approximate_search_reports_its_recall(backend: str, tmp_path: Path) -> 
     records.save(tmp_path / "index")
     opened = RecordIndex.open(tmp_path / "index", uri=uri)
     assert opened.is_approximate
-    assert opened._state.recall == measured  # it is stored
+    assert opened._records.state.recall == measured  # it is stored
     assert opened.search(documents[1], 1)[0].guess == "1"
 
 
@@ -236,7 +236,7 @@ def test_recall_counts_what_a_backend_misses() -> None:
     memory = ItemMemory(space, names)
     queries = space.vectors(names[:4])
     assert memory.recall(queries, 5) == ItemMemory(space, names, storage="int8").recall(queries, 5) == 1
-    backend: Any = memory._state.backend
+    backend: Any = memory._items.state.backend
     search = type(backend).search
 
     class Forgetful(type(backend)):  # type: ignore[misc]
@@ -320,7 +320,7 @@ def test_saved_index_of_an_engine_is_opened_with_it(backend: str, expected: Reco
     records = fill(RecordIndex(backend=backend, uri=uri, kinds={"born.city": "category"}))
     records.save(tmp_path / "index")
     opened = RecordIndex.open(tmp_path / "index", uri=uri)
-    assert type(opened._engine).__name__ != "TorchBackend"
+    assert type(opened._records.state.engine).__name__ != "TorchBackend"
     assert_same_answers(opened, expected, SEARCHES["category"])
     opened.add([{"name": "Zuse"}], ids=["new"])
     opened.save()
@@ -334,7 +334,7 @@ def assert_complete(records: RecordIndex, documents: dict[str, Any]) -> None:
         hits = records.search(document, k=len(documents) + 5)
         assert sorted(hit.guess for hit in hits) == sorted(documents)
         assert next(hit for hit in hits if hit.guess == name).score == pytest.approx(1)
-    assert len(records._state.memory) == len(documents)
+    assert len(records._records.state.memory) == len(documents)
 
 
 def test_what_a_killed_program_did_not_save_does_not_count(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_what_a_killed_program_did_not_save_does_not_count(tmp_path: Path) -> No
     del records  # as if the program was killed here
     opened = RecordIndex.open(folder, uri=uri)
     assert opened.ids == list(saved)
-    assert len(opened._state.memory) == 22  # negative control: the engine has vectors that are no records
+    assert len(opened._records.state.memory) == 22  # negative control: the engine has vectors that are no records
     assert all(hit.guess in saved for hit in opened.search({"name": "Konrad Zuse"}, k=30))
     assert opened["3"] == DOCUMENTS[3]
     opened.remove("4")
@@ -369,7 +369,7 @@ def test_update_that_fails_keeps_all_old_records(tmp_path: Path, monkeypatch: py
     with pytest.raises(ZeroDivisionError):
         records.update([{"name": "Konrad Zuse"}], ids=["3"])
     monkeypatch.undo()
-    assert len(records._state.memory) == 21
+    assert len(records._records.state.memory) == 21
     assert records["3"] == DOCUMENTS[3]
     assert sorted(hit.guess for hit in records.search({"name": "Konrad Zuse"}, k=30)) == sorted(records.ids)
     records.save(tmp_path / "index")
@@ -392,7 +392,7 @@ def test_open_raises_if_the_engine_lacks_vectors(lost: str, tmp_path: Path) -> N
         if lost == "table":
             connection.drop_table("records")
         else:
-            some = " OR ".join(f"label = '{label}'" for label in records._state.labels[:3])
+            some = " OR ".join(f"label = '{label}'" for label in records._records.state.labels[:3])
             connection.open_table("records").delete("true" if lost == "all rows" else some)
     before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if "away" not in path.parts}
     message = {"rows": "the vectors of 3 of 20 records are missing", "all rows": "of 20 of 20 records"}
@@ -413,7 +413,7 @@ def test_verify_compares_vectors_in_an_engine_with_documents(change: str, tmp_pa
     records.learn_weights(DOCUMENTS[:5], records.ids[:5])
     records.add([{"new": "field"}])
     records.save(tmp_path / "index")
-    memory, labels = records._state.memory, records._state.labels
+    memory, labels = records._records.state.memory, records._records.state.labels
     vectors = memory.vectors(labels)
     changed = {"exchange": vectors.flip(0), "noise": vectors + 1e-3, "none": vectors}[change]
     memory.remove(labels)
@@ -504,8 +504,8 @@ def test_leftovers_of_an_index_without_a_folder_are_removed(backend: str, tmp_pa
     records.add([document] * 2000)
     for _ in range(6):
         records.update([document] * 2000, ids=records.ids)
-    assert len(records._state.memory) <= 2 * len(records) + 4096
-    assert len(records._state.documents.new_labels) <= 2 * len(records) + 4096
+    assert len(records._records.state.memory) <= 2 * len(records) + 4096
+    assert len(records._records.state.documents.new_labels) <= 2 * len(records) + 4096
     assert len(records.search(document, k=2000, candidates=0)) == 2000
 
 
@@ -589,7 +589,7 @@ def test_full_disk_of_lancedb_adds_nothing(tmp_path: Path) -> None:
     pytest.importorskip("lancedb")
     records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
     records.add(DOCUMENTS[:20])
-    with full_disk(30_000), pytest.raises(OSError, match=r"ItemMemory\.add: LanceDB at '.*lance' failed"):
+    with full_disk(30_000), pytest.raises(OSError, match=r"RecordIndex\.add: LanceDB at '.*lance' failed"):
         records.add(DOCUMENTS[20:100])
     assert len(records) == 20
     assert records.search(DOCUMENTS[3], 1)[0].guess == "3"

@@ -203,7 +203,7 @@ def test_folder_that_another_process_writes_is_reported(people: Path, tmp_path: 
     people.write_text(good + "{broken\n")
     assert invoke("index", str(people), "-o", str(out)).exit_code == 2
     people.write_text(good)
-    with lock_folder(out, "test"):
+    with lock_folder(out):
         result = invoke("index", str(people), "-o", str(out))
     assert result.exit_code == 2
     assert f"process {os.getpid()}" in " ".join(result.output.split())

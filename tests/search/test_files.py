@@ -57,21 +57,21 @@ def test_documents_without_a_record_are_removed_once_no_search_needs_them(folder
     opened = RecordIndex.open(folder)
     opened.update([{"name": "Zuse"}], ids=["1"])
     opened.save()
-    assert stored() == sorted(opened._state.labels)
-    searched = opened._state  # as a running search has it
+    assert stored() == sorted(opened._records.state.labels)
+    searched = opened._records.state  # as a running search has it
     opened.remove(["1", "2"])
     opened.save()
     assert len(stored()) == len(opened) + 2
     assert searched.documents.get(searched.labels)[-1] == {"name": "Zuse"}
     del searched
     opened.save()
-    assert stored() == sorted(opened._state.labels)
+    assert stored() == sorted(opened._records.state.labels)
     manifest = database.read_manifest(folder)
     assert manifest is not None
     database.write(folder, manifest, documents=[("7:left", "{}")], removed=[], added=[])  # as earlier versions left it
     again = RecordIndex.open(folder)
     again.save()
-    assert stored() == sorted(again._state.labels)
+    assert stored() == sorted(again._records.state.labels)
 
 
 def test_index_can_be_saved_to_another_folder(folder: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_index_can_be_saved_to_another_folder(folder: Path, tmp_path: Path) -> N
 def test_folder_of_another_writer_is_refused_and_stays(folder: Path) -> None:
     opened = RecordIndex.open(folder)
     opened.remove("0")
-    with lock_folder(folder, "test"), pytest.raises(BlockingIOError, match="is using"):
+    with lock_folder(folder), pytest.raises(BlockingIOError, match="is using"):
         opened.save()
     assert "0" in RecordIndex.open(folder)
     opened.save()
@@ -280,7 +280,7 @@ from ghrr.memory import ItemMemory
 from ghrr.search import RecordIndex, database
 
 folder = sys.argv[1]
-steps = [(ItemMemory, "commit"), (own, "write_encoder"), (database, "write"), (RecordIndex, "_clean")]
+steps = [(ItemMemory, "commit"), (own, "write_encoder"), (database, "write"), (own.IndexFolder, "_clean")]
 for number, (owner, name) in enumerate(steps):
     for after in (False, True):
         if os.fork() == 0:

@@ -188,7 +188,7 @@ def test_filters_equal_a_test_of_every_document(records: RecordIndex, found: Cas
 
 
 def test_only_documents_with_lists_are_left_to_the_documents(records: RecordIndex) -> None:
-    if not records._state.memory.can_filter:
+    if not records._records.state.memory.can_filter:
         pytest.skip("the engine has no filters")
     hits = records.search({"name": "lamp"}, k=len(records), must={"price": 30})
     assert {tuple(values(hit.document, ("price",))) for hit in hits} == {(30,), (10, 30)}

@@ -144,7 +144,7 @@ def test_force_replaces_a_damaged_index(old: Path, write: Write) -> None:
 
 def test_force_keeps_an_index_that_another_process_writes(old: Path, write: Write) -> None:
     source = write(*NAMES)
-    with lock_folder(old, "test"):
+    with lock_folder(old):
         assert "is using" in message("index", source, "-o", str(old), "--force")
         assert names_in(old) == ["Old", "Older"]
     assert "Going on after 8 records" in message("index", source, "-o", str(old), "--force", status=0)
@@ -251,7 +251,7 @@ def test_command_killed_before_its_first_save_is_repeated(
     message(*arguments, status=0)  # the engine has vectors, which are known to be of this index
     opened = RecordIndex.open(out, uri=uri)
     assert [opened[name]["name"] for name in opened.ids] == NAMES
-    assert len(opened._state.memory) == len(NAMES)
+    assert len(opened._records.state.memory) == len(NAMES)
 
 
 @pytest.mark.parametrize("wrong", [["--kind", "name"], ["--backend", "lancedb"], ["--approximate"]])

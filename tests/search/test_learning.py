@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ghrr.search.index as index_module
 from ghrr.search import RecordIndex
 from ghrr.search.aliases import find_aliases
 from ghrr.search.calibration import PRIOR, features, fit_parameters, probability
@@ -58,7 +57,7 @@ def test_alias_makes_held_out_examples_unique(learned: tuple[RecordIndex, list[d
     assert np.mean([guess == str(40 + n) for n, guess in enumerate(unaided)]) < 0.7
 
 
-@pytest.mark.parametrize("step", ["fit_weights", "as_columns", "calibrate_on"])
+@pytest.mark.parametrize("step", ["learning.fit_weights", "records.as_columns", "learning.calibrate_on"])
 def test_learning_that_fails_changes_nothing(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records, examples = films()
     index = RecordIndex()
@@ -69,14 +68,14 @@ def test_learning_that_fails_changes_nothing(step: str, tmp_path: Path, monkeypa
     def fail(*given: Any, **more: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(index_module, step, fail)  # before, while and after the records are encoded again
+    monkeypatch.setattr(f"ghrr.search.{step}", fail)  # before, while and after the records are encoded again
     with pytest.raises(MemoryError):
         index.learn_weights(examples, index.ids)
     monkeypatch.undo()
     index.save()
     for one in (index, RecordIndex.open(tmp_path)):
         assert fields_of(one) == before
-        assert not one._state.encoder.aliases
+        assert not one._records.state.encoder.aliases
         assert_vectors_fit(one)
     index.learn_weights(examples, index.ids)
     assert fields_of(index) != before  # negative control

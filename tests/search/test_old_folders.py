@@ -21,7 +21,7 @@ DOCUMENTS = people(40)
 def save_as_before(records: RecordIndex, folder: Path) -> None:
     """Write an index as the first versions of 0.3 did: the vectors decide which records there are."""
     folder.mkdir()
-    state = records._state
+    state = records._records.state
     labels = {
         label: f"{number:x}:{name}" for number, (label, name) in enumerate(zip(state.labels, records.ids, strict=True))
     }
@@ -33,12 +33,12 @@ def save_as_before(records: RecordIndex, folder: Path) -> None:
     connection.close()
     write_encoder(folder / "fields.safetensors", state.encoder, state.calibration)
     vectors = state.memory.vectors(list(labels))
-    if keeps_vectors_in_folder(records._engine):
+    if keeps_vectors_in_folder(records._records.state.engine):
         ItemMemory(records.space, labels.values(), vectors, storage=state.memory.storage).commit(folder / "vectors")
     else:
         state.memory.remove(state.memory.labels)
         state.memory.add(list(labels.values()), vectors)
-    engine: dict[str, Any] = describe_engine(folder, records._engine)
+    engine: dict[str, Any] = describe_engine(folder, records._records.state.engine)
     if engine["backend"] != "torch":
         (folder / "engine.json").write_text(json.dumps({"version": 1, "recall": None, **engine}))
 
@@ -66,7 +66,7 @@ def test_old_folder_is_opened_and_upgraded_by_the_next_save(backend: str, tmp_pa
     assert not (folder / "engine.json").exists()
     again = RecordIndex.open(folder, uri=uri)
     assert again.ids == opened.ids
-    assert len(again._state.memory) == len(again) == 41
+    assert len(again._records.state.memory) == len(again) == 41
     assert again["40"] == {"name": "Backus"}
     assert again["3"] == {"name": "Zuse"}
     assert_vectors_fit(again)
@@ -77,7 +77,7 @@ def test_old_folder_whose_engine_lacks_vectors_is_refused(tmp_path: Path) -> Non
     records = RecordIndex(backend="lancedb", uri=str(tmp_path / "lance"))
     records.add(DOCUMENTS)
     save_as_before(records, tmp_path / "old")
-    records._state.memory.remove(records._state.memory.labels[:4])
+    records._records.state.memory.remove(records._records.state.memory.labels[:4])
     with pytest.raises(ValueError, match="vectors of 4 of 40 records are missing"):
         RecordIndex.open(tmp_path / "old", uri=str(tmp_path / "lance"))
 

@@ -112,7 +112,7 @@ def test_table_that_shrinks_is_no_longer_confident_until_it_grows() -> None:
     index.remove(index.ids[19:])
     assert not any(hit.confident for hits in index.search_many(documents, 5, confidence=0.51) for hit in hits)
     index.add(documents[40:])
-    assert is_fitted(index._state.calibration)
+    assert is_fitted(index._records.state.calibration)
 
 
 @pytest.mark.parametrize("count", [8, 19])
@@ -137,9 +137,9 @@ def test_index_that_grows_is_calibrated_later() -> None:
     documents = people(200)
     index = RecordIndex(SMALL)
     index.add(documents[:10])
-    assert not is_fitted(index._state.calibration)
+    assert not is_fitted(index._records.state.calibration)
     index.add(documents[10:])
-    assert is_fitted(index._state.calibration)
+    assert is_fitted(index._records.state.calibration)
 
 
 def test_probability_is_shared_by_equal_scores_alone() -> None:

@@ -258,7 +258,7 @@ def make_earlier(path: Path) -> None:
     from ghrr.files import read_tensors, write_tensors
     from ghrr.search.saving import FORMAT, VERSION
 
-    header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="test")
+    header, tensors = read_tensors(path, kind=FORMAT, version=VERSION)
     del header["weights"]
     header["fields"] = [{**field, "path": field["path"] or ["*"]} for field in header["fields"]]
     tensors = {name: tensor[:3] if name.endswith("kernel") else tensor for name, tensor in tensors.items()}

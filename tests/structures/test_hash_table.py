@@ -102,7 +102,7 @@ def test_given_hypervectors_are_keys_and_values() -> None:
     own = ghrr.Hypervector(SPACE.random(generator=SPACE.generator("own")), SPACE, "own")
     h = table.put(table.encode({own: "x", "a": own}), own, "y")
     assert table.get(h, own).label == "y"
-    assert table.get(h, "a").label == table.values.resolve("test", own)
+    assert table.get(h, "a").label == table.values.resolve(own)
     assert table.get(table.remove(h, own), own).unknown
 
 

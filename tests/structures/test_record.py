@@ -391,9 +391,7 @@ def test_numbers_on_a_scale_are_encoded_in_chunks(monkeypatch: pytest.MonkeyPatc
     codec = Record(SPACE, numbers=scale)
     assert close(codec.encode_many(documents), whole)
     assert close(torch.stack([codec.encode(document) for document in documents]), whole)
-    table = ValueTable(
-        SPACE, PathSettings("Record", "numbers", scale, lambda value: value, None), device=torch.device("cpu")
-    )
+    table = ValueTable(SPACE, PathSettings("numbers", scale, lambda value: value, None), device=torch.device("cpu"))
     tables = list(table.tables([(scale, float(n)) for n in range(9)]))
     assert [len(vectors) for _, vectors in tables[1:]] == [4, 4, 1]  # after the vocabulary
     both = table.tables(["null", (scale, 3.0), "array"])

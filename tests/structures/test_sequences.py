@@ -173,7 +173,7 @@ def test_a_file_keeps_names_and_sequences(kind: type[Chain | Sequence], space: S
     items: list[str | torch.Tensor] = [*WORDS, own]
     model.save(tmp_path / "words.safetensors", {"h": model.encode(items)})
     loaded, vectors = kind.load(tmp_path / "words.safetensors")
-    label = model.names.resolve("test", own)
+    label = model.names.resolve(own)
     assert [match.label for match in loaded.decode(vectors["h"])] == [*WORDS, label]
     assert loaded.state() == model.state()
     assert torch.equal(loaded.encode(items), vectors["h"])

@@ -108,7 +108,7 @@ def test_given_hypervectors_are_elements() -> None:
     own = SPACE.random(generator=SPACE.generator("own"))
     h = model.push(model.encode(["a", own]), "b")
     _, h = model.pop(h)
-    assert model.peek(h).label == model.names.resolve("test", own)
+    assert model.peek(h).label == model.names.resolve(own)
 
 
 @pytest.mark.parametrize("m", [1, 3])

@@ -40,7 +40,7 @@ def test_a_defined_name_stands_for_the_given_hypervector() -> None:
     table.define("mine", vector)  # the same again changes nothing
     assert torch.equal(table.encode(["mine"])[0], vector)
     assert table.match(vector[None])[0].label == "mine"
-    assert table.resolve("test", vector) == "mine"
+    assert table.resolve(vector) == "mine"
     for name in ("red", "mine"):
         with pytest.raises(ValueError, match=f"the name '{name}' already has a different hypervector"):
             table.define(name, some_vector(1))
@@ -49,10 +49,10 @@ def test_a_defined_name_stands_for_the_given_hypervector() -> None:
 def test_given_hypervectors_are_named_by_expression_or_digest() -> None:
     table = Vocabulary(SPACE, "colour")
     a, b = SPACE.atoms("a", "b")
-    assert table.resolve("test", a * b) == "#a * b"
-    label = table.resolve("test", some_vector())
+    assert table.resolve(a * b) == "#a * b"
+    label = table.resolve(some_vector())
     assert re.fullmatch(r"#[0-9a-f]{8}", label)
-    assert table.resolve("test", some_vector()) == label
+    assert table.resolve(some_vector()) == label
     assert table.names == []  # a query adds nothing
     table.indices([label, "#a * b"])
     assert table.names == [label, "#a * b"]

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
 
-from ghrr.checks import TensorInSpace, check_broadcast, check_hypervectors, check_items, describe
+from ghrr.checks import (
+    TensorInSpace,
+    check_broadcast,
+    check_hypervectors,
+    check_items,
+    describe,
+    type_error,
+    value_error,
+)
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
@@ -17,28 +25,28 @@ if TYPE_CHECKING:
 SIDES = ("left", "right")
 
 
-def check_together(operation: str, **given: Tensor | Hypervector) -> Iterable[Tensor]:
+def check_together(**given: Tensor | Hypervector) -> Iterable[Tensor]:
     """Return hypervectors as tensors; raise unless they fit together and their batches broadcast."""
-    tensors = check_hypervectors(operation, **given)
+    tensors = check_hypervectors(**given)
     if len({x.shape[:-3] for x in tensors}) > 1:
-        check_broadcast(operation, **{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
+        check_broadcast(**{name: x.shape[:-3] for name, x in zip(given, tensors, strict=True)})
     return tensors
 
 
-def check_many(operation: str, items: Items, others: tuple[object, ...]) -> Tensor | list[Tensor]:
+def check_many(items: Items, others: tuple[object, ...]) -> Tensor | list[Tensor]:
     """Return a tensor with an axis of items, or a list of tensors that fit together.
 
     ``others`` are further positional arguments, which raise: ``bundle(a, b)`` should be ``bundle([a, b])``.
     """
     if others or not isinstance(items, (Tensor, TensorInSpace, list, tuple)):
-        raise TypeError(
-            f"{operation}: give a list, [a, b], or one tensor with an axis of items, (*batch, n, dim, m, m); "
+        raise type_error(
+            "give a list, [a, b], or one tensor with an axis of items, (*batch, n, dim, m, m); "
             f"got {1 + len(others)} argument{'s' * bool(others)}, the first {describe(items)}"
         )
     if isinstance(items, (Tensor, TensorInSpace)):
-        (stack,) = check_hypervectors(operation, items=items)
-        check_items(operation, items=stack)
+        (stack,) = check_hypervectors(items=items)
+        check_items(items=stack)
         return stack
     if not items:
-        raise ValueError(f"{operation}: an empty list has no shape; use a tensor of shape (0, dim, m, m) instead")
-    return list(check_together(operation, **{f"items[{i}]": x for i, x in enumerate(items)}))
+        raise value_error("an empty list has no shape; use a tensor of shape (0, dim, m, m) instead")
+    return list(check_together(**{f"items[{i}]": x for i, x in enumerate(items)}))

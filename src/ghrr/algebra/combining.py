@@ -19,6 +19,9 @@ from ghrr.checks import (
     check_hypervectors,
     check_items,
     describe,
+    names_errors,
+    type_error,
+    value_error,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
 
 
+@names_errors("bind(a, b)")
 def bind(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""Bind two hypervectors: :math:`(A * B)_j = A_j B_j`, the matrix product in every slot.
 
@@ -52,10 +56,11 @@ def bind(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     unbind : the inverse.
     """
     if not are_alike(a, b):
-        a, b = check_together("bind(a, b)", a=a, b=b)
+        a, b = check_together(a=a, b=b)
     return ops.bind(a, b)
 
 
+@names_errors("unbind(x, key)")
 def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exact: bool = False) -> Tensor:
     r"""Remove a key from a bound hypervector.
 
@@ -93,12 +98,11 @@ def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exa
     >>> f"{ghrr.similarity(ghrr.unbind(x, key, side='right'), value):.1f}"
     '0.1'
     """
-    operation = "unbind(x, key)"
     if not are_alike(x, key):
-        x, key = check_together(operation, x=x, key=key)
-    check_choice(operation, "side", side, SIDES)
+        x, key = check_together(x=x, key=key)
+    check_choice("side", side, SIDES)
     if not isinstance(exact, bool):
-        raise TypeError(f"{operation}: exact must be True or False, got {describe(exact)}")
+        raise type_error(f"exact must be True or False, got {describe(exact)}")
     if exact:
         return _solve(x, key, side)  # type: ignore[arg-type]  # both are tensors now
     left = side == "left"
@@ -106,19 +110,19 @@ def unbind(x: Tensor | Hypervector, key: Tensor | Hypervector, *, side: str, exa
 
 
 def _solve(x: Tensor, key: Tensor, side: str) -> Tensor:
-    check_finite("unbind(x, key, exact=True)", "key", key)
+    check_finite("key", key)
     shape = torch.broadcast_shapes(x.shape, key.shape)  # type: ignore[no-untyped-call]
     x, key = x.expand(shape), key.expand(shape)  # solve would take an x with fewer axes for a batch of vectors
     try:
         solution: Tensor = torch.linalg.solve(key, x, left=side == "left")
     except LinAlgError as error:
-        raise ValueError(
-            "unbind(x, key, exact=True): a slot of the key is singular, so no exact inverse exists; "
-            "normalize the key, or use exact=False"
+        raise value_error(
+            "a slot of the key is singular, so no exact inverse exists; normalize the key, or use exact=False"
         ) from error
     return solution
 
 
+@names_errors("multibind(items)")
 def multibind(items: Items, *others: object) -> Tensor:
     r"""Bind many hypervectors in order: :math:`A^{(1)} * A^{(2)} * \dots * A^{(n)}`.
 
@@ -137,10 +141,11 @@ def multibind(items: Items, *others: object) -> Tensor:
     >>> torch.allclose(ghrr.multibind(torch.stack([a, b, c])), ghrr.multibind([a, b, c]), atol=1e-6)
     True
     """
-    checked = check_many("multibind(items)", items, others)
+    checked = check_many(items, others)
     return ops.multibind(checked) if isinstance(checked, Tensor) else functools.reduce(ops.bind, checked)
 
 
+@names_errors("bundle(items)")
 def bundle(items: Items, *others: object) -> Tensor:
     r"""Bundle many hypervectors: :math:`A^{(1)} + A^{(2)} + \dots + A^{(n)}`.
 
@@ -163,10 +168,11 @@ def bundle(items: Items, *others: object) -> Tensor:
     >>> [f"{s:.1f}" for s in ghrr.pairwise_similarity(ghrr.bundle(stack), stack)]
     ['1.0', '1.0', '1.0']
     """
-    checked = check_many("bundle(items)", items, others)
+    checked = check_many(items, others)
     return ops.bundle(checked) if isinstance(checked, Tensor) else functools.reduce(torch.add, checked)
 
 
+@names_errors("bind_bundle(keys, values)")
 def bind_bundle(keys: Tensor | Hypervector, values: Tensor | Hypervector) -> Tensor:
     r"""Bind pairs and bundle the products: :math:`\sum_n K^{(n)} * V^{(n)}`, the hypervector of a dictionary.
 
@@ -186,8 +192,7 @@ def bind_bundle(keys: Tensor | Hypervector, values: Tensor | Hypervector) -> Ten
     >>> ghrr.pairwise_similarity(ghrr.unbind(x, keys[1], side="left"), values).argmax()
     tensor(1)
     """
-    operation = "bind_bundle(keys, values)"
-    keys, values = check_hypervectors(operation, keys=keys, values=values)
-    check_items(operation, keys=keys, values=values)
-    check_broadcast(operation, keys=keys.shape[:-3], values=values.shape[:-3])
+    keys, values = check_hypervectors(keys=keys, values=values)
+    check_items(keys=keys, values=values)
+    check_broadcast(keys=keys.shape[:-3], values=values.shape[:-3])
     return ops.bind_bundle(keys, values)

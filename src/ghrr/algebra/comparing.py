@@ -13,12 +13,13 @@ from torch import Tensor
 from ghrr import ops
 from ghrr.algebra.arguments import SIDES, check_together
 from ghrr.algebra.number_range import within_range
-from ghrr.checks import are_alike, check_choice, check_hypervectors, describe
+from ghrr.checks import are_alike, check_choice, check_hypervectors, describe, names_errors, value_error
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
 
 
+@names_errors("similarity(a, b)")
 def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""Return the similarity of two hypervectors.
 
@@ -39,12 +40,12 @@ def similarity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     >>> f"{ghrr.similarity(a + b, a):.2f}"
     '1.01'
     """
-    operation = "similarity(a, b)"
     if not are_alike(a, b):
-        a, b = check_together(operation, a=a, b=b)
-    return within_range(operation, ops.similarity, a, b)  # type: ignore[arg-type]  # both are tensors now
+        a, b = check_together(a=a, b=b)
+    return within_range(ops.similarity, a, b)  # type: ignore[arg-type]  # both are tensors now
 
 
+@names_errors("pairwise_similarity(queries, items)")
 def pairwise_similarity(queries: Tensor | Hypervector, items: Tensor | Hypervector) -> Tensor:
     r"""Return the similarity of every query with every item, as one real matrix product.
 
@@ -59,13 +60,13 @@ def pairwise_similarity(queries: Tensor | Hypervector, items: Tensor | Hypervect
     >>> ghrr.pairwise_similarity(items, items).argmax(dim=-1)
     tensor([0, 1, 2])
     """
-    operation = "pairwise_similarity(queries, items)"
-    queries, items = check_hypervectors(operation, queries=queries, items=items)
+    queries, items = check_hypervectors(queries=queries, items=items)
     if items.ndim != 4:
-        raise ValueError(f"{operation}: items must have shape (n, dim, m, m), got {describe(items)}")
-    return within_range(operation, ops.pairwise_similarity, queries, items)
+        raise value_error(f"items must have shape (n, dim, m, m), got {describe(items)}")
+    return within_range(ops.pairwise_similarity, queries, items)
 
 
+@names_errors("unbind_similarity(x, key, value)")
 def unbind_similarity(
     x: Tensor | Hypervector, key: Tensor | Hypervector, value: Tensor | Hypervector, *, side: str
 ) -> Tensor:
@@ -89,18 +90,18 @@ def unbind_similarity(
     >>> [f"{abs(s):.1f}" for s in ghrr.unbind_similarity(x, keys, values.flip(0), side="left")]
     ['0.0', '0.0']
     """
-    operation = "unbind_similarity(x, key, value)"
-    x, key, value = check_together(operation, x=x, key=key, value=value)
-    check_choice(operation, "side", side, SIDES)
+    x, key, value = check_together(x=x, key=key, value=value)
+    check_choice("side", side, SIDES)
 
     def compute(x: Tensor, key: Tensor, value: Tensor) -> Tensor:
         if side == "left":
             return ops.bind_similarity(key, x, value, adjoint_a=True)
         return ops.bind_similarity(x, key, value, adjoint_b=True)
 
-    return within_range(operation, compute, x, key, value, several_products=True)
+    return within_range(compute, x, key, value, several_products=True)
 
 
+@names_errors("commutator(a, b)")
 def commutator(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""Return the commutator :math:`[A, B] = A * B - B * A`, which is zero if and only if A and B commute.
 
@@ -115,11 +116,11 @@ def commutator(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     >>> ghrr.commutator(space.vectors(["a"])[0], space.identity()).abs().max()
     tensor(0.)
     """
-    operation = "commutator(a, b)"
-    a, b = check_together(operation, a=a, b=b)
-    return within_range(operation, lambda a, b: ops.bind(a, b) - ops.bind(b, a), a, b)
+    a, b = check_together(a=a, b=b)
+    return within_range(lambda a, b: ops.bind(a, b) - ops.bind(b, a), a, b)
 
 
+@names_errors("commutativity(a, b)")
 def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     r"""Return the paper's degree of commutativity :math:`\delta(A * B, B * A)`: 1 if unitary A and B commute.
 
@@ -139,6 +140,5 @@ def commutativity(a: Tensor | Hypervector, b: Tensor | Hypervector) -> Tensor:
     1.0
     0.1
     """
-    operation = "commutativity(a, b)"
-    a, b = check_together(operation, a=a, b=b)
-    return within_range(operation, lambda a, b: ops.similarity(ops.bind(a, b), ops.bind(b, a)), a, b)
+    a, b = check_together(a=a, b=b)
+    return within_range(lambda a, b: ops.similarity(ops.bind(a, b), ops.bind(b, a)), a, b)

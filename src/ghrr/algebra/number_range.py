@@ -7,12 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ghrr.checks import has_finite_sum, is_true
+from ghrr.checks import has_finite_sum, is_true, value_error
 
 
-def within_range(
-    operation: str, compute: Callable[..., Tensor], *tensors: Tensor, several_products: bool = False
-) -> Tensor:
+def within_range(compute: Callable[..., Tensor], *tensors: Tensor, several_products: bool = False) -> Tensor:
     """Return ``compute(*tensors)``; if it overflows on the CPU, compute it in double precision.
 
     Raises if the result itself is beyond the range of its type. Inputs that are not finite give results that are not
@@ -20,8 +18,6 @@ def within_range(
 
     Parameters
     ----------
-    operation
-        Name for the error.
     compute
         Function of the tensors with few results, such as a similarity.
     tensors
@@ -34,7 +30,7 @@ def within_range(
     >>> import torch
     >>> from ghrr.algebra.number_range import within_range
     >>> x = torch.tensor([1e20, 1e-20])
-    >>> within_range("mean square", lambda a, b: (a * b * 1e-9).sum(), x, x)
+    >>> within_range(lambda a, b: (a * b * 1e-9).sum(), x, x)
     tensor(1.0000e+31)
     """
     result = compute(*tensors)
@@ -51,8 +47,8 @@ def within_range(
         return again
     largest = max(float(x.detach().abs().max()) for x in tensors)
     wider = "" if all(dtype is wide for dtype, wide in double.items()) else ", or use double precision"
-    raise ValueError(
-        f"{operation}: the result is beyond the range of {result.dtype}, got numbers up to {largest:.2g}; normalize "
+    raise value_error(
+        f"the result is beyond the range of {result.dtype}, got numbers up to {largest:.2g}; normalize "
         f"the arguments first{wider}"
     )
 

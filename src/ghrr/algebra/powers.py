@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_broadcast, check_finite, check_hypervectors, describe, is_true
+from ghrr.checks import (
+    check_broadcast,
+    check_finite,
+    check_hypervectors,
+    describe,
+    is_true,
+    names_errors,
+    type_error,
+    value_error,
+)
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
 LARGEST_EXPONENT = 10**12
 
 
+@names_errors("power(a, exponent)")
 def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     r"""Raise every slot to a power, :math:`A_j^x`: repeated binding for integers, the principal power for others.
 
@@ -58,63 +68,62 @@ def power(a: Tensor | Hypervector, exponent: float | Tensor) -> Tensor:
     >>> ghrr.power(a, torch.linspace(0, 1, 5)).shape
     torch.Size([5, 10, 2, 2])
     """
-    operation = "power(a, exponent)"
-    (a,) = check_hypervectors(operation, a=a)
+    (a,) = check_hypervectors(a=a)
     given: Any = exponent
     if isinstance(given, numbers.Integral) and given is not True and given is not False:
         integer = int(given)
         if abs(integer) > LARGEST_EXPONENT:
-            raise ValueError(_out_of_range(operation, integer))
+            raise value_error(_out_of_range(integer))
         if integer < 0:
-            _check_invertible(operation, a)
+            _check_invertible(a)
         return ops.power(a, integer)
-    exponents = _real_exponent(operation, a, exponent)
-    check_broadcast(operation, a=a.shape[:-3], exponent=exponents.shape)
+    exponents = _real_exponent(a, exponent)
+    check_broadcast(a=a.shape[:-3], exponent=exponents.shape)
     fast = ops.unitary_power(a, exponents)
     if fast is not None:  # unitary slots are finite, invertible and diagonalisable
         return fast
-    _check_invertible(operation, a)
-    _check_diagonalisable(operation, a)
+    _check_invertible(a)
+    _check_diagonalisable(a)
     return ops.power(a, exponents)
 
 
-def _real_exponent(operation: str, a: Tensor, exponent: object) -> Tensor:
+def _real_exponent(a: Tensor, exponent: object) -> Tensor:
     if not isinstance(exponent, Tensor):
         if isinstance(exponent, bool) or not isinstance(exponent, numbers.Real):
-            raise TypeError(f"{operation}: exponent must be a real number or a real tensor, got {describe(exponent)}")
+            raise type_error(f"exponent must be a real number or a real tensor, got {describe(exponent)}")
         number = float(exponent)
         if not abs(number) <= LARGEST_EXPONENT:  # also for NaN
-            raise ValueError(_out_of_range(operation, number))
+            raise value_error(_out_of_range(number))
         return torch.tensor(number, dtype=torch.float64, device=a.device)
     if exponent.dtype.is_complex or exponent.dtype == torch.bool or exponent.is_quantized:
-        raise TypeError(f"{operation}: exponent must be real, got {describe(exponent)}")
+        raise type_error(f"exponent must be real, got {describe(exponent)}")
     if exponent.device != a.device:
-        raise ValueError(f"{operation}: a is on {a.device} but exponent on {exponent.device}; move one of them")
+        raise value_error(f"a is on {a.device} but exponent on {exponent.device}; move one of them")
     exponent = exponent.to(torch.float64)
     inside = exponent.abs() <= LARGEST_EXPONENT  # false for NaN
     if is_true(~inside.all()):
-        raise ValueError(_out_of_range(operation, exponent[~inside].flatten()[0].item()))
+        raise value_error(_out_of_range(exponent[~inside].flatten()[0].item()))
     return exponent
 
 
-def _out_of_range(operation: str, exponent: float) -> str:
+def _out_of_range(exponent: float) -> str:
     if not math.isfinite(exponent):
-        return f"{operation}: exponent must be finite, got {exponent}"
+        return f"exponent must be finite, got {exponent}"
     return (
-        f"{operation}: exponent must be at most {LARGEST_EXPONENT:.0e} in size, got {describe(exponent)}; double "
+        f"exponent must be at most {LARGEST_EXPONENT:.0e} in size, got {describe(exponent)}; double "
         f"precision does not determine the phases of larger powers"
     )
 
 
-def _check_invertible(operation: str, a: Tensor) -> None:
-    check_finite(operation, "a", a)
+def _check_invertible(a: Tensor) -> None:
+    check_finite("a", a)
     singular = torch.linalg.det(a) == 0
     if is_true(singular.any()):
         slot = tuple(singular.nonzero()[0].tolist())
-        raise ValueError(f"{operation}: slot {slot} of a is singular; only integer powers of at least 0 exist for it")
+        raise value_error(f"slot {slot} of a is singular; only integer powers of at least 0 exist for it")
 
 
-def _check_diagonalisable(operation: str, a: Tensor) -> None:
+def _check_diagonalisable(a: Tensor) -> None:
     """Raise unless all slots are diagonalisable. Eigenvectors are computed only if a slot is not a normal matrix."""
     tolerance = 1e3 * a.shape[-1] * torch.finfo(a.dtype).eps * a.detach().abs().amax() ** 2 if a.numel() else 0.0
     if not is_true(((a @ a.mH - a.mH @ a).abs() > tolerance).any()):
@@ -124,7 +133,7 @@ def _check_diagonalisable(operation: str, a: Tensor) -> None:
     is_defective = smallest < largest * torch.finfo(a.dtype).eps ** 0.75
     if is_true(is_defective.any()):
         slot = tuple(is_defective.nonzero()[0].tolist())
-        raise ValueError(
-            f"{operation}: slot {slot} of a is not diagonalisable (its eigenvectors coincide) and has no real power; "
+        raise value_error(
+            f"slot {slot} of a is not diagonalisable (its eigenvectors coincide) and has no real power; "
             f"use an integer exponent, or normalize to unitary first"
         )

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from ghrr import ops, unitary
 from ghrr.algebra.number_range import scale_to_one
-from ghrr.checks import check_choice, check_finite, check_hypervectors, check_integer
+from ghrr.checks import check_choice, check_finite, check_hypervectors, check_integer, names_errors
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
 
 
+@names_errors("adjoint(a)")
 def adjoint(a: Tensor | Hypervector) -> Tensor:
     r"""Return the conjugate transpose of each slot, :math:`A_j^\dagger`: the inverse of a unitary hypervector.
 
@@ -32,10 +33,11 @@ def adjoint(a: Tensor | Hypervector) -> Tensor:
     >>> torch.allclose(ghrr.bind(ghrr.adjoint(a), a), space.identity(), atol=1e-6)
     True
     """
-    (a,) = check_hypervectors("adjoint(a)", a=a)
+    (a,) = check_hypervectors(a=a)
     return ops.adjoint(a)
 
 
+@names_errors("shift(a, steps)")
 def shift(a: Tensor | Hypervector, steps: int = 1) -> Tensor:
     r"""Shift the slots cyclically: :math:`\rho^s(A)_j = A_{(j-s) \bmod D}`. The slots themselves do not change.
 
@@ -52,10 +54,11 @@ def shift(a: Tensor | Hypervector, steps: int = 1) -> Tensor:
     >>> ghrr.shift(torch.tensor([1 + 0j, 2, 3]).reshape(3, 1, 1)).flatten().real
     tensor([3., 1., 2.])
     """
-    (a,) = check_hypervectors("shift(a, steps)", a=a)
-    return ops.shift(a, check_integer("shift(a, steps)", "steps", steps) % a.shape[-3])
+    (a,) = check_hypervectors(a=a)
+    return ops.shift(a, check_integer("steps", steps) % a.shape[-3])
 
 
+@names_errors("normalize(a)")
 def normalize(a: Tensor | Hypervector, *, to: str = "norm") -> Tensor:
     r"""Scale to unit norm, or project every slot to the nearest unitary matrix.
 
@@ -78,12 +81,11 @@ def normalize(a: Tensor | Hypervector, *, to: str = "norm") -> Tensor:
     >>> ghrr.unitary.is_unitary(ghrr.normalize(x, to="unitary"))
     True
     """
-    operation = "normalize(a)"
-    (a,) = check_hypervectors(operation, a=a)
-    check_choice(operation, "to", to, ("norm", "unitary"))
+    (a,) = check_hypervectors(a=a)
+    check_choice("to", to, ("norm", "unitary"))
     if to == "unitary":
         return unitary.polar(a)
-    check_finite(operation, "a", a)
+    check_finite("a", a)
     # Squares of very small or very large entries would underflow or overflow.
     scaled = scale_to_one(a, axes=3)
     square = ops.similarity(scaled, scaled)[..., None, None, None]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, names_errors, value_error
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_features
 from ghrr.encoding.module import Encoder
@@ -22,6 +22,7 @@ from ghrr.space import Space, check_space
 from ghrr.unitary import exp_hermitian
 
 
+@names_errors
 class AdaptiveEncoder(Encoder):
     r"""Encode numbers with a learned rotation that depends on them: :math:`\phi(x)_j = Q_j e^{i H_j(x)} \Lambda_j(x)`.
 
@@ -76,9 +77,9 @@ class AdaptiveEncoder(Encoder):
     ) -> None:
         super().__init__()
         self.base = FractionalPower(space, n_features, **settings)
-        self.space = check_space(type(self).__name__, space)
-        self.latent = check_integer("AdaptiveEncoder", "latent", latent, least=1)
-        hidden = check_integer("AdaptiveEncoder", "hidden", hidden, least=1)
+        self.space = check_space(space)
+        self.latent = check_integer("latent", latent, least=1)
+        hidden = check_integer("hidden", hidden, least=1)
         self.network = _mlp(space, (n_features, hidden, self.latent), self.base.name) if network is None else network
         source = space.generator(f"axes {self.base.name}")
         gaussian = torch.randn((self.latent, *space.shape), generator=source, dtype=torch.complex128)
@@ -92,11 +93,11 @@ class AdaptiveEncoder(Encoder):
 
     def _coordinates(self, x: Any) -> Tensor:
         """Return u(x): ``(*batch, n)`` to ``(*batch, latent)``."""
-        x = as_features("AdaptiveEncoder", x, self.base.n_features, like=self.base.frequencies)
+        x = as_features(x, self.base.n_features, like=self.base.frequencies)
         coordinates: Tensor = self.network(x.to(self.base.frequencies.dtype))
         if coordinates.shape != (*x.shape[:-1], self.latent):
-            raise ValueError(
-                f"AdaptiveEncoder: the network must return {(*x.shape[:-1], self.latent)} for an input of shape "
+            raise value_error(
+                f"the network must return {(*x.shape[:-1], self.latent)} for an input of shape "
                 f"{tuple(x.shape)}, got {tuple(coordinates.shape)}"
             )
         return coordinates
@@ -132,9 +133,7 @@ class AdaptiveEncoder(Encoder):
         True
         """
         if self.latent != 1:
-            raise ValueError(
-                f"AdaptiveEncoder.kernel: known for latent=1 only, got latent={self.latent}; measure similarities"
-            )
+            raise value_error(f"known for latent=1 only, got latent={self.latent}; measure similarities")
         m = self.space.m
         first, second = (self._coordinates(z) for z in (x, y))
         z = (first - second).squeeze(-1).square() / 2

@@ -9,7 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, check_device, check_names, describe, is_true
+from ghrr.checks import (
+    check_choice,
+    check_device,
+    check_names,
+    describe,
+    is_true,
+    named,
+    names_errors,
+    type_error,
+    value_error,
+)
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.encoding.module import Encoder
 from ghrr.space import Space, check_space
@@ -19,6 +29,7 @@ _MAX_DEPTH = 32  # of nested lists of names
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
+@names_errors
 class Codebook(Encoder):
     """Encode names as hypervectors that depend only on the seed of the space and the name.
 
@@ -63,10 +74,10 @@ class Codebook(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        check_choice("Codebook", "unseen", unseen, ("error", "add", "unknown"))
-        self.space, self.unseen, self.namespace = check_space("Codebook", space), unseen, namespace
+        check_choice("unseen", unseen, ("error", "add", "unknown"))
+        self.space, self.unseen, self.namespace = check_space(space), unseen, namespace
         # Not a buffer: names and rows must change in one step, and a saved codebook needs only the names.
-        self._table = NamedTable(space, device=None if device is None else check_device("Codebook", device))
+        self._table = NamedTable(space, device=None if device is None else check_device(device))
         self.add(names)
 
     def __len__(self) -> int:
@@ -100,7 +111,7 @@ class Codebook(Encoder):
 
     def add(self, names: Iterable[str]) -> None:
         """Add names; the codebook keeps the index of those it has already."""
-        self._add(self._table, check_names("Codebook", names))
+        self._add(self._table, check_names(names))
 
     def _add(self, table: NamedTable, names: list[str]) -> list[int]:
         return table.indices(names, lambda new: self.space.vectors(new, namespace=self.namespace))
@@ -111,13 +122,15 @@ class Codebook(Encoder):
 
     def _find(self, table: NamedTable, names: Any) -> Tensor:
         flat, shape = _flatten(names)
-        rows = self._add(table, check_names("Codebook", flat)) if self.unseen == "add" else table.find(flat)
+        rows = self._add(table, check_names(flat)) if self.unseen == "add" else table.find(flat)
         if -1 in rows:
             if self.unseen == "error":
                 name = flat[rows.index(-1)]
                 raise KeyError(
-                    f"Codebook: {name!r} is not among the {len(table)} names; add it with .add([{name!r}]), or "
-                    f'choose unseen="add" or unseen="unknown"'
+                    named(
+                        f"{name!r} is not among the {len(table)} names; add it with .add([{name!r}]), or "
+                        f'choose unseen="add" or unseen="unknown"'
+                    )
                 )
             (unknown,) = self._add(table, [UNKNOWN])
             rows = [unknown if row < 0 else row for row in rows]
@@ -133,12 +146,14 @@ class Codebook(Encoder):
             rows = table.rows
             return rows[indices.to(rows.device)]
         if names.dtype not in _INTEGERS:
-            raise TypeError(f"Codebook: needs names or whole numbers, got {describe(names)}")
+            raise type_error(f"needs names or whole numbers, got {describe(names)}")
         rows, indices = table.rows, names.long()
         if is_true(((indices < 0) | (indices >= len(rows))).any()):
             raise IndexError(
-                f"Codebook: indices must be from 0 to {len(rows) - 1}, got {int(indices.min())} to "
-                f"{int(indices.max())}; the codebook has {len(rows)} names"
+                named(
+                    f"indices must be from 0 to {len(rows) - 1}, got {int(indices.min())} to "
+                    f"{int(indices.max())}; the codebook has {len(rows)} names"
+                )
             )
         return rows[indices.to(rows.device)]
 
@@ -149,7 +164,7 @@ class Codebook(Encoder):
     def set_extra_state(self, state: list[str]) -> None:
         """Replace the names by the names of a saved codebook."""
         table = NamedTable(self.space, device=self._table.device)
-        self._add(table, check_names("Codebook", state))
+        self._add(table, check_names(state))
         self._table = table
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Encoder:
@@ -162,10 +177,10 @@ def _flatten(names: Any, depth: int = 0) -> tuple[list[str], tuple[int, ...]]:
     if isinstance(names, str):
         return [names], ()
     if not isinstance(names, Sequence):
-        raise TypeError(f"Codebook: needs a name, a list of names or a tensor of whole numbers, got {describe(names)}")
+        raise type_error(f"needs a name, a list of names or a tensor of whole numbers, got {describe(names)}")
     if depth >= _MAX_DEPTH:
-        raise ValueError(f"Codebook: names are nested deeper than {_MAX_DEPTH} lists, or a list contains itself")
+        raise value_error(f"names are nested deeper than {_MAX_DEPTH} lists, or a list contains itself")
     parts = [_flatten(part, depth + 1) for part in names]
     if len({shape for _, shape in parts}) > 1:
-        raise ValueError("Codebook: the lists of names inside a list must have equal lengths")
+        raise value_error("the lists of names inside a list must have equal lengths")
     return [name for flat, _ in parts for name in flat], (len(parts), *(parts[0][1] if parts else ()))

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ghrr.checks import value_error
+
 _MAX_POINTS = 1 << 20
 _CHUNK_NUMBERS = 1 << 22
 
@@ -113,8 +115,8 @@ def _best_of_grid(
     sizes = torch.ceil((high - low) * typical * 2) + 2
     if not sizes.prod() <= _MAX_POINTS:  # also for infinity
         shown = " x ".join(f"{size:.7g}" for size in sizes.tolist())
-        raise ValueError(
-            f"decode: the grid for this box has {shown} points, expected at most {_MAX_POINTS}; use a "
+        raise value_error(
+            f"the grid for this box has {shown} points, expected at most {_MAX_POINTS}; use a "
             f"smaller box (low, high), or decode fewer features at a time"
         )
     counts = sizes.long().tolist()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import bind_bundle
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, names_errors, value_error
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_numbers, check_features
 from ghrr.encoding.module import Encoder
@@ -35,10 +35,9 @@ class _Field(Encoder):
         device: torch.device | str | None,
     ) -> None:
         super().__init__()
-        operation = type(self).__name__
-        self.space = check_space(type(self).__name__, space)
-        self.shape = tuple(check_integer(operation, "size", size, least=1) for size in shape)
-        self.channels = check_integer(operation, "channels", channels, least=1)
+        self.space = check_space(space)
+        self.shape = tuple(check_integer("size", size, least=1) for size in shape)
+        self.channels = check_integer("channels", channels, least=1)
         # The module and the name keep the word "place", so that state dicts and encodings of version 0.1 stay valid.
         self.place = FractionalPower(space, len(self.shape), bandwidth=position_bandwidth, name=f"{name} place")
         self.value = FractionalPower(space, self.channels, bandwidth=value_bandwidth, name=f"{name} value")
@@ -61,9 +60,8 @@ class _Field(Encoder):
         return encoded
 
     def _numbers(self, x: Any) -> Tensor:
-        operation = type(self).__name__
-        numbers = as_numbers(operation, x, like=self.place.frequencies)
-        check_features(operation, numbers)
+        numbers = as_numbers(x, like=self.place.frequencies)
+        check_features(numbers)
         return numbers
 
 
@@ -71,6 +69,7 @@ def _update_positions(field: _Field, _: object) -> None:
     field.positions = field._all_positions()
 
 
+@names_errors
 class Image(_Field):
     r"""Encode images: :math:`\sum_{r,c} \phi(r, c) * \psi(v_{rc})` over rows r and columns c.
 
@@ -135,10 +134,11 @@ class Image(_Field):
         x = self._numbers(x)
         expected = self.shape if self.channels == 1 else (self.channels, *self.shape)
         if tuple(x.shape[-len(expected) :]) != expected:
-            raise ValueError(f"Image: needs (*batch, {', '.join(map(str, expected))}), got shape {tuple(x.shape)}")
+            raise value_error(f"needs (*batch, {', '.join(map(str, expected))}), got shape {tuple(x.shape)}")
         return self._encode(x[..., None] if self.channels == 1 else x.movedim(-3, -1))
 
 
+@names_errors
 class TimeSeries(_Field):
     r"""Encode time series: :math:`\sum_t \phi(t) * \psi(v_t)`. Differentiable with respect to the values.
 
@@ -194,7 +194,5 @@ class TimeSeries(_Field):
         """Encode a batch of series."""
         x = self._numbers(x)
         if tuple(x.shape[-2:]) != (*self.shape, self.channels):
-            raise ValueError(
-                f"TimeSeries: needs (*batch, {self.shape[0]}, {self.channels}), got shape {tuple(x.shape)}"
-            )
+            raise value_error(f"needs (*batch, {self.shape[0]}, {self.channels}), got shape {tuple(x.shape)}")
         return self._encode(x)

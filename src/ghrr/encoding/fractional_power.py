@@ -19,6 +19,9 @@ from ghrr.checks import (
     check_integer,
     describe,
     is_true,
+    names_errors,
+    type_error,
+    value_error,
 )
 from ghrr.encoding.decoding import Decoded, decode_peak
 from ghrr.encoding.inputs import as_features, as_numbers
@@ -29,6 +32,7 @@ from ghrr.space import Space, check_space
 from ghrr.unitary.projection import check_unitary
 
 
+@names_errors
 class FractionalPower(Encoder):
     r"""Encode numbers: :math:`\phi(x)_j = Q_j\,\mathrm{diag}(e^{i w_{j1}^\top x}, \dots, e^{i w_{jm}^\top x})`.
 
@@ -98,23 +102,20 @@ class FractionalPower(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        operation = "FractionalPower"
-        self.space = check_space(type(self).__name__, space)
-        self.n_features = check_integer(operation, "n_features", n_features, least=1)
+        self.space = check_space(space)
+        self.n_features = check_integer("n_features", n_features, least=1)
         self.name = name
-        check_choice(operation, "sampling", sampling, SAMPLING)
+        check_choice("sampling", sampling, SAMPLING)
         kernels = list(kernel) if isinstance(kernel, Sequence) and not isinstance(kernel, str) else [kernel] * space.m
         if len(kernels) != space.m:
-            raise ValueError(
-                f"{operation}: give one kernel, or m={space.m} of them, one per diagonal entry; got {kernel}"
-            )
-        self.spectra = [find_spectrum(operation, one) for one in kernels]
+            raise value_error(f"give one kernel, or m={space.m} of them, one per diagonal entry; got {kernel}")
+        self.spectra = [find_spectrum(one) for one in kernels]
         real = torch.float32 if space.dtype == torch.complex64 else torch.float64
-        self.register_buffer("bandwidth", _as_bandwidths(operation, bandwidth, space.m, self.n_features))
+        self.register_buffer("bandwidth", _as_bandwidths(bandwidth, space.m, self.n_features))
         self.register_buffer("frequencies", self._draw(sampling).to(real))
         if not torch.isfinite(self.frequencies).all():
-            raise ValueError(
-                f"{operation}: bandwidth {float(self.bandwidth.min())} is too small for {real}; use a larger "
+            raise value_error(
+                f"bandwidth {float(self.bandwidth.min())} is too small for {real}; use a larger "
                 f"bandwidth, or rescale the input"
             )
         if rotation is None:
@@ -149,18 +150,18 @@ class FractionalPower(Encoder):
         r"""Return the diagonal entries :math:`e^{i w_{jk}^\top x}`: ``(*batch, n)`` to ``(*batch, dim, m)``."""
         return self._phasors(self._angles(self._checked(x)))
 
-    def _features(self, operation: str, x: Any) -> Tensor:
+    def _features(self, x: Any) -> Tensor:
         """Return finite numbers ``(*batch, n_features)`` on the device of the encoder."""
-        return as_features(operation, x, self.n_features, like=self.frequencies)
+        return as_features(x, self.n_features, like=self.frequencies)
 
     def _checked(self, x: Any) -> Tensor:
         """Return the features; raise for numbers so large that their angles would not be finite."""
-        features = self._features(type(self).__name__, x)
+        features = self._features(x)
         if features.numel():
             largest = features.abs().amax() * self.frequencies.abs().amax() * self.n_features
             if is_true(~torch.isfinite(largest)):
-                raise ValueError(
-                    f"{type(self).__name__}: the angles of numbers as large as {features.abs().max():.3g} are not "
+                raise value_error(
+                    f"the angles of numbers as large as {features.abs().max():.3g} are not "
                     f"finite; rescale the input or use a larger bandwidth"
                 )
         return features
@@ -195,6 +196,7 @@ class FractionalPower(Encoder):
         rotation = self.rotation.expand_as(factors[..., :1, :, :, :])
         return multibind(torch.cat([rotation, factors], dim=-4))
 
+    @names_errors("{cls}.kernel(x, y)")
     def kernel(self, x: Any, y: Any) -> Tensor:
         r"""Return the exact kernel that similarity approximates: :math:`\frac1m \sum_k K_k(x - y)`.
 
@@ -202,15 +204,13 @@ class FractionalPower(Encoder):
         ------
         x, y: ``(*batch, n)``, broadcast; output: ``(*batch)``
         """
-        first, second = (self._features("kernel(x, y)", z) for z in (x, y))
-        check_broadcast("kernel(x, y)", x=first.shape, y=second.shape)
+        first, second = (self._features(z) for z in (x, y))
+        check_broadcast(x=first.shape, y=second.shape)
         delta = (first - second)[..., None, :] / self.bandwidth.to(first.dtype)
         values = []
         for k, spectrum in enumerate(self.spectra):
             if not isinstance(spectrum, Spectrum):
-                raise ValueError(
-                    "kernel(x, y): the kernel of a sampling function is not known; use a Spectrum, which has both"
-                )
+                raise value_error("the kernel of a sampling function is not known; use a Spectrum, which has both")
             values.append(spectrum.kernel(delta[..., k, :]))
         return torch.stack(values).mean(dim=0)
 
@@ -254,17 +254,15 @@ class FractionalPower(Encoder):
         self, h: Tensor | Hypervector, low: float | Sequence[float], high: float | Sequence[float], slack: float = 0.0
     ) -> Decoded:
         """Decode; Newton's method may leave the box by ``slack``."""
-        h = self.space.check(h, "FractionalPower.decode")
-        check_finite("FractionalPower.decode", "h", h)
+        h = self.space.check(h)
+        check_finite("h", h)
         frequencies = self.frequencies.flatten(0, 1)
-        corners = [as_numbers("decode(h, low, high)", c, like=frequencies).double() for c in (low, high)]
+        corners = [as_numbers(c, like=frequencies).double() for c in (low, high)]
         if (
             any(c.shape not in ((), (self.n_features,)) or not c.isfinite().all() for c in corners)
             or not (corners[0] < corners[1]).all()
         ):
-            raise ValueError(
-                f"decode: low must be below high, both finite, a number or one per feature; got {low} and {high}"
-            )
+            raise value_error(f"low must be below high, both finite, a number or one per feature; got {low} and {high}")
         low_corner, high_corner = (c.expand(self.n_features) for c in corners)
         rows = h.detach().reshape(-1, *self.space.shape)
         z = (self.rotation.detach().conj() * rows).sum(dim=-2).flatten(start_dim=-2)
@@ -287,6 +285,7 @@ class FractionalPower(Encoder):
         return medians.nan_to_num(0.0).amax(dim=0).clamp(min=1e-12)
 
 
+@names_errors("kernel_weights(first, second)")
 def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) -> Tensor:
     r"""Return the weights of the kernels in the similarity of two encodings with the same phases but other rotations.
 
@@ -305,8 +304,8 @@ def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) ->
     >>> ghrr.encoding.kernel_weights(q, -q)
     tensor([-1., -1.])
     """
-    first, second = check_hypervectors("kernel_weights(first, second)", first=first, second=second)
-    check_broadcast("kernel_weights(first, second)", first=first.shape[:-3], second=second.shape[:-3])
+    first, second = check_hypervectors(first=first, second=second)
+    check_broadcast(first=first.shape[:-3], second=second.shape[:-3])
     relative = (second.conj() * first).sum(dim=-2)  # the diagonal of R^H Q
     return relative.real.mean(dim=-2)
 
@@ -314,18 +313,17 @@ def kernel_weights(first: Tensor | Hypervector, second: Tensor | Hypervector) ->
 def _check_rotation(rotation: Tensor, space: Space) -> Tensor:
     fits = isinstance(rotation, Tensor) and rotation.shape in ((space.m, space.m), space.shape)
     if not fits or rotation.dtype != space.dtype:
-        raise ValueError(
-            f"FractionalPower: rotation must be {space.dtype} of shape ({space.m}, {space.m}) or {space.shape}, "
-            f"got {describe(rotation)}"
+        raise value_error(
+            f"rotation must be {space.dtype} of shape ({space.m}, {space.m}) or {space.shape}, got {describe(rotation)}"
         )
-    return check_unitary("FractionalPower: rotation", rotation.detach().expand(space.shape).clone())
+    return check_unitary("rotation", rotation.detach().expand(space.shape).clone())
 
 
 def _register_rotation(module: nn.Module, rotation: Tensor, trainable: bool, keep_unitary: bool) -> None:
     """Register Q as a buffer, as a parameter, or as a parameter that stays unitary."""
     for name, value in (("trainable_rotation", trainable), ("keep_unitary", keep_unitary)):
         if not isinstance(value, bool):
-            raise TypeError(f"FractionalPower: {name} must be True or False, got {describe(value)}")
+            raise type_error(f"{name} must be True or False, got {describe(value)}")
     if not trainable:
         module.register_buffer("rotation", rotation)
         return
@@ -334,20 +332,20 @@ def _register_rotation(module: nn.Module, rotation: Tensor, trainable: bool, kee
         orthogonal(module, "rotation", orthogonal_map="matrix_exp")
 
 
-def _as_bandwidths(operation: str, bandwidth: Any, m: int, n: int) -> Tensor:
+def _as_bandwidths(bandwidth: Any, m: int, n: int) -> Tensor:
     """Return bandwidths as ``(m, n)``; raise for one that is not positive, with its feature."""
-    given = as_numbers(f"{operation}: bandwidth", bandwidth, like=torch.empty(0, dtype=torch.float64))
+    given = as_numbers(bandwidth, like=torch.empty(0, dtype=torch.float64), name="bandwidth")
     if tuple(given.shape) not in ((), (n,), (1, n), (m, 1), (m, n)):
-        raise ValueError(
-            f"{operation}: bandwidth must be a number, one per feature ({n},), or one per diagonal entry ({m}, 1) or "
+        raise value_error(
+            f"bandwidth must be a number, one per feature ({n},), or one per diagonal entry ({m}, 1) or "
             f"({m}, {n}); got shape {tuple(given.shape)}"
         )
     full = given.expand(m, n).clone()
     bad = (~((full > 0) & torch.isfinite(full))).nonzero()
     if len(bad):
         k, feature = bad[0].tolist()
-        raise ValueError(
-            f"{operation}: bandwidth must be positive and finite, got {full[k, feature]} for feature {feature}"
+        raise value_error(
+            f"bandwidth must be positive and finite, got {full[k, feature]} for feature {feature}"
             + (f" of diagonal entry {k}" if given.ndim == 2 else "")
         )
     return full

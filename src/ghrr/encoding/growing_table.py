@@ -49,7 +49,7 @@ class GrowingTable:
         # Setting this pair makes new rows visible in one step.
         self._state = (
             0,
-            torch.empty((0, *space.shape), dtype=space.dtype, device=check_device(type(self).__name__, device)),
+            torch.empty((0, *space.shape), dtype=space.dtype, device=check_device(device)),
         )
 
     def __len__(self) -> int:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice
+from ghrr.checks import check_choice, names_errors, type_error, value_error
 from ghrr.seeding import labelled_generator, labelled_uniform
 from ghrr.unitary import orthonormalize
 
 
+@names_errors
 @dataclass(frozen=True)
 class Spectrum:
     r"""Kernel and its distribution of frequencies, at bandwidth 1.
@@ -141,13 +142,13 @@ Kernel = str | Spectrum | Sampler
 SAMPLING = ("random", "orthogonal", "qmc")
 
 
-def find_spectrum(operation: str, kernel: Kernel) -> Spectrum | Sampler:
+def find_spectrum(kernel: Kernel) -> Spectrum | Sampler:
     """Return the spectrum of a name; a spectrum or a sampler is returned as it is."""
     if isinstance(kernel, str):
-        check_choice(operation, "kernel (or a Spectrum, or a sampler)", kernel, tuple(SPECTRA))
+        check_choice("kernel (or a Spectrum, or a sampler)", kernel, tuple(SPECTRA))
         return SPECTRA[kernel]
     if not isinstance(kernel, Spectrum) and not callable(kernel):
-        raise TypeError(f"{operation}: kernel must be a name, a Spectrum or a callable, got {kernel!r}")
+        raise type_error(f"kernel must be a name, a Spectrum or a callable, got {kernel!r}")
     return kernel
 
 
@@ -166,7 +167,7 @@ def draw_frequencies(
     if sampling == "qmc":
         if width > torch.quasirandom.SobolEngine.MAXDIM:
             most = torch.quasirandom.SobolEngine.MAXDIM - spectrum.extra
-            raise ValueError(f'FractionalPower: sampling="qmc" supports at most {most} features, got {n}; use "random"')
+            raise value_error(f'sampling="qmc" supports at most {most} features, got {n}; use "random"')
         scramble = labelled_generator(seed, "scramble", label).initial_seed()
         engine = torch.quasirandom.SobolEngine(width, scramble=True, seed=scramble)  # type: ignore[no-untyped-call]
         points = engine.draw(count, dtype=torch.float64)
@@ -177,9 +178,7 @@ def draw_frequencies(
         return frequencies
     if not spectrum.isotropic:
         fitting = ", ".join(name for name, other in SPECTRA.items() if other.isotropic)
-        raise ValueError(
-            f'FractionalPower: sampling="orthogonal" needs an isotropic kernel ({fitting}), got {spectrum.name!r}'
-        )
+        raise value_error(f'sampling="orthogonal" needs an isotropic kernel ({fitting}), got {spectrum.name!r}')
     blocks = -(-count // n)
     directions = labelled_uniform(blocks * n * n, seed, "directions", label).clamp(min=2.0**-40)
     directions = orthonormalize(torch.special.ndtri(directions.reshape(blocks, n, n))).reshape(blocks * n, n)[:count]
@@ -189,14 +188,12 @@ def draw_frequencies(
 
 def _sampled(sampler: Sampler, count: int, n: int, sampling: str, generator: torch.Generator) -> Tensor:
     if sampling != "random":
-        raise ValueError(
-            f'FractionalPower: a sampling function needs sampling="random", got {sampling!r}; or use a Spectrum'
-        )
+        raise value_error(f'a sampling function needs sampling="random", got {sampling!r}; or use a Spectrum')
     frequencies = sampler(count, n, generator)
     fits = isinstance(frequencies, Tensor) and frequencies.shape == (count, n) and not frequencies.is_complex()
     if not fits or not frequencies.isfinite().all():
-        raise ValueError(
-            f"FractionalPower: the sampling function must return finite real frequencies of shape ({count}, {n}), got "
+        raise value_error(
+            f"the sampling function must return finite real frequencies of shape ({count}, {n}), got "
             f"{frequencies!r:.100}"
         )
     return frequencies.double()

@@ -21,7 +21,7 @@ class Encoder(nn.Module):
     def _move(self, device: torch.device | str | None) -> None:
         """Move to a device, if there is one: the last step of a constructor."""
         if device is not None:
-            self.to(check_device(type(self).__name__, device))
+            self.to(check_device(device))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **settings: Any) -> Encoder:
         def keep_dtype(tensor: Tensor) -> Tensor:

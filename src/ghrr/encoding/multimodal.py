@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.algebra import bind
-from ghrr.checks import check_broadcast, check_real, describe
+from ghrr.checks import check_broadcast, check_real, describe, names_errors, type_error, value_error
 from ghrr.encoding.module import Encoder
 
 
+@names_errors
 class Multimodal(Encoder):
     r"""Bundle the encodings of several modalities, each bound to a key: :math:`\sum_s \sqrt{a_s}\,K_s * \phi_s(x_s)`.
 
@@ -60,23 +61,22 @@ class Multimodal(Encoder):
     ) -> None:
         super().__init__()
         if not encoders:
-            raise ValueError("Multimodal: needs at least one encoder, got an empty mapping")
+            raise value_error("needs at least one encoder, got an empty mapping")
         try:
             self.encoders = nn.ModuleDict(dict(encoders))
         except KeyError as error:  # torch reserves dots and the names of its own methods
-            raise ValueError(f"Multimodal: invalid name of a modality: {error.args[0]}") from None
+            raise value_error(f"invalid name of a modality: {error.args[0]}") from None
         spaces = {name: getattr(encoder, "space", None) for name, encoder in encoders.items()}
         first = next(iter(spaces.values()))
         for name, space in spaces.items():
             if space is None or space != first:
-                raise ValueError(f"Multimodal: all encoders must be of one space; {name!r} is of {space}, not {first}")
+                raise value_error(f"all encoders must be of one space; {name!r} is of {space}, not {first}")
         assert first is not None
         self.space = first
         given = dict.fromkeys(encoders, 1.0) if weights is None else weights
         self._check_keys("weights", given)
         total = sum(
-            check_real("Multimodal", f"weight of {name!r}", a, low=0.0, high=math.inf, open_ends=True)
-            for name, a in given.items()
+            check_real(f"weight of {name!r}", a, low=0.0, high=math.inf, open_ends=True) for name, a in given.items()
         )
         self.weights = {name: given[name] / total for name in encoders}
         self.register_buffer("keys", self.space.vectors(list(encoders), namespace="modality"))
@@ -89,15 +89,13 @@ class Multimodal(Encoder):
             bind(key, math.sqrt(a) * self.encoders[name](inputs[name]))
             for key, (name, a) in zip(self.keys, self.weights.items(), strict=True)
         ]
-        check_broadcast(
-            "Multimodal", **{repr(name): part.shape[:-3] for name, part in zip(self.weights, parts, strict=True)}
-        )
+        check_broadcast(**{repr(name): part.shape[:-3] for name, part in zip(self.weights, parts, strict=True)})
         return torch.stack(torch.broadcast_tensors(*parts)).sum(dim=0)  # type: ignore[no-untyped-call]
 
     def key(self, modality: str) -> Tensor:
         """Return the key of a modality, ``(dim, m, m)``."""
         if modality not in self.weights:
-            raise ValueError(f"Multimodal.key: modality must be one of {list(self.weights)}, got {describe(modality)}")
+            raise value_error(f"modality must be one of {list(self.weights)}, got {describe(modality)}")
         return self.keys[list(self.weights).index(modality)]
 
     def kernel(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> Tensor:
@@ -108,16 +106,12 @@ class Multimodal(Encoder):
         for name, a in self.weights.items():
             encoder = self.encoders[name]
             if not callable(getattr(encoder, "kernel", None)):
-                raise ValueError(
-                    f"Multimodal.kernel: the encoder of {name!r} has no kernel; measure similarities instead"
-                )
+                raise value_error(f"the encoder of {name!r} has no kernel; measure similarities instead")
             total = total + a * encoder.kernel(x[name], y[name])  # type: ignore[operator]
         return torch.as_tensor(total)
 
     def _check_keys(self, what: str, given: Mapping[str, Any]) -> None:
         if not isinstance(given, Mapping):
-            raise TypeError(f"Multimodal: {what} must be a mapping of modality to value, got {describe(given)}")
+            raise type_error(f"{what} must be a mapping of modality to value, got {describe(given)}")
         if set(given) != set(self.encoders):
-            raise ValueError(
-                f"Multimodal: {what} must have the modalities {sorted(self.encoders)}, got {sorted(map(str, given))}"
-            )
+            raise value_error(f"{what} must have the modalities {sorted(self.encoders)}, got {sorted(map(str, given))}")

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import bind_bundle, bundle, multibind
-from ghrr.checks import check_hypervectors, check_integer, check_items, describe
+from ghrr.checks import (
+    check_hypervectors,
+    check_integer,
+    check_items,
+    describe,
+    named,
+    names_errors,
+    type_error,
+    value_error,
+)
 from ghrr.encoding.bags import bind_rows
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
@@ -17,6 +26,7 @@ from ghrr.hypervector import Hypervector
 _CHUNK_NUMBERS = 1 << 19  # complex numbers in the n-grams computed at a time: 4 MiB in complex64, to stay in cache
 
 
+@names_errors
 class NGramEncoder(Encoder):
     r"""Encode sequences as the bundle of their n-grams: :math:`\sum_t x_t * x_{t+1} * \dots * x_{t+n-1}`.
 
@@ -65,19 +75,18 @@ class NGramEncoder(Encoder):
 
     def __init__(self, n: int, *, permute: bool | None = None) -> None:
         super().__init__()
-        self.n = check_integer("NGramEncoder", "n", n, least=1)
+        self.n = check_integer("n", n, least=1)
         if permute is not None and not isinstance(permute, bool):
-            raise TypeError(f"NGramEncoder: permute must be True, False or None, got {describe(permute)}")
+            raise type_error(f"permute must be True, False or None, got {describe(permute)}")
         self.permute = permute
 
     def forward(self, items: Tensor | Hypervector) -> Tensor:
         """Encode sequences along the item axis."""
-        operation = "NGramEncoder(items)"
-        (items,) = check_hypervectors(operation, items=items)
-        check_items(operation, items=items)
+        (items,) = check_hypervectors(items=items)
+        check_items(items=items)
         if items.shape[-4] < self.n:
-            raise ValueError(f"{operation}: {self.n}-grams need at least {self.n} items, got {describe(items)}")
-        if not self._shifts(operation, items) or self.n == 1:
+            raise value_error(f"{self.n}-grams need at least {self.n} items, got {describe(items)}")
+        if not self._shifts(items) or self.n == 1:
             return self._bundle(items, 0)
         # The first n - 1 slots, into which factors are shifted from the other end, are separate to avoid copies.
         edge = self.n - 1
@@ -124,17 +133,16 @@ class NGramEncoder(Encoder):
         >>> torch.allclose(encoder.from_codebook(letters.vectors(), indices), encoder(letters(indices)), atol=1e-5)
         True
         """
-        operation = "NGramEncoder.from_codebook"
-        check_hypervectors(operation, codebook=codebook)
+        check_hypervectors(codebook=codebook)
         if codebook.ndim != 4 or indices.ndim != 1 or indices.is_floating_point() or len(indices) < self.n:
-            raise ValueError(
-                f"{operation}: needs a codebook (k, dim, m, m) and at least {self.n} indices, got "
+            raise value_error(
+                f"needs a codebook (k, dim, m, m) and at least {self.n} indices, got "
                 f"{describe(codebook)} and {describe(indices)}"
             )
         low, high = int(indices.min()), int(indices.max())
         if low < 0 or high >= len(codebook):
-            raise IndexError(f"{operation}: indices must be from 0 to {len(codebook) - 1}, got {low} to {high}")
-        shifted = self._shifts(operation, codebook)
+            raise IndexError(named(f"indices must be from 0 to {len(codebook) - 1}, got {low} to {high}"))
+        shifted = self._shifts(codebook)
         grams = indices.long().cpu().unfold(0, self.n, 1)
         grams = grams[torch.from_numpy(np.lexsort(grams.T.flip(0).numpy()))]
         if self.n == 1:
@@ -151,12 +159,12 @@ class NGramEncoder(Encoder):
             grams, rows = beginnings[starts], torch.arange(len(starts))
         return sums[0]
 
-    def _shifts(self, operation: str, x: Tensor) -> bool:
+    def _shifts(self, x: Tensor) -> bool:
         """Return whether factors are shifted; raise if there are fewer than n slots."""
         permute = x.shape[-1] == 1 if self.permute is None else self.permute
         if permute and self.n > x.shape[-3]:
-            raise ValueError(
-                f"{operation}: shifting the factors of {self.n}-grams needs at least {self.n} slots, got "
+            raise value_error(
+                f"shifting the factors of {self.n}-grams needs at least {self.n} slots, got "
                 f"{describe(x)}; use a larger dim, or permute=False"
             )
         return permute

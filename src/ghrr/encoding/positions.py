@@ -8,13 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from ghrr.algebra import power
-from ghrr.checks import check_hypervectors, check_integer, check_items, describe, is_true
+from ghrr.checks import (
+    check_hypervectors,
+    check_integer,
+    check_items,
+    describe,
+    is_true,
+    names_errors,
+    type_error,
+    value_error,
+)
 from ghrr.encoding.inputs import as_scalars
 from ghrr.encoding.module import Encoder
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space, check_space
 
 
+@names_errors
 class OneHotPositions(Encoder):
     r"""Encode position j as the paper's :math:`E_j`: every slot has a 1 in row j, column j, and zeros elsewhere.
 
@@ -46,16 +56,17 @@ class OneHotPositions(Encoder):
 
     def __init__(self, space: Space, *, device: torch.device | str | None = None) -> None:
         super().__init__()
-        self.space = check_space(type(self).__name__, space)
+        self.space = check_space(space)
         self.register_buffer("diagonals", torch.eye(space.m, dtype=space.dtype), persistent=False)
         self._move(device)
 
     def forward(self, indices: Any) -> Tensor:
         """Return the hypervectors of positions."""
-        indices = _check_indices("OneHotPositions", indices, self.diagonals)
+        indices = _check_indices(indices, self.diagonals)
         return torch.diag_embed(self.diagonals[indices])[..., None, :, :].expand(*indices.shape, *self.space.shape)
 
 
+@names_errors
 class PowerPositions(Encoder):
     r"""Encode position j as the power :math:`R^j` of one unitary hypervector, for any real j.
 
@@ -98,17 +109,18 @@ class PowerPositions(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        self.space = check_space(type(self).__name__, space)
+        self.space = check_space(space)
         base = space.vectors([name], namespace="position")[0] if base is None else base
-        base = space.check(base, "PowerPositions")
+        base = space.check(base)
         self.register_buffer("base", base)
         self._move(device)
 
     def forward(self, x: Any) -> Tensor:
         """Return the hypervectors of positions."""
-        return power(self.base, as_scalars("PowerPositions", x, like=self.base.real))
+        return power(self.base, as_scalars(x, like=self.base.real))
 
 
+@names_errors
 class GivenPositions(Encoder):
     r"""Encode position j as a hypervector :math:`P_j` of your own, which can be trained.
 
@@ -136,8 +148,8 @@ class GivenPositions(Encoder):
 
     def __init__(self, positions: Tensor | Hypervector, *, trainable: bool = False) -> None:
         super().__init__()
-        (positions,) = check_hypervectors("GivenPositions(positions)", positions=positions)
-        check_items("GivenPositions(positions)", positions=positions)
+        (positions,) = check_hypervectors(positions=positions)
+        check_items(positions=positions)
         if trainable:
             self.positions = nn.Parameter(positions.detach().clone())
         else:
@@ -145,23 +157,21 @@ class GivenPositions(Encoder):
 
     def forward(self, indices: Any) -> Tensor:
         """Return the hypervectors of positions."""
-        return self.positions[_check_indices("GivenPositions", indices, self.positions)]
+        return self.positions[_check_indices(indices, self.positions)]
 
 
-def _check_indices(operation: str, indices: Any, table: Tensor) -> Tensor:
+def _check_indices(indices: Any, table: Tensor) -> Tensor:
     """Return indices of rows of a table as a tensor on its device."""
     try:
         numbers = torch.as_tensor(indices, device=table.device)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"{operation}: indices must be whole numbers, got {describe(indices)}") from None
+        raise type_error(f"indices must be whole numbers, got {describe(indices)}") from None
     if numbers.numel() == 0:
         return numbers.long()
     if numbers.dtype.is_floating_point or numbers.dtype.is_complex or numbers.dtype == torch.bool:
-        raise TypeError(f"{operation}: indices must be whole numbers, got {describe(indices)}")
-    length = check_integer(operation, "number of positions", len(table), least=1)
+        raise type_error(f"indices must be whole numbers, got {describe(indices)}")
+    length = check_integer("number of positions", len(table), least=1)
     numbers = numbers.long()
     if is_true(((numbers < 0) | (numbers >= length)).any()):
-        raise ValueError(
-            f"{operation}: indices must be from 0 to {length - 1}, got {int(numbers.min())} to {int(numbers.max())}"
-        )
+        raise value_error(f"indices must be from 0 to {length - 1}, got {int(numbers.min())} to {int(numbers.max())}")
     return numbers

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_real
+from ghrr.checks import check_real, names_errors
 from ghrr.encoding.decoding import Decoded
 from ghrr.encoding.fractional_power import FractionalPower
 from ghrr.encoding.inputs import as_scalars
@@ -34,9 +34,9 @@ class _Scale(Encoder):
 
     def __init__(self, space: Space, low: float, high: float, name: str, vectors: tuple[Tensor, Tensor]) -> None:
         super().__init__()
-        self.low = check_real(type(self).__name__, "low", low, low=-math.inf, high=math.inf, open_ends=True)
-        self.high = check_real(type(self).__name__, "high", high, low=self.low, high=math.inf, open_ends=True)
-        self.space = check_space(type(self).__name__, space)
+        self.low = check_real("low", low, low=-math.inf, high=math.inf, open_ends=True)
+        self.high = check_real("high", high, low=self.low, high=math.inf, open_ends=True)
+        self.space = check_space(space)
         # Evenly spaced thresholds in random order: equal steps along the scale exchange equal numbers of slots.
         order = labelled_uniform(space.dim, space.seed, "thresholds", name).argsort()
         real = torch.float32 if space.dtype == torch.complex64 else torch.float64
@@ -46,12 +46,13 @@ class _Scale(Encoder):
 
     def forward(self, x: Any) -> Tensor:
         """Encode numbers: ``(*batch)`` to ``(*batch, dim, m, m)``. Numbers outside the scale are clipped."""
-        x = as_scalars(type(self).__name__, x, like=self.thresholds)
+        x = as_scalars(x, like=self.thresholds)
         share = (x - self.low) / (self.high - self.low)
         is_above = share[..., None] > self.thresholds
         return torch.where(is_above[..., None, None], self.above, self.below)
 
 
+@names_errors
 class Level(_Scale):
     r"""Encode numbers on a scale: the similarity is :math:`1 - |x - y| / (high - low)`, from 1 down to 0.
 
@@ -82,11 +83,12 @@ class Level(_Scale):
     """
 
     def __init__(self, space: Space, low: float, high: float, *, name: str = "level", device: Device = None) -> None:
-        ends = check_space("Level", space).vectors([f"{name} low", f"{name} high"], namespace="level")
+        ends = check_space(space).vectors([f"{name} low", f"{name} high"], namespace="level")
         super().__init__(space, low, high, name, (ends[0], ends[1]))
         self._move(device)
 
 
+@names_errors
 class Thermometer(_Scale):
     r"""Encode numbers on a signed scale: the similarity is :math:`1 - 2|x - y| / (high - low)`, from 1 down to -1.
 
@@ -119,11 +121,12 @@ class Thermometer(_Scale):
     def __init__(
         self, space: Space, low: float, high: float, *, name: str = "thermometer", device: Device = None
     ) -> None:
-        vector = check_space("Thermometer", space).vectors([name], namespace="thermometer")[0]
+        vector = check_space(space).vectors([name], namespace="thermometer")[0]
         super().__init__(space, low, high, name, (-vector, vector))
         self._move(device)
 
 
+@names_errors
 class Circular(FractionalPower):
     r"""Encode numbers on a circle, such as hours or angles: x and x + period have the same encoding.
 
@@ -165,17 +168,17 @@ class Circular(FractionalPower):
         name: str = "circle",
         device: Device = None,
     ) -> None:
-        period = check_real("Circular", "period", period, low=0.0, high=math.inf, open_ends=True)
+        period = check_real("period", period, low=0.0, high=math.inf, open_ends=True)
         width = period / 6 if bandwidth is None else bandwidth
-        width = check_real("Circular", "bandwidth", width, low=0.0, high=math.inf, open_ends=True)
+        width = check_real("bandwidth", width, low=0.0, high=math.inf, open_ends=True)
         self.period = period
         deviation = period / (2 * math.pi * width)
         spectrum = Spectrum("circle", partial(_round_frequencies, deviation), partial(_circle_kernel, deviation))
         super().__init__(space, 1, kernel=spectrum, bandwidth=period / (2 * math.pi), name=name, device=device)
 
-    def _features(self, operation: str, x: Any) -> Tensor:
+    def _features(self, x: Any) -> Tensor:
         """Return numbers ``(*batch, 1)`` within one period, so that rounding of frequencies does not add up."""
-        return torch.remainder(as_scalars(operation, x, like=self.frequencies), self.period)[..., None]
+        return torch.remainder(as_scalars(x, like=self.frequencies), self.period)[..., None]
 
     def decode(self, h: Tensor | Hypervector) -> Decoded:  # type: ignore[override]
         """Find the number whose encoding is most similar to a noisy hypervector, and its standard error.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import bind_bundle, pairwise_similarity, unbind
-from ghrr.checks import check_hypervectors, check_integer, check_items
+from ghrr.checks import check_hypervectors, check_integer, check_items, names_errors, value_error
 from ghrr.encoding.module import Encoder
 from ghrr.encoding.positions import PowerPositions
 from ghrr.encoding.powers import Powers
@@ -14,6 +14,7 @@ from ghrr.hypervector import Hypervector
 from ghrr.space import Space, check_space
 
 
+@names_errors
 class SequenceEncoder(Encoder):
     r"""Encode sequences of hypervectors by position: :math:`\sum_t R^t * x_t`, with a random unitary R.
 
@@ -46,17 +47,16 @@ class SequenceEncoder(Encoder):
 
     def __init__(self, space: Space, *, name: str = "sequence", device: torch.device | str | None = None) -> None:
         super().__init__()
-        self.space = check_space(type(self).__name__, space)
+        self.space = check_space(space)
         self.positions = PowerPositions(space, name=name)
         self.powers = Powers()
         self._move(device)
 
     def forward(self, items: Tensor | Hypervector) -> Tensor:
         """Encode sequences along the item axis."""
-        operation = "SequenceEncoder(items)"
-        check_hypervectors(operation, items=items)
-        items = self.space.check(items, operation)
-        check_items(operation, items=items)
+        check_hypervectors(items=items)
+        items = self.space.check(items)
+        check_items(items=items)
         if self.positions.base.requires_grad:
             return bind_bundle(self.positions(torch.arange(items.shape[-4], device=items.device)), items)
         return self.powers.bundle(self.positions.base, items)
@@ -71,7 +71,7 @@ class SequenceEncoder(Encoder):
 
     def item(self, x: Tensor | Hypervector, index: int | Tensor) -> Tensor:
         """Return the items at indices, with noise: ``(*batch, dim, m, m)`` to ``(*batch, *index, dim, m, m)``."""
-        x = self.space.check(x, "SequenceEncoder.item")
+        x = self.space.check(x)
         key = self.keys(index)
         x = x.reshape(*x.shape[:-3], *([1] * (key.ndim - 3)), *x.shape[-3:])
         return unbind(x, key, side="left")
@@ -85,7 +85,7 @@ class SequenceEncoder(Encoder):
         ------
         x: ``(*batch, dim, m, m)``, vectors: ``(k, dim, m, m)``; output: ``(*batch, length)``
         """
-        length = check_integer("SequenceEncoder.read", "length", length, least=0)
+        length = check_integer("length", length, least=0)
         if len(vectors) == 0:
-            raise ValueError("SequenceEncoder.read: needs at least one vector to choose from, got an empty tensor")
+            raise value_error("needs at least one vector to choose from, got an empty tensor")
         return pairwise_similarity(self.item(x, torch.arange(length)), vectors).argmax(dim=-1)

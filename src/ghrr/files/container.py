@@ -33,6 +33,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr.checks import value_error, without_name
 from ghrr.files.filesystem import PathLike, atomic_write, check_regular
 from ghrr.files.json_files import check_count, check_fields, parse_json
 
@@ -63,13 +64,13 @@ Table = dict[str, dict[str, Any]]
 
 
 @contextmanager
-def prefix_errors(where: str) -> Iterator[None]:
-    """Convert every error that damaged content can cause to a ValueError whose message begins with ``where``."""
+def prefix_errors(path: PathLike) -> Iterator[None]:
+    """Convert every error that damaged content can cause to a ValueError that names the file."""
     try:
         yield
     except _PARSE_ERRORS as error:
-        reason = str(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
-        raise ValueError(f"{where}: {reason:.500}") from error
+        reason = without_name(error) if isinstance(error, ValueError) else f"inconsistent content ({error!r})"
+        raise value_error(f"{reason:.500}", path=path) from error
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
@@ -173,11 +174,9 @@ def _bytes_of(tensor: Tensor) -> Any:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def read_tensors(
-    path: PathLike, *, kind: str, version: int, operation: str
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_tensors(path: PathLike, *, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read the header and all tensors of a container; see :class:`TensorFile` for parameters and errors."""
-    file = TensorFile(path, kind=kind, version=version, operation=operation)
+    file = TensorFile(path, kind=kind, version=version)
     file.close()
     return file.header, file.tensors
 
@@ -191,8 +190,6 @@ class TensorFile:
         File to open.
     kind, version
         Expected format of the content, and its latest version that the caller can read.
-    operation
-        Name that error messages begin with.
     lazy
         Tensors to leave in the file. :meth:`rows` maps a part of them; only :meth:`verified_chunks` compares them with
         their checksum.
@@ -214,14 +211,14 @@ class TensorFile:
         The file is damaged, truncated, or has another format.
     """
 
-    def __init__(self, path: PathLike, *, kind: str, version: int, operation: str, lazy: Collection[str] = ()) -> None:
-        check_regular(path, operation)
+    def __init__(self, path: PathLike, *, kind: str, version: int, lazy: Collection[str] = ()) -> None:
+        check_regular(path)
         self.path = Path(os.path.abspath(path))
-        self.where = f"{operation}({str(path)!r})"
+        self._given_path = path
         self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         self.close = weakref.finalize(self, os.close, self._handle)
         self._identity = _identity(self._handle)
-        with prefix_errors(self.where):
+        with prefix_errors(path):
             metadata = self._read_table()
             text = metadata["ghrr"]
             self.header = _parse_header(text, kind, version)
@@ -323,7 +320,7 @@ class TensorFile:
             digest.update(_bytes_of(chunk))
             yield rows, chunk
         if digest.hexdigest() != self._digests[name]:
-            raise ValueError(f"{self.where}: {_DAMAGED}")
+            raise value_error(_DAMAGED, path=self._given_path)
 
     def _check_unchanged(self) -> None:
         try:
@@ -331,9 +328,10 @@ class TensorFile:
         except OSError:
             unchanged = False
         if not unchanged:
-            raise ValueError(
-                f"{self.where}: the open file was changed or closed by other code; open it again. ghrr itself replaces "
-                f"files and never changes them"
+            raise value_error(
+                "the open file was changed or closed by other code; open it again. ghrr itself replaces files and "
+                "never changes them",
+                path=self._given_path,
             )
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from ghrr.checks import named, value_error
+
 PathLike = str | os.PathLike[str]
 
 _KINDS = {
@@ -30,7 +32,7 @@ _LOCK = ".lock"
 _cleaned: set[tuple[int, Path]] = set()  # (process id, folder) pairs that were searched; a fork copies this set
 
 
-def check_regular(path: PathLike, operation: str) -> None:
+def check_regular(path: PathLike) -> None:
     """Raise unless ``path`` is a regular file or a link to one. Opening a FIFO or a device can block forever.
 
     Raises
@@ -43,21 +45,21 @@ def check_regular(path: PathLike, operation: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        raise FileNotFoundError(f"{operation}({str(path)!r}): no such file") from None
-    _check_mode(path, mode, operation)
+        raise FileNotFoundError(named("no such file", path=path)) from None
+    _check_mode(path, mode)
 
 
-def _check_mode(path: PathLike, mode: int, operation: str) -> None:
+def _check_mode(path: PathLike, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
     kind = _KINDS.get(stat.S_IFMT(mode), "an unknown kind of file")
-    message = f"{operation}({str(path)!r}): it is {kind}, expected a regular file"
+    message = named(f"it is {kind}, expected a regular file", path=path)
     raise IsADirectoryError(message) if stat.S_ISDIR(mode) else OSError(message)
 
 
-def read_bytes(path: PathLike, operation: str, *, limit: int | None = None) -> bytes:
+def read_bytes(path: PathLike, *, limit: int | None = None) -> bytes:
     """Return the content of a regular file; raise ValueError if it has more than ``limit`` bytes."""
-    check_regular(path, operation)
+    check_regular(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if limit is None:
@@ -65,34 +67,33 @@ def read_bytes(path: PathLike, operation: str, *, limit: int | None = None) -> b
         # Not read(limit + 1), which would allocate that many bytes for a small file too.
         content = file.read(min(size, limit) + 1)
     if len(content) > limit:
-        raise ValueError(f"{operation}({str(path)!r}): it has {size:,} bytes, expected at most {limit:,}")
+        raise value_error(f"it has {size:,} bytes, expected at most {limit:,}", path=path)
     return content
 
 
-def check_inside(path: Path, operation: str) -> None:
+def check_inside(path: Path) -> None:
     """Raise ValueError if a path is a symbolic link to a file outside its folder."""
     target = os.path.realpath(path)
     if os.path.dirname(target) != os.path.realpath(path.parent):
-        raise ValueError(
-            f"{operation}({str(path)!r}): the file must be inside its folder, got a link to {target!r}; "
-            f"replace the link by the file"
+        raise value_error(
+            f"the file must be inside its folder, got a link to {target!r}; replace the link by the file", path=path
         )
 
 
 @contextmanager
-def open_to_append(path: PathLike, operation: str) -> Iterator[BinaryIO]:
+def open_to_append(path: PathLike) -> Iterator[BinaryIO]:
     """Open a regular file, not a link to one, to append bytes. Write errors name the file."""
-    with _named_errors(path), open(_open_regular(path, os.O_WRONLY | os.O_APPEND, operation), "ab") as file:
+    with _named_errors(path), open(_open_regular(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
         yield file
 
 
-def _open_regular(path: PathLike, flags: int, operation: str) -> int:
+def _open_regular(path: PathLike, flags: int) -> int:
     """Open or create a regular file that is not a link. A FIFO does not block."""
     with contextlib.suppress(FileNotFoundError):
-        _check_mode(path, os.lstat(path).st_mode, operation)
+        _check_mode(path, os.lstat(path).st_mode)
     handle = os.open(path, flags | os.O_CREAT | _NO_LINKS, 0o666)
     try:
-        _check_mode(path, os.fstat(handle).st_mode, operation)
+        _check_mode(path, os.fstat(handle).st_mode)
     except BaseException:
         os.close(handle)
         raise
@@ -233,7 +234,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def lock_folder(folder: Path, operation: str) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on a folder inside a ``with`` block.
 
     The system releases the lock when the process ends or is killed. Systems without ``fcntl`` have no lock.
@@ -250,7 +251,7 @@ def lock_folder(folder: Path, operation: str) -> Iterator[None]:
         return
     path = folder / _LOCK
     while True:
-        handle = _open_regular(path, os.O_RDWR, operation)
+        handle = _open_regular(path, os.O_RDWR)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_same_file(handle, path):
@@ -259,7 +260,7 @@ def lock_folder(folder: Path, operation: str) -> Iterator[None]:
             holder = os.pread(handle, 100, 0).decode(errors="replace").strip() or "of unknown id"
             os.close(handle)
             raise BlockingIOError(
-                f"{operation}: process {holder} is using {str(folder)!r}; wait until it ends, or stop it"
+                named(f"process {holder} is using {str(folder)!r}; wait until it ends, or stop it")
             ) from None
         except BaseException:
             os.close(handle)

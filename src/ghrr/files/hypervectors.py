@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error, value_error
 from ghrr.files.filesystem import PathLike
 from ghrr.files.spaces import read_container, write_container
 from ghrr.hypervector import Hypervector
@@ -19,6 +19,7 @@ _ITEM = "item."
 _SINGLE = "x"
 
 
+@names_errors("save(path, x)")
 def save(path: PathLike, x: Hypervector | Mapping[str, Hypervector]) -> None:
     """Write a hypervector, or several by name, and their space to one safetensors file.
 
@@ -42,12 +43,12 @@ def save(path: PathLike, x: Hypervector | Mapping[str, Hypervector]) -> None:
     Hypervector(a * b, dim=100, m=2, complex64)
     """
     if not isinstance(x, (Hypervector, Mapping)):
-        raise TypeError(f"save(path, x): x must be a Hypervector or a mapping of names to them, got {describe(x)}")
+        raise type_error(f"x must be a Hypervector or a mapping of names to them, got {describe(x)}")
     items = {_SINGLE: x} if isinstance(x, Hypervector) else dict(x)
     spaces = _spaces_of(items)
     if len(spaces) != 1:
         listed = ", ".join(map(repr, spaces)) or "no hypervectors"
-        raise ValueError(f"save(path, x): all hypervectors of a file must be of one space, got {listed}")
+        raise value_error(f"all hypervectors of a file must be of one space, got {listed}")
     header = {
         "single": isinstance(x, Hypervector),
         "expressions": {name: item.expression for name, item in items.items()},
@@ -56,6 +57,7 @@ def save(path: PathLike, x: Hypervector | Mapping[str, Hypervector]) -> None:
     write_container(path, spaces[0], header, tensors, kind=FORMAT, version=VERSION)
 
 
+@names_errors
 def load(path: PathLike) -> Hypervector | dict[str, Hypervector]:
     """Read a file that :func:`save` wrote: a hypervector, or a dict of them. They are on the CPU.
 
@@ -74,15 +76,15 @@ def load(path: PathLike) -> Hypervector | dict[str, Hypervector]:
     >>> ghrr.load(path)
     Hypervector(a, dim=100, m=2, complex64)
     """
-    return read_container(path, _parse, kind=FORMAT, version=VERSION, operation="load")
+    return read_container(path, _parse, kind=FORMAT, version=VERSION)
 
 
 def _spaces_of(items: Mapping[str, Hypervector]) -> list[Space]:
     spaces: list[Space] = []
     for name, item in items.items():
         if not isinstance(name, str) or not name.isprintable() or not isinstance(item, Hypervector):
-            raise TypeError(
-                f"save(path, x): x must be a Hypervector or map printable names to Hypervectors, but x[{name!r}] is a "
+            raise type_error(
+                f"x must be a Hypervector or map printable names to Hypervectors, but x[{name!r}] is a "
                 f"{type(item).__name__}; space.wrap(tensor) makes a Hypervector"
             )
         if item.space not in spaces:

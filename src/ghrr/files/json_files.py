@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr.checks import current_call, describe, value_error
 from ghrr.files.filesystem import PathLike, atomic_write, read_bytes
 
 MAX_BYTES = 64 << 20
@@ -25,7 +25,7 @@ _NAMES: dict[type, str] = {
 }
 
 
-def read_json(path: PathLike, operation: str) -> Any:
+def read_json(path: PathLike) -> Any:
     """Read a JSON file of at most ``MAX_BYTES``, nested at most ``MAX_DEPTH`` deep.
 
     Raises
@@ -35,7 +35,7 @@ def read_json(path: PathLike, operation: str) -> Any:
     ValueError
         It is too large, not JSON in UTF-8, or an object in it has a key twice.
     """
-    return parse_json(read_bytes(path, operation, limit=MAX_BYTES), f"{operation}({str(path)!r})")
+    return parse_json(read_bytes(path, limit=MAX_BYTES), current_call(path))
 
 
 def parse_json(text: str | bytes, where: str, *, strict: bool = False) -> Any:
@@ -94,7 +94,7 @@ def write_checked_json(path: PathLike, content: Mapping[str, Any], *, follow_lin
     write_json(path, {**stored, _CHECKSUM: _checksum(stored)}, follow_links=follow_links)
 
 
-def read_checked_json(path: PathLike, operation: str) -> Any:
+def read_checked_json(path: PathLike) -> Any:
     """Read what :func:`write_checked_json` wrote, without the two fields; a file that has neither is not checked.
 
     Raises
@@ -102,14 +102,12 @@ def read_checked_json(path: PathLike, operation: str) -> Any:
     OSError, ValueError
         As :func:`read_json`, or the content does not match its checksum.
     """
-    content = read_json(path, operation)
+    content = read_json(path)
     if not isinstance(content, dict) or not {_VERSION_NAME, _CHECKSUM} & content.keys():
         return content
     expected = content.pop(_CHECKSUM, None)
     if expected != _checksum(content) or content.pop(_VERSION_NAME, None) != _VERSION:
-        raise ValueError(
-            f"{operation}({str(path)!r}): the content does not match its checksum; the file was damaged or changed"
-        )
+        raise value_error("the content does not match its checksum; the file was damaged or changed", path=path)
     return content
 
 

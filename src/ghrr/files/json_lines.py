@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from ghrr.checks import value_error
 from ghrr.files.filesystem import PathLike
 from ghrr.files.json_files import parse_json
 
@@ -20,13 +21,12 @@ def refuse_line(message: str) -> None:
     raise ValueError(message)
 
 
-def check_suffix(path: PathLike, operation: str) -> str:
+def check_suffix(path: PathLike) -> str:
     """Return the suffix of a file with documents or a table, in lower case; raise for another one."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(
-            f"{operation}({str(path)!r}): the suffix is {suffix!r}, expected one of {', '.join(SUFFIXES)}; rename or "
-            f"convert the file"
+        raise value_error(
+            f"the suffix is {suffix!r}, expected one of {', '.join(SUFFIXES)}; rename or convert the file", path=path
         )
     return suffix
 

@@ -47,7 +47,6 @@ def read_container(
     *,
     kind: str,
     version: int,
-    operation: str,
 ) -> T:
     """Read a file of :func:`write_container` and return ``parse(space, header, tensors)``.
 
@@ -59,11 +58,9 @@ def read_container(
         Builds the result. Any error that inconsistent content can cause becomes a ValueError that names the file.
     kind, version
         Expected format of the content, and its latest version that ``parse`` can read.
-    operation
-        Name that error messages begin with.
     """
-    header, stored = read_tensors(path, kind=kind, version=version, operation=operation)
-    with prefix_errors(f"{operation}({str(path)!r})"):
+    header, stored = read_tensors(path, kind=kind, version=version)
+    with prefix_errors(path):
         if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in stored.values()):
             raise ValueError("the file holds tensors of a dtype that ghrr does not write")
         space = restore_space(header["space"], stored)

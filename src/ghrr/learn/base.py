@@ -14,21 +14,21 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from torch import Tensor
 
-from ghrr.checks import check_device, describe
+from ghrr.checks import check_device, describe, type_error, value_error
 from ghrr.ops.threads import run_in_threads
 
 # Numbers of features made at a time: 64 MiB in single precision.
 _BATCH_NUMBERS = 1 << 24
 
 
-def as_array(estimator: BaseEstimator, x: Any) -> Any:
+def as_array(x: Any) -> Any:
     """Return a tensor as a NumPy array, and anything else as it is."""
     if not isinstance(x, Tensor):
         return x
     try:
         return x.numpy(force=True)
     except (RuntimeError, TypeError) as error:  # it is sparse, quantized or has no data
-        raise TypeError(f"{type(estimator).__name__}: needs a dense tensor or an array, got {describe(x)}") from error
+        raise type_error(f"needs a dense tensor or an array, got {describe(x)}") from error
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class FeatureEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         samples = self.check_samples(X)
         out = np.empty((n_samples(samples), self.n_features_out_), dtype=np.float32)
         for rows in row_slices(n_samples(samples), self.n_features_out_):
-            out[rows] = check_finite(self.encode(samples[rows]), type(self).__name__).numpy(force=True)
+            out[rows] = check_finite(self.encode(samples[rows])).numpy(force=True)
         return out
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        check_device(type(self).__name__, getattr(self, "device", None))
+        check_device(getattr(self, "device", None))
 
     @property
     def _n_features_out(self) -> int:
@@ -157,13 +157,13 @@ def as_tensor(array: Any, device: torch.device | str | None = None, *, keep_doub
     return torch.from_numpy(numbers).to("cpu" if device is None else device)
 
 
-def check_finite(features: Tensor, encoder: str) -> Tensor:
+def check_finite(features: Tensor) -> Tensor:
     """Return features as they are; raise if some are NaN or infinite in single precision."""
     single = torch.float32
     if not features.sum(dtype=single).isfinite() and not features.to(single).isfinite().all():  # the sum is faster
-        raise ValueError(
-            f"{encoder}: the features contain NaN or infinity, expected finite numbers; fill in missing values, and "
-            f"scale numbers that are too large for single precision"
+        raise value_error(
+            "the features contain NaN or infinity, expected finite numbers; fill in missing values, and "
+            "scale numbers that are too large for single precision"
         )
     return features
 
@@ -182,6 +182,4 @@ def input_names(estimator: Any) -> list[str]:
 def check_reference(reference: Any) -> None:
     """Raise if there are too few samples to compare with."""
     if n_samples(reference) < 2:
-        raise ValueError(
-            "explain: got one sample to compare with, expected several; give the training data as reference"
-        )
+        raise value_error("got one sample to compare with, expected several; give the training data as reference")

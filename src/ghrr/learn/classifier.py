@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors, value_error
 from ghrr.learn.base import as_array, class_signs
 from ghrr.learn.gradient_training import GradientTraining, cross_entropy
 from ghrr.learn.linear_model import Array, FeatureSource, LinearOnFeatures, checked_weights, take
@@ -31,6 +31,7 @@ TRAINING = ("ridge", "refined", "online", "centroid")
 _LEARNING_RATES = {"refined": 0.02, "online": 1.0}
 
 
+@names_errors
 class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
     r"""Classify samples by one hypervector per class.
 
@@ -271,9 +272,8 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, {self.classes_!r}")
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(
-                f"partial_fit: y has labels {unknown} that are not in classes, {self.classes_}; pass all classes to "
-                f"the first call"
+            raise value_error(
+                f"y has labels {unknown} that are not in classes, {self.classes_}; pass all classes to the first call"
             )
         labels = np.searchsorted(self.classes_, y)
         weights = checked_weights(sample_weight, X, y) * _class_weights(self.class_weight, y)
@@ -293,9 +293,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
 
     def _check_classes(self, name: str, classes: Array) -> None:
         if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__}: {name} must have at least two classes, got one class; add another class"
-            )
+            raise value_error(f"{name} must have at least two classes, got one class; add another class")
 
     # Each returns what `_judge` needs to know to judge samples that were just learned.
 
@@ -339,9 +337,7 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         """Return the sum of each class, and the weight to leave out of it with each sample."""
         width = self._width(samples)
         batches = self._batches(samples, labels, weights, width=width)
-        sums = torch.zeros(
-            len(self.classes_), width, dtype=torch.float64, device=check_device(type(self).__name__, self.device)
-        )
+        sums = torch.zeros(len(self.classes_), width, dtype=torch.float64, device=check_device(self.device))
         keys = []
         for features, own, shares in batches:
             sums += class_sums(features, own, shares, len(self.classes_))
@@ -469,7 +465,7 @@ def check_labels(estimator: Any, X: Any, y: Any) -> Array:
     """Return labels as an array ``(n,)``, one for each sample."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    y = column_or_1d(as_array(estimator, y), warn=True)
+    y = column_or_1d(as_array(y), warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -482,8 +478,6 @@ def check_labels(estimator: Any, X: Any, y: Any) -> Array:
 
 def _class_weights(class_weight: Any, y: Array) -> Array:
     if isinstance(class_weight, str):
-        raise ValueError(
-            f"partial_fit: class_weight={class_weight!r} needs all samples at once; give a dict of weights by class"
-        )
+        raise value_error(f"class_weight={class_weight!r} needs all samples at once; give a dict of weights by class")
     weights: Array = compute_sample_weight(class_weight, y)
     return weights

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ghrr.checks import check_integer, install_hint
+from ghrr.checks import check_integer, install_hint, named, names_errors, type_error, value_error
 from ghrr.learn.base import Effects, FeatureEncoder, check_reference, input_names, n_samples
 from ghrr.learn.linear_model import LinearOnFeatures, take
 
@@ -24,6 +24,7 @@ _FOR, _AGAINST = "#0072B2", "#D55E00"
 _COLUMNS = 3  # panels beside each other
 
 
+@names_errors("explain(model, X)")
 def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None) -> pd.DataFrame:
     r"""Return the contribution of each feature to the predicted classes, by unbinding it from the class vectors.
 
@@ -78,9 +79,9 @@ def explain(model: Any, X: Any, *, reference: Any = None, top: int | None = None
     try:
         import pandas as pd  # noqa: PLC0415 (optional)
     except ModuleNotFoundError as error:
-        raise ImportError(f"explain: pandas is not installed; {install_hint('learn')}") from error
+        raise ImportError(named(f"pandas is not installed; {install_hint('learn')}")) from error
     if top is not None:
-        check_integer("explain", "top", top, least=1)
+        check_integer("top", top, least=1)
     model, X, reference, names = _last_step(model, X, X if reference is None else reference)
     samples, others = model._check_samples(X), model._check_samples(reference)
     kind = "class" if is_classifier(model) else "target"
@@ -113,9 +114,8 @@ def _last_step(model: Any, X: Any, reference: Any) -> tuple[Any, Any, Any, dict[
             X, reference = before.transform(X), before.transform(reference)
         model = model[-1]
     if not isinstance(model, LinearOnFeatures):
-        raise TypeError(
-            f"explain(model, X): got {type(model).__name__}, expected HDClassifier, HDRegressor or a Pipeline that "
-            f"ends with one"
+        raise type_error(
+            f"got {type(model).__name__}, expected HDClassifier, HDRegressor or a Pipeline that ends with one"
         )
     check_is_fitted(model)
     return model, X, reference, _pipeline_names(before, model)
@@ -149,8 +149,8 @@ def _effects(model: Any, samples: Any, vector: Tensor, reference: Any) -> Effect
     if model.encoder_ is None:
         return _linear_effects(model, samples, vector, reference)
     if not isinstance(model.encoder_, FeatureEncoder):
-        raise TypeError(
-            f"explain(model, X): the encoder {type(model.encoder_).__name__} has no explanations; use an encoder of "
+        raise type_error(
+            f"the encoder {type(model.encoder_).__name__} has no explanations; use an encoder of "
             f"ghrr.learn, and put other transformers before the model in a Pipeline"
         )
     return model.encoder_.effects(samples, vector, reference)
@@ -163,6 +163,7 @@ def _linear_effects(model: Any, samples: Any, vector: Tensor, reference: Any) ->
     return Effects(input_names(model), parts.mean(dim=0), parts.abs().mean(dim=0))
 
 
+@names_errors
 def plot_explanation(
     table: pd.DataFrame, *, value: str = "contribution", grid: tuple[int, int] | None = None
 ) -> Figure:
@@ -199,11 +200,11 @@ def plot_explanation(
     try:
         from matplotlib.figure import Figure as NewFigure  # noqa: PLC0415 (optional)
     except ModuleNotFoundError as error:
-        raise ImportError(f"plot_explanation: matplotlib is not installed; {install_hint('paper')}") from error
+        raise ImportError(named(f"matplotlib is not installed; {install_hint('paper')}")) from error
     if value not in ("contribution", "magnitude"):
-        raise ValueError(f"plot_explanation: value must be 'contribution' or 'magnitude', got {value!r}")
+        raise value_error(f"value must be 'contribution' or 'magnitude', got {value!r}")
     if table.empty:
-        raise ValueError("plot_explanation: the table is empty, expected the result of explain for at least one sample")
+        raise value_error("the table is empty, expected the result of explain for at least one sample")
     kind = table.columns[0]
     groups = list(table.groupby(kind, sort=False))
     columns = min(_COLUMNS, len(groups))
@@ -246,9 +247,8 @@ def _draw_map(axes: Any, part: pd.DataFrame, value: str, grid: tuple[int, int], 
     from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 (optional)
 
     if len(part) != grid[0] * grid[1]:
-        raise ValueError(
-            f"plot_explanation: the table has {len(part)} features, expected {grid[0]} x {grid[1]} for the grid; call "
-            f"explain without top"
+        raise value_error(
+            f"the table has {len(part)} features, expected {grid[0]} x {grid[1]} for the grid; call explain without top"
         )
     colours = LinearSegmentedColormap.from_list("for and against", [_AGAINST, "#FFFFFF", _FOR])
     pixels = part.sort_values("index")[value].to_numpy().reshape(grid)

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors, value_error
 from ghrr.encoding.bags import weighted_bags
 from ghrr.encoding.ngram_counts import NGramCounts, count_pairs
 from ghrr.encoding.ngram_vectors import CHUNK_NUMBERS, ngram_vectors
@@ -25,6 +25,7 @@ from ghrr.space import Space
 _MISSING = ("None", "nan", "NaT", "<NA>", "inf", "-inf")  # values that are no labels, as strings
 
 
+@names_errors
 class GraphFeatures(FeatureEncoder):
     r"""Encode graphs by their labelled edges and by the neighbourhoods of their nodes.
 
@@ -129,7 +130,7 @@ class GraphFeatures(FeatureEncoder):
     def check_samples(self, X: Any) -> list[Graph]:
         """Return graphs with labels as strings and edges as arrays."""
         if isinstance(X, (str, tuple)) or not hasattr(X, "__iter__") or hasattr(X, "nodes"):
-            raise ValueError(f"GraphFeatures: needs a list of graphs, got {type(X).__name__}; put a graph into a list")
+            raise value_error(f"needs a list of graphs, got {type(X).__name__}; put a graph into a list")
         graphs = [_read_graph(graph, number, directed=self.directed) for number, graph in enumerate(X)]
         if not graphs:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required by GraphFeatures.")
@@ -137,7 +138,7 @@ class GraphFeatures(FeatureEncoder):
 
     def encode(self, samples: list[Graph]) -> Tensor:
         """Return the features of checked graphs, ``(n, 2 * dim * m**2)``."""
-        device = check_device(type(self).__name__, self.device)
+        device = check_device(self.device)
         sums = torch.zeros(len(samples), *self.space_.shape, dtype=self.space_.dtype, device=device)
         step = max(1, CHUNK_NUMBERS[sums.is_cuda] // self.space_.total_dim)
         for place, counted in enumerate(self._count(colour_graphs(samples, directed=self.directed))):
@@ -223,13 +224,12 @@ def _read_graph(graph: Any, number: int, *, directed: bool) -> Graph:
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
         graph = _from_networkx(graph, directed=directed)
     if not isinstance(graph, (tuple, list)) or len(graph) not in (2, 3):
-        raise ValueError(
-            f"GraphFeatures: graph {number} must be (labels, edges) or (labels, edges, edge_labels), got "
-            f"{type(graph).__name__}"
+        raise value_error(
+            f"graph {number} must be (labels, edges) or (labels, edges, edge_labels), got {type(graph).__name__}"
         )
     is_number = isinstance(graph[0], (int, np.integer))
     if not (graph[0] >= 0 if is_number else hasattr(graph[0], "__len__")):
-        raise ValueError(f"GraphFeatures: graph {number} has {graph[0]} nodes, expected labels or a number from 0 up")
+        raise value_error(f"graph {number} has {graph[0]} nodes, expected labels or a number from 0 up")
     count = int(graph[0]) if is_number else len(graph[0])
     edges = _read_edges(graph[1], count, number)
     nodes = np.bincount(edges.ravel(), minlength=count) if is_number else graph[0]
@@ -243,18 +243,16 @@ def _read_edges(given: Any, count: int, number: int) -> NDArray[np.int64]:
     try:
         edges = np.asarray(given)
     except ValueError as error:
-        raise ValueError(
-            f"GraphFeatures: edges of graph {number} must be whole numbers (edges, 2), got rows of different lengths; "
+        raise value_error(
+            f"edges of graph {number} must be whole numbers (edges, 2), got rows of different lengths; "
             f"give two indices of nodes for each edge"
         ) from error
     edges = edges.reshape(0, 2).astype(np.int64) if not edges.size else edges
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise ValueError(
-            f"GraphFeatures: edges of graph {number} must be whole numbers (edges, 2), got {edges.dtype} {edges.shape}"
-        )
+        raise value_error(f"edges of graph {number} must be whole numbers (edges, 2), got {edges.dtype} {edges.shape}")
     if edges.size and (edges.min() < 0 or edges.max() >= count):
-        raise ValueError(
-            f"GraphFeatures: edges of graph {number} must be indices of its {count} nodes, counted from 0; got "
+        raise value_error(
+            f"edges of graph {number} must be indices of its {count} nodes, counted from 0; got "
             f"{edges.min()} to {edges.max()}"
         )
     return edges.astype(np.int64)
@@ -264,14 +262,12 @@ def _read_labels(given: Any, kind: str, count: int, number: int) -> NDArray[np.s
     """Return the labels of all nodes or edges as strings."""
     labels = np.asarray(given)
     if labels.shape != (count,):
-        raise ValueError(
-            f"GraphFeatures: graph {number} needs one label per {kind}; got shape {labels.shape} for {count} {kind}s"
-        )
+        raise value_error(f"graph {number} needs one label per {kind}; got shape {labels.shape} for {count} {kind}s")
     if labels.dtype.kind not in "iub":  # whole numbers are never missing
         for index, label in enumerate(given):
             if not isinstance(label, str) and str(label) in _MISSING:
-                raise ValueError(
-                    f"GraphFeatures: graph {number} has {label} as the label of {kind} {index}, expected a label; give "
+                raise value_error(
+                    f"graph {number} has {label} as the label of {kind} {index}, expected a label; give "
                     f"each {kind} one, or none at all"
                 )
     return labels.astype(np.str_)

@@ -14,13 +14,14 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors, value_error
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_array, as_tensor, check_reference, run_on_rows, seed_of
 
 _CHUNK_PHASES = (1 << 19, 1 << 26)  # phases to compute at a time: on a CPU (they stay in the cache), on a GPU
 
 
+@names_errors
 class ImageFeatures(FeatureEncoder):
     r"""Encode grey images by their patches and the approximate positions of these.
 
@@ -121,11 +122,9 @@ class ImageFeatures(FeatureEncoder):
         rows, columns = (torch.arange(0, size - self.patch + 1, self.stride) for size in (height, width))
         positions = torch.cartesian_prod(rows, columns)
         self.positions_, self.grid_ = positions.tolist(), (len(rows), len(columns))
-        self.patch_frequencies_ = (patches / self.bandwidth).float().to(check_device(type(self).__name__, self.device))
+        self.patch_frequencies_ = (patches / self.bandwidth).float().to(check_device(self.device))
         self.position_phases_ = (
-            (positions.double() @ places.mT / self.position_bandwidth)
-            .float()
-            .to(check_device(type(self).__name__, self.device))
+            (positions.double() @ places.mT / self.position_bandwidth).float().to(check_device(self.device))
         )
         self.n_features_out_ = 2 * dim
         return self
@@ -136,22 +135,22 @@ class ImageFeatures(FeatureEncoder):
         if given is not None and not (
             len(given) == 2 and all(isinstance(n, (int, np.integer)) and n > 0 for n in given)
         ):
-            raise ValueError(f"ImageFeatures: image_shape must be two positive integers (height, width), got {given!r}")
+            raise value_error(f"image_shape must be two positive integers (height, width), got {given!r}")
         side = round(size[0] ** 0.5)
         height, width = given or (size if len(size) == 2 else (side, side))
         shape = (int(height), int(width))
         _check_size(size, shape)
         if min(shape) < self.patch:
-            raise ValueError(f"ImageFeatures: patch must be at most the size of images, {min(shape)}, got {self.patch}")
+            raise value_error(f"patch must be at most the size of images, {min(shape)}, got {self.patch}")
         return shape
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, tuple[int, ...]]:
         """Return images as rows of pixels, and the size that they came in: ``(pixels,)`` or ``(height, width)``."""
-        X = as_array(self, X) if hasattr(X, "shape") else np.asarray(X)
+        X = as_array(X) if hasattr(X, "shape") else np.asarray(X)
         size = tuple(X.shape[1:])
         if len(size) > 2:
-            raise ValueError(
-                f"ImageFeatures: needs (n, height, width) or (n, height * width), got an array of shape {X.shape}; "
+            raise value_error(
+                f"needs (n, height, width) or (n, height * width), got an array of shape {X.shape}; "
                 f"turn colours into grey values, for example by their mean"
             )
         rows = np.reshape(X, (len(X), size[0] * size[1])) if len(size) == 2 else X
@@ -272,7 +271,7 @@ def _centred(samples: Any, device: torch.device) -> Tensor:
 def _check_size(size: tuple[int, ...], shape: tuple[int, int]) -> None:
     """Raise unless images of a size, ``(height, width)`` or ``(pixels,)``, have the shape ``(height, width)``."""
     if size not in (shape, (shape[0] * shape[1],)):
-        raise ValueError(
-            f"ImageFeatures: got images of {' x '.join(map(str, size))} pixels, expected {shape[0]} x {shape[1]}; give "
+        raise value_error(
+            f"got images of {' x '.join(map(str, size))} pixels, expected {shape[0]} x {shape[1]}; give "
             f"images as (n, height, width), or set image_shape to (height, width)"
         )

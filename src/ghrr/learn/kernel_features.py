@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_known
+from ghrr.checks import check_known, names_errors, value_error
 from ghrr.encoding import AdaptiveEncoder, FractionalPower, Spectrum
 from ghrr.encoding.kernels import SAMPLING, SPECTRA, find_spectrum
 from ghrr.learn.adaptive_rotations import AdaptiveRotations, learn_rotations, rotate
@@ -38,6 +38,7 @@ _LARGE_ANGLES = 1e3, 1e12  # single precision keeps four digits after the point 
 _MOST_ORTHOGONAL = 4096  # features; orthogonal frequencies of more take minutes
 
 
+@names_errors
 class KernelFeatures(FeatureEncoder):
     r"""Encode numbers so that the inner product of two rows approximates a kernel.
 
@@ -155,10 +156,10 @@ class KernelFeatures(FeatureEncoder):
         """
         self._validate_params()
         X = validate_data(
-            self, as_array(self, X), accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32]
+            self, as_array(X), accept_sparse=False if self.adaptive else "csr", dtype=[np.float64, np.float32]
         )
         if self.adaptive and self.m < 2:
-            raise ValueError(f"KernelFeatures: adaptive rotations need m of at least 2, got {self.m}; use m=2")
+            raise value_error(f"adaptive rotations need m of at least 2, got {self.m}; use m=2")
         spectra = _spectra(self.kernel)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = np.flatnonzero(weights)  # samples of weight 0 do not count
@@ -209,7 +210,7 @@ class KernelFeatures(FeatureEncoder):
 
     def check_samples(self, X: Any) -> Any:
         """Return samples as an array or a sparse matrix."""
-        return validate_data(self, as_array(self, X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(self, as_array(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def encode(self, samples: Any) -> Tensor:
         """Return the features of checked samples, ``(n, n_features_out_)``."""
@@ -245,7 +246,7 @@ class KernelFeatures(FeatureEncoder):
         Computes ``samples * features * frequencies`` phases. Not available with ``adaptive``.
         """
         if self.rotations_ is not None:
-            raise ValueError("explain: not available for KernelFeatures(adaptive=True); fit it with adaptive=False")
+            raise value_error("not available for KernelFeatures(adaptive=True); fit it with adaptive=False")
         w = self.frequencies_.double()
         x, r = (_dense(rows, w) for rows in (samples, reference))
         check_reference(r)
@@ -323,5 +324,5 @@ def _spectra(kernel: Any) -> list[Any]:
     kernels = kernel if isinstance(kernel, Sequence) and not isinstance(kernel, str) else [kernel]
     for one in kernels:
         if isinstance(one, str):
-            check_known("KernelFeatures", "kernel", one, SPECTRA)
-    return [find_spectrum("KernelFeatures", one) for one in kernels]
+            check_known("kernel", one, SPECTRA)
+    return [find_spectrum(one) for one in kernels]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, value_error, warn
 from ghrr.learn.auto_encoder import fit_chosen_encoder, fit_encoder
 from ghrr.learn.base import FeatureEncoder, as_array, as_tensor, check_finite, n_samples, row_slices, seed_of
 from ghrr.learn.gradient_training import GoalBatch, GradientTraining, train_with_early_stopping
@@ -60,10 +59,10 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
 
     def _fit_encoder(self, X: Any, y: Any, weights: Array) -> Any:
         """Fit a copy of the encoder and return the samples that it takes."""
-        check_device(type(self).__name__, self.device)
+        check_device(self.device)
         if isinstance(self.encoder, str) and self.encoder == "passthrough":
             self.encoder_ = None
-            return validate_data(self, as_array(self, X), accept_sparse="csr", dtype=[np.float64, np.float32])
+            return validate_data(self, as_array(X), accept_sparse="csr", dtype=[np.float64, np.float32])
         settings = {"random_state": self.random_state, "device": self.device}
         if isinstance(self.encoder, str):  # "auto"
             self.encoder_ = fit_chosen_encoder(X, y, weights, **settings)
@@ -77,9 +76,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
 
     def _check_samples(self, X: Any) -> Any:
         if self.encoder_ is None:
-            return validate_data(
-                self, as_array(self, X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-            )
+            return validate_data(self, as_array(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if not isinstance(self.encoder_, FeatureEncoder):
             return X
         return self.encoder_.check_samples(X)
@@ -91,12 +88,12 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
         """
         encoder = self if self.encoder_ is None else self.encoder_
         if isinstance(encoder, FeatureEncoder):
-            features = encoder.encode(samples).to(check_device(type(self).__name__, self.device))
+            features = encoder.encode(samples).to(check_device(self.device))
         else:
             made = samples if self.encoder_ is None else encoder.transform(samples)
             array = np.asarray(made.toarray() if hasattr(made, "toarray") else made)
             features = as_tensor(array, self.device, keep_double=True)
-        return check_finite(features, type(encoder).__name__)
+        return check_finite(features)
 
     def _width(self, samples: Any) -> int:
         """Return the number of features."""
@@ -112,7 +109,7 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
             self._report(f"{min(rows.stop, count):,} of {count:,} samples", level=2 if done else 3)
 
     def _on_device(self, *columns: Array) -> tuple[Tensor, ...]:
-        return tuple(torch.as_tensor(column).to(check_device(type(self).__name__, self.device)) for column in columns)
+        return tuple(torch.as_tensor(column).to(check_device(self.device)) for column in columns)
 
     def _report(self, message: str, level: int = 1) -> None:
         if int(self.verbose) >= level:
@@ -151,10 +148,9 @@ class LinearOnFeatures(BaseEstimator):  # type: ignore[misc]
         width = self._width(samples)
         if self._sums is None:
             if hasattr(self, "n_iter_"):
-                warnings.warn(
-                    f"{type(self).__name__}.partial_fit: forgets what fit learned, because fit keeps no sums of its "
-                    f"samples; train a stream with partial_fit from its first batch",
-                    stacklevel=3,
+                warn(
+                    "forgets what fit learned, because fit keeps no sums of its samples; train a stream with "
+                    "partial_fit from its first batch"
                 )
             self._sums, self._chosen_at = NormalEquations(width, targets.shape[1], self.device), 0.0
         self._add_samples(self._sums, samples, targets, weights)
@@ -276,7 +272,7 @@ def checked_weights(sample_weight: Any, X: Any, y: Array) -> Array:
         return np.ones(len(y))
     weights: Array = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
-        raise ValueError("sample_weight: all weights are 0, expected at least one positive weight")
+        raise value_error("sample_weight: all weights are 0, expected at least one positive weight")
     return weights
 
 

@@ -13,13 +13,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors, value_error
 from ghrr.learn.base import as_array
 from ghrr.learn.gradient_training import GradientTraining, squared_error
 from ghrr.learn.linear_model import Array, LinearOnFeatures, checked_weights, take
 from ghrr.learn.ridge import NUMBER_PENALTIES, RidgeSolution
 
 
+@names_errors
 class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     r"""Predict numbers by one hypervector per target: a linear regression on the features of an encoder.
 
@@ -164,9 +165,8 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         weights = checked_weights(sample_weight, X, y)
         first = not hasattr(self, "encoder_")
         if not first and targets.shape[1] != len(self.target_vectors_):
-            raise ValueError(
-                f"HDRegressor.partial_fit: y must have {len(self.target_vectors_)} targets as in the first batch, got "
-                f"{targets.shape[1]}"
+            raise value_error(
+                f"y must have {len(self.target_vectors_)} targets as in the first batch, got {targets.shape[1]}"
             )
         samples = self._fit_encoder(X, y, weights) if first else self._check_samples(X)
         self._one_target = y.ndim == 1
@@ -195,7 +195,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
         center = np.average(targets, axis=0, weights=weights)
         deviations = np.sqrt(np.average(np.square(targets - center), axis=0, weights=weights))
         self._center, self._scale = center, np.where(deviations > 0, deviations, 1.0)
-        device = check_device(type(self).__name__, self.device)
+        device = check_device(self.device)
         zeros = torch.zeros(self._width(samples), targets.shape[1], dtype=torch.float64, device=device)
         self._set_vectors(zeros, torch.as_tensor(center).to(device))
 
@@ -218,7 +218,7 @@ class HDRegressor(RegressorMixin, LinearOnFeatures):  # type: ignore[misc]
     def _check_targets(self, X: Any, y: Any) -> tuple[Array, Array]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        y = check_array(as_array(self, y), ensure_2d=False, dtype=np.float64, input_name="y")
+        y = check_array(as_array(y), ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
         return y, y.reshape(len(y), -1)
 

@@ -24,6 +24,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from ghrr.checks import names_errors, value_error
+
 Array = NDArray[Any]
 
 
@@ -74,6 +76,7 @@ class Report:
     encoder: str
 
 
+@names_errors("report")
 def cross_validated_report(
     model: Any, X: Any, y: Array, *, folds: int = 5, seed: int = 0, on_fold: Callable[[int], None] = lambda fold: None
 ) -> Report:
@@ -134,14 +137,15 @@ def _describe_encoder(model: Any) -> str:
     return "" if encoder is None else " ".join(repr(encoder).split())
 
 
+@names_errors("report")
 def check_folds(y: Array, folds: int, *, classify: bool) -> None:
     """Raise unless every fold can have a row and, for a classification, a row of each class."""
     if folds < 2:
-        raise ValueError(f"report: folds must be at least 2, got {folds}")
+        raise value_error(f"folds must be at least 2, got {folds}")
     if not classify:
         if len(y) < 2 * folds:
-            raise ValueError(
-                f"report: {len(y)} rows are too few for {folds} folds, expected at least {2 * folds}; use fewer folds"
+            raise value_error(
+                f"{len(y)} rows are too few for {folds} folds, expected at least {2 * folds}; use fewer folds"
             )
         return
     labels, counts = np.unique(y, return_counts=True)
@@ -151,8 +155,8 @@ def check_folds(y: Array, folds: int, *, classify: bool) -> None:
         fix = f"use {counts[rarest]} folds, or " if counts[rarest] > 1 else ""
         if len(labels) > 2 and _are_numbers(labels):
             fix = f"the target has {len(labels):,} different numbers: use --task regression to predict them, or {fix}"
-        raise ValueError(
-            f"report: {few}, expected at least {folds}, one per fold; {fix}remove the class or join it with another"
+        raise value_error(
+            f"{few}, expected at least {folds}, one per fold; {fix}remove the class or join it with another"
         )
 
 

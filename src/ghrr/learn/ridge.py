@@ -11,7 +11,6 @@ A weight of 2 gives exactly the result of a duplicated sample; the choice of the
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ghrr.checks import value_error, warn
 from ghrr.learn.repeats import directions, independent_count, sample_keys
 
 Batch = tuple[Tensor, Tensor, Tensor]  # features (n, f), targets (n, outputs), sample weights (n,)
@@ -134,7 +134,7 @@ class NormalEquations:
         Penalties are in units of the mean squared length of the centred features.
         """
         if self.feature_shift is None or self.target_shift is None:
-            raise ValueError("ridge: there are no samples, expected at least one; call add first")
+            raise value_error("there are no samples, expected at least one; call add first")
         feature_mean, target_mean = self.feature_sum / self.count, self.target_sum / self.count
         centred = self.gram.tril()  # large: changed in place
         centred += centred.tril(-1).mT
@@ -245,17 +245,16 @@ def _lowest_error(
     unit = spread / counts[0] or 1.0
     if spread <= rounding:
         if counts[0] > 1:
-            warnings.warn(
-                "ridge: the features are constant within rounding, so the mean of the targets is predicted; if they "
-                "should differ, scale the input first, for example with StandardScaler",
-                stacklevel=2,
+            warn(
+                "the features are constant within rounding, so the mean of the targets is predicted; if they should "
+                "differ, scale the input first, for example with StandardScaler"
             )
         shrinkage = min(1 / counts[1], 1 - 1e-6)
         return _Candidate(torch.zeros_like(right), min(alphas), shrinkage, float(squares) / counts[0])
     solve = functools.partial(_solve, gram, right, squares, counts, unit=unit, dual=dual)
     best = _descend(solve, sorted(alphas))
     if not best.error < float("inf"):
-        raise ValueError(f"ridge: the equations cannot be solved with a penalty of {best.alpha}; use a larger one")
+        raise value_error(f"the equations cannot be solved with a penalty of {best.alpha}; use a larger one")
     return best
 
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ghrr.checks import describe, short_repr
+from ghrr.checks import describe, names_errors, short_repr, type_error
 from ghrr.encoding.kernels import SPECTRA, Spectrum
 from ghrr.files import PathLike, as_real_pairs, prefix_errors, read_tensors, restore_space, space_header, write_tensors
 from ghrr.learn.classifier import HDClassifier
@@ -59,6 +59,7 @@ _ADDED = {
 }
 
 
+@names_errors("save(path, estimator)")
 def save(path: PathLike, estimator: BaseEstimator) -> None:
     """Write a fitted estimator to one safetensors file.
 
@@ -85,8 +86,8 @@ def save(path: PathLike, estimator: BaseEstimator) -> None:
     True
     """
     if type(estimator).__name__ not in _CLASSES:
-        raise TypeError(
-            f"save(path, estimator): got {type(estimator).__name__}, expected one of {', '.join(_CLASSES)}; use joblib "
+        raise type_error(
+            f"got {type(estimator).__name__}, expected one of {', '.join(_CLASSES)}; use joblib "
             f"for pipelines and estimators of other libraries"
         )
     check_is_fitted(estimator)
@@ -96,6 +97,7 @@ def save(path: PathLike, estimator: BaseEstimator) -> None:
     write_tensors(path, header, {name: tensors[name] for name in order}, kind=FORMAT, version=VERSION)
 
 
+@names_errors("learn.load")
 def load(path: PathLike) -> Any:
     """Read an estimator that :func:`save` wrote. It predicts on its ``device``, by default the CPU.
 
@@ -106,8 +108,8 @@ def load(path: PathLike) -> Any:
     ValueError
         The file is not from :func:`save`, was truncated or changed, or its entries do not fit together.
     """
-    header, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="learn.load")
-    with prefix_errors(f"learn.load({str(path)!r})"):
+    header, tensors = read_tensors(path, kind=FORMAT, version=VERSION)
+    with prefix_errors(path):
         estimator = _unpack(header["estimator"], tensors)
         if type(estimator).__name__ not in _CLASSES:
             raise ValueError(f"it holds {describe(estimator)}, expected a fitted estimator")
@@ -146,7 +148,7 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, NormalEquations) or kind in _CLASSES:
         kept = {name: item for name, item in vars(value).items() if name not in _NOT_STORED}
         return {"class": kind, "state": {name: _pack(item, tensors) for name, item in kept.items()}}
-    raise TypeError(f"save(path, estimator): cannot store a {kind}; use joblib for estimators that contain one")
+    raise type_error(f"cannot store a {kind}; use joblib for estimators that contain one")
 
 
 def _pack_array(value: np.ndarray[Any, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -159,10 +161,7 @@ def _pack_array(value: np.ndarray[Any, Any], tensors: dict[str, Tensor]) -> dict
         return {"unsigned": _pack(value.astype(np.int64), tensors), "dtype": value.dtype.str}
     if kind in "biufc":
         return {**_pack(torch.tensor(value), tensors), "is_array": True}
-    raise TypeError(
-        f"save(path, estimator): cannot store an array of dtype {value.dtype}; use joblib for estimators that contain "
-        f"one"
-    )
+    raise type_error(f"cannot store an array of dtype {value.dtype}; use joblib for estimators that contain one")
 
 
 def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors, value_error
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.base import Effects, FeatureEncoder, as_array, check_reference, run_on_rows, seed_of
 from ghrr.space import Space
@@ -27,6 +27,7 @@ _ROUNDING = 1e-14  # share of the deviation of values that is not a difference
 _CHUNK_NUMBERS = (1 << 20, 1 << 26)
 
 
+@names_errors
 class SeriesFeatures(FeatureEncoder):
     r"""Encode time series by their windows, at several time scales.
 
@@ -151,7 +152,7 @@ class SeriesFeatures(FeatureEncoder):
         drawn = draw_frequencies(spectrum, dim * m, width, sampling="orthogonal", seed=seed, label="window")
         drawn = drawn.reshape(dim, m, places, channels).movedim(2, 0) / self.bandwidth
         place = draw_frequencies(spectrum, dim, 1, sampling="random", seed=seed, label="position")[:, 0]
-        device = check_device(type(self).__name__, self.device)
+        device = check_device(self.device)
         self.frequencies_ = drawn.float().contiguous().to(device)
         self.position_frequencies_ = (place / self.position_bandwidth).float().to(device)
         self._rotations = self.space_.rotations(["series"], namespace="window", device=self.device)[0].clone()
@@ -166,17 +167,15 @@ class SeriesFeatures(FeatureEncoder):
                     delattr(self, name)
             return [_read_one(one, number) for number, one in enumerate(X)]
         if getattr(X, "ndim", 0) == 1 and X.dtype.kind == "O":
-            raise ValueError(
-                "SeriesFeatures: needs an array of numbers or a list of series, got a column of objects; give series "
+            raise value_error(
+                "needs an array of numbers or a list of series, got a column of objects; give series "
                 "of different lengths as a list"
             )
         array: NDArray[Any] = validate_data(
-            self, as_array(self, X), dtype=[np.float64, np.float32], allow_nd=True, reset=reset
+            self, as_array(X), dtype=[np.float64, np.float32], allow_nd=True, reset=reset
         )
         if array.ndim > 3:
-            raise ValueError(
-                f"SeriesFeatures: needs (n, length) or (n, channels, length), got an array of shape {array.shape}"
-            )
+            raise value_error(f"needs (n, length) or (n, channels, length), got an array of shape {array.shape}")
         return array[:, None] if array.ndim == 2 else array
 
     def check_samples(self, X: Any) -> Series:
@@ -325,9 +324,8 @@ def _read_one(series: Any, number: int) -> NDArray[Any]:
     """Return one series as ``(channels, length)``."""
     array = np.asarray(series)
     if array.ndim not in (1, 2) or not array.size:
-        raise ValueError(
-            f"SeriesFeatures: series {number} must be (length,) or (channels, length) and not empty, got shape "
-            f"{array.shape}"
+        raise value_error(
+            f"series {number} must be (length,) or (channels, length) and not empty, got shape {array.shape}"
         )
     checked: NDArray[Any] = check_array(
         array.reshape(-1, array.shape[-1]),

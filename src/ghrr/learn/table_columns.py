@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
+from ghrr.checks import type_error, value_error
 from ghrr.encoding import column_kinds
 from ghrr.encoding.column_kinds import Guess, as_text
 from ghrr.encoding.column_values import Notation, parse_boolean, parse_date, parse_number
@@ -52,8 +53,8 @@ def guess_kind(column: Any) -> Guess:
         return Guess("number")
     guess = column_kinds.infer_kind(str(column.name), values)
     if guess.kind not in KINDS:
-        raise ValueError(
-            f"TableFeatures: column {column.name!r} has lists of numbers, expected one value in each row; make a "
+        raise value_error(
+            f"column {column.name!r} has lists of numbers, expected one value in each row; make a "
             f"column of each number, or leave the column out"
         )
     # pandas makes decimal numbers of whole ones if values are missing.
@@ -89,9 +90,8 @@ def _plain(value: Any) -> Any:
 def _refuse(column: Any, values: Sequence[Any]) -> None:
     if values:
         types = ", ".join(sorted({type(value).__name__ for value in values}))
-        raise TypeError(
-            f"TableFeatures: the input argument must be uniformly strings or numbers, got {types} in column "
-            f"{column.name!r}"
+        raise type_error(
+            f"the input argument must be uniformly strings or numbers, got {types} in column {column.name!r}"
         )
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors, value_error
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.learn.bandwidth import evenly_spaced, median_bandwidth
 from ghrr.learn.base import Effects, check_reference, seed_of
@@ -33,6 +33,7 @@ _MOST_INDICATORS = 100  # categories of a column that is in the linear part
 _NO_TEXT = "\0"  # stands for the texts of a column that has none: no n-gram, so all texts are encoded as 0
 
 
+@names_errors
 class TableFeatures(TableReader):
     r"""Encode the rows of a table with numbers, categories, dates, texts and missing values.
 
@@ -196,8 +197,8 @@ class TableFeatures(TableReader):
         width = n_numbers + sum(sizes)
         if sum(sizes) * dim > _MOST_PHASES:
             largest = max(self.categories_, key=lambda column: len(self.categories_[column]))
-            raise ValueError(
-                f"TableFeatures: column {largest!r} has {len(self.categories_[largest]):,} categories, expected at "
+            raise value_error(
+                f"column {largest!r} has {len(self.categories_[largest]):,} categories, expected at "
                 f"most {_MOST_PHASES // dim:,} in all columns with dim={dim}; set columns={{{largest!r}: 'text'}}, or "
                 f"'ignore'"
             )
@@ -209,7 +210,7 @@ class TableFeatures(TableReader):
             drawn = draw_frequencies(SPECTRA[self.kernel], dim, width, sampling=sampling, seed=seed, label="table")
             drawn[:, n_numbers:] *= scale
             drawn *= self._draw_parts(n_numbers + len(sizes), seed)[:, [*range(n_numbers), *self._columns_of_codes()]]
-        drawn = (drawn / self.bandwidth_).to(check_device(type(self).__name__, self.device))
+        drawn = (drawn / self.bandwidth_).to(check_device(self.device))
         self.frequencies_ = drawn[:, :n_numbers].contiguous()
         # The last row stands for missing values.
         self.category_phases_ = torch.nn.functional.pad(drawn[:, n_numbers:].mT, (0, 0, 0, 1)).contiguous()

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from ghrr.checks import install_hint
+from ghrr.checks import install_hint, names_errors
 from ghrr.files import (
     LINES,
     USUAL_SEPARATORS,
@@ -30,6 +30,7 @@ _REPEATED = re.compile(r"Multiple matches for FieldRef\.Name\((.*)\) in ")  # py
 _LEADING_ZERO = re.compile(rb"[\s,;|\"]0\d")
 
 
+@names_errors
 def read_table(source: PathLike | IO[bytes], *, texts: Collection[str] | None = None) -> pd.DataFrame:
     r"""Read a table from a CSV, TSV, JSON or Parquet file, or a CSV table from a stream.
 
@@ -65,8 +66,8 @@ def read_table(source: PathLike | IO[bytes], *, texts: Collection[str] | None = 
     if hasattr(source, "read"):
         content = source.read()
     else:
-        name, suffix = str(source), check_suffix(source, "read_table")
-        content = read_bytes(source, "read_table")
+        name, suffix = str(source), check_suffix(source)
+        content = read_bytes(source)
     if suffix == ".parquet":
         table = _parse_parquet(content, name)
     elif suffix in USUAL_SEPARATORS:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ghrr._similar import similar_names
-from ghrr.checks import check_choice, check_device, short_repr
+from ghrr.checks import check_choice, check_device, names_errors, short_repr, value_error
 from ghrr.encoding.column_kinds import Guess
 from ghrr.encoding.column_values import find_notation
 from ghrr.learn.auto_encoder import table_encoder
@@ -51,25 +51,27 @@ class LearningTask:
     columns: dict[str, str]
     notes: list[str] = field(default_factory=list)
 
+    @names_errors("learn")
     def model(
         self, *, dim: int = 1024, training: str | None = None, seed: int = 0, device: str | None = None
     ) -> HDClassifier | HDRegressor:
         """Return a model for this task, not fitted. ``training`` is as in :class:`HDClassifier`."""
         if device is not None:
-            check_device("learn", device)
+            check_device(device)
         if training is not None:
-            check_choice("learn", "training", training, TRAINING)
+            check_choice("training", training, TRAINING)
         settings: dict[str, Any] = {"random_state": seed, "device": device}
         encoder = table_encoder(dim, columns=self.columns, **settings)
         if self.kind == "classification":
             return HDClassifier(encoder, training=training or "ridge", **settings)
         if training is not None:
-            raise ValueError(
-                f"learn: training applies to classification only, got {training!r} for a regression; leave it out"
+            raise value_error(
+                f"training applies to classification only, got {training!r} for a regression; leave it out"
             )
         return HDRegressor(encoder, **settings)
 
 
+@names_errors("learn")
 def make_task(
     table: pd.DataFrame,
     target: str,
@@ -106,21 +108,21 @@ def make_task(
     ('classification', ['no', 'yes'], ['1 row without a value of sick is left out'])
     """
     if kind is not None:
-        check_choice("learn", "task", kind, TASKS)
+        check_choice("task", kind, TASKS)
     check_columns(table, [target], "target")
     check_columns(table, text, "text")
     check_columns(table, drop, "drop")
     if target in (*text, *drop):
-        raise ValueError(f"learn: {target!r} is the target, expected another column for text and drop; leave it out")
+        raise value_error(f"{target!r} is the target, expected another column for text and drop; leave it out")
     both = [column for column in text if column in drop]
     if both:
-        raise ValueError(
-            f"learn: the column {both[0]!r} is both in text and in drop, expected one of them; remove "
+        raise value_error(
+            f"the column {both[0]!r} is both in text and in drop, expected one of them; remove "
             f"--text {both[0]!r} or --drop {both[0]!r}"
         )
     known = table[target].notna().to_numpy()
     if not known.any():
-        raise ValueError(f"learn: the target {target!r} has no value in any row, expected one in at least two rows")
+        raise value_error(f"the target {target!r} has no value in any row, expected one in at least two rows")
     notes = []
     if not known.all():
         count = int((~known).sum())
@@ -129,13 +131,11 @@ def make_task(
     rows = table.loc[known].reset_index(drop=True)
     kept = rows.drop(columns=list({target, *drop}))
     if not kept.shape[1]:
-        raise ValueError(f"learn: there is no column beside the target {target!r}, expected at least one to learn from")
-    _check_finite("learn", kept)
+        raise value_error(f"there is no column beside the target {target!r}, expected at least one to learn from")
+    _check_finite(kept)
     empty = [column for column in kept.columns if not kept[column].notna().any()]
     if len(empty) == kept.shape[1]:
-        raise ValueError(
-            f"learn: no column beside the target {target!r} has any value, expected at least one with values"
-        )
+        raise value_error(f"no column beside the target {target!r} has any value, expected at least one with values")
     notes += [f"the column {column} has no values and is ignored" for column in empty]
     columns = {**dict.fromkeys(text, "text"), **dict.fromkeys(empty, "ignore")}
     inferred = kept.drop(columns=list(columns))
@@ -166,7 +166,7 @@ def check_columns(table: pd.DataFrame, names: Iterable[str], what: str) -> None:
             near = similar_names(name, table.columns, n=3)
             listed = ", ".join(map(repr, near or list(table.columns)[:10]))
             hint = f"did you mean {listed}?" if near else f"the columns are {listed}"
-            raise ValueError(f"learn: there is no column {name!r}, expected a column of the table as {what}; {hint}")
+            raise value_error(f"there is no column {name!r}, expected a column of the table as {what}; {hint}")
 
 
 def _check_stored(table: pd.DataFrame) -> None:
@@ -179,8 +179,8 @@ def _check_stored(table: pd.DataFrame) -> None:
     got = [f"{name!r} ({', '.join(types)})" for name, types in wrong.items() if types]
     if got:
         options = " ".join(f"--drop {name!r}" for name, types in wrong.items() if types)
-        raise ValueError(
-            f"learn: columns must have numbers, strings, booleans or dates, got {', '.join(got)}; convert them, or "
+        raise value_error(
+            f"columns must have numbers, strings, booleans or dates, got {', '.join(got)}; convert them, or "
             f"leave them out with {options}"
         )
 
@@ -226,12 +226,12 @@ def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]
     form = _target_kind(column)
     misfits = _describe_misfits(column, form)
     if form == "date" or (form == "text" and kind != "classification"):
-        raise ValueError(
-            f"learn: the target {column.name!r} has {column.nunique():,} different values of kind {form}, expected "
+        raise value_error(
+            f"the target {column.name!r} has {column.nunique():,} different values of kind {form}, expected "
             f"classes or numbers; {misfits or 'choose another column'}"
         )
     if column.dtype.kind == "f" and np.isinf(column.to_numpy(dtype=np.float64, na_value=np.nan)).any():
-        raise ValueError(f"learn: the target {column.name!r} has an infinite value, expected finite numbers; remove it")
+        raise value_error(f"the target {column.name!r} has an infinite value, expected finite numbers; remove it")
     numbers = read_numbers(column, "number", find_notation(column))[0] if form == "number" else np.empty(0)
     is_integer = form == "number" and bool((numbers % 1 == 0).all())
     if kind is None:
@@ -240,8 +240,8 @@ def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]
     if kind == "regression":
         if form != "number":
             example = next(iter(_find_misfits(column, "number")), column.iloc[0])
-            raise ValueError(
-                f"learn: the target {column.name!r} has values such as {example!r}, expected numbers for a regression; "
+            raise value_error(
+                f"the target {column.name!r} has values such as {example!r}, expected numbers for a regression; "
                 f"{misfits or 'use classification'}"
             )
         return kind, numbers
@@ -252,7 +252,7 @@ def _read_target(column: pd.Series, kind: str | None) -> tuple[str, NDArray[Any]
     else:
         labels = column.astype(object).astype(str).to_numpy(dtype=object)
     if len(np.unique(labels)) < 2:
-        raise ValueError(f"learn: the target {column.name!r} has only one class, {labels[0]!r}, expected at least two")
+        raise value_error(f"the target {column.name!r} has only one class, {labels[0]!r}, expected at least two")
     return kind, labels
 
 
@@ -306,17 +306,18 @@ def describe_unknown(model: Any, table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _check_finite(operation: str, table: pd.DataFrame) -> None:
+def _check_finite(table: pd.DataFrame) -> None:
     """Raise if a column of numbers has an infinite value."""
     for column in table.select_dtypes("number").columns:
         infinite = np.flatnonzero(np.isinf(table[column].to_numpy(dtype=float, na_value=np.nan)))
         if len(infinite):
-            raise ValueError(
-                f"{operation}: the column {column!r} has an infinite value in row {infinite[0] + 1}, expected finite "
+            raise value_error(
+                f"the column {column!r} has an infinite value in row {infinite[0] + 1}, expected finite "
                 f"numbers; correct it, or leave it empty if it is unknown"
             )
 
 
+@names_errors("predict")
 def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return predictions for the rows of a table, and the columns that the model does not use.
 
@@ -332,19 +333,19 @@ def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[s
     used = [column for column, kind in encoder.columns_.items() if kind != "ignore"]
     missing = [column for column in used if column not in table.columns]
     if missing:
-        raise ValueError(
-            f"predict: the table lacks the columns {', '.join(map(repr, missing))}, expected all of "
+        raise value_error(
+            f"the table lacks the columns {', '.join(map(repr, missing))}, expected all of "
             f"{', '.join(map(repr, used))}; add them, with empty values if they are unknown"
         )
     extra = [column for column in table.columns if column not in used]
     rows = _select_columns(encoder, table)
-    _check_finite("predict", rows[used])
+    _check_finite(rows[used])
     for column in used:
         kind, values = encoder.columns_[column], rows[column].dropna()
         wrong = encoder.find_unread(values, column) if kind in ("number", "date") else []
         if wrong:
-            raise ValueError(
-                f"predict: the column {column!r} must have values of the kind {kind}, got {wrong[0]!r}; correct it, or "
+            raise value_error(
+                f"the column {column!r} must have values of the kind {kind}, got {wrong[0]!r}; correct it, or "
                 f"leave it empty if it is unknown"
             )
     if not isinstance(model, HDClassifier):
@@ -356,13 +357,14 @@ def predict_table(model: Any, table: pd.DataFrame) -> tuple[pd.DataFrame, list[s
     return result, extra
 
 
+@names_errors("predict")
 def encoder_of(model: Any) -> TableFeatures:
     """Return the fitted encoder of a model of tables; raise for other models."""
     encoder = getattr(model, "encoder_", None)
     if not isinstance(encoder, TableFeatures):
         found = type(model).__name__ + (f" with {type(encoder).__name__}" if encoder is not None else "")
-        raise ValueError(
-            f"predict: the model is a {found}, expected a classifier or regressor of tables; use one that "
+        raise value_error(
+            f"the model is a {found}, expected a classifier or regressor of tables; use one that "
             f"`ghrr learn` has written"
         )
     return encoder

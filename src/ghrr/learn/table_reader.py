@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from ghrr.checks import short_repr
+from ghrr.checks import short_repr, value_error, warn
 from ghrr.encoding.column_kinds import Guess
 from ghrr.encoding.column_values import Notation, find_notation
 from ghrr.encoding.number_scales import is_multiplicative, logarithms, smallest_exact
@@ -60,12 +59,10 @@ class TableReader(FeatureEncoder):
         names = list(range(table.shape[1])) if is_array else list(table.columns)
         unknown = [column for column in given if column not in names]
         if unknown:
-            raise ValueError(f"TableFeatures: columns {unknown} are not in the table, which has {names}")
+            raise value_error(f"columns {unknown} are not in the table, which has {names}")
         wrong = sorted({str(kind) for kind in given.values()} - set(KINDS))
         if wrong:
-            raise ValueError(
-                f"TableFeatures: kinds of columns must be among {', '.join(KINDS)}; got {', '.join(wrong)}"
-            )
+            raise value_error(f"kinds of columns must be among {', '.join(KINDS)}; got {', '.join(wrong)}")
         if is_array:
             return {column: Guess("number") for column in names}
         guesses = {c: Guess(given[c]) if c in given else guess_kind(table[c]) for c in names}
@@ -99,10 +96,8 @@ class TableReader(FeatureEncoder):
     def _warn_of_doubts(self) -> None:
         doubts = [f"{c!r} as {self.columns_[c]} ({doubt})" for c, doubt in self.doubts_.items()]
         if doubts:
-            warnings.warn(
-                f"TableFeatures: the kinds of some columns are unsure: {'; '.join(doubts)}; set columns= to the kinds "
-                f"that are correct",
-                stacklevel=4,
+            warn(
+                f"the kinds of some columns are unsure: {'; '.join(doubts)}; set columns= to the kinds that are correct"
             )
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
@@ -111,7 +106,7 @@ class TableReader(FeatureEncoder):
             X = X.to_pandas()
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             if not X.columns.is_unique:
-                raise ValueError(f"TableFeatures: names of columns must differ, got {list(X.columns)}")
+                raise value_error(f"names of columns must differ, got {list(X.columns)}")
             validate_data(self, X, skip_check_array=True, reset=reset)
             for size, what in zip(X.shape, ("sample", "feature"), strict=True):
                 if not size:
@@ -124,11 +119,9 @@ class TableReader(FeatureEncoder):
             try:
                 has_strings = np.asarray(X).dtype.kind == "U"
             except ValueError as error:
-                raise ValueError(
-                    "TableFeatures: rows must have one value for each column, all the same number"
-                ) from error
+                raise value_error("rows must have one value for each column, all the same number") from error
             X = np.array(X, dtype=object) if has_strings else X  # numbers beside strings stay numbers
-        array = validate_data(self, as_array(self, X), dtype=None, ensure_all_finite="allow-nan", reset=reset)
+        array = validate_data(self, as_array(X), dtype=None, ensure_all_finite="allow-nan", reset=reset)
         only_numbers = not self.columns if reset else set(self.columns_.values()) == {"number"}
         if array.dtype.kind in "iuf" and only_numbers:
             return array.astype(np.float64)
@@ -175,12 +168,12 @@ class TableReader(FeatureEncoder):
         try:
             numbers, unread = read_numbers(column, kind, self.notation_of(name))
         except ValueError as error:
-            raise ValueError(f"TableFeatures: cannot read column {column.name!r} as {kind}s: {error}") from error
+            raise value_error(f"cannot read column {column.name!r} as {kind}s: {error}") from error
         wrong = self._new_unread(unread, name)
         if wrong and self.handle_unknown == "error":
             advice = "convert them, for example with pandas.to_datetime" if kind == "date" else "correct them"
-            raise ValueError(
-                f"TableFeatures: cannot read column {column.name!r} as {kind}s: got {short_repr(wrong[0])}; {advice}, "
+            raise value_error(
+                f"cannot read column {column.name!r} as {kind}s: got {short_repr(wrong[0])}; {advice}, "
                 f'or set handle_unknown="ignore" to treat such values as missing'
             )
         return numbers

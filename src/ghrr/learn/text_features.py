@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 from torch import Tensor
 
+from ghrr.checks import names_errors, value_error
 from ghrr.encoding.bags import WeightedBags, weighted_bags
 from ghrr.encoding.ngram_counts import NGramCounts, as_keys, count_ngrams, find_keys
 from ghrr.encoding.ngram_vectors import ngram_vectors
@@ -29,6 +30,7 @@ _SHARES = 1e5  # shares of n-grams count in this unit: below by themselves, abov
 _WORDS = re.compile(r"\w+")
 
 
+@names_errors
 class TextFeatures(FeatureEncoder):
     r"""Encode texts by their n-grams: :math:`\sum_g w_g\, x_{g_1} * x_{g_2} * \dots * x_{g_n}`, scaled to length 1.
 
@@ -128,7 +130,7 @@ class TextFeatures(FeatureEncoder):
         texts, shares = [texts[row] for row in kept], shares[kept]
         self.symbols_ = sorted(set().union(*(self._split(text) for text in texts)))
         if not self.symbols_:
-            raise ValueError("TextFeatures: the texts have no symbols; expected at least one character, word or token")
+            raise value_error("the texts have no symbols; expected at least one character, word or token")
         self.space_ = Space(dim=int(self.dim), m=int(self.m), seed=seed_of(self.random_state))
         self._vectors = self.space_.vectors(self.symbols_, namespace="symbol", device=self.device)
         self.n_features_out_ = 2 * self.space_.total_dim
@@ -150,7 +152,7 @@ class TextFeatures(FeatureEncoder):
             raise ValueError(
                 'TextFeatures(weighting="learned") requires y to be passed, but the target y is None; give labels'
             )
-        y = column_or_1d(as_array(self, y))
+        y = column_or_1d(as_array(y))
         if y.dtype.kind == "f" and (y != np.round(y)).any():
             raise ValueError('TextFeatures(weighting="learned"): needs labels of classes, got continuous numbers')
         check_consistent_length(texts, y)
@@ -160,20 +162,20 @@ class TextFeatures(FeatureEncoder):
     def _lengths(self) -> list[int]:
         lengths: list[Any] = list(self.n) if isinstance(self.n, (list, tuple)) else [self.n]
         if not lengths or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in lengths):
-            raise ValueError(f"TextFeatures: n must be a positive integer or a list of them, got {self.n!r}")
+            raise value_error(f"n must be a positive integer or a list of them, got {self.n!r}")
         return [int(n) for n in lengths]
 
     def check_samples(self, X: Any) -> list[Any]:
         """Return texts as a list of strings, or of lists of tokens."""
         if isinstance(X, str):
-            raise ValueError("TextFeatures: needs a list of texts, got one string; put it into a list")
+            raise value_error("needs a list of texts, got one string; put it into a list")
         if not (self.analyzer == "token" and isinstance(X, np.ndarray)):  # the rows of an array are lists of tokens
             X = _one_column(X)
         texts = X.to_list() if hasattr(X, "to_list") else list(X)
         kinds, name = ((list, tuple, np.ndarray), "lists of tokens") if self.analyzer == "token" else (str, "strings")
         wrong = next((i for i, text in enumerate(texts) if not isinstance(text, kinds)), None)
         if wrong is not None:
-            raise ValueError(f"TextFeatures: needs {name}, got {type(texts[wrong]).__name__} for text {wrong}")
+            raise value_error(f"needs {name}, got {type(texts[wrong]).__name__} for text {wrong}")
         if not texts:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required by TextFeatures.")
         return texts
@@ -273,8 +275,8 @@ def _one_column(X: Any) -> Any:
         return np.asarray(X)[:, 0]
     if len(shape) != 1 or isinstance(X, (Mapping, Set)) or not hasattr(X, "__iter__"):
         size = f" of shape {tuple(shape)}" if len(shape) != 1 else ""
-        raise ValueError(
-            f"TextFeatures: needs a list of texts or one column of a table, got {type(X).__name__}{size}; give one "
+        raise value_error(
+            f"needs a list of texts or one column of a table, got {type(X).__name__}{size}; give one "
             f'column, for example df["note"]'
         )
     return X

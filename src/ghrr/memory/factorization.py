@@ -32,6 +32,9 @@ from ghrr.checks import (
     check_real,
     describe,
     has_finite_sum,
+    names_errors,
+    type_error,
+    value_error,
 )
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import IDENTICAL
@@ -79,6 +82,7 @@ class Factors:
     iterations: Tensor
 
 
+@names_errors("resonator(product, codebooks)")
 def resonator(
     product: Tensor | Hypervector,
     codebooks: Sequence[Tensor | Hypervector],
@@ -151,20 +155,19 @@ def resonator(
     >>> resonator(ghrr.bind(shapes[0], colours[1]), [colours, shapes]).found  # in the wrong order
     tensor(False)
     """
-    operation = "resonator(product, codebooks)"
-    product, books = _check_codebooks(operation, product, codebooks)
-    iterations = check_integer(operation, "iterations", iterations, least=1)
-    restarts = check_integer(operation, "restarts", restarts, least=1)
-    confidence = check_confidence(operation, confidence, low=0.0)
-    check_choice(operation, "projection", projection, tuple(_PROJECTIONS))
+    product, books = _check_codebooks(product, codebooks)
+    iterations = check_integer("iterations", iterations, least=1)
+    restarts = check_integer("restarts", restarts, least=1)
+    confidence = check_confidence(confidence, low=0.0)
+    check_choice("projection", projection, tuple(_PROJECTIONS))
     shape, batch = product.shape[-3:], product.shape[:-3]
     if noise is None:
         noise = 1 / math.sqrt(2 * shape.numel())
-    noise = check_real(operation, "noise", noise, low=0.0, high=math.inf, open_ends=True)
-    jitter = check_real(operation, "jitter", jitter, low=0.0, high=100.0)
+    noise = check_real("noise", noise, low=0.0, high=math.inf, open_ends=True)
+    jitter = check_real("jitter", jitter, low=0.0, high=100.0)
     if generator is None:
         generator = torch.Generator(product.device).manual_seed(0)
-    check_generator(operation, generator)
+    check_generator(generator)
 
     x = product.detach().reshape(-1, *shape)
     odds = math.log(confidence / (1 - confidence))
@@ -184,7 +187,7 @@ def resonator(
     )
     for i, (book, total) in enumerate(zip(books, search.sums, strict=True)):
         if not has_finite_sum(total):  # all terms of a finite sum are finite
-            check_finite(operation, f"codebooks[{i}]", book)
+            check_finite(f"codebooks[{i}]", book)
     rows = max(1, CHUNK_NUMBERS // max(2 * shape.numel(), *(len(book) for book in books)))
     for chunk in chunks(len(x), rows):
         search.run(chunk, iterations, restarts)
@@ -198,19 +201,18 @@ def resonator(
 
 
 def _check_codebooks(
-    operation: str, product: Tensor | Hypervector, codebooks: Sequence[Tensor | Hypervector]
+    product: Tensor | Hypervector, codebooks: Sequence[Tensor | Hypervector]
 ) -> tuple[Tensor, list[Tensor]]:
     if not isinstance(codebooks, (list, tuple)) or not codebooks:
-        raise TypeError(
-            f"{operation}: codebooks must be a list of tensors (n, dim, m, m), one for each factor, "
-            f"got {describe(codebooks)}"
+        raise type_error(
+            f"codebooks must be a list of tensors (n, dim, m, m), one for each factor, got {describe(codebooks)}"
         )
     named = {f"codebooks[{i}]": book for i, book in enumerate(codebooks)}
-    product, *books = check_hypervectors(operation, product=product, **named)
+    product, *books = check_hypervectors(product=product, **named)
     for name, book in zip(named, books, strict=True):
         if book.ndim != 4 or not len(book):
-            raise ValueError(f"{operation}: {name} must have shape (n, dim, m, m) with n >= 1, got {describe(book)}")
-    check_finite(operation, "product", product)
+            raise value_error(f"{name} must have shape (n, dim, m, m) with n >= 1, got {describe(book)}")
+    check_finite("product", product)
     return product, books
 
 

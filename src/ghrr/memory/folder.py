@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr.checks import named, value_error
 from ghrr.files import (
     atomic_write,
     check_count,
@@ -38,7 +39,6 @@ from ghrr.memory.storage import Stored
 
 FORMAT = "ghrr-item-folder"
 VERSION = 1
-_OPERATION = "ItemMemory"
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"items-[0-9a-f]{16}\.safetensors")
 _OPEN_ATTEMPTS = 100
@@ -69,12 +69,12 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest, or None if there is none. File names in it are checked: they stay in the folder."""
     path = folder / MANIFEST
-    check_inside(path, _OPERATION)
+    check_inside(path)
     try:
-        content = read_bytes(path, _OPERATION, limit=_MAX_BYTES)
+        content = read_bytes(path, limit=_MAX_BYTES)
     except FileNotFoundError:
         return None
-    with prefix_errors(f"{_OPERATION}({str(path)!r})"):
+    with prefix_errors(path):
         digest, _, text = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(text).hexdigest():
             raise ValueError("the content does not match its checksum; the file was damaged or changed")
@@ -138,7 +138,7 @@ def open_segments(folder: Path) -> tuple[Manifest, list[Segment]]:
     for _ in range(_OPEN_ATTEMPTS):
         manifest = read_manifest(folder)
         if manifest is None:
-            raise FileNotFoundError(f"{_OPERATION}({str(folder)!r}): the folder holds no memory, it has no {MANIFEST}")
+            raise FileNotFoundError(named(f"the folder holds no memory, it has no {MANIFEST}", path=folder))
         try:
             segments = [open_entry(folder, entry) for entry in manifest.entries]
         except FileNotFoundError:
@@ -146,21 +146,19 @@ def open_segments(folder: Path) -> tuple[Manifest, list[Segment]]:
                 raise
             continue
         check_same_kind(segments)
-        with prefix_errors(f"{_OPERATION}({str(folder / MANIFEST)!r})"):
+        with prefix_errors(folder / MANIFEST):
             _check_ids(manifest, segments)
         return manifest, segments
-    raise TimeoutError(
-        f"{_OPERATION}({str(folder)!r}): the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again"
-    )
+    raise TimeoutError(named(f"the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again", path=folder))
 
 
 def open_entry(folder: Path, entry: Entry) -> Segment:
     """Open a segment that a manifest names."""
     path = folder / entry.name
-    check_inside(path, _OPERATION)
+    check_inside(path)
     segment = Segment(path)
     if segment.checksum != entry.sha256 or segment.count != entry.items:
-        raise ValueError(f"{_OPERATION}({str(path)!r}): the file is not the one that {MANIFEST} lists")
+        raise value_error(f"the file is not the one that {MANIFEST} lists", path=path)
     return segment
 
 
@@ -189,7 +187,7 @@ def read_labels(segments: Sequence[Segment], removed: Set[int]) -> LabelTable:
         names += itertools.compress(segment.labels, present)
         ids += itertools.compress(numbers, present)
     if len(set(names)) < len(names):
-        raise ValueError(f"{_OPERATION}({str(segments[0].path.parent)!r}): two items have the same label")
+        raise value_error("two items have the same label", path=segments[0].path.parent)
     return LabelTable(names, ids)
 
 

@@ -1,52 +1,31 @@
-"""ItemMemory: exact search for the stored hypervectors that are most similar to a query."""
+"""ItemMemory: hypervectors with labels, found by similarity, in memory, in files or in an engine of your choice."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr import algebra
-from ghrr.checks import check_integer, describe
+from ghrr.checks import check_device, check_integer, describe, names_errors, value_error
+from ghrr.files import PathLike
 from ghrr.hypervector import Hypervector
-from ghrr.memory.backends import Bound, check_bounds
-from ghrr.memory.item_store import ItemStore
-from ghrr.memory.match import CONFIDENCE, Match, answer_noise, check_confidence, expected_score, make_matches
-from ghrr.memory.search import rows_per_chunk, search_chunks
-from ghrr.memory.state import State
-from ghrr.memory.storage import as_rows, chunks
-
-_CPU = torch.device("cpu")
-_ATOM_ENERGY = 1.01  # up to this energy an item counts as an atom; narrow storage rounds
-
-
-class Cleanup(NamedTuple):
-    """Result of :meth:`ItemMemory.cleanup`: the most similar items of each query, best first.
-
-    Parameters
-    ----------
-    labels
-        Lists nested as ``(*batch, k)``.
-    scores
-        Similarities, ``(*batch, k)``, on the device of the queries.
-
-    Examples
-    --------
-    >>> import ghrr
-    >>> space = ghrr.Space(dim=100, m=2, seed=0)
-    >>> labels, scores = ghrr.ItemMemory(space, ["a", "b"]).cleanup(space.vectors(["b"]), k=2)
-    >>> labels
-    [['b', 'a']]
-    """
-
-    labels: list[Any]
-    scores: Tensor
+from ghrr.memory import persistence
+from ghrr.memory.backends import Backend, Bound, Columns, can_filter, check_bounds, check_columns, make_backend
+from ghrr.memory.items import Items
+from ghrr.memory.labels import check_labels
+from ghrr.memory.match import CONFIDENCE, Match, check_confidence
+from ghrr.memory.search import Cleanup
+from ghrr.memory.storage import as_rows, pack
+from ghrr.space import Space, check_space
 
 
-class ItemMemory(ItemStore):
+@names_errors
+class ItemMemory:
     r"""Hypervectors with labels. :meth:`cleanup` and :meth:`match` find the items that are most similar to a query.
 
     The search is exact, unless you ask otherwise: it compares a query with every item. You can add and remove items at
@@ -71,7 +50,7 @@ class ItemMemory(ItemStore):
     labels
         Strings, all different.
     vectors
-        Hypervectors of the labels. By default the atoms of these names, ``space.vectors(labels)``.
+        Hypervectors ``(n, dim, m, m)`` of the labels. By default the atoms of these names, ``space.vectors(labels)``.
     storage
         Number type: ``"float32"``, ``"float64"``, ``"bfloat16"``, ``"float16"``, or ``"int8"`` with one scale per item.
         By default the precision of the space. 16 bits take half the memory and int8 a quarter;
@@ -91,21 +70,14 @@ class ItemMemory(ItemStore):
 
     Attributes
     ----------
-    space
-        Space of the items.
     about
         JSON object that :meth:`save` stored with the items, or None.
-
-    Shapes
-    ------
-    vectors: ``(n, dim, m, m)``
 
     Examples
     --------
     >>> import ghrr
-    >>> from ghrr.memory import ItemMemory
     >>> space = ghrr.Space(dim=300, m=2, seed=0)
-    >>> memory = ItemMemory(space, ["red", "green", "blue"])
+    >>> memory = ghrr.ItemMemory(space, ["red", "green", "blue"])
     >>> memory
     ItemMemory(3 items, float32, TorchBackend, Space(dim=300, m=2, seed=0))
     >>> noisy = ghrr.bundle(space.vectors(["green", "a", "b", "c"]))
@@ -114,6 +86,134 @@ class ItemMemory(ItemStore):
     >>> memory.match(noisy)
     Match('green', score=1.050, margin=0.994, confident=True)
     """
+
+    def __init__(
+        self,
+        space: Space,
+        labels: Iterable[str] | None = None,
+        vectors: Tensor | Hypervector | None = None,
+        *,
+        storage: str | None = None,
+        backend: str | Backend = "torch",
+        device: torch.device | str = "cpu",
+        uri: str | None = None,
+        timeout: float | None = None,
+        approximate: bool = False,
+    ) -> None:
+        self.space = check_space(space)
+        device = check_device(device)
+        made = make_backend(space, storage, backend, device, uri=uri, timeout=timeout, approximate=approximate)
+        self.about: dict[str, Any] | None = None
+        self._items = Items(self.space, made)
+        if labels is not None:
+            self.add(labels, vectors)
+        elif vectors is not None:
+            raise value_error("vectors need labels, got vectors without labels; give one string for each")
+
+    def __len__(self) -> int:
+        return len(self._items.state.labels)
+
+    def __contains__(self, label: object) -> bool:
+        return self._items.state.labels.find(label) is not None
+
+    def __repr__(self) -> str:
+        backend = type(self._items.state.backend).__name__
+        return f"ItemMemory({len(self)} items, {self.storage}, {backend}, {self.space})"
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels in the order in which they were added."""
+        return self._items.state.labels.names
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder that :meth:`commit` writes to by default; None before the first commit."""
+        return self._items.state.commit.folder
+
+    @property
+    def storage(self) -> str:
+        """Number type of the stored items."""
+        return self._items.state.backend.storage
+
+    @property
+    def can_filter(self) -> bool:
+        """Whether the backend stores columns of numbers and can search within bounds, as Milvus and LanceDB do."""
+        return can_filter(self._items.state.backend)
+
+    def add(
+        self,
+        labels: str | Iterable[str],
+        vectors: Tensor | Hypervector | None = None,
+        *,
+        columns: Columns | None = None,
+    ) -> None:
+        """Add items. If this raises, none is added.
+
+        Parameters
+        ----------
+        labels
+            Strings that are not in the memory, or a single one.
+        vectors
+            Hypervectors of the labels, on any device. By default the atoms of these names.
+        columns
+            Numbers by name, one per item and NaN where it is missing, that searches can set bounds on. The backend
+            must be able to filter.
+
+        Shapes
+        ------
+        vectors: ``(n, dim, m, m)``, or ``(dim, m, m)`` for one label; columns: ``(n,)``
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> memory = ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0))
+        >>> memory.add(["a", "b"])
+        >>> memory.labels
+        ['a', 'b']
+        """
+        names = check_labels(labels)
+        vectors = self.space.check(self.space.vectors(names) if vectors is None else vectors)
+        if isinstance(labels, str) and vectors.ndim == 3:
+            vectors = vectors[None]
+        if vectors.ndim != 4 or len(vectors) != len(names):
+            shape = (len(names), *self.space.shape)
+            raise value_error(f"vectors must have shape {shape} for {len(names)} labels, got {describe(vectors)}")
+        stored = pack(as_rows("vectors", vectors), self.storage)
+        self._items.add(names, stored, check_columns(columns, len(names)))
+
+    def remove(self, labels: str | Iterable[str]) -> None:
+        """Remove items by label. If this raises, none is removed.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> memory = ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b", "c"])
+        >>> memory.remove(["a", "c"])
+        >>> memory.labels
+        ['b']
+        """
+        self._items.remove(check_labels(labels))
+
+    def vectors(self, labels: str | Iterable[str] | None = None) -> Tensor:
+        """Return the hypervectors of labels, in any order, or of all items in the order of :attr:`labels`.
+
+        Narrow storage rounds them. They are on the device of the memory. The shape is ``(n, dim, m, m)``, for a single
+        label ``(dim, m, m)``.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> memory = ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"])
+        >>> memory.vectors().shape, memory.vectors("b").shape
+        (torch.Size([2, 100, 2, 2]), torch.Size([100, 2, 2]))
+        """
+        names = None if labels is None else check_labels(labels)
+        with self._items.reading() as state:
+            vectors = state.vectors(state.ids_of(state.labels.names if names is None else names))
+        return vectors[0] if isinstance(labels, str) else vectors
 
     def cleanup(self, queries: Tensor | Hypervector, k: int = 1, *, where: Iterable[Bound] = ()) -> Cleanup:
         """Find the k items that are most similar to each query.
@@ -132,11 +232,6 @@ class ItemMemory(ItemStore):
             Bounds on the columns of :meth:`add`. Only items that fulfil all of them are found; the backend must be able
             to filter (:attr:`can_filter`).
 
-        Returns
-        -------
-        Cleanup
-            Labels and scores, best first. Scores are on the device of the queries.
-
         Shapes
         ------
         queries: ``(*batch, dim, m, m)``; labels and scores: ``(*batch, min(k, n))``
@@ -144,41 +239,27 @@ class ItemMemory(ItemStore):
         Examples
         --------
         >>> import ghrr
-        >>> from ghrr.memory import ItemMemory
         >>> space = ghrr.Space(dim=100, m=2, seed=0)
-        >>> memory = ItemMemory(space, ["a", "b", "c"])
-        >>> found = memory.cleanup(space.vectors(["c", "a"]), k=2)
-        >>> [best for best, second in found.labels]
-        ['c', 'a']
-        >>> found.scores.shape
-        torch.Size([2, 2])
+        >>> memory = ghrr.ItemMemory(space, ["a", "b", "c"])
+        >>> labels, scores = memory.cleanup(space.vectors(["c", "a"]), k=2)
+        >>> [best for best, second in labels], scores.shape
+        (['c', 'a'], torch.Size([2, 2]))
         """
-        operation = "ItemMemory.cleanup"
-        k = check_integer(operation, "k", k, least=1)
-        queries = self.space.check(queries, operation)
-        rows = as_rows(operation, "queries", queries)
-        bounds = check_bounds(operation, where)
-        if bounds:
-            self._check_filter(operation)
-        with self._reading() as state:
-            ids, products = state.search(rows, k, bounds)
-            shape = (*queries.shape[:-3], products.shape[-1])
+        k = check_integer("k", k, least=1)
+        queries = self.space.check(queries)
+        rows, bounds = as_rows("queries", queries), check_bounds(where)
+        with self._items.reading() as state:
+            ids, scores = state.search(rows, k, bounds)
+            shape = (*queries.shape[:-3], scores.shape[-1])
             labels = np.empty(ids.numel(), dtype=object)
-            labels[:] = state.labels_of(operation, ids)
-        return Cleanup(labels.reshape(shape).tolist(), self._as_scores(products).to(queries.device).reshape(shape))
+            labels[:] = state.labels_of(ids)
+        return Cleanup(labels.reshape(shape).tolist(), scores.to(queries.device).reshape(shape))
 
     def recall(self, queries: Tensor | Hypervector, k: int = 10) -> float:
         """Return the share of the k most similar items that :meth:`cleanup` finds, for backends that are approximate.
 
         This reads all items and compares each query with each of them. Use queries like those that you expect: noisy
         queries have a lower recall than stored items. Exact backends have a recall of 1, up to rounding.
-
-        Parameters
-        ----------
-        queries
-            Hypervectors of the space of this memory.
-        k
-            Number of items per query.
 
         Shapes
         ------
@@ -193,26 +274,13 @@ class ItemMemory(ItemStore):
         >>> memory.recall(space.vectors(names[:50]), k=1)
         1.0
         """
-        operation = "ItemMemory.recall"
-        k = check_integer(operation, "k", k, least=1)
-        queries = self.space.check(queries, operation)
-        rows = as_rows(operation, "queries", queries.reshape(-1, *self.space.shape))
-        with self._reading() as state:
-            if not len(state.labels) or not len(rows):
-                raise ValueError(
-                    f"{operation}: needs items and queries, got {len(state.labels)} items and {describe(queries)}"
-                )
-            k = min(k, len(state.labels))
-            found = state.search(rows, k)[0]
-            ids = torch.tensor(sorted(state.labels.since(0).values()), dtype=torch.int64)
-            parts = (ids[chunk] for chunk in chunks(len(ids), rows_per_chunk(2 * self.space.total_dim, k)))
-            stored = ((part, None, state.backend.stored(part).to(_CPU)) for part in parts)
-            exact = search_chunks(rows.float().cpu(), stored, k)[1]
-        return float((found[:, :, None].cpu() == exact[:, None, :]).any(dim=2).double().mean())
-
-    def _as_scores(self, products: Tensor) -> Tensor:
-        """Return similarities from dot products of rows."""
-        return (products / (self.space.m * self.space.dim)).to(self.space.dtype.to_real())
+        k = check_integer("k", k, least=1)
+        queries = self.space.check(queries)
+        rows = as_rows("queries", queries)
+        with self._items.reading() as state:
+            if len(state.labels) and len(rows):
+                return state.recall(rows, k)
+        raise value_error(f"needs items and queries, got {len(self)} items and {describe(queries)}")
 
     def match(self, queries: Tensor | Hypervector, *, confidence: float = CONFIDENCE) -> Match | list[Match]:
         r"""Find the best item for each query, and the probability that it is right.
@@ -241,39 +309,140 @@ class ItemMemory(ItemStore):
         >>> memory.match(codec.encode({"name": "Ada", "city": "London"}))
         Match('Ada', score=1.003, margin=0.498, confident=True)
         """
-        operation = "ItemMemory.match"
-        confidence = check_confidence(operation, confidence)
-        queries = self.space.check(queries, operation)
-        with self._reading() as state:
+        confidence = check_confidence(confidence)
+        queries = self.space.check(queries)
+        with self._items.reading() as state:
             if queries.ndim > 4 or not len(state.labels):
-                raise ValueError(
-                    f"{operation}: expected queries of shape (n, dim, m, m) or (dim, m, m) and a memory with items, "
+                raise value_error(
+                    f"expected queries of shape (n, dim, m, m) or (dim, m, m) and a memory with items, "
                     f"got {describe(queries)} and {len(state.labels)} items"
                 )
-            batch = queries.reshape(-1, *self.space.shape)
-            ids, products = state.search(as_rows(operation, "queries", batch), 2)
-            names = state.labels_of(operation, ids)
-            item_energies = self._energies(state, ids.cpu())
-        labels = [names[start : start + ids.shape[1]] for start in range(0, len(names), ids.shape[1])]
-        energies = algebra.similarity(batch.detach(), batch.detach()).double().cpu()[:, None]
-        expected = expected_score(energies, item_energies)
-        noise = answer_noise(self.space, energies, candidate_energy=item_energies).amax(dim=1)
-        scores = self._as_scores(products).double().cpu()
-        order = (scores - expected).argsort(dim=1, descending=True, stable=True)
-        matches = make_matches(
-            [[row[column] for column in columns] for row, columns in zip(labels, order.tolist(), strict=True)],
-            scores.gather(1, order),
-            candidates=len(state.labels),
-            noise=noise,
-            confidence=confidence,
-            expected=expected.gather(1, order),
-        )
+            matches = state.match(queries.reshape(-1, *self.space.shape), confidence)
         return matches[0] if queries.ndim == 3 else matches
 
-    def _energies(self, state: State, ids: Tensor) -> Tensor:
-        """Return the energies of items, in double precision on the CPU; exactly 1 for atoms."""
-        different, inverse = torch.unique(ids, return_inverse=True)
-        chunk_rows = rows_per_chunk(2 * self.space.total_dim)
-        vectors = (state.vectors(self.space, chunk) for chunk in different.split(chunk_rows) if len(chunk))
-        energies = torch.cat([torch.empty(0), *(algebra.similarity(x, x).cpu() for x in vectors)]).double()
-        return torch.where(energies < _ATOM_ENERGY, 1.0, energies)[inverse]
+    def save(self, path: PathLike, *, about: dict[str, Any] | None = None) -> None:
+        """Write all items to one safetensors file, completely or not at all, and wait until it is on disk.
+
+        Parameters
+        ----------
+        path
+            File to write, usually ``*.safetensors``.
+        about
+            JSON object to store with the items, for example how to decode them. It becomes the ``about`` attribute of
+            this memory and of the memory that is read from the file. By default the current ``about``.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "items.safetensors"
+        >>> ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"]).save(path)
+        >>> ghrr.ItemMemory.load(path)
+        ItemMemory(2 items, float32, TorchBackend, Space(dim=100, m=2, seed=0))
+        """
+        note = self.about if about is None else persistence.check_about(about)
+        with self._items.reading() as state:
+            persistence.write_items(path, state, state.labels.since(0), note)
+        self.about = note
+
+    def commit(self, folder: PathLike | None = None) -> None:
+        """Write the items that were added and removed since the last commit to a folder, and wait until it is on disk.
+
+        Readers of the folder see the state before or after the commit. There can be one writer at a time.
+
+        Parameters
+        ----------
+        folder
+            A new folder, or the one that this memory was opened from, loaded from or last committed to, which is the
+            default.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> memory = ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"])
+        >>> memory.commit(folder)
+        >>> memory.add("c")
+        >>> memory.commit()
+        >>> ghrr.ItemMemory.open(folder).labels
+        ['a', 'b', 'c']
+        """
+        persistence.commit(self._items, folder, self.about)
+
+    @classmethod
+    def load(
+        cls,
+        path: PathLike,
+        *,
+        space: Space | None = None,
+        backend: str | Backend = "torch",
+        device: torch.device | str = "cpu",
+        uri: str | None = None,
+        timeout: float | None = None,
+    ) -> Self:
+        """Read the items of :meth:`save` or :meth:`commit` into memory and check all of them.
+
+        Parameters
+        ----------
+        path
+            A file or a folder.
+        space
+            Expected space of the items; by default any.
+        backend, device, uri, timeout
+            As in :class:`ItemMemory`. With faiss and Milvus, items of other number types become float32.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file, or the folder holds no items.
+        ValueError
+            The items are of another space, or a file was truncated or changed.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> ghrr.ItemMemory(ghrr.Space(dim=100, m=2, seed=0), ["a", "b"]).commit(folder)
+        >>> ghrr.ItemMemory.load(folder).labels
+        ['a', 'b']
+        """
+        files = persistence.open_files(path, space)
+        storage = files.storage if backend == "torch" else None
+        memory = cls(files.space, storage=storage, backend=backend, device=device, uri=uri, timeout=timeout)
+        persistence.load(memory._items, files)
+        memory.about = files.about
+        return memory
+
+    @classmethod
+    def open(cls, path: PathLike, *, space: Space | None = None, device: torch.device | str = "cpu") -> Self:
+        """Use the items of a file or a folder without reading them into memory.
+
+        Opening reads and checks the labels. Items are read chunk by chunk for each search; :meth:`verify` checks them.
+        You can add items: they stay in memory until :meth:`commit` writes them to a folder. The opened files stay
+        readable if a writer replaces them. ``path`` and ``space`` are as in :meth:`load`, and ``device`` computes.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> space = ghrr.Space(dim=100, m=2, seed=0)
+        >>> ghrr.ItemMemory(space, ["a", "b"]).commit(folder)
+        >>> ghrr.ItemMemory.open(folder).cleanup(space.vectors(["b"])).labels
+        [['b']]
+        """
+        files = persistence.open_files(path, space)
+        memory = cls(files.space, storage=files.storage, device=device)
+        persistence.use(memory._items, files)
+        memory.about = files.about
+        return memory
+
+    def verify(self) -> None:
+        """Read all items of an opened memory and compare them with their checksums; raise ValueError for damage.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> ghrr.ItemMemory(ghrr.Space(dim=100, m=2), ["a", "b"]).commit(folder)
+        >>> ghrr.ItemMemory.open(folder).verify()
+        """
+        persistence.verify(self._items.state.backend)

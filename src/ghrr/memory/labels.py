@@ -9,26 +9,26 @@ from itertools import compress
 
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 
 _INVERTED = b"\1\0" + bytes(254)  # 0 becomes 1, and 1 becomes 0
 
 
-def check_labels(operation: str, labels: str | Iterable[str]) -> list[str]:
+def check_labels(labels: str | Iterable[str]) -> list[str]:
     """Return labels as a list of plain strings. A single string is one label."""
     if isinstance(labels, str):
         labels = [labels]
     if isinstance(labels, Tensor) or not isinstance(labels, Iterable):
-        raise TypeError(f"{operation}: labels must be strings, got {describe(labels)}")
+        raise type_error(f"labels must be strings, got {describe(labels)}")
     names = list(labels)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"{operation}: a label must be a string, got {describe(name)}")
+            raise type_error(f"a label must be a string, got {describe(name)}")
     names = list(map(str.__str__, names))  # members of a StrEnum become plain strings
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{operation}: labels must be valid Unicode text: {error}") from None
+        raise value_error(f"labels must be valid Unicode text: {error}") from None
     return names
 
 

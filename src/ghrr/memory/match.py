@@ -36,23 +36,23 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer, check_real, describe
+from ghrr.checks import check_integer, check_real, describe, names_errors, value_error
 from ghrr.space import Space
 
 CONFIDENCE = 0.99  # default probability from which a match is confident
 Number = TypeVar("Number", float, Tensor)
 
 
-def check_confidence(operation: str, confidence: float, *, low: float = 0.5) -> float:
+def check_confidence(confidence: float, *, low: float = 0.5) -> float:
     """Return a probability from which a match is confident; raise unless it is a number between ``low`` and 1.
 
     Examples
     --------
     >>> from ghrr.memory.match import check_confidence
-    >>> check_confidence("Record", 0.9)
+    >>> check_confidence(0.9)
     0.9
     """
-    return check_real(operation, "confidence", confidence, low=low, high=1.0, open_ends=True)
+    return check_real("confidence", confidence, low=low, high=1.0, open_ends=True)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -163,6 +163,7 @@ class Match(Answer):
         return repr(self.guess) if self.error is None else f"{self.guess:.6g} ± {self.error:.2g}"
 
 
+@names_errors
 def answer_noise(
     space: Space, energy: Tensor | float, *, bound: bool = True, candidate_energy: Tensor | float = 1.0
 ) -> Tensor:
@@ -225,6 +226,7 @@ def expected_score(energy: Tensor, candidate_energy: Tensor) -> Tensor:
     return torch.minimum(energy.double(), candidate_energy.double()).clamp(min=1.0)
 
 
+@names_errors
 def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds: float = 1.0) -> tuple[Tensor, Tensor]:
     r"""Return the probabilities that the best candidate is correct, and that no candidate is.
 
@@ -251,7 +253,7 @@ def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds:
     >>> f"{right:.6f} {unknown:.6f}"
     '1.000000 0.000000'
     """
-    candidates = check_integer("judge", "candidates", candidates, least=1)
+    candidates = check_integer("candidates", candidates, least=1)
     best, second, sigma = torch.broadcast_tensors(best.double(), second.double(), noise.double())  # type: ignore[no-untyped-call]
     sigma = sigma.clamp(min=1e-150)
     log_unknown = torch.full_like(best, math.log(candidates * odds))
@@ -266,6 +268,7 @@ def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds:
     return torch.exp(terms[1] - total), torch.exp(log_unknown - total)
 
 
+@names_errors
 def required_score(variance: Number, *, odds: float, confidence: float = 0.5) -> Number:
     r"""Return the score at which a candidate that is judged alone has a probability of ``confidence``.
 
@@ -288,10 +291,11 @@ def required_score(variance: Number, *, odds: float, confidence: float = 0.5) ->
     >>> f"{judge(score, score, candidates=1, noise=torch.tensor(0.1), odds=100)[0]:.2f}"
     '0.99'
     """
-    confidence = check_confidence("required_score", confidence, low=0.0)
+    confidence = check_confidence(confidence, low=0.0)
     return 0.5 + variance * (math.log(odds) + math.log(confidence / (1 - confidence)))
 
 
+@names_errors
 def make_matches(
     labels: Sequence[Sequence[Any]],
     scores: Tensor,
@@ -335,14 +339,14 @@ def make_matches(
     >>> make_matches([["London", "Paris"]], torch.tensor([[0.97, 0.12]]), candidates=100, noise=torch.tensor(0.08))
     [Match('London', score=0.970, margin=0.850, confident=True)]
     """
-    confidence = check_confidence("make_matches", confidence)
+    confidence = check_confidence(confidence)
     if scores.ndim != 2 or scores.shape[1] < min(2, candidates) or len(labels) != len(scores):
-        raise ValueError(
-            f"make_matches: expected scores (n, k) and n lists of labels for the {min(2, candidates)} best of "
+        raise value_error(
+            f"expected scores (n, k) and n lists of labels for the {min(2, candidates)} best of "
             f"{candidates} candidates, got {describe(scores)} and {len(labels)} lists"
         )
     if not torch.isfinite(scores).all():
-        raise ValueError("make_matches: scores must be finite, got NaN or infinity; check the hypervectors")
+        raise value_error("scores must be finite, got NaN or infinity; check the hypervectors")
     scores = scores.double().cpu()
     noise = noise.double().cpu().expand(len(scores))
     is_single = candidates == 1

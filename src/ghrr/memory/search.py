@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,6 +11,29 @@ from torch import Tensor
 from ghrr.memory.storage import CHUNK_NUMBERS, Stored, chunks
 
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+
+
+class Cleanup(NamedTuple):
+    """Result of :meth:`ItemMemory.cleanup`: the most similar items of each query, best first.
+
+    Parameters
+    ----------
+    labels
+        Lists nested as ``(*batch, k)``.
+    scores
+        Similarities, ``(*batch, k)``, on the device of the queries.
+
+    Examples
+    --------
+    >>> import ghrr
+    >>> space = ghrr.Space(dim=100, m=2, seed=0)
+    >>> labels, scores = ghrr.ItemMemory(space, ["a", "b"]).cleanup(space.vectors(["b"]), k=2)
+    >>> labels
+    [['b', 'a']]
+    """
+
+    labels: list[Any]
+    scores: Tensor
 
 
 def rows_per_chunk(width: int, k: int = 1) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, describe
+from ghrr.checks import check_choice, describe, named, value_error
 from ghrr.files import (
     PathLike,
     TensorChunks,
@@ -33,7 +33,6 @@ from ghrr.space import Space
 FORMAT = "ghrr-items"
 VERSION = 2
 _HEADER = {"space": dict, "storage": str}
-_OPERATION = "ItemMemory"
 
 
 def write_segment(
@@ -112,9 +111,9 @@ class Segment:
     """
 
     def __init__(self, path: PathLike) -> None:
-        self._file = TensorFile(path, kind=FORMAT, version=VERSION, operation=_OPERATION, lazy=("items",))
+        self._file = TensorFile(path, kind=FORMAT, version=VERSION, lazy=("items",))
         self.path, self.checksum = self._file.path, self._file.checksum
-        with prefix_errors(self._file.where):
+        with prefix_errors(self.path):
             self._parse(self._file.header, self._file.tensors)
         self._finite_rows = 0  # number of leading rows that were checked to be finite
 
@@ -129,7 +128,7 @@ class Segment:
 
     def _parse(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         check_fields("header", header, _HEADER)
-        check_choice("header", "storage", header["storage"], tuple(DTYPES))
+        check_choice("storage of the header", header["storage"], tuple(DTYPES))
         self.storage = str(header["storage"])
         self.space = restore_space(header["space"], tensors)
         self.ids, self._scales = tensors["ids"], tensors.get("scales")
@@ -183,7 +182,7 @@ class Segment:
 
     def _check_finite(self, numbers: Tensor) -> None:
         if not torch.isfinite(numbers).all():
-            raise ValueError(f"{self._file.where}: items must be finite, got NaN or infinity; the file was changed")
+            raise value_error("items must be finite, got NaN or infinity; the file was changed", path=self.path)
 
     def verified_chunks(self, chunk_rows: int) -> Iterator[tuple[Tensor, Stored]]:
         """Yield ids and rows in chunks; after the last one, raise ValueError if the checksum does not match."""
@@ -196,8 +195,8 @@ def check_same_kind(segments: Sequence[Segment]) -> None:
     """Raise ValueError unless all files have the same space and storage."""
     for other in segments[1:]:
         if other.space != segments[0].space or other.storage != segments[0].storage:
-            raise ValueError(
-                f"{_OPERATION}: {str(other.path)!r} holds {other.storage} items of {other.space}, but "
+            raise value_error(
+                f"{str(other.path)!r} holds {other.storage} items of {other.space}, but "
                 f"{str(segments[0].path)!r} holds {segments[0].storage} items of {segments[0].space}"
             )
 
@@ -212,10 +211,8 @@ def _reopen(path: str, identity: Any) -> Segment:
         segment = Segment(path)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{_OPERATION}({path!r}): no such file; a pickled memory that was opened from a file needs that file"
+            named("no such file; a pickled memory that was opened from a file needs that file", path=path)
         ) from None
     if segment._file.identity != identity:
-        raise ValueError(
-            f"{_OPERATION}({path!r}): the file was replaced since the memory was pickled; open the memory again"
-        )
+        raise value_error("the file was replaced since the memory was pickled; open the memory again", path=path)
     return segment

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_finite, describe
+from ghrr.checks import check_finite, describe, type_error, value_error
 
 DTYPES = {
     "float32": torch.float32,
@@ -50,7 +50,7 @@ class Stored:
         return Stored(self.numbers.to(device), None if self.scales is None else self.scales.to(device))
 
 
-def as_rows(operation: str, name: str, x: Tensor) -> Tensor:
+def as_rows(name: str, x: Tensor) -> Tensor:
     """Return hypervectors as rows of real numbers without gradient; raise ValueError for NaN and infinity.
 
     Shapes
@@ -58,11 +58,11 @@ def as_rows(operation: str, name: str, x: Tensor) -> Tensor:
     x: ``(*batch, dim, m, m)``; output: ``(n, 2 * dim * m * m)``, a view if possible
     """
     if x.is_meta:
-        raise TypeError(f"{operation}: {name} must hold numbers, got {describe(x)} on the device 'meta'")
+        raise type_error(f"{name} must hold numbers, got {describe(x)} on the device 'meta'")
     rows = torch.view_as_real(x.detach().resolve_conj()).reshape(-1, 2 * x.shape[-3:].numel())
     # Minimum and maximum need one pass; isfinite of all numbers takes as long as a search among a thousand items.
     if len(rows) and not torch.isfinite(torch.stack(rows.aminmax())).all():
-        check_finite(operation, name, x)
+        check_finite(name, x)
     return rows
 
 
@@ -72,8 +72,8 @@ def pack(rows: Tensor, storage: str) -> Stored:
         numbers = rows.to(DTYPES[storage])
         if storage != "float64" and not torch.isfinite(numbers).all():
             largest = float(rows.abs().max())
-            raise ValueError(
-                f"ItemMemory: numbers must fit into {storage}, got {largest:.3g}; normalize the vectors, or use "
+            raise value_error(
+                f"numbers must fit into {storage}, got {largest:.3g}; normalize the vectors, or use "
                 f'storage="float32" or "bfloat16"'
             )
         return Stored(numbers)

@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.models.counting import count_different_bits, pack_bits
 from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class BSC(Architecture):
     r"""Binary spatter codes: bits, bound by exclusive or.
@@ -75,18 +77,18 @@ class BSC(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Take the exclusive or."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return a ^ b
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return the vector, which is its own inverse."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return x
 
     def bundle(self, items: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Take the majority of the items in every component; ``generator`` breaks ties."""
-        (items,) = self._check("bundle", items=items)
-        self._check_items("bundle", items)
+        (items,) = self._check(items=items)
+        self._check_items(items)
         n = items.shape[-2]
         ones = items.sum(dim=-2, dtype=torch.int16 if n < 1 << 14 else torch.int32)
         if n % 2:
@@ -96,17 +98,17 @@ class BSC(Architecture):
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the vector: every binary vector is normal."""
-        (x,) = self._check("normalize", x=x)
+        (x,) = self._check(x=x)
         return x
 
     def pack(self, x: Tensor) -> Tensor:
         """Pack vectors ``(*batch, dim)`` into bytes, ``(*batch, ceil(dim / 8))``."""
-        (x,) = self._check("pack", x=x)
+        (x,) = self._check(x=x)
         return pack_bits(x)
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         """Return 1 - 2h, where h is the share of different bits."""
-        a, b = self._check("similarity", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return 1 - 2 * (a ^ b).sum(dim=-1, dtype=torch.int32) / self.dim
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra.number_range import within_range
+from ghrr.checks import names_errors
 from ghrr.models.protocol import Architecture, Device, Facts
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class FHRR(Architecture):
     r"""Fourier holographic reduced representations: complex numbers of absolute value 1.
@@ -61,29 +63,28 @@ class FHRR(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return a * b
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return the conjugate."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return x.conj()
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Divide every component by its absolute value; zero stays zero."""
-        (x,) = self._check("normalize", x=x)
+        (x,) = self._check(x=x)
         return torch.sgn(x)
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         r"""Return the mean of :math:`\mathrm{Re}(a_j \bar b_j)`."""
-        a, b = self._check("similarity", a=a, b=b)
-        return within_range("FHRR.similarity", lambda a, b: torch.linalg.vecdot(_reals(a), _reals(b)) / self.dim, a, b)
+        a, b = self._check(a=a, b=b)
+        return within_range(lambda a, b: torch.linalg.vecdot(_reals(a), _reals(b)) / self.dim, a, b)
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
         """Return the similarity of every query with every item, by one real matrix product."""
         queries, items = self._check_pairwise(queries, items)
-        operation = "FHRR.pairwise_similarity"
-        return within_range(operation, lambda a, b: (_reals(a) @ _reals(b).mT) / self.dim, queries, items)
+        return within_range(lambda a, b: (_reals(a) @ _reals(b).mT) / self.dim, queries, items)
 
     @property
     def noise_std(self) -> float:

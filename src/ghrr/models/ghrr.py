@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from ghrr import algebra
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, names_errors
 from ghrr.models.protocol import Architecture, Device, Facts
 from ghrr.space import Space
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class GHRR(Architecture):
     r"""Generalized holographic reduced representations: ``dim`` unitary m x m matrices, multiplied slot by slot.
@@ -58,7 +59,7 @@ class GHRR(Architecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "m", check_integer("GHRR", "m", self.m, least=1))
+        object.__setattr__(self, "m", check_integer("m", self.m, least=1))
         _ = self.space  # checks the other settings
 
     @cached_property
@@ -98,32 +99,32 @@ class GHRR(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the matrices of each slot."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return algebra.bind(a, b)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return the conjugate transpose."""
-        return algebra.adjoint(*self._check("inverse", x=x))
+        return algebra.adjoint(*self._check(x=x))
 
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Remove a key from a product, on the side on which it was bound."""
         self._check_side(side)
-        x, key = self._check("unbind", x=x, key=key)
+        x, key = self._check(x=x, key=key)
         return algebra.unbind(x, key, side=side)
 
     def bundle(self, items: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Add the items."""
-        (items,) = self._check("bundle", items=items)
-        self._check_items("bundle", items)
+        (items,) = self._check(items=items)
+        self._check_items(items)
         return algebra.bundle(items)
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Project every slot to the nearest unitary matrix."""
-        return algebra.normalize(*self._check("normalize", x=x), to="unitary")
+        return algebra.normalize(*self._check(x=x), to="unitary")
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         r"""Return the mean over slots of :math:`\mathrm{Re}\, \mathrm{tr}(A B^\dagger)/m`."""
-        a, b = self._check("similarity", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return algebra.similarity(a, b)
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:

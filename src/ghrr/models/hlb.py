@@ -9,9 +9,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.models.protocol import Architecture, Device, Facts, signs
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class HLB(Architecture):
     r"""Hadamard-derived linear binding: the product of components, undone by division.
@@ -61,12 +63,12 @@ class HLB(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return a * b
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return the reciprocals."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return x.reciprocal()
 
     @property

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra.number_range import scale_to_one
+from ghrr.checks import names_errors
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 from ghrr.ops.fourier import irfft, rfft
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class HRR(Architecture):
     r"""Holographic reduced representations: real vectors, bound by circular convolution.
@@ -81,17 +83,17 @@ class HRR(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Convolve."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return irfft(rfft(a) * rfft(b), self.dim)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Reverse the components, except the first: exact for unitary vectors."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return x.flip(-1).roll(1, -1)
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Scale to norm 1, or to the nearest unitary vector."""
-        return self._project(*self._check("normalize", x=x)) if self.unitary else super().normalize(x)
+        return self._project(*self._check(x=x)) if self.unitary else super().normalize(x)
 
     def _settings(self) -> Iterable[str]:
         yield from super()._settings()

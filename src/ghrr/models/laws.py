@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.models.protocol import Architecture, Facts
 
 Sides = tuple[Tensor, Tensor]
 
 
+@names_errors
 @dataclass(frozen=True)
 class BindingLaw:
     """Equation between products of random vectors.

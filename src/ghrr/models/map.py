@@ -10,12 +10,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice
+from ghrr.checks import check_choice, names_errors
 from ghrr.models.protocol import Architecture, Device, Facts, draw_on, signs
 
 _VALUES = ("bipolar", "continuous")
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class MAP(Architecture):
     r"""Multiply-add-permute: real vectors, bound by the product of components, :math:`(a \circ b)_j = a_j b_j`.
@@ -53,7 +54,7 @@ class MAP(Architecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("MAP", "values", self.values, _VALUES)
+        check_choice("values", self.values, _VALUES)
 
     @property
     def _is_bipolar(self) -> bool:
@@ -81,17 +82,17 @@ class MAP(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the components."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return a * b
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return the vector; a continuous one is multiplied by 3, which makes unbinding unbiased."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return x if self._is_bipolar else 3 * x
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Take signs, with random signs for zeros (bipolar), or clip to [-1, 1] (continuous)."""
-        (x,) = self._check("normalize", x=x)
+        (x,) = self._check(x=x)
         if not self._is_bipolar:
             return x.clamp(-1, 1)
         ties = x == 0

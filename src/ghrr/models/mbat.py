@@ -8,10 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_broadcast
+from ghrr.checks import check_broadcast, names_errors
 from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class MBAT(Architecture):
     r"""Matrix binding of additive terms: keys are matrices, values are vectors, :math:`k \circ v = K v`.
@@ -70,19 +71,19 @@ class MBAT(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Apply the key a to the vector b; see :meth:`bind_keys` for two keys."""
-        (a,), (b,) = self._check_shapes("bind", self.key_shape, a=a), self._check("bind", b=b)
-        self._check_devices("bind", {"a": a, "b": b})
-        check_broadcast("MBAT.bind", a=tuple(a.shape[:-2]), b=tuple(b.shape[:-1]))
+        (a,), (b,) = self._check_shapes(self.key_shape, a=a), self._check(b=b)
+        self._check_devices({"a": a, "b": b})
+        check_broadcast(a=tuple(a.shape[:-2]), b=tuple(b.shape[:-1]))
         if a.ndim == 2:
             return b @ a.mT  # one key for all vectors: a single matrix product
         return (a @ b.unsqueeze(-1)).squeeze(-1)
 
     def bind_keys(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply two keys to the key of a path."""
-        a, b = self._check_shapes("bind_keys", self.key_shape, a=a, b=b)
+        a, b = self._check_shapes(self.key_shape, a=a, b=b)
         return a @ b
 
     def inverse(self, x: Tensor) -> Tensor:
         """Transpose a key: the inverse of an orthogonal matrix."""
-        (x,) = self._check_shapes("inverse", self.key_shape, x=x)
+        (x,) = self._check_shapes(self.key_shape, x=x)
         return x.mT

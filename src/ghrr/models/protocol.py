@@ -20,6 +20,9 @@ from ghrr.checks import (
     check_generator,
     check_integer,
     describe,
+    names_errors,
+    type_error,
+    value_error,
 )
 
 SIDES = ("left", "right")
@@ -113,6 +116,7 @@ class Scores:
     agreement: tuple[int, float, float] | None = None
 
 
+@names_errors
 @dataclass(frozen=True)
 class Architecture(ABC):
     """Base class of all architectures.
@@ -152,11 +156,11 @@ class Architecture(ABC):
     dtypes: ClassVar[tuple[torch.dtype, ...]] = _REAL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", check_integer(self.name, "dim", self.dim, least=1))
+        object.__setattr__(self, "dim", check_integer("dim", self.dim, least=1))
         if self.dtype not in self.dtypes:
             allowed = " or ".join(str(dtype) for dtype in self.dtypes)
-            raise ValueError(f"{self.name}: dtype must be {allowed}, got {self.dtype!r}")
-        check_size(self.name, self.dim, self.possible_sizes(self.dim))
+            raise value_error(f"dtype must be {allowed}, got {self.dtype!r}")
+        check_size(self.dim, self.possible_sizes(self.dim))
 
     # ------------------------------------------------------------------ facts and sizes
 
@@ -211,14 +215,11 @@ class Architecture(ABC):
         >>> models.BSC.sized(nbytes=4096).dim, models.FHRR.sized(nbytes=4096).dim
         (32768, 512)
         """
-        operation = f"{cls.name}.sized"
         if (reals is None) == (nbytes is None):
-            raise TypeError(
-                f"{operation}: expected one of reals and nbytes, got {'neither' if reals is None else 'both'}"
-            )
+            raise type_error(f"expected one of reals and nbytes, got {'neither' if reals is None else 'both'}")
         name, given = ("reals", reals) if nbytes is None else ("nbytes", nbytes)
-        budget = check_integer(operation, name, given, least=1)  # type: ignore[arg-type]  # one of them is given
-        order = check_integer(operation, "order", order, least=1)
+        budget = check_integer(name, given, least=1)  # type: ignore[arg-type]  # one of them is given
+        order = check_integer("order", order, least=1)
         return cls._nearest(budget, name, order, settings)
 
     @classmethod
@@ -236,24 +237,22 @@ class Architecture(ABC):
 
     def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random vectors, ``(*batch, *shape)``, from a generator or from torch's global one."""
-        return self._draw("random", self._sample, batch, generator, device)
+        return self._draw(self._sample, batch, generator, device)
 
     def random_keys(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random keys, ``(*batch, *key_shape)``: vectors, unless the model has matrices as keys."""
-        return self._draw("random_keys", self._sample_keys, batch, generator, device)
+        return self._draw(self._sample_keys, batch, generator, device)
 
     def _draw(
         self,
-        verb: str,
         sample: Callable[[tuple[int, ...], torch.Generator | None, Device], Tensor],
         batch: tuple[int, ...],
         generator: torch.Generator | None,
         device: Device,
     ) -> Tensor:
-        operation = f"{self.name}.{verb}"
-        batch = check_batch(operation, batch)
-        device = None if device is None else check_device(operation, device)
-        generator = None if generator is None else check_generator(operation, generator)
+        batch = check_batch(batch)
+        device = None if device is None else check_device(device)
+        generator = None if generator is None else check_generator(generator)
         return draw_on(device, generator, lambda d: sample(batch, generator, d))
 
     @abstractmethod
@@ -264,9 +263,8 @@ class Architecture(ABC):
 
     def identity(self, *batch: int, device: Device = None) -> Tensor:
         """Return the neutral element of binding, ``(*batch, *key_shape)``; ``facts.identity`` says on which side."""
-        operation = f"{self.name}.identity"
-        batch = check_batch(operation, batch)
-        one = self._identity(None if device is None else check_device(operation, device))
+        batch = check_batch(batch)
+        one = self._identity(None if device is None else check_device(device))
         return one.repeat(*batch, *[1] * one.ndim)
 
     @abstractmethod
@@ -293,13 +291,13 @@ class Architecture(ABC):
         If ``x`` is a bundle, the result is the value plus noise. ``facts.inverse`` says whether unbinding is exact.
         """
         self._check_side(side)
-        self._check_shapes("unbind", self.key_shape, key=key)
-        self._check("unbind", x=x)
+        self._check_shapes(self.key_shape, key=key)
+        self._check(x=x)
         inverse = self.inverse(key)
         return self.bind(inverse, x) if side == "left" else self.bind(x, inverse)
 
     def _check_side(self, side: str) -> None:
-        check_choice(f"{self.name}.unbind", "side", side, self.facts.sides)
+        check_choice("side", side, self.facts.sides)
 
     # ------------------------------------------------------------------ bundling and comparing
 
@@ -308,8 +306,8 @@ class Architecture(ABC):
 
         ``generator`` breaks ties, in the models that have them (BSC, SBC).
         """
-        (items,) = self._check("bundle", items=items)
-        self._check_items("bundle", items)
+        (items,) = self._check(items=items)
+        self._check_items(items)
         return items.sum(dim=-len(self.shape) - 1)
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
@@ -317,21 +315,20 @@ class Architecture(ABC):
 
         ``generator`` breaks ties, in the model that has them (bipolar MAP).
         """
-        (x,) = self._check("normalize", x=x)
+        (x,) = self._check(x=x)
         x = scale_to_one(x, axes=len(self.shape))
         square = self.similarity(x, x)
         return x * torch.where(square > 0, square, 1.0).rsqrt().reshape(*square.shape, *[1] * len(self.shape))
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the similarity δ(a, b) of vectors, pair by pair; batches broadcast."""
-        a, b = self._check("similarity", a=a, b=b)
-        return within_range(f"{self.name}.similarity", lambda a, b: torch.linalg.vecdot(a, b) * self._scale, a, b)
+        a, b = self._check(a=a, b=b)
+        return within_range(lambda a, b: torch.linalg.vecdot(a, b) * self._scale, a, b)
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
         """Return the similarity of all queries ``(*batch, *shape)`` and items ``(n, *shape)``: ``(*batch, n)``."""
         queries, items = self._check_pairwise(queries, items)
-        operation = f"{self.name}.pairwise_similarity"
-        return within_range(operation, lambda queries, items: (queries @ items.mT) * self._scale, queries, items)
+        return within_range(lambda queries, items: (queries @ items.mT) * self._scale, queries, items)
 
     @property
     def _scale(self) -> float:
@@ -340,8 +337,8 @@ class Architecture(ABC):
 
     def shift(self, x: Tensor, steps: int = 1) -> Tensor:
         """Shift the components cyclically."""
-        (x,) = self._check("shift", x=x)
-        return x.roll(check_integer(f"{self.name}.shift", "steps", steps) % self.dim, dims=-len(self.shape))
+        (x,) = self._check(x=x)
+        return x.roll(check_integer("steps", steps) % self.dim, dims=-len(self.shape))
 
     # ------------------------------------------------------------------ theory
 
@@ -368,49 +365,46 @@ class Architecture(ABC):
     # ------------------------------------------------------------------ checks
 
     def _check_count(self, items: int) -> int:
-        return check_integer(f"{self.name}.bundle_scores", "items", items, least=1)
+        return check_integer("items", items, least=1)
 
-    def _check(self, verb: str, **given: Any) -> list[Tensor]:
+    def _check(self, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are vectors of this model on one device whose batches broadcast."""
-        return self._check_shapes(verb, self.shape, **given)
+        return self._check_shapes(self.shape, **given)
 
-    def _check_shapes(self, verb: str, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
+    def _check_shapes(self, shape: tuple[int, ...], **given: Any) -> list[Tensor]:
         axes = len(shape)
         for name, x in given.items():
             if not isinstance(x, Tensor) or x.dtype != self.dtype or x.shape[-axes:] != shape:
-                self._refuse(verb, name, x, shape)
-        self._check_devices(verb, given)
-        check_broadcast(f"{self.name}.{verb}", **{name: tuple(x.shape[:-axes]) for name, x in given.items()})
+                self._refuse(name, x, shape)
+        self._check_devices(given)
+        check_broadcast(**{name: tuple(x.shape[:-axes]) for name, x in given.items()})
         return list(given.values())
 
-    def _check_devices(self, verb: str, given: dict[str, Tensor]) -> None:
+    def _check_devices(self, given: dict[str, Tensor]) -> None:
         devices = {name: x.device for name, x in given.items()}
         if len(set(devices.values())) > 1:
             found = ", ".join(f"{name} on {device}" for name, device in devices.items())
-            raise ValueError(f"{self.name}.{verb}: all vectors must be on one device, got {found}; use .to(device)")
+            raise value_error(f"all vectors must be on one device, got {found}; use .to(device)")
 
-    def _check_items(self, verb: str, items: Tensor) -> None:
+    def _check_items(self, items: Tensor) -> None:
         if items.ndim < len(self.shape) + 1:
-            raise ValueError(
-                f"{self.name}.{verb}: items need an axis of items before the vector, got {describe(items)}; "
-                f"stack the vectors first"
+            raise value_error(
+                f"items need an axis of items before the vector, got {describe(items)}; stack the vectors first"
             )
 
     def _check_pairwise(self, queries: Any, items: Any) -> tuple[Tensor, Tensor]:
         for name, x in (("queries", queries), ("items", items)):
-            self._check("pairwise_similarity", **{name: x})
-        self._check_devices("pairwise_similarity", {"queries": queries, "items": items})
+            self._check(**{name: x})
+        self._check_devices({"queries": queries, "items": items})
         if items.ndim != len(self.shape) + 1:
-            raise ValueError(
-                f"{self.name}.pairwise_similarity: items must have shape {('n', *self.shape)}, got {describe(items)}"
-            )
+            raise value_error(f"items must have shape {('n', *self.shape)}, got {describe(items)}")
         return queries, items
 
-    def _refuse(self, verb: str, name: str, x: Any, shape: tuple[int, ...]) -> None:
+    def _refuse(self, name: str, x: Any, shape: tuple[int, ...]) -> None:
         expected = ", ".join(map(str, shape))
-        error = ValueError if isinstance(x, Tensor) else TypeError
+        error = value_error if isinstance(x, Tensor) else type_error
         raise error(
-            f"{self.name}.{verb}: {name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
+            f"{name} must be a {str(self.dtype).removeprefix('torch.')} tensor of shape "
             f"(*batch, {expected}), got {describe(x)}; all vectors must come from one model, here {self!r}"
         )
 
@@ -423,11 +417,11 @@ class Architecture(ABC):
             yield f"dtype={self.dtype}"
 
 
-def check_size(name: str, dim: int, possible: tuple[int, ...]) -> None:
+def check_size(dim: int, possible: tuple[int, ...]) -> None:
     """Raise unless ``dim`` is one of the possible sizes, which are the nearest ones."""
     if dim not in possible:
         nearest = " or ".join(map(str, possible))
-        raise ValueError(f"{name}: dim must be a size that the model supports, got {dim}; the nearest are {nearest}")
+        raise value_error(f"dim must be a size that the model supports, got {dim}; the nearest are {nearest}")
 
 
 def draw_on(device: Device, generator: torch.Generator | None, sample: Callable[[Device], Tensor]) -> Tensor:

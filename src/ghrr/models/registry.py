@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr.checks import check_known
+from ghrr.checks import check_known, names_errors
 from ghrr.models.bsc import BSC
 from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR
@@ -48,6 +48,7 @@ MODELS: Mapping[str, _Entry] = {
 }
 
 
+@names_errors("models.make")
 def make(name: str, *, reals: int | None = None, nbytes: int | None = None, order: int = 1) -> Architecture:
     """Return the model of this name whose vectors are nearest to a number of reals or of bytes.
 
@@ -62,6 +63,6 @@ def make(name: str, *, reals: int | None = None, nbytes: int | None = None, orde
     Traceback (most recent call last):
     ValueError: models.make: unknown model 'hhr', expected one of fhrr, hrr, ...; did you mean 'hrr'?
     """
-    check_known("models.make", "model", name, MODELS)
+    check_known("model", name, MODELS)
     entry = MODELS[name]
     return entry.model.sized(reals=reals, nbytes=nbytes, order=order, **entry.settings)

@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, names_errors, value_error
 from ghrr.models.counting import count_equal_bytes
 from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
 
 _CHUNK = 1 << 22  # entries of a table of counts
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class SBC(Architecture):
     r"""Binary sparse block codes: ``dim`` bits in blocks, with a single 1 in each block.
@@ -60,9 +61,9 @@ class SBC(Architecture):
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.uint8,)
 
     def __post_init__(self) -> None:
-        size = check_integer("SBC", "block_size", self.block_size, least=2)
+        size = check_integer("block_size", self.block_size, least=2)
         if size > 256:
-            raise ValueError(f"SBC: block_size must be at most 256, so that an index fits a byte, got {size}")
+            raise value_error(f"block_size must be at most 256, so that an index fits a byte, got {size}")
         object.__setattr__(self, "block_size", size)
         super().__post_init__()
 
@@ -103,20 +104,20 @@ class SBC(Architecture):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Add the indices modulo the block size."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         if self.block_size & (self.block_size - 1) == 0:
             return (a + b) & (self.block_size - 1)  # bytes wrap at 256, a multiple of the block size
         return torch.remainder(a.short() + b, self.block_size).to(torch.uint8)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return the negative indices modulo the block size."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return torch.where(x == 0, x, self.block_size - x)
 
     def bundle(self, items: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Take the most frequent index of every block; ``generator`` breaks ties."""
-        (items,) = self._check("bundle", items=items)
-        self._check_items("bundle", items)
+        (items,) = self._check(items=items)
+        self._check_items(items)
         n, blocks = items.shape[-2:]
         if items.numel() == 0:
             return draw_on(items.device, generator, lambda d: self._sample(tuple(items.shape[:-2]), generator, d))
@@ -136,17 +137,17 @@ class SBC(Architecture):
 
     def normalize(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the vector: every block has one index."""
-        (x,) = self._check("normalize", x=x)
+        (x,) = self._check(x=x)
         return x
 
     def shift(self, x: Tensor, steps: int = 1) -> Tensor:
         """Shift the blocks cyclically."""
-        (x,) = self._check("shift", x=x)
-        return x.roll(check_integer("SBC.shift", "steps", steps) % self.shape[0], dims=-1)
+        (x,) = self._check(x=x)
+        return x.roll(check_integer("steps", steps) % self.shape[0], dims=-1)
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the scaled share of equal indices."""
-        a, b = self._check("similarity", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return self._scaled((a == b).sum(dim=-1, dtype=torch.int32))
 
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:

@@ -8,10 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.models.protocol import Device, Facts, random_orthogonal
 from ghrr.models.square import SquareMatrices
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class SMR(SquareMatrices):
     r"""Square matrices, bound by the matrix product, :math:`a \circ b = A B`.
@@ -55,7 +57,7 @@ class SMR(SquareMatrices):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply the matrices."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return (self._matrix(a) @ self._matrix(b)).flatten(-2)
 
     @property

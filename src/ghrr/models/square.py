@@ -34,7 +34,7 @@ class SquareMatrices(Architecture):
 
     def inverse(self, x: Tensor) -> Tensor:
         """Transpose: the exact inverse of an orthogonal matrix, and an approximate one of other random matrices."""
-        (x,) = self._check("inverse", x=x)
+        (x,) = self._check(x=x)
         return self._matrix(x).mT.flatten(-2)
 
 

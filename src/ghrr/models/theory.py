@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from ghrr.capacity import first_true
-from ghrr.checks import check_integer, check_real
+from ghrr.checks import check_integer, check_real, names_errors
 from ghrr.models.protocol import Architecture, Scores
 
 _STEPS = 8  # values of the random number that breaks ties
 
 
+@names_errors
 def bundling_accuracy(model: Architecture, items: int, candidates: int) -> float:
     """Predict the share of the members of a bundle among its nearest neighbours.
 
@@ -28,8 +29,8 @@ def bundling_accuracy(model: Architecture, items: int, candidates: int) -> float
     >>> f"{models.bundling_accuracy(models.FHRR(250), items=15, candidates=1000):.3f}"
     '0.994'
     """
-    items = check_integer("bundling_accuracy", "items", items, least=1)
-    candidates = check_integer("bundling_accuracy", "candidates", candidates, least=items)
+    items = check_integer("items", items, least=1)
+    candidates = check_integer("candidates", candidates, least=items)
     return members_found(model.bundle_scores(items), items, candidates)
 
 
@@ -77,6 +78,7 @@ def _binomial(count: Tensor, n: int, p: Tensor) -> Tensor:
     return torch.where(possible, torch.exp(log_choose + log_p), 0.0)
 
 
+@names_errors
 def dimension_for(
     model: type[Architecture], items: int, candidates: int, accuracy: float = 0.99, **settings: Any
 ) -> Architecture:
@@ -99,7 +101,7 @@ def dimension_for(
     >>> models.dimension_for(models.FHRR, items=15, candidates=1000)
     FHRR(dim=234)
     """
-    accuracy = check_real("dimension_for", "accuracy", accuracy, low=0.0, high=1.0, open_ends=True)
+    accuracy = check_real("accuracy", accuracy, low=0.0, high=1.0, open_ends=True)
 
     def reaches(reals: int) -> bool:
         return bundling_accuracy(model.sized(reals=reals, **settings), items, candidates) >= accuracy

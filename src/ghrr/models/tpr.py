@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_broadcast, describe
+from ghrr.checks import check_broadcast, describe, names_errors, value_error
 from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class TPR(Architecture):
     r"""Tensor product representations: :math:`a \circ b = a \otimes b`, a vector of :math:`d^2` numbers.
@@ -67,46 +68,56 @@ class TPR(Architecture):
         return unit_gaussian((*batch, self.dim), self.dtype, generator, device)
 
     def _identity(self, device: Device) -> Tensor:
-        raise ValueError("TPR.identity: binding raises the order of a tensor, so no vector is an identity")
+        raise value_error("binding raises the order of a tensor, so no vector is an identity")
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Take the tensor product."""
-        self._check("bind", a=a, b=b)
+        self._check(a=a, b=b)
         return (a.unsqueeze(-1) * b.unsqueeze(-2)).flatten(-2)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Raise: binding raises the order, so unbinding is a contraction."""
-        raise ValueError("TPR.inverse: binding raises the order of a tensor, so no vector is an inverse; use unbind")
+        raise value_error("binding raises the order of a tensor, so no vector is an inverse; use unbind")
 
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Contract a tensor with a key, over its first axes (left) or its last (right)."""
         self._check_side(side)
-        self._check("unbind", x=x, key=key)
+        self._check(x=x, key=key)
         size = key.shape[-1]
         if x.shape[-1] <= size:
-            raise ValueError(
-                f"TPR.unbind: x must have a higher order than key, got {describe(x)} and {describe(key)}; unbind a "
-                "product"
+            raise value_error(
+                f"x must have a higher order than key, got {describe(x)} and {describe(key)}; unbind a product"
             )
         if side == "left":
             return torch.einsum("...p,...pq->...q", key, x.reshape(*x.shape[:-1], size, x.shape[-1] // size))
         return torch.einsum("...qp,...p->...q", x.reshape(*x.shape[:-1], x.shape[-1] // size, size), key)
 
-    def _check(self, verb: str, **given: Any) -> list[Tensor]:
+    def similarity(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the similarity of tensors of one order."""
+        _check_orders(*self._check(a=a, b=b))
+        return super().similarity(a, b)
+
+    def _check(self, **given: Any) -> list[Tensor]:
         """Return the arguments; raise unless they are tensors of some order."""
         for name, x in given.items():
             if not isinstance(x, Tensor) or x.dtype != self.dtype or x.ndim < 1 or not self._is_order(x.shape[-1]):
-                self._refuse(verb, name, x, (self.dim,))
-        self._check_devices(verb, given)
-        check_broadcast(f"TPR.{verb}", **{name: tuple(x.shape[:-1]) for name, x in given.items()})
-        if verb in ("similarity", "pairwise_similarity") and len({x.shape[-1] for x in given.values()}) > 1:
-            raise ValueError(
-                f"TPR.{verb}: tensors must have one order, got sizes {[x.shape[-1] for x in given.values()]}"
-            )
+                self._refuse(name, x, (self.dim,))
+        self._check_devices(given)
+        check_broadcast(**{name: tuple(x.shape[:-1]) for name, x in given.items()})
         return list(given.values())
+
+    def _check_pairwise(self, queries: Any, items: Any) -> tuple[Tensor, Tensor]:
+        queries, items = super()._check_pairwise(queries, items)
+        _check_orders(queries, items)
+        return queries, items
 
     def _is_order(self, size: int) -> bool:
         power = self.dim
         while power < size and self.dim > 1:
             power *= self.dim
         return power == size
+
+
+def _check_orders(a: Tensor, b: Tensor) -> None:
+    if a.shape[-1] != b.shape[-1]:
+        raise value_error(f"tensors must have one order, got sizes {[a.shape[-1], b.shape[-1]]}")

@@ -9,10 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.models.protocol import Device, Facts, unit_gaussian
 from ghrr.models.square import SquareMatrices
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class VTB(SquareMatrices):
     r"""Vector-derived transformation binding: the right factor is a matrix that transforms the left one.
@@ -67,12 +69,12 @@ class VTB(SquareMatrices):
 
     def bind(self, a: Tensor, b: Tensor) -> Tensor:
         """Transform the rows of a by the matrix b."""
-        a, b = self._check("bind", a=a, b=b)
+        a, b = self._check(a=a, b=b)
         return self._product(self._matrix(a), self._matrix(b).mT)
 
     def unbind(self, x: Tensor, key: Tensor, *, side: str) -> Tensor:
         """Remove a key, approximately; on the left after transposing the product, which swaps its factors."""
         self._check_side(side)
-        x, key = self._check("unbind", x=x, key=key)
+        x, key = self._check(x=x, key=key)
         product = self._matrix(x) if side == "right" else self._matrix(x).mT
         return self._product(product, self._matrix(key))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ghrr.checks import names_errors, type_error, value_error
 from ghrr.nn.cache import AttentionCache
 from ghrr.nn.config import AttentionConfig
 from ghrr.nn.forms import make_form
@@ -19,6 +20,7 @@ from ghrr.nn.nested import pad
 from ghrr.nn.phases import Phases
 
 
+@names_errors
 class Attention(nn.Module):
     r"""Attention by binding: :math:`\sigma(Q * K^\dagger) * V`, :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`; K, V too.
 
@@ -73,7 +75,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         if dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"Attention: dtype must be torch.float32 or torch.float64, got {dtype}")
+            raise value_error(f"dtype must be torch.float32 or torch.float64, got {dtype}")
         config = AttentionConfig(embed_dim=embed_dim, num_heads=num_heads, **settings)
         self.config, self.batch_first = config, bool(batch_first)
         self.embed_dim, self.num_heads, self.dropout = config.embed_dim, config.num_heads, config.dropout
@@ -126,10 +128,11 @@ class Attention(nn.Module):
             + f"m={self.m}, max_len={self.config.max_len}, mode={self.config.mode!r}, is_causal={self.is_causal}"
         )
 
+    @names_errors("{cls}.new_cache()")
     def new_cache(self) -> AttentionCache:
         """Return an empty cache: call ``attention(x, cache=cache)`` with one or several new tokens at a time."""
         if not self.is_causal:
-            raise ValueError("Attention.new_cache(): a cache needs a causal layer; make it with is_causal=True")
+            raise value_error("a cache needs a causal layer; make it with is_causal=True")
         return AttentionCache()
 
     def forward(  # noqa: PLR0917 (the order of torch.nn.MultiheadAttention)
@@ -156,7 +159,7 @@ class Attention(nn.Module):
         """
         returns_weights = key is not None or value is not None
         if (key is None) != (value is None):
-            raise ValueError("Attention: give query alone, or query, key and value; got only one of key and value")
+            raise value_error("give query alone, or query, key and value; got only one of key and value")
         inputs = query, query if key is None else key, query if value is None else value
         options: dict[str, Any] = {
             "attn_mask": attn_mask,
@@ -166,7 +169,7 @@ class Attention(nn.Module):
         }
         if any(isinstance(x, Tensor) and x.is_nested for x in inputs):
             if key_padding_mask is not None or cache is not None:
-                raise ValueError("Attention: nested tensors take neither key_padding_mask nor cache; leave them out")
+                raise value_error("nested tensors take neither key_padding_mask nor cache; leave them out")
             out, weights = self._attend_nested(inputs, **options)
             return (out, weights) if returns_weights else out
         self._check(*inputs, batch_first=self.batch_first)
@@ -202,7 +205,7 @@ class Attention(nn.Module):
             check_causal(self.config.mode, tokens[0], tokens[-1])
         if not self.form.attends_across_tokens:
             if attn_mask is not None or padding is not None:
-                raise ValueError("Attention: mode 'representation' attends within each token; it takes no mask")
+                raise value_error("mode 'representation' attends within each token; it takes no mask")
             causal = False
         paddings = [query_padding, padding, padding][-len(tokens) :]
         q, k, v = self.form(self.phases, tokens, paddings, self.log_scale, cache)
@@ -233,7 +236,7 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Pad the sequences, attend, and remove the padding."""
         if not all(isinstance(x, Tensor) and x.is_nested for x in inputs):
-            raise TypeError("Attention: query, key and value must all be nested tensors, or none of them")
+            raise type_error("query, key and value must all be nested tensors, or none of them")
         is_self_attention = inputs[1] is inputs[0] and inputs[2] is inputs[0]
         sequences = [pad(x) for x in (inputs[:1] if is_self_attention else inputs)]
         q, k, v = sequences * 3 if is_self_attention else sequences

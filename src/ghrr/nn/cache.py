@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 
+
+@names_errors
 @dataclass
 class AttentionCache:
     """Keys, values and recent rows of earlier tokens, for causal attention; made by ``Attention.new_cache()``.

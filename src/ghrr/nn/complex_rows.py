@@ -9,9 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
+
 EPSILON = 1e-6  # keeps rows of zeros finite when rows are scaled to one length
 
 
+@names_errors
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """Multiply complex rows feature by feature; leading axes broadcast.
 

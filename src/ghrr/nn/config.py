@@ -7,13 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.checks import check_choice, check_integer, check_real, describe
+from ghrr.checks import check_choice, check_integer, check_real, describe, names_errors, type_error, value_error
 
 MODES = ("feature", "row", "bundle", "dense", "representation")
 SHARING = ("all", "qkv", "head", "different")
 WEIGHTS = ("relaxed", "unitary")
 
 
+@names_errors
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
     r"""Settings of :class:`ghrr.nn.Attention`.
@@ -134,75 +135,73 @@ class AttentionConfig:
 
     def _check_values(self) -> None:
         """Check each field alone; store numbers as int and float, so that they are JSON."""
-        name = type(self).__name__
         for field in ("embed_dim", "num_heads", "max_len", "window", "num_kv_heads", "m"):
             if getattr(self, field) is not None or field not in ("num_kv_heads", "m"):
-                self._set(field, check_integer(name, field, getattr(self, field), least=1))
-        self._set("seed", check_integer(name, "seed", self.seed))
-        check_choice(name, "mode", self.mode, MODES)
-        check_choice(name, "position_sharing", self.position_sharing, SHARING)
-        check_choice(name, "weights", self.weights, WEIGHTS)
-        self._set("dropout", check_real(name, "dropout", self.dropout, low=0.0, high=1.0))
+                self._set(field, check_integer(field, getattr(self, field), least=1))
+        self._set("seed", check_integer("seed", self.seed))
+        check_choice("mode", self.mode, MODES)
+        check_choice("position_sharing", self.position_sharing, SHARING)
+        check_choice("weights", self.weights, WEIGHTS)
+        self._set("dropout", check_real("dropout", self.dropout, low=0.0, high=1.0))
         for field in ("phase_std", "qk_gain"):
             value = getattr(self, field)
-            self._set(field, check_real(name, field, value, low=0.0, high=math.inf, open_ends=True))
+            self._set(field, check_real(field, value, low=0.0, high=math.inf, open_ends=True))
         for attribute in dataclasses.fields(self):
             value = getattr(self, attribute.name)
             if isinstance(attribute.default, bool) and not isinstance(value, bool):
-                raise TypeError(f"{name}: {attribute.name} must be True or False, got {describe(value)}")
+                raise type_error(f"{attribute.name} must be True or False, got {describe(value)}")
 
     def _set(self, field: str, value: Any) -> None:
         object.__setattr__(self, field, value)
 
     def _check_combinations(self) -> None:
         """Raise for settings that cannot be combined."""
-        name, mode = type(self).__name__, self.mode
+        mode = self.mode
         if self.is_causal and mode == "dense":
-            raise ValueError(
-                f"{name}: mode 'dense' cannot be causal, since each row of Q, K and V depends on all tokens, which no "
+            raise value_error(
+                "mode 'dense' cannot be causal, since each row of Q, K and V depends on all tokens, which no "
                 "mask of the scores can undo; use 'feature', 'row' or 'bundle'"
             )
         if mode != "feature" and (self.window > 1 or self.position_values or not self.mix_slots):
-            raise ValueError(f"{name}: window, position_values and mix_slots need mode 'feature', got {mode!r}")
+            raise value_error(f"window, position_values and mix_slots need mode 'feature', got {mode!r}")
         if self.qk_gain != 1 and (mode != "feature" or self.weights == "unitary"):
-            raise ValueError(
-                f"{name}: qk_gain={self.qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and "
+            raise value_error(
+                f"qk_gain={self.qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and "
                 f"weights {self.weights!r}; leave qk_gain out"
             )
         if mode == "representation" and (
             self.position_sharing != "all" or self.trainable_positions or self.normalize_rows
         ):
-            raise ValueError(
-                f"{name}: mode 'representation' has no positions and does not scale rows; leave out position_sharing, "
+            raise value_error(
+                "mode 'representation' has no positions and does not scale rows; leave out position_sharing, "
                 "trainable_positions and normalize_rows"
             )
         self._check_m()
         self._check_kv_heads()
         if self.split_inputs and self.embed_dim % self.num_slots:
-            raise ValueError(
-                f"{name}: split_inputs needs embed_dim to be a multiple of the number of slots, got "
+            raise value_error(
+                f"split_inputs needs embed_dim to be a multiple of the number of slots, got "
                 f"embed_dim={self.embed_dim} and {self.num_slots} slots; change embed_dim or m"
             )
 
     def _check_m(self) -> None:
-        name = type(self).__name__
         if self.m is None and self.mode == "feature" and self.embed_dim % (2 * self.num_heads):
-            raise ValueError(
-                f"{name}: embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads} (real and imaginary "
+            raise value_error(
+                f"embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads} (real and imaginary "
                 f"parts for each head), got {self.embed_dim}; change embed_dim, or set m"
             )
         if self.mode == "row" and self.resolved_m < self.max_len:
-            raise ValueError(
-                f"{name}: mode 'row' needs m >= max_len, since token j takes row j of an m x m matrix, got m={self.m} "
+            raise value_error(
+                f"mode 'row' needs m >= max_len, since token j takes row j of an m x m matrix, got m={self.m} "
                 f"and max_len={self.max_len}"
             )
 
     def _check_kv_heads(self) -> None:
-        name, kv_heads = type(self).__name__, self.resolved_kv_heads
+        kv_heads = self.resolved_kv_heads
         if self.num_heads % kv_heads:
-            raise ValueError(f"{name}: num_kv_heads must divide num_heads={self.num_heads}, got {kv_heads}")
+            raise value_error(f"num_kv_heads must divide num_heads={self.num_heads}, got {kv_heads}")
         if kv_heads != self.num_heads and (self.mode != "feature" or not self.mix_slots):
-            raise ValueError(
-                f"{name}: num_kv_heads={kv_heads} below num_heads={self.num_heads} needs mode 'feature' and "
+            raise value_error(
+                f"num_kv_heads={kv_heads} below num_heads={self.num_heads} needs mode 'feature' and "
                 f"mix_slots=True, got mode {self.mode!r} and mix_slots={self.mix_slots}; leave num_kv_heads out"
             )

@@ -12,12 +12,13 @@ import sys
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_broadcast, check_real, describe
+from ghrr.checks import check_broadcast, check_real, describe, names_errors, type_error, value_error
 from ghrr.nn.complex_rows import from_complex, multiply, to_complex
 
 __all__ = ["ghrr_attention", "multiply", "naive_attention", "softmax_of_scores"]
 
 
+@names_errors("ghrr_attention(q, k, v)")
 def ghrr_attention(  # noqa: PLR0917 (the order of torch's own)
     q: Tensor,
     k: Tensor,
@@ -60,19 +61,20 @@ def ghrr_attention(  # noqa: PLR0917 (the order of torch's own)
     >>> torch.allclose(ghrr.nn.functional.ghrr_attention(q, k, v), ghrr.bind(weights.to(q.dtype), v))
     True
     """
-    _check("ghrr_attention(q, k, v)", q, k, v, attn_mask, is_causal)
+    _check(q, k, v, attn_mask, is_causal)
     if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"ghrr_attention(q, k, v): dropout_p must lie in [0, 1], got {dropout_p}")
+        raise value_error(f"dropout_p must lie in [0, 1], got {dropout_p}")
     out = torch.nn.functional.scaled_dot_product_attention(
         *(_as_rows(q), _as_rows(k), _as_rows(v)),
         attn_mask=attn_mask,
         dropout_p=dropout_p,
         is_causal=is_causal,
-        scale=_factor("ghrr_attention(q, k, v)", scale),
+        scale=_factor(scale),
     )
     return to_complex(out) if v.is_complex() else out
 
 
+@names_errors("naive_attention(q, k, v)")
 def naive_attention(  # noqa: PLR0917
     q: Tensor,
     k: Tensor,
@@ -93,13 +95,14 @@ def naive_attention(  # noqa: PLR0917
     >>> torch.allclose(slow, ghrr.nn.functional.ghrr_attention(q, k, v, is_causal=True))
     True
     """
-    _check("naive_attention(q, k, v)", q, k, v, attn_mask, is_causal)
+    _check(q, k, v, attn_mask, is_causal)
     first, second, third = (x if x.is_complex() else to_complex(x) for x in (q, k, v))
-    scores = (first @ second.mH).real * _factor("naive_attention(q, k, v)", scale)
+    scores = (first @ second.mH).real * _factor(scale)
     out = _masked_softmax(scores, attn_mask, is_causal).to(third.dtype) @ third
     return out if v.is_complex() else from_complex(out)
 
 
+@names_errors("attention_weights(q, k)")
 def attention_weights(
     q: Tensor, k: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, scale: float | None = None
 ) -> Tensor:
@@ -117,11 +120,12 @@ def attention_weights(
     >>> torch.allclose(ghrr.nn.functional.attention_weights(q, q).sum(dim=-1), torch.ones(3))
     True
     """
-    _check("attention_weights(q, k)", q, k, k, attn_mask, is_causal)
-    factor = _factor("attention_weights(q, k)", scale)
+    _check(q, k, k, attn_mask, is_causal)
+    factor = _factor(scale)
     return softmax_of_scores(_as_rows(q), _as_rows(k) * factor, attn_mask, is_causal)
 
 
+@names_errors
 def softmax_of_scores(q: Tensor, k: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
     """Return the weights of attention for rows of real numbers, without checks.
 
@@ -149,41 +153,37 @@ def _as_rows(x: Tensor) -> Tensor:
     return from_complex(x) if x.is_complex() else x
 
 
-def _factor(operation: str, scale: float | None) -> float:
+def _factor(scale: float | None) -> float:
     limit = sys.float_info.max
-    return 1.0 if scale is None else check_real(operation, "scale", scale, low=-limit, high=limit)
+    return 1.0 if scale is None else check_real("scale", scale, low=-limit, high=limit)
 
 
-def _check(operation: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> None:  # noqa: PLR0917
+def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> None:
     for name, x in (("q", q), ("k", k), ("v", v), ("attn_mask", mask)):
         if not isinstance(x, Tensor) and not (x is None and name == "attn_mask"):
-            raise TypeError(f"{operation}: {name} must be a tensor, got {describe(x)}")
+            raise type_error(f"{name} must be a tensor, got {describe(x)}")
     given = f"got q {describe(q)}, k {describe(k)}, v {describe(v)}"
     if len({x.dtype for x in (q, k, v)}) != 1:
-        raise TypeError(f"{operation}: all three must have the same dtype; {given}")
+        raise type_error(f"all three must have the same dtype; {given}")
     if not q.is_complex() and not q.is_floating_point():
-        raise TypeError(f"{operation}: all three must be complex or floating-point tensors; {given}")
+        raise type_error(f"all three must be complex or floating-point tensors; {given}")
     if min(x.ndim for x in (q, k, v)) < 2:
-        raise ValueError(f"{operation}: all three need axes for tokens and features; {given}")
+        raise value_error(f"all three need axes for tokens and features; {given}")
     if not q.is_complex() and any(x.shape[-1] % 2 for x in (q, k, v)):
-        raise ValueError(
-            f"{operation}: the last axis of real tensors must be even: real parts, then imaginary parts; {given}"
-        )
+        raise value_error(f"the last axis of real tensors must be even: real parts, then imaginary parts; {given}")
     if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"{operation}: q and k must have the same number of features; {given}")
+        raise value_error(f"q and k must have the same number of features; {given}")
     if k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"{operation}: k and v must have the same number of tokens; {given}")
-    check_broadcast(operation, q=q.shape[:-2], k=k.shape[:-2], v=v.shape[:-2])
+        raise value_error(f"k and v must have the same number of tokens; {given}")
+    check_broadcast(q=q.shape[:-2], k=k.shape[:-2], v=v.shape[:-2])
     if mask is None:
         return
     if is_causal:
-        raise ValueError(f"{operation}: expected a mask or is_causal=True, got both; use one of them")
+        raise value_error("expected a mask or is_causal=True, got both; use one of them")
     if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise TypeError(
-            f"{operation}: attn_mask must be bool (True: may attend) or floating-point, got {describe(mask)}"
-        )
+        raise type_error(f"attn_mask must be bool (True: may attend) or floating-point, got {describe(mask)}")
     batch = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])  # type: ignore[no-untyped-call]
     scores = (*batch, q.shape[-2], k.shape[-2])
-    check_broadcast(operation, attn_mask=mask.shape, scores=scores)
+    check_broadcast(attn_mask=mask.shape, scores=scores)
     if mask.ndim > len(scores):
-        raise ValueError(f"{operation}: attn_mask has more axes than the scores {scores}, got {describe(mask)}")
+        raise value_error(f"attn_mask has more axes than the scores {scores}, got {describe(mask)}")

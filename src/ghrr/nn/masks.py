@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, is_true
+from ghrr.checks import describe, is_true, type_error, value_error
 
 
 def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
@@ -23,18 +23,16 @@ def check_padding(padding: Tensor | None, keys: Tensor) -> Tensor | None:
     ):
         padding = padding == -torch.inf  # torch's transformer layers convert bool masks to 0 and -inf
     if not isinstance(padding, Tensor) or padding.dtype != torch.bool:
-        raise TypeError(
-            f"Attention: key_padding_mask must be bool (True: ignore this key), or numbers 0 and -inf, got "
-            f"{describe(padding)}"
+        raise type_error(
+            f"key_padding_mask must be bool (True: ignore this key), or numbers 0 and -inf, got {describe(padding)}"
         )
     padding = padding[None] if padding.ndim == 1 else padding
     if padding.shape != keys.shape[:2]:
-        raise ValueError(
-            f"Attention: key_padding_mask must have shape (batch, keys) = {tuple(keys.shape[:2])}, got "
-            f"{describe(padding)}"
+        raise value_error(
+            f"key_padding_mask must have shape (batch, keys) = {tuple(keys.shape[:2])}, got {describe(padding)}"
         )
     if is_true(padding.all(dim=-1).any()):
-        raise ValueError("Attention: key_padding_mask hides every token of a sequence; True means: ignore this key")
+        raise value_error("key_padding_mask hides every token of a sequence; True means: ignore this key")
     return padding
 
 
@@ -43,9 +41,8 @@ def check_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     if mask is None:
         return None
     if not isinstance(mask, Tensor) or (mask.dtype != torch.bool and not mask.is_floating_point()):
-        raise TypeError(
-            f"Attention: attn_mask must be bool (True: hide this key) or numbers to add to the scores, got "
-            f"{describe(mask)}"
+        raise type_error(
+            f"attn_mask must be bool (True: hide this key) or numbers to add to the scores, got {describe(mask)}"
         )
     batch, heads, queries, keys = *q.shape[:3], k.shape[-2]
     if mask.shape == (queries, keys):
@@ -53,14 +50,14 @@ def check_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     elif mask.shape == (batch * heads, queries, keys):
         full = mask.unflatten(0, (batch, heads))  # type: ignore[no-untyped-call]
     else:
-        raise ValueError(
-            f"Attention: attn_mask must have shape (queries, keys) = ({queries}, {keys}) or (batch * heads, queries, "
+        raise value_error(
+            f"attn_mask must have shape (queries, keys) = ({queries}, {keys}) or (batch * heads, queries, "
             f"keys) = ({batch * heads}, {queries}, {keys}), got {describe(mask)}"
         )
     hidden = full if full.dtype == torch.bool else full == -torch.inf
     if is_true(hidden.all(dim=-1).any()):
-        raise ValueError(
-            "Attention: attn_mask hides every key from some query. True hides, as in torch.nn.MultiheadAttention; for "
+        raise value_error(
+            "attn_mask hides every key from some query. True hides, as in torch.nn.MultiheadAttention; for "
             "a mask of scaled_dot_product_attention, where True shows, pass ~mask"
         )
     return full
@@ -80,8 +77,8 @@ def combine_masks(hidden: Tensor | None, padding: Tensor | None, causal: bool, q
         return seen
     seen = seen & (~hidden if hidden.dtype == torch.bool else hidden > -torch.inf)
     if is_true((~seen).all(dim=-1).any()):
-        raise ValueError(
-            "Attention: the masks together hide every key from some query. True and -inf hide, as in "
+        raise value_error(
+            "the masks together hide every key from some query. True and -inf hide, as in "
             "torch.nn.MultiheadAttention; for a bool mask where True shows, pass ~mask"
         )
     return seen if hidden.dtype == torch.bool else hidden.to(q.dtype).masked_fill(~seen, -torch.inf)

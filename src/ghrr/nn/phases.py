@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, value_error
 from ghrr.encoding.kernels import SPECTRA, draw_frequencies
 from ghrr.nn.precision import FullPrecision
 from ghrr.ops import tensor_state
@@ -17,6 +17,7 @@ _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _MULTIPLE = 16  # sizes of the tensor cores
 
 
+@names_errors
 class Phases(FullPrecision):
     r"""The unit complex numbers :math:`\lambda_f(x) = e^{i(\omega_f^\top x + b_f)}` of an input.
 
@@ -70,7 +71,7 @@ class Phases(FullPrecision):
     ) -> None:
         super().__init__()
         if slots < 1 or inputs % slots or count % slots:
-            raise ValueError(f"Phases: inputs and count must be multiples of slots={slots}, got {inputs} and {count}")
+            raise value_error(f"inputs and count must be multiples of slots={slots}, got {inputs} and {count}")
         self.slots, slot_inputs = slots, inputs // slots
         drawn = draw_frequencies(
             SPECTRA["rbf"], count, slot_inputs, sampling="orthogonal", seed=seed, label="attention"
@@ -206,29 +207,28 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return backward(grad, out, frequencies, ctx.slots, ctx.mean), None, None, None, None
 
 
-def _check(operation: str, x: Tensor, frequencies: Tensor, slots: int, columns: int | None = None) -> None:
+def _check(x: Tensor, frequencies: Tensor, slots: int, columns: int | None = None) -> None:
     if frequencies.ndim != 2 or slots < 1 or len(frequencies) % slots:
-        raise ValueError(
-            f"{operation}: frequencies must have shape (phases, inputs of a slot), phases a multiple of slots={slots}, "
+        raise value_error(
+            f"frequencies must have shape (phases, inputs of a slot), phases a multiple of slots={slots}, "
             f"got {describe(frequencies)}"
         )
     columns = slots * frequencies.shape[1] if columns is None else columns
     if x.ndim != 2 or x.shape[1] != columns or x.device != frequencies.device:
-        raise ValueError(
-            f"{operation}: expected shape (n, {columns}) on {frequencies.device} for frequencies "
+        raise value_error(
+            f"expected shape (n, {columns}) on {frequencies.device} for frequencies "
             f"{describe(frequencies)} and slots={slots}, got {describe(x)} on {x.device}"
         )
 
 
 def _check_arguments(x: Tensor, frequencies: Tensor, slots: int, *_: Any) -> None:
-    _check("ghrr::phases", x, frequencies, slots)
+    _check(x, frequencies, slots)
 
 
 def _check_gradient(grad: Tensor, out: Tensor, frequencies: Tensor, slots: int, mean: float) -> None:
-    operation = "ghrr::phases_backward"
-    _check(operation, out, frequencies, slots, columns=2 * len(frequencies))
+    _check(out, frequencies, slots, columns=2 * len(frequencies))
     if grad.shape != out.shape or grad.dtype != out.dtype or grad.device != out.device:
-        raise ValueError(f"{operation}: the gradient must be like the result {describe(out)}, got {describe(grad)}")
+        raise value_error(f"the gradient must be like the result {describe(out)}, got {describe(grad)}")
 
 
 _phases = Operation(

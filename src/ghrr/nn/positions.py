@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ghrr.checks import names_errors
 from ghrr.nn.precision import FullPrecision
 from ghrr.seeding import labelled_generator
 
 
+@names_errors
 class PositionRotation(FullPrecision):
     r"""Positions :math:`R^j`: feature k of token j is rotated by the angle :math:`j f_k`.
 

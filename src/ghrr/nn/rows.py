@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error, value_error
 from ghrr.nn.complex_rows import multiply, normalize_rows
 from ghrr.ops import tensor_state
 from ghrr.ops.dispatch import Kernel, Operation, refuse_second_derivative
@@ -23,6 +23,7 @@ _SIZES = (4, 8, 16, 32, 64, 128)
 Three = tuple[Tensor, Tensor, Tensor]
 
 
+@names_errors
 def rotate_rows(
     rows: Tensor,
     taps: Tensor | None,
@@ -63,7 +64,7 @@ def rotate_rows(
     >>> torch.allclose(k.square().mean(dim=-1), torch.ones(2, 1, 5))
     True
     """
-    _check("rotate_rows", rows, taps, rotations, log_scale, heads, kv_heads)
+    _check(rows, taps, rotations, log_scale, heads, kv_heads)
     taps, log_scale = None if taps is None else _at_least_single(taps), _at_least_single(log_scale)
     given = (rows, taps, rotations, log_scale, heads, kv_heads, normalize)
     q, k, v = torch_implementation(*given) if rotations.requires_grad else _rotate_rows(*given)
@@ -164,7 +165,6 @@ def _differentiate(ctx: Any, gq: Tensor, gk: Tensor, gv: Tensor) -> tuple[Tensor
 
 
 def _check(  # noqa: PLR0917
-    operation: str,
     rows: Tensor,
     taps: Tensor | None,
     rotations: Tensor,
@@ -176,40 +176,39 @@ def _check(  # noqa: PLR0917
         if x is None and name == "taps":
             continue
         if not isinstance(x, Tensor) or not x.is_floating_point():
-            raise TypeError(f"{operation}: {name} must be a real floating-point tensor, got {describe(x)}")
+            raise type_error(f"{name} must be a real floating-point tensor, got {describe(x)}")
         if x.device != rows.device:
-            raise ValueError(f"{operation}: {name} is on {x.device} and rows are on {rows.device}; move one of them")
+            raise value_error(f"{name} is on {x.device} and rows are on {rows.device}; move one of them")
     count = heads + 2 * kv_heads
     if rows.ndim != 4 or rows.shape[2] != count or rows.shape[3] % 2 or rows.shape[3] == 0 or heads < 1 or kv_heads < 0:
-        raise ValueError(
-            f"{operation}: rows must have shape (batch, n, heads + 2 kv_heads, 2m) for heads={heads} and "
+        raise value_error(
+            f"rows must have shape (batch, n, heads + 2 kv_heads, 2m) for heads={heads} and "
             f"kv_heads={kv_heads}, at least one head; got {describe(rows)}"
         )
     n, features = rows.shape[1], rows.shape[3]
     if taps is not None and (taps.ndim != 3 or taps.shape[1:] != rows.shape[2:]):
-        raise ValueError(f"{operation}: taps must have shape (T - 1, {count}, {features}), got {describe(taps)}")
+        raise value_error(f"taps must have shape (T - 1, {count}, {features}), got {describe(taps)}")
     fits = rotations.ndim == 3 and len(rotations) in (heads + kv_heads, count) and rotations.shape[2] == features
     if not fits or rotations.shape[1] < n:
-        raise ValueError(
-            f"{operation}: rotations must have shape ({heads + kv_heads} or {count}, at least {n}, {features}), got "
+        raise value_error(
+            f"rotations must have shape ({heads + kv_heads} or {count}, at least {n}, {features}), got "
             f"{describe(rotations)}"
         )
     if log_scale.shape != (heads,):
-        raise ValueError(f"{operation}: log_scale must have shape ({heads},), got {describe(log_scale)}")
+        raise value_error(f"log_scale must have shape ({heads},), got {describe(log_scale)}")
 
 
 def _check_arguments(*given: Any) -> None:
-    _check("ghrr::rotate_rows", *given[:6])
+    _check(*given[:6])
 
 
 def _check_gradients(*given: Any) -> None:
-    operation = "ghrr::rotate_rows_backward"
     rows, _, _, _, heads, kv_heads, _, gq, gk, gv = given
-    _check(operation, *given[:6])
+    _check(*given[:6])
     for name, grad, count in (("gq", gq, heads), ("gk", gk, kv_heads), ("gv", gv, kv_heads)):
         shape = (*rows.shape[:2], count, rows.shape[3])
         if grad.shape != shape or grad.dtype != rows.dtype or grad.device != rows.device:
-            raise ValueError(f"{operation}: {name} must be like rows and of shape {shape}, got {describe(grad)}")
+            raise value_error(f"{name} must be like rows and of shape {shape}, got {describe(grad)}")
 
 
 _ARGUMENTS = "Tensor rows, Tensor? taps, Tensor rotations, Tensor log_scale, int heads, int kv_heads, bool normalize"

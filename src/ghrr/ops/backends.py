@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from ghrr.checks import check_choice, install_hint
+from ghrr.checks import check_choice, install_hint, named, names_errors
 
 NAMES = ("auto", "torch", "numba", "triton", "reference")
 ENVIRONMENT_VARIABLE = "GHRR_BACKEND"
@@ -32,6 +32,7 @@ _lock = threading.Lock()
 _failures: dict[str, str] = {}  # error message by backend
 
 
+@names_errors("backend(name)")
 def backend(name: str) -> AbstractContextManager[None]:
     """Select the backend that computes, from now on or inside a ``with`` block.
 
@@ -72,10 +73,9 @@ def backend(name: str) -> AbstractContextManager[None]:
     ...     torch.allclose(fast, ghrr.bind(a, b), atol=1e-6)
     True
     """
-    operation = "backend(name)"
-    _check(name, operation, "name")
+    _check(name, "name")
     if name in _failures:
-        raise RuntimeError(f"{operation}: {name} failed earlier in this process ({_failures[name]}); use 'torch'")
+        raise RuntimeError(named(f"{name} failed earlier in this process ({_failures[name]}); use 'torch'"))
     return _Selection(name)
 
 
@@ -92,11 +92,12 @@ class _Selection:
                 self._replaced._replaced = None
             _apply([*selections, self])
 
+    @names_errors("backend")
     def __enter__(self) -> None:
         with _lock:
             if self.entered:
                 raise RuntimeError(
-                    "backend: this context manager is already active; create another one with ghrr.backend(name)"
+                    named("this context manager is already active; create another one with ghrr.backend(name)")
                 )
             self.entered = True
             others = [selection for selection in _selections if selection is not self]
@@ -122,15 +123,15 @@ def selected() -> str:
     """Return the name of the selected backend; raise at first use if the environment holds an unknown name."""
     global _validated  # noqa: PLW0603 (one selection for the process)
     if not _validated:
-        _check(_selected, f"the environment variable {ENVIRONMENT_VARIABLE}", "its value")
+        _check(_selected, f"the environment variable {ENVIRONMENT_VARIABLE}: its value")
         _validated = True
     return _selected
 
 
-def _check(name: str, operation: str, what: str) -> None:
-    check_choice(operation, what, name, NAMES)
+def _check(name: str, what: str) -> None:
+    check_choice(what, name, NAMES)
     if name in _EXTRAS and importlib.util.find_spec(name) is None:
-        raise ImportError(f"{operation}: {name} is not installed; {install_hint(_EXTRAS[name])}")
+        raise ImportError(named(f"{name} is not installed; {install_hint(_EXTRAS[name])}"))
 
 
 def is_allowed(name: str) -> bool:
@@ -151,6 +152,7 @@ def report_failure(name: str, error: Exception) -> None:
         )
 
 
+@names_errors
 def in_use() -> dict[str, str]:
     """Return the backend that computes on each type of device, and why.
 

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from ghrr.checks import names_errors
 from ghrr.ops import backends
 from ghrr.ops.tensor_state import allows_operators, is_plain
 
@@ -127,6 +128,7 @@ class Operation(Generic[Result]):
         self.operator = None if schema is None else self._register(schema, fake, gradient, vmap)
         OPERATIONS[name] = self
 
+    @names_errors("{self.name}")
     def __call__(self, *arguments: Any, **named: Any) -> Result:
         """Compute the operation with the fastest implementation for these arguments."""
         if len(arguments) < len(self._defaults):
@@ -200,6 +202,7 @@ class Operation(Generic[Result]):
             operator.register_vmap(lambda info, in_dims, *arguments: (vmap(self.operator, in_dims, *arguments), 0))
         return getattr(torch.ops.ghrr, self.name).default
 
+    @names_errors("ghrr::{self.name}")
     def _run_operator(self, *arguments: Any) -> Any:
         if self._check is not None:
             self._check(*arguments)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_hypervectors
+from ghrr.checks import check_hypervectors, names_errors
 from ghrr.ops import reference, torch_implementation, torch_polar, torch_power
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.gradients import (
@@ -80,12 +80,8 @@ def _kernels(name: str) -> tuple[Kernel, Kernel]:
     )
 
 
-def _check_products(name: str) -> functools.partial[None]:
-    return functools.partial(_check_factors, f"ghrr::{name}")
-
-
-def _check_factors(operation: str, *arguments: object) -> None:
-    check_hypervectors(operation, **dict(zip("abc", [x for x in arguments if isinstance(x, Tensor)], strict=False)))
+def _check_factors(*arguments: object) -> None:
+    check_hypervectors(**dict(zip("abc", [x for x in arguments if isinstance(x, Tensor)], strict=False)))
 
 
 # --------------------------------------------------------------------------------------------------------------- bind
@@ -125,7 +121,7 @@ bind = Operation(
         Kernel("triton", "ghrr.ops.gpu.products:bind_flat", _gpu_supports_flat, _bind_pays_off(_MIN_FLAT_NUMBERS_GPU)),
     ),
     schema="(Tensor a, Tensor b, bool adjoint_a, bool adjoint_b) -> Tensor",
-    check=_check_products("bind"),
+    check=_check_factors,
     fake=_fake_bind,
     gradient=(save_inputs, bind_backward),
     vmap=map_over_first_axis,
@@ -146,7 +142,7 @@ bind_bundle = Operation(
     reference=reference.bind_bundle,
     kernels=_kernels("bind_bundle"),
     schema="(Tensor keys, Tensor values, bool adjoint_keys, bool adjoint_values) -> Tensor",
-    check=_check_products("bind_bundle"),
+    check=_check_factors,
     fake=_fake_bind_bundle,
     gradient=(save_inputs, bind_bundle_backward),
     vmap=map_over_first_axis,
@@ -181,6 +177,7 @@ _whole_power = Operation(
 _power = Operation("power", torch=functools.partial(torch_power.power, product=_whole_power), reference=reference.power)
 
 
+@names_errors
 def power(a: Tensor, exponent: int | Tensor) -> Tensor:
     """Raise each slot to a power: an int repeats binding, a tensor gives real principal powers.
 
@@ -237,13 +234,14 @@ _bind_similarity = Operation(
     reference=reference.bind_similarity,
     kernels=_kernels("bind_similarity"),
     schema="(Tensor a, Tensor b, Tensor c, bool adjoint_a, bool adjoint_b) -> Tensor",
-    check=_check_products("bind_similarity"),
+    check=_check_factors,
     fake=_fake_bind_similarity,
     gradient=(save_inputs, bind_similarity_backward),
     vmap=map_over_first_axis,
 )
 
 
+@names_errors
 def bind_similarity(a: Tensor, b: Tensor, c: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
     """Compute the similarity of a product of two with a third hypervector, without storing the product.
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from ghrr._calls import in_this_call
+
 
 def run_in_threads(work: Callable[[slice], Any], rows: int, *, calls_torch: bool = False) -> None:
     """Call ``work`` with slices that cover ``range(rows)``, in as many threads as PyTorch uses.
@@ -43,7 +45,7 @@ def run_in_threads(work: Callable[[slice], Any], rows: int, *, calls_torch: bool
         pool = _pool(os.getpid(), submitted) if submitted else None
         while pool is not None and len(futures) < submitted:
             try:
-                futures.append(pool.submit(work, slices[len(futures)]))
+                futures.append(pool.submit(in_this_call(work), slices[len(futures)]))
             except RuntimeError:  # the interpreter shuts down
                 pool = None
         for remaining in slices[len(futures) :]:

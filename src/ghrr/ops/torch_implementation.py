@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ghrr.checks import named
 from ghrr.ops.tensor_state import needs_no_derivative
 
 # Numbers that bind_bundle and bind_bags gather at a time: 4 MiB in complex64, to stay in the cache.
@@ -123,16 +124,17 @@ def check_bags(keys: Tensor, values: Tensor, key_indices: Tensor, value_indices:
     """Raise unless all indices are inside their tables: a kernel would read other memory."""
     if len(key_indices) != len(value_indices):
         raise IndexError(
-            f"bind_bags: key_indices and value_indices must have one length, got {len(key_indices)} and "
-            f"{len(value_indices)}"
+            named(
+                f"key_indices and value_indices must have one length, got {len(key_indices)} and {len(value_indices)}"
+            )
         )
     for name, indices, size in (("key_indices", key_indices, len(keys)), ("value_indices", value_indices, len(values))):
         array = indices.numpy(force=True)
         if array.size and not (array.min() >= 0 and array.max() < size):
-            raise IndexError(f"bind_bags: {name} must be from 0 to {size - 1}, got {array.min()} to {array.max()}")
+            raise IndexError(named(f"{name} must be from 0 to {size - 1}, got {array.min()} to {array.max()}"))
     array = offsets.numpy(force=True)
     if array[0] != 0 or array[-1] != len(key_indices) or (array[1:] < array[:-1]).any():
-        raise IndexError(f"bind_bags: offsets must ascend from 0 to {len(key_indices)}, got {array}")
+        raise IndexError(named(f"offsets must ascend from 0 to {len(key_indices)}, got {array}"))
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:

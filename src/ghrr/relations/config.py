@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ghrr.checks import check_choice, check_integer, check_real
+from ghrr.checks import check_choice, check_integer, check_real, names_errors, type_error, value_error
 from ghrr.relations.regularizers import REGULARIZERS
 
 RELATION_FORMS = ("relaxed", "unitary", "scaled")
@@ -13,6 +13,7 @@ OPTIMIZERS = ("adagrad", "adam")
 CHOSEN = ("dim", "batch", "regularizer_weight")  # settings that the training chooses unless they are given
 
 
+@names_errors
 @dataclass(frozen=True)
 class RelationConfig:
     """Settings of :func:`ghrr.relations.train`. All settings are checked when the config is made.
@@ -97,26 +98,26 @@ class RelationConfig:
     def __post_init__(self) -> None:
         for name in ("dim", "m", "batch", "epochs", "average_epochs", "evaluate_every", "patience", "max_scores"):
             if getattr(self, name) is not None or name not in CHOSEN:
-                self._store(name, check_integer("RelationConfig", name, getattr(self, name), least=1))
-        self._store("seed", check_integer("RelationConfig", "seed", self.seed, least=0))
-        check_choice("RelationConfig", "relation_form", self.relation_form, RELATION_FORMS)
-        check_choice("RelationConfig", "regularizer", self.regularizer, tuple(REGULARIZERS))
-        check_choice("RelationConfig", "optimizer", self.optimizer, OPTIMIZERS)
+                self._store(name, check_integer(name, getattr(self, name), least=1))
+        self._store("seed", check_integer("seed", self.seed, least=0))
+        check_choice("relation_form", self.relation_form, RELATION_FORMS)
+        check_choice("regularizer", self.regularizer, tuple(REGULARIZERS))
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
         for name in ("regularizer_weight", "product_weight", "relation_weight", "length_penalty"):
             if getattr(self, name) is not None or name not in CHOSEN:
-                self._store(name, check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf))
-        share = check_real("RelationConfig", "frequency_share", self.frequency_share, low=0.0, high=1.0)
+                self._store(name, check_real(name, getattr(self, name), low=0.0, high=math.inf))
+        share = check_real("frequency_share", self.frequency_share, low=0.0, high=1.0)
         self._store("frequency_share", share)
         if self.product_weight != 1.0 and self.regularizer != "dura":
-            raise ValueError(
-                f"RelationConfig: product_weight must be 1 for regularizer={self.regularizer!r}, got "
+            raise value_error(
+                f"product_weight must be 1 for regularizer={self.regularizer!r}, got "
                 f"{self.product_weight}; it is a setting of regularizer='dura'"
             )
         for name in ("learning_rate", "init_std"):
-            value = check_real("RelationConfig", name, getattr(self, name), low=0.0, high=math.inf, open_ends=True)
+            value = check_real(name, getattr(self, name), low=0.0, high=math.inf, open_ends=True)
             self._store(name, value)
         if not isinstance(self.compile, bool):
-            raise TypeError(f"RelationConfig: compile must be True or False, got {self.compile!r}")
+            raise type_error(f"compile must be True or False, got {self.compile!r}")
 
     def _store(self, name: str, value: float) -> None:
         """Replace a number, for example one of NumPy, by the same number of Python, which JSON can store."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer, describe, has_finite_sum
+from ghrr.checks import check_integer, describe, has_finite_sum, names_errors, type_error, value_error
 from ghrr.relations.graph import KnowledgeGraph, with_reciprocals
 from ghrr.relations.known_answers import KnownAnswers, known_answers
 from ghrr.relations.model import RelationModel, check_model
@@ -16,6 +16,7 @@ from ghrr.relations.model import RelationModel, check_model
 _MAX_SCORES = 1 << 25  # in memory at a time; of the products of heads and relations, no more numbers either
 
 
+@names_errors
 @dataclass(frozen=True, repr=False, eq=False)
 class RankMetrics:
     """Ranks of the true entities, and the usual summaries of them.
@@ -48,7 +49,7 @@ class RankMetrics:
 
     def hits(self, k: int) -> float:
         """Return the fraction of ranks that are at most k."""
-        check_integer("RankMetrics.hits", "k", k, least=1)
+        check_integer("k", k, least=1)
         return float((self.ranks <= k).double().mean())
 
     def summary(self) -> dict[str, float]:
@@ -60,6 +61,7 @@ class RankMetrics:
         return f"<RankMetrics of {len(self.ranks):,} triples, MRR {self.mrr:.4f}, hits at 1, 3, 10: {hits}>"
 
 
+@names_errors
 def evaluate(model: RelationModel, graph: KnowledgeGraph, split: str = "test") -> RankMetrics:
     """Rank the true tail and the true head of every triple of a split among all entities.
 
@@ -89,10 +91,10 @@ def evaluate(model: RelationModel, graph: KnowledgeGraph, split: str = "test") -
     >>> evaluate(RelationModel(graph.entities, graph.relations, dim=10, m=2), graph).ranks.shape
     torch.Size([1, 2])
     """
-    check_vocabulary("evaluate", check_model("evaluate", model), graph)
+    check_vocabulary(check_model(model), graph)
     triples = graph.split(split)
     if not len(triples):
-        raise ValueError(f"evaluate: the {split} split is empty, expected at least one triple")
+        raise value_error(f"the {split} split is empty, expected at least one triple")
     device = model.entity_table.device
     questions = with_reciprocals(triples, len(graph.relations)).to(device)
     ranks = [
@@ -102,15 +104,15 @@ def evaluate(model: RelationModel, graph: KnowledgeGraph, split: str = "test") -
     return RankMetrics(torch.cat(ranks).view(2, -1).T.cpu())
 
 
-def check_vocabulary(operation: str, model: RelationModel, graph: KnowledgeGraph) -> None:
+def check_vocabulary(model: RelationModel, graph: KnowledgeGraph) -> None:
     """Raise unless the graph has the entities and relations of the model."""
     if not isinstance(graph, KnowledgeGraph):
-        raise TypeError(f"{operation}: the graph must be a KnowledgeGraph, got {describe(graph)}")
+        raise type_error(f"the graph must be a KnowledgeGraph, got {describe(graph)}")
     for kind in ("entities", "relations"):
         found, expected = getattr(graph, kind), getattr(model, kind)
         if found != expected:
-            raise ValueError(
-                f"{operation}: the graph must have the {kind} of the model ({len(expected):,}), got {len(found):,} "
+            raise value_error(
+                f"the graph must have the {kind} of the model ({len(expected):,}), got {len(found):,} "
                 f"other or differently ordered {kind}; read it with load_graph(folder, like=model)"
             )
 
@@ -131,17 +133,17 @@ def filtered_scores(
     for chunk in torch.split(questions, max(1, (max_scores or _MAX_SCORES) // max(model.entity_table.shape))):
         heads, relations, targets = chunk.unbind(1)
         scores = model.scores(heads, relations)
-        check_scores("evaluate", scores)
+        check_scores(scores)
         right = scores.gather(1, targets[:, None])
         scores[known.find(heads, relations)] = -torch.inf
         yield scores.scatter_(1, targets[:, None], right), targets
 
 
-def check_scores(operation: str, scores: Tensor) -> None:
+def check_scores(scores: Tensor) -> None:
     """Raise for scores that are NaN or infinite, which have no order."""
     if not has_finite_sum(scores) and not scores.isfinite().all():
-        raise ValueError(
-            f"{operation}: the scores of the model are not numbers or are infinite; train it with a lower learning rate"
+        raise value_error(
+            "the scores of the model are not numbers or are infinite; train it with a lower learning rate"
         )
 
 

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, names_errors
 from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.scoring import to_rows
 
 
+@names_errors
 @dataclass(frozen=True)
 class Composition:
     """Two relations whose product is close to a third.
@@ -53,6 +54,7 @@ class Composition:
         return f"{self.first} * {self.second} = {self.result} ({self.score:.2f})"
 
 
+@names_errors
 @dataclass(frozen=True)
 class RelationExplanation:
     r"""What a model has learned about a relation.
@@ -89,6 +91,7 @@ class RelationExplanation:
     compositions: tuple[Composition, ...]
 
 
+@names_errors
 @torch.no_grad()
 def explain(model: RelationModel, relation: str, *, k: int = 3) -> RelationExplanation:
     """Describe a relation: symmetry, inverses, commutators with the others, and products that equal it.
@@ -109,8 +112,8 @@ def explain(model: RelationModel, relation: str, *, k: int = 3) -> RelationExpla
     >>> sorted(explain(model, "parent").commutators)
     ['child']
     """
-    check_model("explain", model)
-    check_integer("explain", "k", k, least=1)
+    check_model(model)
+    check_integer("k", k, least=1)
     index = model.relation_index(relation)
     vectors, root = model.relation_vectors(), _entity_root(model)
     adjoint = _normalized_rows(vectors[index].mH[None], root)
@@ -129,6 +132,7 @@ def explain(model: RelationModel, relation: str, *, k: int = 3) -> RelationExpla
     )
 
 
+@names_errors
 @torch.no_grad()
 def find_compositions(model: RelationModel, *, k: int = 10, result: str | None = None) -> list[Composition]:
     r"""Find products of two relations that are close to a third, :math:`r_1 * r_2 \approx r_3`, best first.
@@ -150,8 +154,8 @@ def find_compositions(model: RelationModel, *, k: int = 10, result: str | None =
     >>> len(find_compositions(model, k=4))
     4
     """
-    check_model("find_compositions", model)
-    check_integer("find_compositions", "k", k, least=1)
+    check_model(model)
+    check_integer("k", k, least=1)
     vectors, root = model.relation_vectors(), _entity_root(model)
     results = range(len(model.relations)) if result is None else [model.relation_index(result)]
     rows = _normalized_rows(vectors[list(results)], root)

@@ -12,12 +12,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, describe, short_repr
+from ghrr.checks import check_choice, describe, names_errors, short_repr, type_error, value_error
 
 SPLITS = ("train", "valid", "test")
 INVERSE = "~"  # prefix of the name of a reciprocal relation
 
 
+@names_errors
 @dataclass(frozen=True, repr=False, eq=False)
 class KnowledgeGraph:
     """Triples (head, relation, tail) in three splits.
@@ -55,26 +56,24 @@ class KnowledgeGraph:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise TypeError(f"KnowledgeGraph: name must be a string, got {describe(self.name)}")
+            raise type_error(f"name must be a string, got {describe(self.name)}")
         for kind in ("entities", "relations"):
-            object.__setattr__(self, kind, check_names("KnowledgeGraph", kind, getattr(self, kind)))
+            object.__setattr__(self, kind, check_names(kind, getattr(self, kind)))
         sizes = torch.tensor([len(self.entities), len(self.relations), len(self.entities)])
         for split in SPLITS:
             triples = self.split(split)
             if not isinstance(triples, Tensor) or triples.dtype != torch.int64 or triples.shape[1:] != (3,):
-                raise TypeError(
-                    f"KnowledgeGraph: {split} must be an int64 tensor of shape (n, 3), got {describe(triples)}"
-                )
+                raise type_error(f"{split} must be an int64 tensor of shape (n, 3), got {describe(triples)}")
             if ((triples < 0) | (triples >= sizes)).any():
-                raise ValueError(
-                    f"KnowledgeGraph: {split} has an index outside of {len(self.entities)} entities and "
+                raise value_error(
+                    f"{split} has an index outside of {len(self.entities)} entities and "
                     f"{len(self.relations)} relations, got indices from {triples.amin(0).tolist()} to "
                     f"{triples.amax(0).tolist()}; number the names from 0"
                 )
 
     def split(self, name: str) -> Tensor:
         """Return the triples of a split: ``"train"``, ``"valid"`` or ``"test"``."""
-        check_choice("KnowledgeGraph.split", "name", name, SPLITS)
+        check_choice("name", name, SPLITS)
         triples: Tensor = getattr(self, name)
         return triples
 
@@ -94,23 +93,23 @@ class KnowledgeGraph:
         )
 
 
-def check_names(operation: str, kind: str, names: Iterable[str]) -> tuple[str, ...]:
+def check_names(kind: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names; raise unless they are different strings, none of them the reciprocal of another."""
     if isinstance(names, str | Tensor) or not isinstance(names, Iterable):
-        raise TypeError(f"{operation}: {kind} must be a list of names, got {describe(names)}")
+        raise type_error(f"{kind} must be a list of names, got {describe(names)}")
     names = tuple(names)
     if not names:
-        raise ValueError(f"{operation}: {kind} is empty, expected at least one name")
+        raise value_error(f"{kind} is empty, expected at least one name")
     if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{operation}: {kind} must be strings, got {short_repr(names)}")
+        raise type_error(f"{kind} must be strings, got {short_repr(names)}")
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"{operation}: {kind} must be different, got {short_repr(name)} {count} times")
+        raise value_error(f"{kind} must be different, got {short_repr(name)} {count} times")
     known = set(names)
     ambiguous = next((name for name in names if kind == "relations" and INVERSE + name in known), None)
     if ambiguous is not None:
-        raise ValueError(
-            f"{operation}: relations {ambiguous!r} and {INVERSE + ambiguous!r} are both given, but {INVERSE!r} before "
+        raise value_error(
+            f"relations {ambiguous!r} and {INVERSE + ambiguous!r} are both given, but {INVERSE!r} before "
             f"a name means its reciprocal relation; rename one of them"
         )
     return names

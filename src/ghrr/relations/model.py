@@ -10,7 +10,16 @@ from torch import Tensor, nn
 
 from ghrr import ops
 from ghrr._similar import similar_names
-from ghrr.checks import check_choice, check_integer, check_real, describe, short_repr
+from ghrr.checks import (
+    check_choice,
+    check_integer,
+    check_real,
+    describe,
+    names_errors,
+    short_repr,
+    type_error,
+    value_error,
+)
 from ghrr.relations.config import RELATION_FORMS
 from ghrr.relations.graph import INVERSE, check_names
 from ghrr.relations.scoring import to_hypervectors, to_rows
@@ -19,6 +28,7 @@ from ghrr.seeding import labelled_generator
 from ghrr.unitary import exp_hermitian
 
 
+@names_errors
 class RelationModel(nn.Module):
     r"""Hypervectors of entities and relations that score triples.
 
@@ -81,19 +91,19 @@ class RelationModel(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.dim = check_integer("RelationModel", "dim", dim, least=1)
-        self.m = check_integer("RelationModel", "m", m, least=1)
-        check_choice("RelationModel", "relation_form", relation_form, RELATION_FORMS)
-        self.length_penalty = check_real("RelationModel", "length_penalty", length_penalty, low=0.0, high=math.inf)
-        std = check_real("RelationModel", "init_std", init_std, low=0.0, high=math.inf, open_ends=True)
-        self.entities = check_names("RelationModel", "entities", entities)
-        self.relations = check_names("RelationModel", "relations", relations)
+        self.dim = check_integer("dim", dim, least=1)
+        self.m = check_integer("m", m, least=1)
+        check_choice("relation_form", relation_form, RELATION_FORMS)
+        self.length_penalty = check_real("length_penalty", length_penalty, low=0.0, high=math.inf)
+        std = check_real("init_std", init_std, low=0.0, high=math.inf, open_ends=True)
+        self.entities = check_names("entities", entities)
+        self.relations = check_names("relations", relations)
         self.relation_form = relation_form
         self.temperature, self.background = 1.0, 0.0
         self.unseen: UnseenHeads | None = None
         self._entity_indices = {name: index for index, name in enumerate(self.entities)}
         self._relation_indices = {name: index for index, name in enumerate(self.relations)}
-        generator = labelled_generator(check_integer("RelationModel", "seed", seed, least=0), "relations")
+        generator = labelled_generator(check_integer("seed", seed, least=0), "relations")
         numbers = 2 * self.dim * self.m**2
         # exp(iH) of Gaussian H with eigenvalues of about ±pi covers the unitary matrices.
         relation_std = std if relation_form == "relaxed" else math.pi / math.sqrt(self.m)
@@ -124,11 +134,11 @@ class RelationModel(nn.Module):
 
     def _index(self, kind: str, indices: dict[str, int], name: str) -> int:
         if not isinstance(name, str):
-            raise TypeError(f"RelationModel: the name of a {kind} must be a string, got {describe(name)}")
+            raise type_error(f"the name of a {kind} must be a string, got {describe(name)}")
         if name not in indices:
             similar = [*similar_names(name, indices), *indices][0]
-            raise ValueError(
-                f"RelationModel: unknown {kind} {short_repr(name)}, expected one of {len(indices):,} names such as "
+            raise value_error(
+                f"unknown {kind} {short_repr(name)}, expected one of {len(indices):,} names such as "
                 f"{short_repr(similar)}"
             )
         return indices[name]
@@ -205,13 +215,11 @@ def _randn(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     return torch.randn(rows, columns, generator=generator, dtype=torch.float32)
 
 
-def check_model(operation: str, model: object) -> RelationModel:
+def check_model(model: object) -> RelationModel:
     """Return a model; raise unless it is a :class:`RelationModel` in single or double precision."""
     if not isinstance(model, RelationModel):
-        raise TypeError(f"{operation}: model must be a RelationModel, got {describe(model)}")
+        raise type_error(f"model must be a RelationModel, got {describe(model)}")
     dtype = model.entity_table.dtype
     if dtype not in (torch.float32, torch.float64):
-        raise TypeError(
-            f"{operation}: the parameters of the model must be float32 or float64, got {dtype}; use model.float()"
-        )
+        raise type_error(f"the parameters of the model must be float32 or float64, got {dtype}; use model.float()")
     return model

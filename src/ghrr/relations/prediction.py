@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ghrr.checks import check_integer, describe
+from ghrr.checks import check_integer, describe, names_errors, type_error, value_error
 from ghrr.memory.match import Answer
 from ghrr.relations.calibration import probabilities
 from ghrr.relations.evaluation import check_scores, check_vocabulary
@@ -15,6 +15,7 @@ from ghrr.relations.known_answers import known_answers
 from ghrr.relations.model import RelationModel, check_model
 
 
+@names_errors
 def predict(
     model: RelationModel,
     head: str,
@@ -59,13 +60,13 @@ def predict(
     >>> [match.guess for match in predict(model, "Ada", ["parent", "~parent"], k=1)]
     ['Ada']
     """
-    check_model("predict", model)
-    check_integer("predict", "k", k, least=1)
+    check_model(model)
+    check_integer("k", k, least=1)
     if not isinstance(relation, Sequence):
-        raise TypeError(f"predict: relation must be a name or a list of names, got {describe(relation)}")
+        raise type_error(f"relation must be a name or a list of names, got {describe(relation)}")
     path = [relation] if isinstance(relation, str) else list(relation)
     if not path:
-        raise ValueError("predict: the path is empty, expected at least one relation")
+        raise value_error("the path is empty, expected at least one relation")
     device = model.entity_table.device
     start, *steps = (
         torch.tensor([index], device=device)
@@ -73,9 +74,9 @@ def predict(
     )
     with torch.no_grad():
         scores = model.scores(start, *steps)
-    check_scores("predict", scores)
+    check_scores(scores)
     if known is not None:
-        check_vocabulary("predict", model, known)
+        check_vocabulary(model, known)
         if len(steps) == 1:
             scores[known_answers(known, device).find(start, steps[0])] = -torch.inf
     chances = probabilities(model, scores.double() * (model.m * model.dim))[0]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_integer, describe, install_hint
+from ghrr.checks import check_integer, describe, install_hint, names_errors, type_error, value_error
 from ghrr.relations.scoring import to_hypervectors, to_rows
 
 try:
@@ -15,6 +15,7 @@ except ModuleNotFoundError as error:
     raise ImportError(f"GHRRInteraction: PyKEEN is not installed; {install_hint('relations')}") from error
 
 
+@names_errors
 class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are not complete
     r"""Score :math:`mD\,\delta(h * r, t)` on real embeddings of :math:`2 D m^2` numbers.
 
@@ -43,17 +44,16 @@ class GHRRInteraction(Interaction):  # type: ignore[misc]  # PyKEEN's types are 
 
     def __init__(self, m: int) -> None:
         super().__init__()
-        self.m = check_integer("GHRRInteraction", "m", m, least=1)
+        self.m = check_integer("m", m, least=1)
 
     def forward(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """Return the scores of triples."""
         for name, x in {"h": h, "r": r, "t": t}.items():
             if x.dtype not in (torch.float32, torch.float64):
-                raise TypeError(f"GHRRInteraction: {name} must be float32 or float64, got {describe(x)}")
+                raise type_error(f"{name} must be float32 or float64, got {describe(x)}")
             if x.shape[-1] == 0 or x.shape[-1] % (2 * self.m**2):
-                raise ValueError(
-                    f"GHRRInteraction: {name} must have a multiple of 2 * m**2 = {2 * self.m**2} numbers, got "
-                    f"{describe(x)}"
+                raise value_error(
+                    f"{name} must have a multiple of 2 * m**2 = {2 * self.m**2} numbers, got {describe(x)}"
                 )
         relation = to_hypervectors(r, self.m)
         if h.numel() > t.numel():  # all heads: move the relation to the tail, and multiply once for each question

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device, describe
+from ghrr.checks import check_device, current_call, describe, names_errors, type_error
 from ghrr.files import check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.model import RelationModel, check_model
 from ghrr.relations.unseen import UnseenHeads
@@ -28,6 +28,7 @@ _MODEL_FIELDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+@names_errors
 def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
     """Write a model with its names to one file, atomically. Files hold single precision.
 
@@ -41,8 +42,8 @@ def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
     ...     load_model(f"{folder}/model.safetensors").entities
     ('Ada', 'Byron')
     """
-    if check_model("save_model", model).entity_table.dtype != torch.float32:
-        raise TypeError("save_model: the parameters of the model must be float32, got float64; use model.float()")
+    if check_model(model).entity_table.dtype != torch.float32:
+        raise type_error("the parameters of the model must be float32, got float64; use model.float()")
     header = {name: getattr(model, name) for name in _MODEL_FIELDS}
     tensors = dict(model.state_dict())
     if model.unseen is not None:
@@ -51,6 +52,7 @@ def save_model(path: str | os.PathLike[str], model: RelationModel) -> None:
     write_tensors(path, header, tensors, kind=_MODEL, version=_VERSION)
 
 
+@names_errors
 def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> RelationModel:
     """Read a model that :func:`save_model` or :func:`ghrr.relations.train` wrote.
 
@@ -77,10 +79,10 @@ def load_model(path: str | os.PathLike[str], *, device: str | torch.device = "cp
     ...     load_model(folder).m
     3
     """
-    target = check_device("load_model", device)
+    target = check_device(device)
     file = os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
-    header, tensors = read_tensors(file, kind=_MODEL, version=_VERSION, operation="load_model")
-    with prefix_errors(f"load_model({str(file)!r})"):
+    header, tensors = read_tensors(file, kind=_MODEL, version=_VERSION)
+    with prefix_errors(file):
         header.setdefault("length_penalty", 0.0)  # files of earlier versions have none
         check_fields("header", header, _MODEL_FIELDS)
         settings = {name: header[name] for name in ("dim", "m", "relation_form", "length_penalty")}
@@ -124,8 +126,8 @@ def load_checkpoint(
     path: str | os.PathLike[str], fields: dict[str, type | tuple[type, ...]]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the JSON object and the tensors of a checkpoint, after checking the fields of the object."""
-    info, tensors = read_tensors(path, kind=_CHECKPOINT, version=_VERSION, operation="train")
-    return check_fields(f"train({str(path)!r})", info, fields), tensors
+    info, tensors = read_tensors(path, kind=_CHECKPOINT, version=_VERSION)
+    return check_fields(current_call(path), info, fields), tensors
 
 
 def restore_checkpoint(

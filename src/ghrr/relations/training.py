@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device, describe, short_repr
+from ghrr.checks import (
+    check_device,
+    current_call,
+    describe,
+    names_errors,
+    short_repr,
+    type_error,
+    value_error,
+    warn,
+    without_name,
+)
 from ghrr.files import check_fields, read_checked_json, write_checked_json, write_tensors
 from ghrr.relations.baseline import frequency_baseline
 from ghrr.relations.calibration import expected_calibration_error, fit_calibration, top_confidences
@@ -82,6 +91,7 @@ class RelationProgress:
     trial: float | None = None
 
 
+@names_errors
 def train(
     graph: KnowledgeGraph,
     config: RelationConfig,
@@ -147,21 +157,19 @@ def train(
     1
     """
     if not isinstance(graph, KnowledgeGraph):
-        raise TypeError(f"train: graph must be a KnowledgeGraph, got {describe(graph)}")
+        raise type_error(f"graph must be a KnowledgeGraph, got {describe(graph)}")
     if not isinstance(config, RelationConfig):
-        raise TypeError(f"train: config must be a RelationConfig, got {describe(config)}")
+        raise type_error(f"config must be a RelationConfig, got {describe(config)}")
     _check_graph(graph)
     if not isinstance(out, (str, os.PathLike)):
-        raise TypeError(f"train: out must be a path, got {describe(out)}")
+        raise type_error(f"out must be a path, got {describe(out)}")
     if not isinstance(command, (str, type(None))):
-        raise TypeError(f"train: command must be a string, got {describe(command)}")
-    target = check_device("train", ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
+        raise type_error(f"command must be a string, got {describe(command)}")
+    target = check_device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
     folder = Path(out)
     with _open_folder(folder, resume=resume):
         if (folder / RESULT).exists():
-            result = check_fields(
-                f"train: {folder / RESULT}", read_checked_json(folder / RESULT, "train"), _RESULT_FIELDS
-            )
+            result = check_fields(current_call(folder / RESULT), read_checked_json(folder / RESULT), _RESULT_FIELDS)
             _check_same_run(folder, result, graph, config)
             return result
         run = _Run(graph, _settle(graph, config, folder, target, on_progress), folder, target)
@@ -178,11 +186,11 @@ def _check_graph(graph: KnowledgeGraph) -> None:
     for split, triples in splits.items():
         if not len(triples):
             use = "" if split == "train" else "; hold some training triples out, for example one in ten"
-            raise ValueError(f"train: the {split} split of {graph.name!r} is empty, expected at least one triple{use}")
+            raise value_error(f"the {split} split of {graph.name!r} is empty, expected at least one triple{use}")
     missing = sorted(set(range(len(graph.relations))) - set(graph.train[:, 1].tolist()))
     if missing:
-        raise ValueError(
-            f"train: relation {short_repr(graph.relations[missing[0]])} of {graph.name!r} has no training triple "
+        raise value_error(
+            f"relation {short_repr(graph.relations[missing[0]])} of {graph.name!r} has no training triple "
             f"({len(missing):,} of {len(graph.relations):,} relations have none); add some, or remove the relation"
         )
     sizes = len(graph.entities), len(graph.relations)
@@ -192,8 +200,8 @@ def _check_graph(graph: KnowledgeGraph) -> None:
         if shared.any():
             head, relation, tail = splits[second][shared][0].tolist()
             names = graph.entities[head], graph.relations[relation], graph.entities[tail]
-            raise ValueError(
-                f"train: the {first} and {second} splits of {graph.name!r} share the triple {' '.join(names):.200}; "
+            raise value_error(
+                f"the {first} and {second} splits of {graph.name!r} share the triple {' '.join(names):.200}; "
                 f"remove it from one of them"
             )
 
@@ -201,27 +209,27 @@ def _check_graph(graph: KnowledgeGraph) -> None:
 @contextlib.contextmanager
 def _open_folder(folder: Path, *, resume: bool) -> Iterator[None]:
     """Create and lock a folder; remove it at the end if it is new and empty."""
-    with new_folder(folder, "train"):
+    with new_folder(folder):
         own = (MODEL, CHECKPOINT, RANKS, RESULT)
         names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"} - {".lock"}
         if not resume and names:
             what = "holds a run already; resume it, or" if names <= set(own) else "is not empty;"
-            raise ValueError(f"train: {folder} {what} choose another folder")
+            raise value_error(f"{folder} {what} choose another folder")
         if not names <= set(own):
             other = sorted(names - set(own))[0]
-            raise ValueError(f"train: {folder} holds {short_repr(other)}, which is not of a run; choose another folder")
+            raise value_error(f"{folder} holds {short_repr(other)}, which is not of a run; choose another folder")
         yield
 
 
 def _check_same_run(folder: Path, stored: dict[str, Any], graph: KnowledgeGraph, config: RelationConfig) -> None:
     """Raise unless graph and settings are the stored ones. Settings that earlier versions did not have are defaults."""
     if stored["graph"] != graph.fingerprint:
-        raise ValueError(f"train: {folder} holds a run on other triples; choose another folder")
+        raise value_error(f"{folder} holds a run on other triples; choose another folder")
     settings = asdict(RelationConfig()) | stored["config"]
     for name, value in asdict(config).items():
         if settings[name] != value and not (value is None and name in CHOSEN):
-            raise ValueError(
-                f"train: {folder} holds another run: its {name} is {short_repr(settings[name])}, not "
+            raise value_error(
+                f"{folder} holds another run: its {name} is {short_repr(settings[name])}, not "
                 f"{value!r}; choose another folder"
             )
 
@@ -302,7 +310,7 @@ class _Run:
                         report(RelationProgress(step, total, shown))
             mean = float(losses) / steps
             if not math.isfinite(mean):
-                raise ValueError(f"train: the loss is {mean} in epoch {self.epoch + 1}; lower the learning rate")
+                raise value_error(f"the loss is {mean} in epoch {self.epoch + 1}; lower the learning rate")
             self.epoch += 1
             self._update_average()
             self.seconds += time.perf_counter() - clock
@@ -368,9 +376,9 @@ class _Run:
             restore_checkpoint(self._models, self.optimizer, tensors)
             self.best = load_model(folder / MODEL, device=self.device)
         except (OSError, ValueError, LookupError) as error:
-            raise ValueError(f"train: {folder / CHECKPOINT}: {error}") from error
+            raise value_error(f"{folder / CHECKPOINT}: {without_name(error)}") from error
         for entry in info["history"]:
-            check_fields(f"train: {folder / CHECKPOINT}", entry, _HISTORY_FIELDS)
+            check_fields(current_call(folder / CHECKPOINT), entry, _HISTORY_FIELDS)
         self.epoch, self.history, self.seconds = info["epoch"], info["history"], info["seconds"]
 
     def _check_interrupted(self, folder: Path) -> None:
@@ -379,8 +387,8 @@ class _Run:
         is_calibrated = (found.temperature, found.background) != (self.model.temperature, self.model.background)
         names = (found.entities, found.relations) == (self.graph.entities, self.graph.relations)
         if is_calibrated or not names or found.extra_repr() != self.model.extra_repr():
-            raise ValueError(
-                f"train: {folder} holds a trained model without the checkpoint of its run; choose another folder"
+            raise value_error(
+                f"{folder} holds a trained model without the checkpoint of its run; choose another folder"
             )
 
     def finish(self, folder: Path, command: str | None) -> dict[str, Any]:
@@ -391,11 +399,10 @@ class _Run:
         metrics = {split: evaluate(model, self.graph, split) for split in ("valid", "test")}
         baseline = frequency_baseline(self.graph, "valid").mrr
         if metrics["valid"].mrr < baseline:
-            warnings.warn(
-                f"train: the model ranks worse than the frequency of answers, got a validation MRR of "
+            warn(
+                f"the model ranks worse than the frequency of answers, got a validation MRR of "
                 f"{metrics['valid'].mrr:.3f}, expected at least {baseline:.3f}; train for more epochs, or lower "
-                f"regularizer_weight={self.config.regularizer_weight:.3g} or learning_rate",
-                stacklevel=3,
+                f"regularizer_weight={self.config.regularizer_weight:.3g} or learning_rate"
             )
         confidences, right = top_confidences(model, self.graph, "test")
         result = {

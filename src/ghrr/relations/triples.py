@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, short_repr
+from ghrr.checks import describe, named, names_errors, short_repr, type_error, value_error
 from ghrr.files import read_bytes
 from ghrr.relations.graph import SPLITS, KnowledgeGraph
 from ghrr.relations.lines import decompress, split_lines
@@ -42,6 +42,7 @@ class _Vocabulary(NamedTuple):
     relations: dict[str, int]
 
 
+@names_errors("load_graph('{folder}')")
 def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | RelationModel | None = None) -> KnowledgeGraph:
     r"""Read a folder of triples.
 
@@ -82,17 +83,16 @@ def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | Relatio
     (('Ada', 'Byron', 'John'), [[0, 0, 1], [1, 0, 2]])
     """
     if not isinstance(folder, (str, os.PathLike)):
-        raise TypeError(f"load_graph: folder must be a path, got {describe(folder)}")
+        raise type_error(f"folder must be a path, got {describe(folder)}")
     if not isinstance(like, (KnowledgeGraph, RelationModel, type(None))):
-        raise TypeError(f"load_graph: like must be a KnowledgeGraph or a RelationModel, got {describe(like)}")
+        raise type_error(f"like must be a KnowledgeGraph or a RelationModel, got {describe(like)}")
     path = Path(folder)
-    operation = f"load_graph({str(folder)!r})"
     if not path.is_dir():
-        raise FileNotFoundError(f"{operation}: no such folder, expected one with train.txt, valid.txt and test.txt")
+        raise FileNotFoundError(named("no such folder, expected one with train.txt, valid.txt and test.txt"))
     name = path.resolve().name
-    files = {split: _find(operation, path, split) for split in SPLITS}
-    triples = {split: _read(operation, files[split], KNOWN_GRAPHS.get(name, {}).get(split)) for split in SPLITS}
-    _check_splits(operation, files, triples)
+    files = {split: _find(path, split) for split in SPLITS}
+    triples = {split: _read(files[split], KNOWN_GRAPHS.get(name, {}).get(split)) for split in SPLITS}
+    _check_splits(files, triples)
     if like is None:
         lines = [line for split in SPLITS for line in triples[split]]
         entities = sorted({entity for head, _, tail in lines for entity in (head, tail)})
@@ -102,77 +102,76 @@ def load_graph(folder: str | os.PathLike[str], *, like: KnowledgeGraph | Relatio
     vocabulary = _Vocabulary(
         {name: index for index, name in enumerate(entities)}, {name: index for index, name in enumerate(relations)}
     )
-    indices = {split: _to_indices(operation, files[split], triples[split], vocabulary) for split in SPLITS}
+    indices = {split: _to_indices(files[split], triples[split], vocabulary) for split in SPLITS}
     return KnowledgeGraph(name, tuple(entities), tuple(relations), **indices)
 
 
-def _find(operation: str, folder: Path, split: str) -> Path:
+def _find(folder: Path, split: str) -> Path:
     names = [name.format(split=split) for name in _FILES]
     found = [folder / name for name in names if (folder / name).exists()]
     if not found:
-        raise FileNotFoundError(f"{operation}: the {split} triples are missing, expected one of {', '.join(names)}")
+        raise FileNotFoundError(named(f"the {split} triples are missing, expected one of {', '.join(names)}"))
     if len(found) > 1:
-        raise ValueError(
-            f"{operation}: expected one file of {split} triples, got {' and '.join(path.name for path in found)}; "
-            f"remove all but one"
+        raise value_error(
+            f"expected one file of {split} triples, got {' and '.join(path.name for path in found)}; remove all but one"
         )
     return found[0]
 
 
-def _read(operation: str, path: Path, sha256: str | None) -> list[Triple]:
+def _read(path: Path, sha256: str | None) -> list[Triple]:
     """Return the triples of a file as strings; line i + 1 of the file is element i."""
-    content = read_bytes(path, "load_graph", limit=_MAX_BYTES)
+    content = read_bytes(path, limit=_MAX_BYTES)
     try:
         content = decompress(content, limit=_MAX_BYTES) if path.suffix == ".gz" else content
         lines = split_lines(content)
     except ValueError as error:
-        raise ValueError(f"{operation}: {path} {error}") from error
+        raise value_error(f"{path} {error}") from error
     found = hashlib.sha256(content).hexdigest()
     if sha256 is not None and found != sha256:
-        raise ValueError(
-            f"{operation}: {path} is not the file of the known graph {path.resolve().parent.name}: got sha256 {found}, "
+        raise value_error(
+            f"{path} is not the file of the known graph {path.resolve().parent.name}: got sha256 {found}, "
             f"expected {sha256}; get the original file, or rename the folder if these are other triples"
         )
     if not lines:
-        raise ValueError(f"{operation}: {path} has no triples, expected at least one line head<TAB>relation<TAB>tail")
-    return [_parse(f"{operation}: {path}, line {number}", line) for number, line in enumerate(lines, 1)]
+        raise value_error(f"{path} has no triples, expected at least one line head<TAB>relation<TAB>tail")
+    return [_parse(f"{path}, line {number}", line) for number, line in enumerate(lines, 1)]
 
 
 def _parse(where: str, line: str) -> Triple:
     fields = line.split("\t")
     if len(fields) != 3 or not all(field.strip() for field in fields) or "\0" in line:
-        raise ValueError(f"{where}: expected head<TAB>relation<TAB>tail, got {short_repr(line)}")
+        raise value_error(f"{where}: expected head<TAB>relation<TAB>tail, got {short_repr(line)}")
     head, relation, tail = fields
     return head, relation, tail
 
 
-def _check_splits(operation: str, files: dict[str, Path], triples: dict[str, list[Triple]]) -> None:
+def _check_splits(files: dict[str, Path], triples: dict[str, list[Triple]]) -> None:
     """Raise if two splits share a triple, or if a relation has no training triple."""
     trained = {relation for _, relation, _ in triples["train"]}
     first_lines: dict[Triple, tuple[str, int]] = {}
     for split in SPLITS:
         for number, triple in enumerate(triples[split], 1):
             if triple[1] not in trained:
-                raise ValueError(
-                    f"{operation}: {files[split]}, line {number} has the relation {short_repr(triple[1])}, which has "
+                raise value_error(
+                    f"{files[split]}, line {number} has the relation {short_repr(triple[1])}, which has "
                     f"no training triple; add some, or remove the line"
                 )
             other, line = first_lines.setdefault(triple, (split, number))
             if other != split:
-                raise ValueError(
-                    f"{operation}: {files[split]}, line {number} repeats a triple of {files[other]}, line {line}: "
+                raise value_error(
+                    f"{files[split]}, line {number} repeats a triple of {files[other]}, line {line}: "
                     f"{' '.join(triple):.200}; remove it from one of the splits"
                 )
 
 
-def _to_indices(operation: str, path: Path, triples: list[Triple], vocabulary: _Vocabulary) -> Tensor:
+def _to_indices(path: Path, triples: list[Triple], vocabulary: _Vocabulary) -> Tensor:
     rows = []
     for number, (head, relation, tail) in enumerate(triples, 1):
         try:
             rows.append((vocabulary.entities[head], vocabulary.relations[relation], vocabulary.entities[tail]))
         except KeyError as error:
-            raise ValueError(
-                f"{operation}: {path}, line {number} has {short_repr(error.args[0])}, which the given vocabulary of "
+            raise value_error(
+                f"{path}, line {number} has {short_repr(error.args[0])}, which the given vocabulary of "
                 f"{len(vocabulary.entities):,} entities and {len(vocabulary.relations):,} relations does not have"
             ) from None
     return torch.tensor(rows, dtype=torch.int64)

@@ -12,8 +12,9 @@ tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and das
 
 from ghrr.search.arrow import encode_table, write_table
 from ghrr.search.duplicates import Cluster
+from ghrr.search.explanation import Explanation
 from ghrr.search.fields import Field
-from ghrr.search.index import Explanation, RecordIndex
+from ghrr.search.index import RecordIndex
 from ghrr.search.match import RecordMatch
 from ghrr.search.tables import read_documents
 from ghrr.search.values import Contains, Range

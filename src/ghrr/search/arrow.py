@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe, install_hint
+from ghrr.checks import describe, install_hint, named, names_errors, type_error, value_error
 from ghrr.files import PathLike, atomic_write
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.index import RecordIndex
@@ -36,7 +36,7 @@ def as_table(data: Any) -> Any:
     >>> as_table(pd.DataFrame({"name": ["Ada", None]})).to_pylist()
     [{'name': 'Ada'}, {'name': None}]
     """
-    pa = pyarrow("encode_table")
+    pa = pyarrow()
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -45,9 +45,8 @@ def as_table(data: Any) -> Any:
         return pa.Table.from_pandas(data, preserve_index=False)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
-    raise TypeError(
-        f"encode_table: needs a table of pyarrow, pandas or polars, got {describe(data)}; for documents use "
-        f"pyarrow.Table.from_pylist"
+    raise type_error(
+        f"needs a table of pyarrow, pandas or polars, got {describe(data)}; for documents use pyarrow.Table.from_pylist"
     )
 
 
@@ -66,10 +65,11 @@ def as_vectors(encoder: RecordEncoder, rows: Tensor) -> Tensor:
 
 def vector_column(rows: Tensor) -> Any:
     """Return real rows as a column of fixed-size lists of float32."""
-    pa = pyarrow("encode_table")
+    pa = pyarrow()
     return pa.FixedSizeListArray.from_arrays(pa.array(rows.numpy().ravel()), rows.shape[1])
 
 
+@names_errors
 def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str = VECTOR) -> Any:
     """Add a column of vectors to a table.
 
@@ -97,11 +97,11 @@ def encode_table(index: RecordIndex | RecordEncoder, data: Any, *, column: str =
     >>> encoded.schema.field("vector").type
     FixedSizeListType(fixed_size_list<item: float>[2048])
     """
-    pa = pyarrow("encode_table")
-    encoder = index if isinstance(index, RecordEncoder) else index._state.encoder
+    pa = pyarrow()
+    encoder = index if isinstance(index, RecordEncoder) else index._records.state.encoder
     table = as_table(data)
     if column in table.column_names:
-        raise ValueError(f"encode_table: the table already has a column {column!r}; give another name as column=")
+        raise value_error(f"the table already has a column {column!r}; give another name as column=")
     vectors = vector_column(as_rows(encoder, encoder.encode(table.to_pylist())))
     encoded = table.append_column(pa.field(column, vectors.type), vectors)
     return encoded.replace_schema_metadata({**(encoded.schema.metadata or {}), b"ghrr": _metadata(encoder, column)})
@@ -114,6 +114,7 @@ def _metadata(encoder: RecordEncoder, column: str) -> bytes:
     return json.dumps({"column": column, "space": settings, "fields": fields}).encode()
 
 
+@names_errors
 def write_table(path: PathLike, table: Any) -> None:
     """Write an encoded table to a Parquet file or a Lance dataset, completely or not at all.
 
@@ -136,16 +137,14 @@ def write_table(path: PathLike, table: Any) -> None:
     """
     suffix = Path(path).suffix
     if suffix not in _SUFFIXES:
-        raise ValueError(
-            f"write_table: the suffix is {suffix!r}, expected one of {', '.join(_SUFFIXES)}; rename the output"
-        )
+        raise value_error(f"the suffix is {suffix!r}, expected one of {', '.join(_SUFFIXES)}; rename the output")
     if suffix == ".lance":
         try:
             import lance  # noqa: PLC0415 (an optional package)
         except ImportError as error:
-            raise ImportError(f"write_table: Lance needs pylance; {install_hint('search')}") from error
+            raise ImportError(named(f"Lance needs pylance; {install_hint('search')}")) from error
         if Path(path).exists():
-            raise FileExistsError(f"write_table({str(path)!r}): it already exists; choose another name, or remove it")
+            raise FileExistsError(named("it already exists; choose another name, or remove it", path=path))
         partial = Path(path).with_name(partial_name(path, secrets.token_hex(4)))
         try:
             lance.write_dataset(table, str(partial), mode="create")
@@ -164,10 +163,10 @@ def partial_name(path: PathLike, token: str) -> str:
     return f".{Path(path).name}.{token}.partial"
 
 
-def pyarrow(operation: str) -> Any:
+def pyarrow() -> Any:
     """Import pyarrow, or say how to install it."""
     try:
         import pyarrow as pa  # noqa: PLC0415
     except ImportError as error:
-        raise ImportError(f"{operation}: needs pyarrow; {install_hint('search')}") from error
+        raise ImportError(named(f"needs pyarrow; {install_hint('search')}")) from error
     return pa

@@ -150,18 +150,15 @@ def _compare(
 
 
 def as_matches(state: State, found: Found, k: int, threshold: float, confidence: float) -> list[RecordMatch]:
-    if not len(found.scores):
+    """Return the first k records of an example with at least the threshold as hits."""
+    if not found.labels:
         return []
     chances, unknown = probabilities(state.calibration, found.scores)
     names = [field.name for field in state.encoder.active]
     hits = []
-    for rank in range(min(k, len(found.labels))):
-        score = float(found.scores[rank])
-        if score < threshold:
-            break
-        other = 1 if rank == 0 else 0
+    for rank in range(min(k, int((found.scores >= threshold).sum()))):
+        score, other = float(found.scores[rank]), 1 if rank == 0 else 0
         has_other = len(found.labels) > 1
-        fields = {name: float(s) for name, s in zip(names, found.fields[rank], strict=True) if np.isfinite(s)}
         hits.append(
             RecordMatch(
                 guess=id_of(found.labels[rank]),
@@ -173,24 +170,21 @@ def as_matches(state: State, found: Found, k: int, threshold: float, confidence:
                 probability_unknown=unknown,
                 required_confidence=confidence,
                 document=found.documents[rank],
-                fields=fields,
+                fields={name: float(x) for name, x in zip(names, found.fields[rank], strict=True) if np.isfinite(x)},
             )
         )
     return hits
 
 
-def find_by_vector(
-    state: State, queries: Tensor, k: int, threshold: float, confidence: float
-) -> list[list[RecordMatch]]:
-    """Return hits by the dot product of vectors alone."""
+def find_by_vector(state: State, queries: Tensor, count: int) -> list[Found]:
+    """Return records by the dot product of vectors alone."""
     results = []
-    for query, labels in zip(queries, _first(state, queries, max(k, CANDIDATES)), strict=True):
+    for query, labels in zip(queries, _first(state, queries, count), strict=True):
         scores = _vector_scores(state, query, labels)
         order = _descending(scores, labels)
         own = [labels[place] for place in order]
         fields = np.full((len(own), len(state.encoder.active)), np.nan)
-        found = Found(own, np.clip(scores[order], 0, 1), fields, state.documents.get(own))
-        results.append(as_matches(state, found, k, threshold, confidence))
+        results.append(Found(own, np.clip(scores[order], 0, 1), fields, state.documents.get(own)))
     return results
 
 

@@ -26,7 +26,7 @@ def add(
 ) -> None:
     """Add documents to an index. If one cannot be added, none is."""
     try:
-        check_finished("ghrr add", folder)
+        check_finished(folder)
         documents = read_named(source, identifier, skip_errors=skip_errors)
         records = RecordIndex.open(folder, uri=uri)
         before = len(records)
@@ -50,7 +50,7 @@ def remove(
 ) -> None:
     """Remove records from an index by their ids. If one does not exist, none is removed."""
     try:
-        check_finished("ghrr remove", folder)
+        check_finished(folder)
         records = RecordIndex.open(folder, uri=uri)
         names = list(filter(None, sys.stdin.read().splitlines())) if ids == [STREAM] else ids
         records.remove(names)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import describe
+from ghrr.checks import describe, value_error
 from ghrr.memory import Bound
 from ghrr.search.encoder import Prepared, RecordEncoder
 from ghrr.search.engine_columns import EQUALITY_KINDS, INTERVAL_KINDS, ROUNDING, column_name, limited, numbers_of
@@ -33,8 +33,6 @@ class Conditions:
 
     Parameters
     ----------
-    operation
-        For errors.
     encoder
         Encoder of the index.
     must, must_not
@@ -45,21 +43,19 @@ class Conditions:
 
     def __init__(
         self,
-        operation: str,
         encoder: RecordEncoder,
         must: Mapping[str, Any] | None,
         must_not: Mapping[str, Any] | None,
         near: Mapping[str, Any] | None,
     ) -> None:
         self._encoder = encoder
-        self._filters = Filters(operation, encoder, must, must_not)
+        self._filters = Filters(encoder, must, must_not)
         self._near: Prepared | None = None
-        where = f"{operation}: near"
         if near is not None:
-            check_object(where, near)
+            check_object("near", near)
         if near:
-            self._near = encoder.prepare([near], where)
-            _check_usable(where, encoder, near, self._near)
+            self._near = encoder.prepare([near], noun="near: document")
+            _check_usable(encoder, near, self._near)
 
     def __bool__(self) -> bool:
         return bool(self._filters) or self._near is not None
@@ -85,11 +81,12 @@ class Conditions:
 
     def fulfilled(self, documents: Sequence[Any]) -> NDArray[np.bool_]:
         """Return which of the documents fulfil all conditions."""
-        keep = self._filters.fulfilled(documents)
+        found = columns(documents)
+        keep = self._filters.fulfilled(found, len(documents))
         if self._near is None:
             return keep
         rows = np.arange(len(documents))
-        stored = self._encoder.prepare(documents)
+        stored = self._encoder.prepare_columns(found, len(documents))
         scores = self._encoder.field_scores(self._near, np.zeros_like(rows), stored, rows)
         for number, field in self._fields(self._near):
             is_sharp = isinstance(field.encoder, KernelField) and field.encoder.is_sharp
@@ -114,15 +111,15 @@ def _compared(encoder: RecordEncoder) -> dict[Path, int]:
     return {STAR if path == WHOLE else path: own[path] for path in sorted(own, key=len)}
 
 
-def _check_usable(where: str, encoder: RecordEncoder, given: Mapping[str, Any], part: Prepared) -> None:
+def _check_usable(encoder: RecordEncoder, given: Mapping[str, Any], part: Prepared) -> None:
     """Raise ValueError for a value that no record could be compared with: it would have no effect."""
     compared, found = _compared(encoder), columns([given])
     if not found:
-        raise ValueError(f"{where}: needs a value that is not missing, got {describe(given)}; leave the condition out")
+        raise value_error(f"near: needs a value that is not missing, got {describe(given)}; leave the condition out")
     for given_path, column in found.items():
         path = given_path if given_path in compared else encoder.aliases.get(given_path, given_path)
         if path not in compared:
-            raise no_field(where, path, encoder.active)
+            raise no_field("near", path, encoder.active)
         if part.rows[compared[path], 0] < 0:
             kind = encoder.active[compared[path]].kind
-            raise ValueError(f"{where}: {show(path)!r} must be a {kind}, got {column.values[0]!r:.80}")
+            raise value_error(f"near: {show(path)!r} must be a {kind}, got {column.values[0]!r:.80}")

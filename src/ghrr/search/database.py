@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ghrr.checks import named, value_error
 from ghrr.files import check_count, check_fields, check_inside, check_regular, parse_json, prefix_errors
 from ghrr.memory.labels import LabelTable
 from ghrr.search.labels import id_of, label_of
@@ -95,7 +96,7 @@ def read_records(folder: Path) -> tuple[Manifest, LabelTable] | None:
     with _transaction(folder) as connection:
         manifest = _manifest(connection, folder)
         rows = connection.execute("SELECT number, label FROM records ORDER BY number").fetchall() if manifest else []
-    with prefix_errors(f"RecordIndex({str(folder / NAME)!r})"):
+    with prefix_errors(folder / NAME):
         if manifest is not None and manifest.count not in (None, len(rows)):
             raise ValueError(f"got {len(rows):,} of {manifest.count:,} records; the file was damaged or changed")
         return None if manifest is None else (manifest, _as_table(rows))
@@ -120,7 +121,7 @@ def read_texts(folder: Path, labels: Sequence[str]) -> dict[str, str]:
             part = labels[start : start + _VARIABLES]
             marks = ",".join("?" * len(part))
             stored.update(connection.execute(f"SELECT label, body FROM documents WHERE label IN ({marks})", part))  # noqa: S608
-    with prefix_errors(f"RecordIndex({str(folder / NAME)!r})"):
+    with prefix_errors(folder / NAME):
         return {label: _checked(label, text) for label, text in stored.items()}
 
 
@@ -140,7 +141,7 @@ def _manifest(connection: sqlite3.Connection, folder: Path) -> Manifest | None:
     row = connection.execute("SELECT body FROM manifest").fetchone()
     if row is None:
         return None
-    with prefix_errors(f"RecordIndex({str(folder / NAME)!r})"):
+    with prefix_errors(folder / NAME):
         stored = check_fields("manifest", parse_json(_checked("manifest", row[0]), "manifest"), _FIELDS)
         if stored["version"] > VERSION:
             raise ValueError(f"version {stored['version']} is newer than this one ({VERSION}); update ghrr")
@@ -223,9 +224,9 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 def _transaction(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     """Open the file, check that it has our tables and nothing else, and commit at the end of a ``with`` block."""
     path = folder / NAME
-    check_inside(path, "RecordIndex")
+    check_inside(path)
     if not write:
-        check_regular(path, "RecordIndex")
+        check_regular(path)
     _check_journals(path)
     # Readers may write too: the first one after a kill takes back what was not committed. On a disk that is read-only,
     # SQLite opens the file for reading.
@@ -243,11 +244,9 @@ def _transaction(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Conne
             yield connection
             connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
-        raise OSError(
-            f"RecordIndex({str(path)!r}): {error}; check the disk, its free space and the permissions"
-        ) from error
+        raise OSError(named(f"{error}; check the disk, its free space and the permissions", path=path)) from error
     except sqlite3.Error as error:
-        raise ValueError(f"RecordIndex({str(path)!r}): {error}; the file was damaged or changed") from error
+        raise value_error(f"{error}; the file was damaged or changed", path=path) from error
 
 
 def _check_journals(path: Path) -> None:
@@ -260,17 +259,17 @@ def _check_journals(path: Path) -> None:
         if not os.path.lexists(beside):  # as usual
             continue
         try:
-            check_inside(beside, "RecordIndex")
-            check_regular(beside, "RecordIndex")
+            check_inside(beside)
+            check_regular(beside)
             with open(beside, "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - len(_JOURNAL_MAGIC)))
                 end = file.read()
         except FileNotFoundError:  # a writer has just removed it
             continue
         if end == _JOURNAL_MAGIC:
-            raise ValueError(
-                f"RecordIndex({str(beside)!r}): expected a journal of one database, got one that names other files; "
-                f"the file was damaged or changed"
+            raise value_error(
+                "expected a journal of one database, got one that names other files; the file was damaged or changed",
+                path=beside,
             )
 
 
@@ -291,7 +290,8 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(len(_SCHEMA) + 1)
     strange = [f"the {kind} {name!r:.80}" for kind, name, text in found if (kind, name, text) not in _SCHEMA]
     if strange:
-        raise ValueError(
-            f"RecordIndex({str(path)!r}): expected the tables that RecordIndex writes, got {strange[0]}; the file is "
-            f"of another program, or was changed"
+        raise value_error(
+            f"expected the tables that RecordIndex writes, got {strange[0]}; the file is "
+            f"of another program, or was changed",
+            path=path,
         )

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ghrr.checks import check_choice, check_integer, install_hint
+from ghrr.checks import check_choice, check_integer, install_hint, named, names_errors
 from ghrr.files import PathLike, parse_json
 from ghrr.memory import Backend
 from ghrr.search.arrow import (
@@ -43,6 +44,7 @@ _FORMS = ("parquet", "lance")
 _ROWS = 4096  # read from a shard at a time
 
 
+@names_errors
 class TableEncoder:
     """Callable that adds a column of vectors to a table; it reads the fields of an index once.
 
@@ -73,6 +75,7 @@ class TableEncoder:
         return encode_table(self._encoder, table)
 
 
+@names_errors
 class ShardEncoder:
     """Function that encodes a file and writes it as one shard; it reads the fields of an index once.
 
@@ -94,7 +97,7 @@ class ShardEncoder:
         """Encode the documents of ``source`` and write them to ``shard``."""
         if Path(shard).exists():
             return shard
-        pa = pyarrow("ShardEncoder")
+        pa = pyarrow()
         documents = list(read_documents(source))
         number = Path(shard).name.partition("-")[0]
         ids = [
@@ -117,9 +120,9 @@ def _encode_shard(index: str, identifier: str | None, source: str, shard: str) -
     return ShardEncoder(index, identifier).write(source, shard)
 
 
-def _shards(operation: str, sources: Sequence[PathLike], out: PathLike, form: str) -> list[tuple[str, str]]:
+def _shards(sources: Sequence[PathLike], out: PathLike, form: str) -> list[tuple[str, str]]:
     """Return each source with the name of its shard."""
-    check_choice(operation, "form", form, _FORMS)
+    check_choice("form", form, _FORMS)
     folder = Path(out).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     return [
@@ -135,6 +138,7 @@ def _remove_partial(shards: Sequence[str]) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
+@names_errors
 def encode_with_dask(
     client: Any,
     index: PathLike,
@@ -169,7 +173,7 @@ def encode_with_dask(
     list of str
         The shards, in the order of the sources.
     """
-    pairs = _shards("encode_with_dask", sources, out, form)
+    pairs = _shards(sources, out, form)
     folder = str(Path(index).resolve())
     futures = [
         client.submit(_encode_shard, folder, identifier, source, shard, retries=_RETRIES, pure=False)
@@ -180,6 +184,7 @@ def encode_with_dask(
     return shards
 
 
+@names_errors
 def encode_with_ray(
     index: PathLike,
     sources: Sequence[PathLike],
@@ -207,13 +212,12 @@ def encode_with_ray(
     list of str
         The shards, in the order of the sources.
     """
-    operation = "encode_with_ray"
-    workers = check_integer(operation, "workers", workers, least=1)
+    workers = check_integer("workers", workers, least=1)
     try:
         import ray.data  # noqa: PLC0415 (an optional package)
     except ImportError as error:
-        raise ImportError(f"{operation}: needs ray; {install_hint('ray')}") from error
-    pairs = _shards(operation, sources, out, form)
+        raise ImportError(named(f"needs ray; {install_hint('ray')}")) from error
+    pairs = _shards(sources, out, form)
     missing = [{"source": source, "shard": shard} for source, shard in pairs if not Path(shard).exists()]
     if missing:
         data = ray.data.from_items(missing, override_num_blocks=len(missing))  # one task per shard
@@ -230,6 +234,7 @@ def encode_with_ray(
     return shards
 
 
+@names_errors
 def index_shards(
     index: PathLike,
     shards: Sequence[PathLike],
@@ -262,14 +267,17 @@ def index_shards(
     >>> index_shards(folder / "sample.idx", [shard]).search({"name": "grace"})[0].guess
     '0-0'
     """
-    records = RecordIndex._from_fields(Path(index).resolve(), backend=backend, uri=uri, approximate=approximate)
+    encoder, calibration = open_fields(index)
+    made = RecordIndex(encoder.space, whole=encoder.whole, backend=backend, uri=uri, approximate=approximate)
+    records = made._records
+    records.publish(replace(records.state, encoder=encoder, calibration=calibration))
     for shard in shards:
         for batch in _batches(shard):
             documents = [parse_json(text, str(shard)) for text in batch["document"].to_pylist()]
             numbers = batch[VECTOR].flatten().to_numpy().reshape(len(documents), -1)
-            vectors = as_vectors(records._state.encoder, torch.from_numpy(numbers.copy()))
-            records._add("index_shards", documents, batch["id"].to_pylist(), vectors)
-    return records
+            vectors = as_vectors(encoder, torch.from_numpy(numbers.copy()))
+            records.add(documents, batch["id"].to_pylist(), vectors)
+    return made
 
 
 def _batches(shard: PathLike) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.files import check_fields, parse_json
 from ghrr.search.database import NAME, read_texts
 from ghrr.search.labels import id_of
@@ -48,8 +48,8 @@ class DocumentStore:
         for label in labels:
             text = found[label]
             if text is None:
-                raise ValueError(
-                    f"RecordIndex: the document of {id_of(label)!r} is missing from {NAME}: another program "
+                raise value_error(
+                    f"the document of {id_of(label)!r} is missing from {NAME}: another program "
                     f"saved to the folder since this index was opened, or changed the file; open the index again"
                 )
             texts.append(text)
@@ -57,13 +57,15 @@ class DocumentStore:
 
     def get(self, labels: Sequence[str]) -> list[Any]:
         """Return the documents of labels, in their order."""
-        where = f"RecordIndex({NAME})"
-        return [check_fields(where, parse_json(text, where), {}) for text in self.texts(labels)]
+        return [check_fields(NAME, parse_json(text, NAME), {}) for text in self.texts(labels)]
 
 
-def as_json(documents: Sequence[Mapping[str, Any]], operation: str) -> list[str]:
-    """Return documents as JSON; NaN becomes null, and dates become text. Raise TypeError for other values."""
-    return [_as_json(document, f"{operation}: document {row}") for row, document in enumerate(documents)]
+def as_json(documents: Sequence[Mapping[str, Any]], noun: str = "document") -> list[str]:
+    """Return documents as JSON; NaN becomes null, and dates become text. Raise TypeError for other values.
+
+    Errors call a document by the ``noun`` and its number.
+    """
+    return [_as_json(document, f"{noun} {row}") for row, document in enumerate(documents)]
 
 
 def _as_json(document: Mapping[str, Any], where: str) -> str:
@@ -73,9 +75,9 @@ def _as_json(document: Mapping[str, Any], where: str) -> str:
         except ValueError:  # NaN, or an object that contains itself
             return json.dumps(_without_nan(document), default=_default)
     except RecursionError:
-        raise ValueError(f"{where} is nested too deeply, or contains itself; flatten it first") from None
+        raise value_error(f"{where} is nested too deeply, or contains itself; flatten it first") from None
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{where} must be JSON: {error}; convert its values first") from None
+        raise type_error(f"{where} must be JSON: {error}; convert its values first") from None
 
 
 def _default(value: Any) -> Any:

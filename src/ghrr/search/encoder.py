@@ -23,7 +23,7 @@ under the key ``"*"``, with the full weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -34,9 +34,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr import ops
+from ghrr.checks import names_errors
 from ghrr.search.fields import Field, check_kinds, check_weights, infer_kind, is_textual, make_field
 from ghrr.search.kernel_fields import KernelField
-from ghrr.search.paths import STAR, WHOLE, Column, Path, columns, show
+from ghrr.search.paths import STAR, WHOLE, Column, Leaves, Path, as_columns, columns, show, split
 from ghrr.search.values import as_text
 from ghrr.space import Space
 
@@ -70,6 +71,7 @@ class Prepared:
     values: list[Any] = field(default_factory=list)
 
 
+@names_errors
 class RecordEncoder:
     """Encode documents, and compare them field by field.
 
@@ -105,8 +107,8 @@ class RecordEncoder:
         whole: bool = True,
     ) -> None:
         self.space = space
-        self.kinds = check_kinds("RecordIndex", kinds)
-        self.given_weights = check_weights("RecordIndex", weights)
+        self.kinds = check_kinds(kinds)
+        self.given_weights = check_weights(weights)
         self.whole = whole
         self.fields: list[Field] = []
         self.aliases: dict[Path, Path] = {}  # the field that a path of an example stands for
@@ -124,21 +126,20 @@ class RecordEncoder:
 
     # ------------------------------------------------------------------------------------------------------ statistics
 
-    def has_fields(self, paths: Iterable[Path]) -> bool:
-        """Whether there is a field for each of these paths."""
-        return {one.path for one in self.fields}.issuperset(paths)
+    def fit(self, documents: Sequence[Mapping[str, Any]]) -> list[Field]:
+        """Add a field for each path that is new, with statistics of these documents; return the new fields."""
+        return self.add_fields(split(documents))
 
-    def fit(self, documents: Sequence[Mapping[str, Any]], parts: Sequence[Mapping[Path, Column]] = ()) -> list[Field]:
-        """Add a field for each path that is new, with statistics of these documents; return the new fields.
+    def add_fields(self, parts: Sequence[Leaves]) -> list[Field]:
+        """Add a field for each path that is new in the values of documents by path; return the new fields.
 
-        Statistics are taken from a sample of many documents. ``parts`` are the columns of all of them, for paths that
-        no document of the sample has.
+        Statistics are taken from a sample of many documents, and those of paths that it lacks from all documents.
         """
-        found = columns(documents[:: max(1, len(documents) // _FIT_ROWS)])
+        found = as_columns(parts[:: max(1, len(parts) // _FIT_ROWS)])
         rare: dict[Path, Column] = {}
-        for part in parts:
-            for path in part.keys() - found.keys():
-                rare.setdefault(path, Column()).values.extend(part[path].values)
+        for leaves in parts:
+            for path in leaves.keys() - found.keys():
+                rare.setdefault(path, Column()).values.append(leaves[path])
         known = {one.path for one in self.fields}
         new = []
         for path, column in (*found.items(), *sorted(rare.items())):
@@ -185,11 +186,9 @@ class RecordEncoder:
 
     # ------------------------------------------------------------------------------------------------------- documents
 
-    def prepare(
-        self, documents: Sequence[Mapping[str, Any]], operation: str = "RecordIndex", *, noun: str = "document"
-    ) -> Prepared:
+    def prepare(self, documents: Sequence[Mapping[str, Any]], *, noun: str = "document") -> Prepared:
         """Split documents into fields and prepare their values."""
-        return self.prepare_columns(columns(documents, operation, noun=noun), len(documents))
+        return self.prepare_columns(columns(documents, noun=noun), len(documents))
 
     def prepare_columns(self, found: Mapping[Path, Column], count: int) -> Prepared:
         """Prepare the values of documents that were split by :func:`ghrr.search.paths.columns`."""

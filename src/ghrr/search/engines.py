@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ghrr.checks import check_choice
+from ghrr.checks import check_choice, value_error
 from ghrr.files import check_fields
 from ghrr.memory import Backend, FaissBackend, ItemMemory, MilvusBackend, TorchBackend
 from ghrr.memory.backends import make_backend
@@ -36,22 +36,22 @@ def make_engine(
 ) -> Backend:
     """Return the backend of an item memory; parameters as in :class:`ghrr.search.RecordIndex`."""
     if storage is not None:
-        check_choice("RecordIndex", "storage", storage, tuple(DTYPES))
+        check_choice("storage", storage, tuple(DTYPES))
     if not isinstance(backend, str) and hasattr(backend, "search"):
         return backend
-    check_choice("RecordIndex", "backend (or an object)", backend, ENGINES)
+    check_choice("backend (or an object)", backend, ENGINES)
     if approximate and backend == "torch":
-        raise ValueError(
-            'RecordIndex: approximate=True needs another engine, got backend="torch", which is exact; use '
+        raise value_error(
+            'approximate=True needs another engine, got backend="torch", which is exact; use '
             '"faiss", "milvus" or "lancedb"'
         )
     if backend != "torch" and storage is not None:
-        check_choice("RecordIndex", f"storage with {backend}", storage, ("float32",))
+        check_choice(f"storage with {backend}", storage, ("float32",))
     if backend == "lancedb":
         from ghrr.search.lance_backend import LanceBackend  # noqa: PLC0415 (an optional package)
 
         if not uri:
-            raise ValueError('RecordIndex: backend="lancedb" needs a folder, got none; give uri="folder"')
+            raise value_error('backend="lancedb" needs a folder, got none; give uri="folder"')
         return LanceBackend(2 * space.total_dim, uri, approximate=approximate)
     if backend == "milvus" and uri:
         return MilvusBackend(uri, space, collection="records", approximate=approximate)
@@ -59,9 +59,14 @@ def make_engine(
     return make_backend(space, storage, backend, torch.device("cpu"), uri=uri, timeout=None, approximate=approximate)
 
 
+def name_of(engine: Backend) -> str | None:
+    """Return the name of an engine; None for objects of your own classes, which a folder cannot record."""
+    return getattr(type(engine), "name", None)
+
+
 def keeps_vectors_in_folder(engine: Backend) -> bool:
     """Whether :meth:`ghrr.ItemMemory.commit` writes the vectors to the folder of the index."""
-    return isinstance(engine, TorchBackend | FaissBackend)
+    return name_of(engine) in ("torch", "faiss")
 
 
 def may_miss(engine: Backend) -> bool:
@@ -69,16 +74,10 @@ def may_miss(engine: Backend) -> bool:
     return bool(getattr(engine, "approximate", False))
 
 
-def can_be_saved(engine: Backend) -> bool:
-    """Whether a folder can record the engine: not objects of your own classes."""
-    return keeps_vectors_in_folder(engine) or hasattr(engine, "uri")
-
-
 def describe_engine(folder: Path, engine: Backend) -> dict[str, Any]:
     """Return what a folder records of an engine. Passwords are not part of it."""
-    names = {TorchBackend: "torch", FaissBackend: "faiss", MilvusBackend: "milvus"}
     return {
-        "backend": names.get(type(engine), "lancedb"),
+        "backend": name_of(engine),
         "uri": _stored_address(folder, getattr(engine, "uri", None)),
         "collection": getattr(engine, "collection", None),
         "approximate": may_miss(engine),
@@ -101,7 +100,7 @@ def _is_inside(path: str, folder: Path) -> bool:
 def check_engine(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings from a file; raise ValueError unless they are as :func:`describe_engine` makes them."""
     check_fields("engine", settings, _FIELDS)
-    check_choice("engine", "backend", settings["backend"], ENGINES)
+    check_choice("backend of the engine", settings["backend"], ENGINES)
     return settings
 
 
@@ -111,9 +110,10 @@ def _address(folder: Path, stored: str | None, given: str | None) -> str:
         return given
     if stored and not _SCHEME.match(stored) and _is_inside(str(folder / stored), folder):
         return str(folder / stored)
-    raise ValueError(
-        f"RecordIndex.open({str(folder)!r}): the vectors are at {stored!r}, outside the folder, which may be wrong or "
-        f"need a password; give the address that you trust, uri=..."
+    raise value_error(
+        f"the vectors are at {stored!r}, outside the folder, which may be wrong or "
+        f"need a password; give the address that you trust, uri=...",
+        path=folder,
     )
 
 

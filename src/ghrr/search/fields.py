@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ghrr._similar import did_you_mean
-from ghrr.checks import check_choice, check_real, describe
+from ghrr.checks import check_choice, check_real, describe, named, type_error, warn
 from ghrr.encoding import column_kinds
 from ghrr.encoding.column_kinds import KINDS, Guess
 from ghrr.search.bags import BAG_KINDS, BagField
@@ -65,41 +64,38 @@ class Field:
 
 def make_field(path: Path, kind: str) -> Field:
     """Return a field of a kind, not yet fitted."""
-    check_choice("Field", "kind", kind, KINDS)
+    check_choice("kind", kind, KINDS)
     if kind == "ignore":
         return Field(path, kind, None, 0.0)
     return Field(path, kind, BagField(kind) if kind in BAG_KINDS else KernelField(kind))
 
 
-def check_kinds(operation: str, kinds: Mapping[str, str] | None) -> dict[str, str]:
+def check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
     """Return kinds by name of a field; raise for an unknown kind."""
-    named = _by_name(operation, "kinds", kinds)
-    for name, kind in named.items():
-        check_choice(operation, f"kind of field {name!r}", kind, KINDS)
-    return named
+    found = _by_name("kinds", kinds)
+    for name, kind in found.items():
+        check_choice(f"kind of field {name!r}", kind, KINDS)
+    return found
 
 
-def check_weights(
-    operation: str, weights: Mapping[str, float] | None, names: Sequence[str] | None = None
-) -> dict[str, float]:
+def check_weights(weights: Mapping[str, float] | None, names: Sequence[str] | None = None) -> dict[str, float]:
     """Return weights by name of a field; raise for a weight out of range or, if ``names`` are given, for others."""
-    named = _by_name(operation, "weights", weights)
-    for name, weight in named.items():
+    found = _by_name("weights", weights)
+    for name, weight in found.items():
         if names is not None and name not in names:
             raise KeyError(
-                f"{operation}: there is no field {name!r}; the fields are {list_names(names)}"
-                f"{did_you_mean(name, names)}"
+                named(f"there is no field {name!r}; the fields are {list_names(names)}{did_you_mean(name, names)}")
             )
-        check_real(operation, f"weight of field {name!r}", weight, low=0.0, high=_HEAVIEST)
-    return {name: float(weight) for name, weight in named.items()}
+        check_real(f"weight of field {name!r}", weight, low=0.0, high=_HEAVIEST)
+    return {name: float(weight) for name, weight in found.items()}
 
 
-def _by_name(operation: str, what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _by_name(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return settings by the normalized names of fields."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise TypeError(f"{operation}: {what} must be a dict by names of fields, got {describe(given)}")
+        raise type_error(f"{what} must be a dict by names of fields, got {describe(given)}")
     return {normalize(name): value for name, value in given.items()}
 
 
@@ -130,15 +126,14 @@ def infer_kind(path: Path, column: Column) -> Guess:
     return column_kinds.infer_kind(path[-1], [value for value in column.values if not isinstance(value, Range)])
 
 
-def warn_of_doubts(operation: str, fields: Sequence[Field]) -> None:
+def warn_of_doubts(fields: Sequence[Field]) -> None:
     """Warn about the new fields whose inferred kind may be wrong, once for all of them."""
     doubtful = [one for one in fields if one.doubt]
     if doubtful:
         names = list_names([f"{one.name!r} as {one.kind} ({one.doubt})" for one in doubtful])
-        warnings.warn(
-            f"{operation}: the kinds of some fields are unsure: {names}; give the correct kinds, for example "
-            f"kinds={{{doubtful[0].name!r}: {doubtful[0].kind!r}}}",
-            stacklevel=6,
+        warn(
+            f"the kinds of some fields are unsure: {names}; give the correct kinds, for example "
+            f"kinds={{{doubtful[0].name!r}: {doubtful[0].kind!r}}}"
         )
 
 

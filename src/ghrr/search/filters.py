@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr._similar import did_you_mean
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.encoding.column_values import Notation, parse_date, parse_number
 from ghrr.memory import Bound
 from ghrr.search.encoder import RecordEncoder
 from ghrr.search.engine_columns import FARTHEST, ROUNDING, column_name, limited, numbers_of
 from ghrr.search.fields import Field, list_names
 from ghrr.search.kernel_fields import KernelField
-from ghrr.search.paths import MAX_DEPTH, STAR, WHOLE, Path, as_point, columns, show
+from ghrr.search.paths import MAX_DEPTH, STAR, WHOLE, Column, Path, as_point, show
 from ghrr.search.values import Contains, Range, fold, is_missing, normalize, plain
 
 Test = Callable[[Any], bool]
@@ -54,8 +54,6 @@ class Filters:
 
     Parameters
     ----------
-    operation
-        For errors.
     encoder
         Encoder of the index.
     must, must_not
@@ -64,7 +62,6 @@ class Filters:
 
     def __init__(
         self,
-        operation: str,
         encoder: RecordEncoder,
         must: Mapping[str, Any] | None,
         must_not: Mapping[str, Any] | None,
@@ -72,8 +69,7 @@ class Filters:
         self._fields = {one.path: one for one in encoder.fields if one.path != WHOLE}
         self._parts: list[_Part] = []
         self._tests: list[dict[Path, list[Test]]] = []
-        for name, given, is_wanted in (("must", must, True), ("must_not", must_not, False)):
-            where = f"{operation}: {name}"
+        for where, given, is_wanted in (("must", must, True), ("must_not", must_not, False)):
             found: dict[Path, list[Any]] = {}
             if given is not None:
                 check_object(where, given)
@@ -96,12 +92,11 @@ class Filters:
             return ()
         raise no_field(where, path, self._fields.values())
 
-    def fulfilled(self, documents: Sequence[Any]) -> NDArray[np.bool_]:
-        """Return which of the documents fulfil all conditions."""
-        found = columns(documents)
-        keep = np.ones(len(documents), dtype=bool)
+    def fulfilled(self, found: Mapping[Path, Column], count: int) -> NDArray[np.bool_]:
+        """Return which of the documents, given as columns, fulfil all conditions."""
+        keep = np.ones(count, dtype=bool)
         for part, tests in zip(self._parts, self._tests, strict=True):
-            holds = np.zeros(len(documents), dtype=bool)
+            holds = np.zeros(count, dtype=bool)
             if any(map(_is_none, part.wanted)):
                 holds[:] = True
                 for path, column in found.items():
@@ -124,13 +119,13 @@ class Filters:
 def check_object(where: str, given: Any) -> None:
     """Raise TypeError unless a condition is a part of a document."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"{where} must be an object with fields, such as a dict, got {describe(given)}")
+        raise type_error(f"{where} must be an object with fields, such as a dict, got {describe(given)}")
 
 
 def no_field(where: str, path: Path, fields: Iterable[Field]) -> ValueError:
     """Return the error for a condition at a path without a field."""
     names = [field.name for field in fields]
-    return ValueError(
+    return value_error(
         f"{where}: there is no field {show(path)!r} to compare, expected one of {list_names(names)}"
         f"{did_you_mean(show(path), names)}; leave it out, or add documents with this field"
     )
@@ -146,7 +141,7 @@ def _is_none(wanted: Any) -> bool:
 def _collect(value: Any, path: Path, found: dict[Path, list[Any]], where: str, depth: int) -> None:
     """Add what a condition has at each path."""
     if depth > MAX_DEPTH:
-        raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
+        raise value_error(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
     value = plain(value)
     if isinstance(value, Mapping):
         point = as_point(value) if path else None
@@ -157,7 +152,7 @@ def _collect(value: Any, path: Path, found: dict[Path, list[Any]], where: str, d
             raise _nothing(where, path, value)
         for key, child in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)}")
+                raise type_error(f"{where}: a key must be a string as in JSON, got {describe(key)}")
             _collect(child, (*path, normalize(key)), found, where, depth + 1)
     elif isinstance(value, list | tuple | set | frozenset):
         if not value:
@@ -170,14 +165,14 @@ def _collect(value: Any, path: Path, found: dict[Path, list[Any]], where: str, d
 
 def _checked(value: Any, path: Path, where: str) -> Any:
     if isinstance(value, Range) and value.low is None and value.high is None:
-        raise ValueError(f"{where}: {show(path)!r} needs a range with at least one end, got {value!r}")
+        raise value_error(f"{where}: {show(path)!r} needs a range with at least one end, got {value!r}")
     if isinstance(value, Contains) and (not isinstance(value.text, str) or not value.text):
-        raise ValueError(f"{where}: {show(path)!r} must contain a text that is not empty, got {value!r}")
+        raise value_error(f"{where}: {show(path)!r} must contain a text that is not empty, got {value!r}")
     return None if is_missing(value) else value
 
 
 def _nothing(where: str, path: Path, value: Any) -> ValueError:
-    return ValueError(
+    return value_error(
         f"{where}: {show(path)!r} needs a value, got {describe(value)}; use None for records without a value"
     )
 
@@ -201,7 +196,7 @@ def _tests(where: str, part: _Part) -> dict[Path, list[Test]]:
                     tests.append(inside)
                 elif len(part.fields) == 1:
                     kind = field.kind if field.kind in ("number", "date") else "number or a date"
-                    raise ValueError(
+                    raise value_error(
                         f"{where}: {field.name!r} must be a {kind}, got {one!r}; a range needs two such ends, the "
                         f"lower first, or None for an open end"
                     )

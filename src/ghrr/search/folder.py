@@ -1,4 +1,4 @@
-"""FolderStore: records that are saved to a folder and opened from it, safe against kills and second writers.
+"""Folder of an index: saved and opened, safe against kills and second writers.
 
 A folder has a database (``documents.sqlite``) with the documents, the table of records and a manifest, a file of fields
 that the manifest names with its checksum, and the vectors; with Milvus and LanceDB it has the address of the vectors.
@@ -16,32 +16,25 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import check_path
+from ghrr.checks import check_path, named, value_error
 from ghrr.files import PathLike, check_inside, lock_folder, prefix_errors
-from ghrr.memory import ItemMemory, TorchBackend
+from ghrr.memory import ItemMemory
+from ghrr.memory.backends import has_snapshots
 from ghrr.memory.folder import MANIFEST as VECTORS_MANIFEST
 from ghrr.memory.labels import LabelTable
 from ghrr.search import database, old_folders
 from ghrr.search.documents import DocumentStore
 from ghrr.search.encoder import RecordEncoder
-from ghrr.search.engines import (
-    ENGINES,
-    can_be_saved,
-    check_engine,
-    describe_engine,
-    keeps_vectors_in_folder,
-    may_miss,
-    open_memory,
-)
+from ghrr.search.engines import ENGINES, check_engine, describe_engine, keeps_vectors_in_folder, name_of, open_memory
 from ghrr.search.labels import id_of, label_of, number_of
+from ghrr.search.records import Records
 from ghrr.search.saving import read_encoder, write_encoder
 from ghrr.search.state import BATCH, State
-from ghrr.search.store import RecordStore
 
 _VECTORS = "vectors"  # the folder of the item memory
 _FIELDS_FILE = re.compile(r"fields-[0-9a-f]{16}\.safetensors")
@@ -57,7 +50,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Save:
+class Save:
     """What a folder holds.
 
     Parameters
@@ -84,95 +77,81 @@ class _Save:
     end: int
 
 
-class FolderStore(RecordStore):
-    """Base class of :class:`ghrr.search.RecordIndex`: a :class:`RecordStore` with files."""
+class IndexFolder:
+    """Folder that an index is saved to.
 
-    _saved: _Save | None = None  # the last save that this object knows
-    _attempt: _Save | None = None  # the last one that was begun; it is effective if the folder has its generation
-    _leftovers: set[str] | None = None  # labels of documents in the folder without a record; None: not known
+    Parameters
+    ----------
+    records
+        Records of the index.
+    saved
+        The save that they were opened from.
+    """
 
-    def save(self, folder: PathLike | None = None) -> None:
-        """Write the changes since the last save to a folder, and wait until they are on disk.
+    def __init__(self, records: Records, saved: Save | None = None) -> None:
+        self._records = records
+        records.may_be_saved = saved is not None
+        self._saved = saved  # the last save that this object knows
+        self._attempt: Save | None = None  # the last one that was begun; effective if the folder has its generation
+        self._leftovers: set[str] | None = None  # labels of documents in the folder without a record; None: not known
 
-        From then on the index reads vectors and documents from the folder, so memory stays small if you add and save in
-        turn.
+    @property
+    def path(self) -> Path | None:
+        """The folder, or None before the first save."""
+        known = self._saved or self._attempt
+        return None if known is None else known.folder
 
-        A save takes effect in one step: a process that is killed leaves the state before or after. One process at a
-        time can write.
-
-        Parameters
-        ----------
-        folder
-            A new folder, or the one that this index was opened from or last saved to, which is the default.
-
-        Examples
-        --------
-        >>> import ghrr, tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
-        >>> index.save(folder)
-        >>> ghrr.search.RecordIndex.open(folder).search({"name": "alan"})[0].document
-        {'name': 'Alan'}
-        """
-        operation = "RecordIndex.save"
-        with self._lock:
-            path = self._folder if folder is None else check_path(operation, folder).resolve()
+    def save(self, folder: PathLike | None) -> None:
+        """Write the changes since the last save, to a new folder or the one of the last save."""
+        with self._records.lock:
+            path = self.path if folder is None else check_path(folder).resolve()
             if path is None:
-                raise ValueError(f"{operation}: the first save needs a folder, got none; call save(folder)")
-            self._check_engine(operation, path)
+                raise value_error("the first save needs a folder, got none; call save(folder)")
+            self._check_engine(path)
             if self._saved is not None and path == self._saved.folder and not (path / database.NAME).exists():
                 raise FileNotFoundError(
-                    f"{operation}: the index is no longer in {str(path)!r}; restore the folder, or save to another one"
+                    named(f"the index is no longer in {str(path)!r}; restore the folder, or save to another one")
                 )
             path.mkdir(parents=True, exist_ok=True)
-            with lock_folder(path, operation):
-                before = self._find_save(operation, path)
+            with lock_folder(path):
+                before = self._find_save(path)
                 self._write(path, before)
                 with suppress(OSError):  # leftovers do no harm; the next save removes them
                     self._clean(path, before)
 
-    @property
-    def _folder(self) -> Path | None:
-        known = self._saved or self._attempt
-        return None if known is None else known.folder
-
-    @property
-    def _may_be_in_a_folder(self) -> bool:
-        return self._folder is not None
-
-    def _check_engine(self, operation: str, path: Path) -> None:
+    def _check_engine(self, path: Path) -> None:
         """Raise ValueError unless the vectors can belong to a folder."""
-        if not can_be_saved(self._engine):
-            raise ValueError(
-                f"{operation}: needs an engine of ghrr, got {type(self._engine).__name__}, which cannot be opened "
+        engine = self._records.state.engine
+        if name_of(engine) is None:
+            raise value_error(
+                f"needs an engine of ghrr, got {type(engine).__name__}, which cannot be opened "
                 f"from a folder; use one of {', '.join(ENGINES)}"
             )
-        if self._folder not in (None, path) and not keeps_vectors_in_folder(self._engine):
-            raise ValueError(
-                f"{operation}: the vectors are outside the folder and belong to the index in {str(self._folder)!r}, "
+        if self.path not in (None, path) and not keeps_vectors_in_folder(engine):
+            raise value_error(
+                f"the vectors are outside the folder and belong to the index in {str(self.path)!r}, "
                 f"got {str(path)!r}; save to that folder, or add the records to a new index with another uri"
             )
 
-    def _find_save(self, operation: str, path: Path) -> _Save | None:
+    def _find_save(self, path: Path) -> Save | None:
         """Return the last save to a folder, None if there is none; raise ValueError if this object does not know it."""
         generation = _generation(path)
         for known in (self._saved, self._attempt):
             if known is not None and (known.folder, known.generation) == (path, generation):
                 return known
-        if path == self._folder and self._saved is not None:
-            raise ValueError(
-                f"{operation}: another program saved to {str(path)!r} since this index was opened; open it again and "
+        if path == self.path and self._saved is not None:
+            raise value_error(
+                f"another program saved to {str(path)!r} since this index was opened; open it again and "
                 f"repeat the changes, or save to another folder"
             )
         if generation is not None:
-            raise ValueError(f"{operation}: {str(path)!r} holds another index; choose a new folder")
+            raise value_error(f"{str(path)!r} holds another index; choose a new folder")
         return None
 
-    def _write(self, path: Path, before: _Save | None) -> None:
+    def _write(self, path: Path, before: Save | None) -> None:
         """Write fields and vectors, and then the database, which makes the save effective."""
-        state = self._state
-        if keeps_vectors_in_folder(self._engine):
+        state = self._records.state
+        if keeps_vectors_in_folder(state.engine):
             if before is None:
                 self._begin(path)
             state.memory.commit(path / _VECTORS)
@@ -184,12 +163,12 @@ class FolderStore(RecordStore):
             self._leftovers = None
         elif self._leftovers is not None:
             self._leftovers.update(label_of(number, before.records.name_of(number)) for number in removed)
-        end, token = next(self._numbers), secrets.token_hex(8)
-        after = _Save(path, token, state.encoder, state.calibration, fields, checksum, state.records, end)
-        engine = describe_engine(path, self._engine)
+        end, token = next(self._records.numbers), secrets.token_hex(8)
+        after = Save(path, token, state.encoder, state.calibration, fields, checksum, state.records, end)
+        engine = describe_engine(path, state.engine)
         new = state.records.since(0 if before is None else before.end)
         added = state.records.since(0) if removed is None else new
-        self._attempt = after
+        self._records.may_be_saved, self._attempt = True, after
         database.write(
             path,
             database.Manifest(token, fields, checksum, state.next_id, state.recall, engine, len(state)),
@@ -199,22 +178,22 @@ class FolderStore(RecordStore):
         )
         self._saved = after
         memory = state.memory
-        if path != state.documents.folder and isinstance(self._engine, TorchBackend):  # from now on they stay in files
-            memory = ItemMemory.open(path / _VECTORS, space=self.space, device=self._engine.device)
-        self._publish(replace(state, memory=memory, documents=DocumentStore(path)))
+        if path != state.documents.folder and has_snapshots(state.engine):  # from now on they stay in files
+            memory = ItemMemory.open(path / _VECTORS, space=memory.space, device=state.engine.device)
+        self._records.publish(replace(state, memory=memory, documents=DocumentStore(path)))
 
     def _begin(self, path: Path) -> None:
         """Mark a folder as the folder of an index, and forget the vectors of a first save that was not finished."""
         vectors = path / _VECTORS
         if (vectors / VECTORS_MANIFEST).exists() and not (path / database.NAME).exists():
-            raise ValueError(f"RecordIndex.save: {str(vectors)!r} holds something else; choose a new folder")
+            raise value_error(f"{str(vectors)!r} holds something else; choose a new folder")
         database.create(path)
-        if self._state.memory.folder != vectors:
+        if self._records.state.memory.folder != vectors:
             (vectors / VECTORS_MANIFEST).unlink(missing_ok=True)
 
-    def _write_fields(self, path: Path, before: _Save | None) -> tuple[str, str]:
+    def _write_fields(self, path: Path, before: Save | None) -> tuple[str, str]:
         """Write the fields to a new file, unless they have not changed; return its name and checksum."""
-        state = self._state
+        state = self._records.state
         is_same = before and before.encoder is state.encoder and before.calibration is state.calibration
         if before is not None and before.fields is not None and is_same:
             return before.fields, before.checksum
@@ -226,15 +205,15 @@ class FolderStore(RecordStore):
         names = [label_of(number, name) for name, number in new.items()]
         for start in range(0, len(names), BATCH):
             labels = names[start : start + BATCH]
-            yield from zip(labels, self._state.documents.texts(labels), strict=True)
+            yield from zip(labels, self._records.state.documents.texts(labels), strict=True)
 
-    def _clean(self, path: Path, before: _Save | None) -> None:
+    def _clean(self, path: Path, before: Save | None) -> None:
         """Remove what neither the save nor a running search needs. The save is effective; a kill here does no harm."""
-        if self._remove_leftover_vectors() and keeps_vectors_in_folder(self._engine):
-            self._state.memory.commit()
+        if self._records.remove_leftover_vectors() and keeps_vectors_in_folder(self._records.state.engine):
+            self._records.state.memory.commit()
         if self._leftovers is None:
             self._leftovers = set(database.read_labels(path, without_record=True))
-        unused = [label for label in self._leftovers if not self._is_used(label)]
+        unused = [label for label in self._leftovers if not self._records.is_used(label)]
         if unused:
             database.remove_documents(path, unused)
             self._leftovers.difference_update(unused)
@@ -246,114 +225,61 @@ class FolderStore(RecordStore):
             old_folders.remove_files(path)
 
     def verify(self) -> None:
-        """Read all vectors and documents and compare them with their checksums; raise ValueError for damage.
-
-        :meth:`open` compares the fields and the table of records, and every document is compared when it is read. The
-        vectors of the torch engine are read in parts, so only this method notices damage in them. Milvus and LanceDB
-        have no checksums of vectors: all documents are encoded again, and the vectors must be the same.
-
-        Examples
-        --------
-        >>> import ghrr, tempfile
-        >>> index = ghrr.search.RecordIndex()
-        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
-        >>> folder = tempfile.mkdtemp()
-        >>> index.save(folder)
-        >>> ghrr.search.RecordIndex.open(folder).verify()
-        """
-        state = self._state
+        """Read all vectors and documents and compare them with their checksums, or else with each other."""
+        state = self._records.state
         state.memory.verify()
         labels = state.labels
         for start in range(0, len(labels), BATCH):
             part = labels[start : start + BATCH]
             documents = state.documents.get(part)
-            if keeps_vectors_in_folder(self._engine):
+            if keeps_vectors_in_folder(state.engine):
                 continue
             difference = (state.memory.vectors(part) - state.encoder.encode(documents)).abs().flatten(1).amax(dim=1)
             place = int(difference.nan_to_num(math.inf).argmax())
             if not difference[place] < _VECTOR_TOLERANCE:
-                raise ValueError(
-                    f"RecordIndex.verify: the vector of {id_of(part[place])!r} does not match its document in "
-                    f"{str(self._folder)!r}; one of them was damaged: restore the folder and the engine's data"
+                raise value_error(
+                    f"the vector of {id_of(part[place])!r} does not match its document in "
+                    f"{str(self.path)!r}; one of them was damaged: restore the folder and the engine's data"
                 )
 
-    @classmethod
-    def open(cls, folder: PathLike, *, uri: str | None = None) -> Self:
-        """Use a saved index without reading its vectors and documents into memory.
 
-        Opening changes nothing. With Milvus and LanceDB, the vectors are in their own store. Records that a program
-        added there and did not save, because it was killed, are not part of the index; the next save removes them.
+# -------------------------------------------------------------------------------------------------------------- opening
 
-        If another program saves to the folder meanwhile, this index keeps the state that it opened, as long as its
-        documents are there; its own save is refused.
 
-        Parameters
-        ----------
-        folder
-            As given to :meth:`save`.
-        uri
-            Address of Milvus or LanceDB. It is needed unless their data are inside the folder: a file from elsewhere
-            must not decide where to connect.
+def open_index(path: Path, uri: str | None) -> tuple[Records, IndexFolder]:
+    """Return the records of a folder, whose vectors and documents stay there or in their engine."""
+    return _retried(path, lambda: _opened(path, uri))
 
-        Raises
-        ------
-        FileNotFoundError
-            The folder has no index, or its vectors are not there.
-        ValueError
-            A file is damaged, belongs to another index, or was written by a newer version; vectors of records are
-            missing; or the vectors are outside the folder and ``uri`` was not given.
 
-        Examples
-        --------
-        See :meth:`save`.
-        """
-        path = check_path("RecordIndex.open", folder).resolve()
-        return _retried(path, lambda: cls._opened(path, uri))
-
-    @classmethod
-    def _opened(cls, path: Path, uri: str | None) -> Self:
-        stored = _read_fields(path)
-        index = cls(stored.encoder.space, whole=stored.encoder.whole)
-        index._read(path, stored, uri)
-        return index
-
-    def _read(self, path: Path, stored: _Stored, uri: str | None) -> None:
-        """Use the vectors and documents of a folder."""
-        encoder, calibration, manifest, records = stored
-        if manifest is None:
-            generation, (settings, recall) = _generation(path), old_folders.read_engine(path)
-        else:
-            generation, settings, recall = manifest.generation, manifest.engine, manifest.recall
-        with prefix_errors(f"RecordIndex.open({str(path / database.NAME)!r})"):
-            settings = check_engine(settings)
-        memory, self._engine = open_memory(path, path / _VECTORS, encoder.space, settings, uri)
-        if manifest is None:
-            are_in_folder = keeps_vectors_in_folder(self._engine)
-            records = old_folders.find_records(path, memory.labels, are_in_folder=are_in_folder)
-        next_id = 0 if manifest is None else manifest.next_id
-        documents, is_approximate = DocumentStore(path), may_miss(self._engine)
-        state = State(encoder, memory, documents, calibration, records, next_id, recall, is_approximate)
-        labels, found = state.labels, memory.labels
-        missing = [] if labels == found else sorted(set(labels).difference(found), key=number_of)
-        if missing:
-            raise ValueError(
-                f"RecordIndex.open({str(path)!r}): the vectors of {len(missing):,} of {len(state):,} records are "
-                f"missing, for example of {id_of(missing[0])!r}; the vectors belong to another index or were changed: "
-                f"restore them, or give their address with uri="
-            )
-        self._start(state)
-        fields, checksum = (None, "") if manifest is None else (manifest.fields, manifest.checksum)
-        end = max(records.ids, default=-1) + 1
-        assert generation is not None
-        self._saved = _Save(path, generation, encoder, calibration, fields, checksum, records, end)
-
-    @classmethod
-    def _from_fields(cls, folder: Path, **settings: Any) -> Self:
-        """Return an empty index with the fields and the calibration of a saved one."""
-        encoder, calibration = open_fields(folder)
-        index = cls(encoder.space, whole=encoder.whole, **settings)
-        index._publish(replace(index._state, encoder=encoder, calibration=calibration))
-        return index
+def _opened(path: Path, uri: str | None) -> tuple[Records, IndexFolder]:
+    encoder, calibration, manifest, records = _read_fields(path)
+    if manifest is None:
+        generation, (settings, recall) = _generation(path), old_folders.read_engine(path)
+    else:
+        generation, settings, recall = manifest.generation, manifest.engine, manifest.recall
+    with prefix_errors(path / database.NAME):
+        settings = check_engine(settings)
+    memory, engine = open_memory(path, path / _VECTORS, encoder.space, settings, uri)
+    if manifest is None:
+        are_in_folder = keeps_vectors_in_folder(engine)
+        records = old_folders.find_records(path, memory.labels, are_in_folder=are_in_folder)
+    next_id = 0 if manifest is None else manifest.next_id
+    state = State(encoder, engine, memory, DocumentStore(path), calibration, records, next_id, recall)
+    labels, found = state.labels, memory.labels
+    missing = [] if labels == found else sorted(set(labels).difference(found), key=number_of)
+    if missing:
+        raise value_error(
+            f"the vectors of {len(missing):,} of {len(state):,} records are "
+            f"missing, for example of {id_of(missing[0])!r}; the vectors belong to another index or were changed: "
+            f"restore them, or give their address with uri=",
+            path=path,
+        )
+    fields, checksum = (None, "") if manifest is None else (manifest.fields, manifest.checksum)
+    end = max(records.ids, default=-1) + 1
+    assert generation is not None
+    opened = Records(state)
+    saved = Save(path, generation, encoder, calibration, fields, checksum, records, end)
+    return opened, IndexFolder(opened, saved)
 
 
 def open_fields(folder: PathLike) -> tuple[RecordEncoder, NDArray[np.float64]]:
@@ -382,40 +308,38 @@ def _retried(folder: Path, read: Callable[[], T]) -> T:
         generation = _generation(folder)
         if generation is None:
             raise FileNotFoundError(
-                f"RecordIndex.open({str(folder)!r}): the folder has no index, expected {database.NAME} of a complete "
-                f"RecordIndex.save or `ghrr index`; check the path"
+                named(
+                    f"the folder has no index, expected {database.NAME} of a complete "
+                    f"RecordIndex.save or `ghrr index`; check the path",
+                    path=folder,
+                )
             )
         try:
             return read()
         except (OSError, ValueError):
             if _generation(folder) == generation:
                 raise
-    raise TimeoutError(
-        f"RecordIndex.open({str(folder)!r}): the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again"
-    )
+    raise TimeoutError(named(f"the folder changed {_OPEN_ATTEMPTS} times while it was opened; try again", path=folder))
 
 
-class _Stored(NamedTuple):
-    """Content of a folder without vectors and documents. Folders of earlier versions have no manifest and no table."""
-
-    encoder: RecordEncoder
-    calibration: NDArray[np.float64]
-    manifest: database.Manifest | None = None
-    records: LabelTable = LabelTable()
-
-
-def _read_fields(path: Path) -> _Stored:
+def _read_fields(
+    path: Path,
+) -> tuple[RecordEncoder, NDArray[np.float64], database.Manifest | None, LabelTable]:
+    """Return what a folder has besides vectors and documents; those of earlier versions have no manifest and table."""
     found = database.read_records(path)
     if found is None:
-        return _Stored(*read_encoder(path / old_folders.FIELDS_NAME))
+        return (*read_encoder(path / old_folders.FIELDS_NAME), None, LabelTable())
     manifest, records = found
     if not _FIELDS_FILE.fullmatch(manifest.fields) or not (path / manifest.fields).exists():
         raise FileNotFoundError(
-            f"RecordIndex.open({str(path)!r}): the file of fields {manifest.fields!r:.80} is missing, or "
-            f"{database.NAME} belongs to another index; restore the whole folder"
+            named(
+                f"the file of fields {manifest.fields!r:.80} is missing, or "
+                f"{database.NAME} belongs to another index; restore the whole folder",
+                path=path,
+            )
         )
-    check_inside(path / manifest.fields, "RecordIndex.open")
-    return _Stored(*read_encoder(path / manifest.fields, manifest.checksum), manifest, records)
+    check_inside(path / manifest.fields)
+    return (*read_encoder(path / manifest.fields, manifest.checksum), manifest, records)
 
 
 def is_index_file(path: PurePath) -> bool:

@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ghrr.checks import check_integer, check_real, describe
-from ghrr.files import parse_json
-from ghrr.memory.labels import check_labels
-from ghrr.memory.match import CONFIDENCE, check_confidence
-from ghrr.search.aliases import find_aliases
-from ghrr.search.candidates import CANDIDATES, as_matches, find_by_vector, find_candidates
-from ghrr.search.conditions import Conditions
+from ghrr.checks import check_flag, check_integer, check_path, check_real, names_errors, value_error
+from ghrr.files import PathLike
+from ghrr.memory import Backend
+from ghrr.memory.match import CONFIDENCE
+from ghrr.memory.storage import DTYPES
+from ghrr.search.candidates import CANDIDATES
 from ghrr.search.duplicates import Cluster, connect
-from ghrr.search.encoder import Prepared, combine
+from ghrr.search.encoder import RecordEncoder
+from ghrr.search.engines import make_engine
 from ghrr.search.evidence import logistic
-from ghrr.search.fields import check_weights, list_names
-from ghrr.search.folder import FolderStore
-from ghrr.search.index_calibration import calibrate_on
+from ghrr.search.explanation import Explanation, explain
+from ghrr.search.fields import Field
+from ghrr.search.folder import IndexFolder, open_index
+from ghrr.search.learning import learn
 from ghrr.search.match import RecordMatch
 from ghrr.search.pairs import match_pairs
-from ghrr.search.paths import columns
-from ghrr.search.state import BATCH, State
-from ghrr.search.store import Document, as_columns, as_list
-from ghrr.search.weights import fit_weights
+from ghrr.search.query import search
+from ghrr.search.records import RECALL_K, Document, Records, as_list
+from ghrr.search.state import empty_state
+from ghrr.space import Space, check_space
 
 Floats = NDArray[np.float64]
 
 
-class Explanation(NamedTuple):
-    """Comparison of an example with a record: its score, and the score and the weight of each field.
-
-    Fields that one of the two lacks have the score None. Weights are shares of the fields that the example has.
-
-    Examples
-    --------
-    >>> import ghrr
-    >>> index = ghrr.search.RecordIndex()
-    >>> index.add([{"name": "Ada", "born": 1815}])
-    >>> index.explain("0", {"name": "Ada"}).weights
-    {'name': 1.0}
-    """
-
-    score: float
-    fields: dict[str, float | None]
-    weights: dict[str, float]
-
-
-class RecordIndex(FolderStore):
+@names_errors
+class RecordIndex:
     r"""Find records that are similar to an example, in any set of JSON-like documents.
 
     Each document becomes one hypervector: the value of each field, encoded by its type, is bound to its path, and all
@@ -102,7 +83,125 @@ class RecordIndex(FolderStore):
     ['alan', 'ada']
     """
 
-    # ---------------------------------------------------------------------------------------------------------- search
+    def __init__(
+        self,
+        space: Space | None = None,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        weights: Mapping[str, float] | None = None,
+        whole: bool = True,
+        storage: str | None = None,
+        backend: str | Backend = "torch",
+        uri: str | None = None,
+        approximate: bool = False,
+    ) -> None:
+        space = Space(dim=256, m=2, seed=0) if space is None else check_space(space)
+        check_flag("whole", whole)
+        check_flag("approximate", approximate)
+        encoder = RecordEncoder(space, kinds=kinds, weights=weights, whole=whole)
+        engine = make_engine(space, storage, backend, uri, approximate=approximate)
+        self._records = Records(empty_state(encoder, engine))
+        self._folder = IndexFolder(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records.state)
+
+    def __contains__(self, identifier: object) -> bool:
+        return self._records.state.records.find(identifier) is not None
+
+    def __getitem__(self, identifier: str) -> Any:
+        state = self._records.state
+        return state.documents.get([state.label_of(identifier)])[0]
+
+    def __repr__(self) -> str:
+        state = self._records.state
+        size = 2 * self.space.total_dim * DTYPES[state.memory.storage].itemsize
+        text = f"{len(state):,} records, {len(state.encoder.fields)} fields, {size:,} bytes each"
+        if state.is_approximate:
+            recall = "recall not measured" if state.recall is None else f"recall@{RECALL_K} {state.recall:.3f}"
+            text += f", approximate: {recall}"
+        return f"RecordIndex({text})"
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the engine may miss records, because it was asked to be approximate."""
+        return self._records.state.is_approximate
+
+    @property
+    def recall(self) -> float:
+        """Share of the ten best records by vector that the engine finds; 1 for an exact engine.
+
+        It is measured at the first access after a change, on up to 100 examples that are made from stored records:
+        fields are dropped and letters are changed. All vectors are read. Noisier examples have a lower recall.
+        """
+        return self._records.recall()
+
+    @property
+    def space(self) -> Space:
+        """Space of the hypervectors."""
+        return self._records.state.encoder.space
+
+    @property
+    def fields(self) -> list[Field]:
+        """Fields with their kinds and weights."""
+        return list(self._records.state.encoder.fields)
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the records, in the order in which they were added or last replaced."""
+        return self._records.state.records.names
+
+    def add(self, documents: Sequence[Document], ids: Iterable[str] | None = None) -> None:
+        """Add documents. If this raises, none is added.
+
+        The first call infers the fields and their statistics, so give it a sample that is large enough. Later calls
+        add fields for paths that are new.
+
+        Parameters
+        ----------
+        documents
+            Dicts as from JSON, nested to any depth. None, NaN and empty strings count as missing.
+        ids
+            Strings, all different and not in the index. By default the numbers from the length of the index on that
+            no record has; a number is not chosen twice.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> index = ghrr.search.RecordIndex()
+        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
+        >>> index.ids
+        ['0', '1']
+        """
+        self._records.add(documents, ids)
+
+    def update(self, documents: Sequence[Document], ids: Iterable[str]) -> None:
+        """Replace the documents of ids. If this raises, none is replaced.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> index = ghrr.search.RecordIndex()
+        >>> index.add([{"name": "Ada"}], ids=["a"])
+        >>> index.update([{"name": "Ada Lovelace"}], ids=["a"])
+        >>> index["a"]
+        {'name': 'Ada Lovelace'}
+        """
+        self._records.update(documents, ids)
+
+    def remove(self, ids: str | Iterable[str]) -> None:
+        """Remove records. If this raises, none is removed.
+
+        Examples
+        --------
+        >>> import ghrr
+        >>> index = ghrr.search.RecordIndex()
+        >>> index.add([{"name": "Ada"}, {"name": "Alan"}], ids=["ada", "alan"])
+        >>> index.remove("ada")
+        >>> index.ids
+        ['alan']
+        """
+        self._records.remove(ids)
 
     def search(
         self,
@@ -158,10 +257,8 @@ class RecordIndex(FolderStore):
         >>> [hit.guess for hit in index.search({"price": 48}, k=3, must={"price": ghrr.search.Range(40, None)})]
         ['2', '1']
         """
-        found = self._search(
-            "RecordIndex.search", [example], k, threshold, must, must_not, near, weights, candidates, confidence
-        )
-        return found[0]
+        state = self._records.state
+        return search(state, [example], k, threshold, must, must_not, near, weights, candidates, confidence)[0]
 
     def search_many(
         self,
@@ -186,50 +283,8 @@ class RecordIndex(FolderStore):
         >>> [hits[0].guess for hits in index.search_many([{"name": "alan"}, {"name": "ada"}], k=1)]
         ['1', '0']
         """
-        operation = "RecordIndex.search_many"
-        examples = as_list(operation, examples)
-        return self._search(operation, examples, k, threshold, must, must_not, near, weights, candidates, confidence)
-
-    def _search(  # noqa: PLR0917
-        self,
-        operation: str,
-        examples: Sequence[Document],
-        k: int,
-        threshold: float,
-        must: Document | None,
-        must_not: Document | None,
-        near: Document | None,
-        weights: Mapping[str, float] | None,
-        candidates: int,
-        confidence: float,
-    ) -> list[list[RecordMatch]]:
-        k = check_integer(operation, "k", k, least=1)
-        candidates = check_integer(operation, "candidates", candidates, least=0)
-        threshold = check_real(operation, "threshold", threshold, low=0.0, high=1.0)
-        confidence = check_confidence(operation, confidence)
-        state = self._state
-        encoder = state.encoder
-        names = [field.name for field in encoder.fields]
-        factors = check_weights(operation, weights, names)
-        prepared = encoder.prepare(examples, operation, noun="example")
-        if not len(state) or not examples:
-            return [[] for _ in examples]
-        empty = np.flatnonzero(~(prepared.rows >= 0).any(axis=0))
-        if len(empty):
-            raise ValueError(
-                f"{operation}: example {empty[0]} has no value in a field of this index, got "
-                f"{describe(examples[empty[0]])}; the fields are {list_names(names)}"
-            )
-        conditions = Conditions(operation, encoder, must, must_not, near)
-        if not candidates and conditions:
-            raise ValueError(f"{operation}: must, must_not and near compare documents, got candidates=0; leave it out")
-        queries = encoder.encode(prepared, factors=factors)
-        if not candidates:
-            return find_by_vector(state, queries, k, threshold, confidence)
-        found = find_candidates(
-            state, prepared, queries, count=max(k, candidates), factors=factors, conditions=conditions
-        )
-        return [as_matches(state, one, k, threshold, confidence) for one in found]
+        state = self._records.state
+        return search(state, as_list(examples), k, threshold, must, must_not, near, weights, candidates, confidence)
 
     def explain(self, identifier: str, example: Document, *, weights: Mapping[str, float] | None = None) -> Explanation:
         """Compare an example with one record, field by field.
@@ -242,26 +297,7 @@ class RecordIndex(FolderStore):
         >>> index.explain("b", {"name": "Alan", "city": "London"}).fields
         {'name': 1.0, 'born': None, 'city': None, '*': 0.6325}
         """
-        operation = "RecordIndex.explain"
-        state = self._state
-        label, encoder = state.label_of(operation, identifier), state.encoder
-        factors = check_weights(operation, weights, [field.name for field in encoder.fields])
-        prepared = encoder.prepare([example], operation, noun="example")
-        stored = encoder.prepare(state.documents.get([label]))
-        zero = np.zeros(1, dtype=np.int64)
-        scores = encoder.field_scores(prepared, zero, stored, zero)
-        own = encoder.weights(factors) * encoder.shares(prepared)
-        total = combine(scores, own)[0]
-        names = [field.name for field in encoder.active]
-        shares = own[0] / max(float(own.sum()), 1e-12)
-        fields = {
-            name: round(float(s), 4) if np.isfinite(s) else None for name, s in zip(names, scores[0], strict=True)
-        }
-        return Explanation(
-            float(total), fields, {n: round(float(w), 4) for n, w in zip(names, shares, strict=True) if w}
-        )
-
-    # ------------------------------------------------------------------------------------------------------ duplicates
+        return explain(self._records.state, identifier, example, weights)
 
     def duplicates(
         self, threshold: float | None = None, *, rate: float | None = None, neighbours: int = 10
@@ -291,20 +327,17 @@ class RecordIndex(FolderStore):
         >>> [cluster.ids for cluster in index.duplicates()]
         [('7', '50')]
         """
-        operation = "RecordIndex.duplicates"
         if threshold is not None and rate is not None:
-            raise ValueError(f"{operation}: give threshold or rate, got both; leave one of them out")
-        neighbours = check_integer(operation, "neighbours", neighbours, least=1)
-        least = check_real(operation, "threshold", 0.5 if threshold is None else threshold, low=0.0, high=1.0)
-        rate = None if rate is None else check_real(operation, "rate", rate, low=0.0, high=float(neighbours))
-        state = self._state
+            raise value_error("give threshold or rate, got both; leave one of them out")
+        neighbours = check_integer("neighbours", neighbours, least=1)
+        least = check_real("threshold", 0.5 if threshold is None else threshold, low=0.0, high=1.0)
+        rate = None if rate is None else check_real("rate", rate, low=0.0, high=float(neighbours))
+        state = self._records.state
         pairs, log_odds = match_pairs(state, neighbours)
-        order = np.argsort(-log_odds, kind="stable")
-        count = np.count_nonzero(logistic(log_odds) >= least) if rate is None else round(rate * len(state))
-        chosen = order[:count]
-        rows = zip(
-            pairs[chosen, 0].tolist(), pairs[chosen, 1].tolist(), logistic(log_odds[chosen]).tolist(), strict=True
-        )
+        chances = logistic(log_odds)
+        count = np.count_nonzero(chances >= least) if rate is None else round(rate * len(state))
+        chosen = np.argsort(-log_odds, kind="stable")[:count]
+        rows = zip(*pairs[chosen].T.tolist(), chances[chosen].tolist(), strict=True)
         return connect(state.records.names, rows)
 
     def similar_pairs(self, neighbours: int = 10) -> tuple[NDArray[np.int64], Floats]:
@@ -314,11 +347,9 @@ class RecordIndex(FolderStore):
         ------
         outputs: ``(pairs, 2)``, the first number below the second, and ``(pairs,)``
         """
-        neighbours = check_integer("RecordIndex.similar_pairs", "neighbours", neighbours, least=1)
-        pairs, log_odds = match_pairs(self._state, neighbours)
+        neighbours = check_integer("neighbours", neighbours, least=1)
+        pairs, log_odds = match_pairs(self._records.state, neighbours)
         return pairs, logistic(log_odds)
-
-    # -------------------------------------------------------------------------------------------------------- learning
 
     def learn_weights(self, examples: Sequence[Document], ids: Sequence[str]) -> None:
         """Learn the weights of fields from examples and the ids of the records that they should find.
@@ -343,48 +374,77 @@ class RecordIndex(FolderStore):
         >>> {field.name: field.weight > 1 for field in index.fields if field.name != "*"}
         {'name': True, 'note': False}
         """
-        operation = "RecordIndex.learn_weights"
-        examples, names = as_list(operation, examples), check_labels(operation, ids)
-        if not examples or len(names) != len(examples):
-            raise ValueError(
-                f"{operation}: needs examples and one id for each, got {len(examples)} examples and {len(names)} ids"
-            )
-        with self._lock:
-            learned, prepared = self._learn(operation, self._state, examples, names)
-            targets = [learned.label_of(operation, name) for name in names]
-            calibration = calibrate_on(learned, prepared, targets, labelled=True)
-            self._publish(replace(learned, calibration=calibration))
+        learn(self._records, examples, ids)
 
-    def _learn(
-        self, operation: str, state: State, examples: list[Document], names: list[str]
-    ) -> tuple[State, Prepared]:
-        """Return a state with aliases, weights and vectors that fit the examples, and these prepared."""
-        targets = [state.label_of(operation, name) for name in names]
-        encoder = copy.copy(state.encoder)
-        paths = frozenset(columns(examples, operation, noun="example"))
-        encoder.aliases = find_aliases(encoder.fields, examples, state.documents.get(targets))
-        encoder.whole_paths = paths | frozenset(encoder.aliases.values())
-        prepared = encoder.prepare(examples)
-        found = find_candidates(replace(state, encoder=encoder), prepared, encoder.encode(prepared))
-        size = min(len(one.labels) for one in found)
-        places = [one.labels[:size] for one in found]
-        right = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
-        used = np.flatnonzero(right >= 0)
-        if not len(used):
-            raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
-        scores = np.stack([one.fields[:size] for one in found])
-        new = fit_weights(scores[used], encoder.shares(prepared)[used], right[used], encoder.weights())
-        weights = dict(zip((field.path for field in encoder.active), map(float, new), strict=True))
-        encoder.fields = [replace(field, weight=weights.get(field.path, field.weight)) for field in encoder.fields]
-        return self._encoded_again(replace(state, encoder=encoder, recall=None)), prepared
+    def save(self, folder: PathLike | None = None) -> None:
+        """Write the changes since the last save to a folder, and wait until they are on disk.
 
-    def _encoded_again(self, state: State) -> State:
-        """Return a state whose vectors were made by its encoder."""
-        labels, names = state.labels, state.records.names
-        for start in range(0, len(labels), BATCH):
-            part = slice(start, start + BATCH)
-            texts = state.documents.texts(labels[part])
-            documents = [parse_json(text, "RecordIndex") for text in texts]
-            found = self._vectors(state, documents, as_columns("RecordIndex", documents))
-            state = self._with_records(state, names[part], texts, *found)
-        return state
+        From then on the index reads vectors and documents from the folder, so memory stays small if you save often.
+
+        A save takes effect in one step: a process that is killed leaves the state before or after. One process at a
+        time can write.
+
+        Parameters
+        ----------
+        folder
+            A new folder, or the one that this index was opened from or last saved to, which is the default.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> index = ghrr.search.RecordIndex()
+        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
+        >>> index.save(folder)
+        >>> ghrr.search.RecordIndex.open(folder).search({"name": "alan"})[0].document
+        {'name': 'Alan'}
+        """
+        self._folder.save(folder)
+
+    def verify(self) -> None:
+        """Read all vectors and documents and compare them with their checksums; raise ValueError for damage.
+
+        :meth:`open` compares the fields and the table of records, and every document is compared when it is read. The
+        vectors of the torch engine are read in parts, so only this method notices damage in them. Milvus and LanceDB
+        have no checksums of vectors: all documents are encoded again, and the vectors must be the same.
+
+        Examples
+        --------
+        >>> import ghrr, tempfile
+        >>> index = ghrr.search.RecordIndex()
+        >>> index.add([{"name": "Ada"}, {"name": "Alan"}])
+        >>> folder = tempfile.mkdtemp()
+        >>> index.save(folder)
+        >>> ghrr.search.RecordIndex.open(folder).verify()
+        """
+        self._folder.verify()
+
+    @classmethod
+    def open(cls, folder: PathLike, *, uri: str | None = None) -> Self:
+        """Use a saved index without reading its vectors and documents into memory.
+
+        Opening changes nothing. With Milvus and LanceDB, the vectors are in their own store. Records that a program
+        added there and did not save, because it was killed, are not part of the index; the next save removes them.
+
+        If another program saves to the folder meanwhile, this index keeps the state that it opened, as long as its
+        documents are there; its own save is refused.
+
+        Parameters
+        ----------
+        folder
+            As given to :meth:`save`.
+        uri
+            Address of Milvus or LanceDB. It is needed unless their data are inside the folder: a file from elsewhere
+            must not decide where to connect.
+
+        Raises
+        ------
+        FileNotFoundError
+            The folder has no index, or its vectors are not there.
+        ValueError
+            A file is damaged, belongs to another index, or was written by a newer version; vectors of records are
+            missing; or the vectors are outside the folder and ``uri`` was not given.
+        """
+        index = cls.__new__(cls)
+        index._records, index._folder = open_index(check_path(folder).resolve(), uri)
+        return index

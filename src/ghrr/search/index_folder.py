@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ghrr.checks import value_error
 from ghrr.files import (
     aside_name,
     check_fields,
@@ -106,7 +107,7 @@ def start(out: Path, settings: dict[str, Any], *, force: bool) -> Build:
 def _matches(build: Build) -> bool:
     """Whether the folder was begun with the same options; then set what was read."""
     try:
-        mark = check_fields(MARK, read_json(build.folder / MARK, _OPERATION), _FIELDS)
+        mark = check_fields(MARK, read_json(build.folder / MARK), _FIELDS)
     except (OSError, ValueError):
         return False
     if mark["settings"] != build.settings:
@@ -157,10 +158,10 @@ def _source_changed(build: Build, rows: int) -> SourceChangedError:
     )
 
 
-def check_finished(operation: str, folder: Path) -> None:
+def check_finished(folder: Path) -> None:
     """Raise ValueError if an interrupted ``ghrr index`` has to be continued before its index is changed."""
     if (folder / MARK).exists():
-        raise ValueError(f"{operation}: {folder} is not finished; repeat the `ghrr index` command that began it first")
+        raise value_error(f"{folder} is not finished; repeat the `ghrr index` command that began it first")
 
 
 def save(build: Build, records: Any) -> None:
@@ -178,7 +179,7 @@ def finish(build: Build, records: Any) -> None:
     """Save a finished index, and put it in the place of the old one."""
     save(build, records)
     if build.folder != build.out:
-        with lock_folder(build.out, _OPERATION):
+        with lock_folder(build.out):
             _check_own(build.out)
             exchange_folders(build.folder, build.out)
             remove_own(build.folder)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ghrr.checks import install_hint
+from ghrr.checks import install_hint, named, names_errors, value_error
 from ghrr.memory import Bound
 from ghrr.memory.backends import Columns
 from ghrr.memory.search import break_ties
@@ -22,6 +22,7 @@ _TABLE = "records"
 _IDS = 4096  # in a condition
 
 
+@names_errors
 class LanceBackend:
     """Rows in a LanceDB table with an id, a label and a fixed-size list of float32 each.
 
@@ -50,6 +51,7 @@ class LanceBackend:
     [['b']]
     """
 
+    name = "lancedb"
     storage = "float32"
     can_filter = True
 
@@ -58,56 +60,59 @@ class LanceBackend:
             import lancedb  # noqa: PLC0415 (an optional package)
             import pyarrow as pa  # noqa: PLC0415
         except ImportError as error:
-            raise ImportError(f"LanceBackend: needs lancedb and pyarrow; {install_hint('search')}") from error
+            raise ImportError(named(f"needs lancedb and pyarrow; {install_hint('search')}")) from error
         self.width = width
         self.uri, self.approximate = uri, approximate
         self._is_indexed = False
         self._pa = pa
         vector = ("vector", pa.list_(pa.float32(), width))
         if not create and "://" not in uri and not Path(uri).is_dir():
-            raise FileNotFoundError(f"LanceBackend: there is no folder {uri!r}; check the path")
-        with self._named_errors("ItemMemory"):
+            raise FileNotFoundError(named(f"there is no folder {uri!r}; check the path"))
+        with self._named_errors():
             connection = lancedb.connect(uri)
             names = connection.list_tables().tables
             self._table: Any = connection.open_table(_TABLE) if _TABLE in names else None
         if self._table is None and not create:
-            raise FileNotFoundError(f"LanceBackend({uri!r}): there is no table {_TABLE!r}; check the path")
+            raise FileNotFoundError(named(f"there is no table {_TABLE!r}; check the path", path=uri))
         if self._table is not None:
             found = self._table.schema
             if "label" not in found.names or "vector" not in found.names or found.field("vector").type != vector[1]:
-                raise ValueError(
-                    f"LanceBackend({uri!r}): the table {_TABLE!r} must hold labels and vectors of {width} numbers, got "
-                    f"the columns {', '.join(found.names[:5])}; choose another folder"
+                raise value_error(
+                    f"the table {_TABLE!r} must hold labels and vectors of {width} numbers, got the columns "
+                    f"{', '.join(found.names[:5])}; choose another folder",
+                    path=uri,
                 )
         else:
             schema = pa.schema([("id", pa.int64()), ("label", pa.string()), vector])
-            with self._named_errors("ItemMemory"):
+            with self._named_errors():
                 self._table = connection.create_table(_TABLE, schema=schema)
         # Not simply the next id: two programs that write at the same time would use the same ones.
         self.first_id = max(self.existing().values(), default=-1) + 1 + secrets.randbelow(1 << 40)
 
     @contextmanager
-    def _named_errors(self, operation: str) -> Iterator[None]:
+    def _named_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, RuntimeError, ValueError) as error:  # of a full disk, missing, cut or damaged files
             raise OSError(
-                f"{operation}: LanceDB at {self.uri!r} failed ({error!s:.200}); check the folder, its permissions and "
-                f"the free space"
+                named(
+                    f"LanceDB at {self.uri!r} failed ({error!s:.200}); check the folder, its permissions and "
+                    f"the free space"
+                )
             ) from error
 
     def __len__(self) -> int:
-        with self._named_errors("ItemMemory"):
+        with self._named_errors():
             return int(self._table.count_rows())
 
     def existing(self) -> dict[str, int]:
         count = len(self) or 1
-        with self._named_errors("ItemMemory"):
+        with self._named_errors():
             found = self._table.search().select(["id", "label"]).limit(count).to_arrow().sort_by("id")
         return dict(zip(found["label"].to_pylist(), found["id"].to_pylist(), strict=True))
 
     def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
-        with self._named_errors("ItemMemory.add"):
+        with self._named_errors():
             self._check_exists()
             self._add(ids, labels, stored, columns or {})
         self._is_indexed = False
@@ -135,20 +140,20 @@ class LanceBackend:
             raise FileNotFoundError(f"the table {str(path)!r} is no longer there")
 
     def remove(self, ids: Tensor) -> None:
-        with self._named_errors("ItemMemory.remove"):
+        with self._named_errors():
             for part in chunks(len(ids), _IDS):
                 self._table.delete(_is_one_of(ids[part]))
         self._is_indexed = False
 
     def stored(self, ids: Tensor) -> Stored:
-        with self._named_errors("ItemMemory.vectors"):
+        with self._named_errors():
             found = self._table.search().where(_is_one_of(ids)).limit(len(ids)).to_arrow().combine_chunks()
         rows = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.width).astype(np.float32)
         order = np.argsort(found["id"].to_numpy())
         return Stored(torch.from_numpy(rows[order]))
 
     def search(self, queries: Tensor, k: int, where: Sequence[Bound] = ()) -> tuple[Tensor, Tensor]:
-        with self._named_errors("ItemMemory.cleanup"):
+        with self._named_errors():
             return self._search(queries, k, where)
 
     def _search(self, queries: Tensor, k: int, where: Sequence[Bound]) -> tuple[Tensor, Tensor]:

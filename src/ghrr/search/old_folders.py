@@ -37,8 +37,8 @@ def read_engine(folder: Path) -> tuple[dict[str, Any], float | None]:
     path = folder / ENGINE_NAME
     if not path.exists():
         return _TORCH, None
-    with prefix_errors(f"RecordIndex.open({str(path)!r})"):
-        stored = check_fields("engine", read_json(path, "RecordIndex.open"), {"version": int})
+    with prefix_errors(path):
+        stored = check_fields("engine", read_json(path), {"version": int})
         if stored["version"] > _VERSION:
             raise ValueError(f"version {stored['version']} is newer than this one ({_VERSION}); update ghrr")
         recall = stored.get("recall")
@@ -47,7 +47,7 @@ def read_engine(folder: Path) -> tuple[dict[str, Any], float | None]:
 
 def find_records(folder: Path, vectors: Sequence[str], *, are_in_folder: bool) -> LabelTable:
     """Return ids and numbers of the records, from the labels of the vectors and the documents."""
-    with prefix_errors(f"RecordIndex.open({str(folder)!r})"):
+    with prefix_errors(folder):
         labels = list(vectors)
         if not are_in_folder:  # of an id with two documents, an update was killed: the later one counts
             labels = read_labels(folder)

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.search.values import SCALARS, is_missing, normalize, plain
 
 Path = tuple[str, ...]
+Leaves = dict[Path, Any]  # the values of one document
 WHOLE: Path = ()  # the text of all fields, which has no key of its own
 STAR: Path = ("*",)  # the key under which an example gives that text; a document may have a field of this name
 MAX_DEPTH = 100
@@ -44,20 +45,8 @@ def show(path: Path) -> str:
     return "*" if path == WHOLE else name
 
 
-def columns(
-    documents: Sequence[Mapping[str, Any]],
-    operation: str = "RecordIndex",
-    *,
-    first: int = 0,
-    noun: str = "document",
-) -> dict[Path, Column]:
-    """Split documents into columns by path.
-
-    ``None``, NaN, infinity and empty strings, lists and objects count as missing
-    (:func:`ghrr.search.values.is_missing`). An object of a latitude and a longitude is one value, a point. The objects
-    of a list share the paths of their keys: each path has the list of their values. Keys are in the composed form of
-    Unicode; the values of keys that become equal are one list. Error messages number the documents from ``first`` on,
-    and call them by the ``noun``.
+def columns(documents: Sequence[Mapping[str, Any]], *, noun: str = "document") -> dict[Path, Column]:
+    """Split documents into columns by path; see :func:`split`.
 
     Examples
     --------
@@ -66,15 +55,13 @@ def columns(
     >>> {path: (column.rows, column.values) for path, column in found.items()}
     {('name',): ([0], ['Ada']), ('born', 'city'): ([0], ['London']), ('tags',): ([1], [['a', 'b']])}
     """
+    return as_columns(split(documents, noun=noun))
+
+
+def as_columns(parts: Sequence[Leaves]) -> dict[Path, Column]:
+    """Return the values of documents by path as columns."""
     found: dict[Path, Column] = {}
-    for row, document in enumerate(documents):
-        if not isinstance(document, Mapping):
-            raise TypeError(
-                f"{operation}: {noun} {first + row} must be an object with fields, such as a dict, got "
-                f"{describe(document)}"
-            )
-        leaves: dict[Path, Any] = {}
-        _collect(document, (), leaves, f"{operation}: {noun} {first + row}", 0)
+    for row, leaves in enumerate(parts):
         for path, value in leaves.items():
             column = found.get(path)
             if column is None:
@@ -84,9 +71,33 @@ def columns(
     return found
 
 
-def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
+def split(documents: Sequence[Mapping[str, Any]], *, noun: str = "document") -> list[Leaves]:
+    """Return the values of each document by path.
+
+    ``None``, NaN, infinity and empty strings, lists and objects count as missing
+    (:func:`ghrr.search.values.is_missing`). An object of a latitude and a longitude is one value, a point. The objects
+    of a list share the paths of their keys: each path has the list of their values. Keys are in the composed form of
+    Unicode; the values of keys that become equal are one list. Error messages call a document by the ``noun``.
+
+    Examples
+    --------
+    >>> from ghrr.search.paths import split
+    >>> split([{"name": "Ada", "born": {"city": "London"}}, {"name": None, "tags": ["a", "b"]}])
+    [{('name',): 'Ada', ('born', 'city'): 'London'}, {('tags',): ['a', 'b']}]
+    """
+    parts: list[Leaves] = []
+    for row, document in enumerate(documents):
+        if not isinstance(document, Mapping):
+            raise type_error(f"{noun} {row} must be an object with fields, such as a dict, got {describe(document)}")
+        leaves: Leaves = {}
+        _collect(document, (), leaves, f"{noun} {row}", 0)
+        parts.append(leaves)
+    return parts
+
+
+def _collect(value: Any, path: Path, leaves: Leaves, where: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
+        raise value_error(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
     value = plain(value)
     if isinstance(value, Mapping):
         _collect_children(value, path, leaves, where, depth)
@@ -103,7 +114,7 @@ def _collect(value: Any, path: Path, leaves: dict[Path, Any], where: str, depth:
         _put(leaves, path, value)
 
 
-def _put(leaves: dict[Path, Any], path: Path, value: Any) -> None:
+def _put(leaves: Leaves, path: Path, value: Any) -> None:
     """Set the value of a path, or make a list of all values if two keys have the same path."""
     if path in leaves:
         _extend(leaves, path, value)
@@ -111,7 +122,7 @@ def _put(leaves: dict[Path, Any], path: Path, value: Any) -> None:
         leaves[path] = value
 
 
-def _extend(leaves: dict[Path, Any], path: Path, value: Any) -> None:
+def _extend(leaves: Leaves, path: Path, value: Any) -> None:
     values = leaves.get(path)
     if not isinstance(values, list):
         values = leaves[path] = [] if values is None else [values]
@@ -120,10 +131,10 @@ def _extend(leaves: dict[Path, Any], path: Path, value: Any) -> None:
 
 def _check_size(count: int, where: str) -> None:
     if count > MAX_LEAVES:
-        raise ValueError(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
+        raise value_error(f"{where} has more than {MAX_LEAVES:,} values; split it, or leave fields out")
 
 
-def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
+def _collect_children(value: Mapping[str, Any], path: Path, leaves: Leaves, where: str, depth: int) -> None:
     point = as_point(value) if path else None
     if point is not None:
         _put(leaves, path, point)
@@ -131,7 +142,7 @@ def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, A
     _check_size(len(leaves) + len(value), where)
     for key, child in value.items():
         if not isinstance(key, str):
-            raise TypeError(f"{where}: a key must be a string as in JSON, got {describe(key)} in {'.'.join(path)!r}")
+            raise type_error(f"{where}: a key must be a string as in JSON, got {describe(key)} in {'.'.join(path)!r}")
         one = (*path, normalize(key))
         if type(child) not in SCALARS:  # isinstance of a Mapping is slow
             _collect(child, one, leaves, where, depth + 1)
@@ -139,10 +150,10 @@ def _collect_children(value: Mapping[str, Any], path: Path, leaves: dict[Path, A
             _put(leaves, one, child)
 
 
-def _collect_elements(value: Sequence[Any], path: Path, leaves: dict[Path, Any], where: str, depth: int) -> None:
+def _collect_elements(value: Sequence[Any], path: Path, leaves: Leaves, where: str, depth: int) -> None:
     """Merge the values of the elements of a list: one list for each path."""
     for element in value:
-        inner: dict[Path, Any] = {}
+        inner: Leaves = {}
         _collect(element, path, inner, where, depth + 1)
         for one, leaf in inner.items():
             _extend(leaves, one, leaf)

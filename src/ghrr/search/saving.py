@@ -45,10 +45,10 @@ def write_encoder(path: FilePath, encoder: RecordEncoder, calibration: NDArray[n
 
 def read_encoder(path: FilePath, checksum: str | None = None) -> tuple[RecordEncoder, NDArray[np.float64]]:
     """Read the encoder and the calibration that :func:`write_encoder` wrote, with this checksum."""
-    file = TensorFile(path, kind=FORMAT, version=VERSION, operation="RecordIndex.open")
+    file = TensorFile(path, kind=FORMAT, version=VERSION)
     file.close()
     header, tensors = file.header, file.tensors
-    with prefix_errors(f"RecordIndex.open({str(path)!r})"):
+    with prefix_errors(path):
         if checksum not in (None, file.checksum):
             raise ValueError("the file belongs to another index or to another save; restore the whole folder")
         check_fields("header", header, _HEADER)

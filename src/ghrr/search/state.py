@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ghrr.checks import describe
-from ghrr.memory import Bound, ItemMemory
+from ghrr.checks import describe, named, type_error, value_error
+from ghrr.memory import Backend, Bound, ItemMemory
 from ghrr.memory.labels import LabelTable
+from ghrr.search.calibration import PRIOR
 from ghrr.search.documents import DocumentStore
 from ghrr.search.encoder import RecordEncoder
+from ghrr.search.engines import may_miss
 from ghrr.search.labels import id_of, label_of, number_of
 
 BATCH = 4096  # documents read or encoded at a time
@@ -30,6 +32,8 @@ class State:
     ----------
     encoder
         Fields, weights and aliases that encoded all records.
+    engine
+        Where the vectors are stored and searched.
     memory, documents
         Vectors and documents by label.
     calibration
@@ -40,34 +44,37 @@ class State:
         Number from which default ids are chosen.
     recall
         Measured recall of an approximate engine.
-    is_approximate
-        Whether the engine may miss records.
     """
 
     encoder: RecordEncoder
+    engine: Backend
     memory: ItemMemory
     documents: DocumentStore
     calibration: NDArray[np.float64]
     records: LabelTable
     next_id: int = 0
     recall: float | None = None
-    is_approximate: bool = False
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the engine may miss records."""
+        return may_miss(self.engine)
 
     @property
     def labels(self) -> list[str]:
         """Labels of the records, in the order of their ids."""
         return list(map(label_of, self.records.ids, self.records.names))
 
-    def label_of(self, operation: str, identifier: str) -> str:
+    def label_of(self, identifier: str) -> str:
         """Return the label of an id; raise KeyError if there is no such record."""
         if not isinstance(identifier, str):
-            raise TypeError(f"{operation}: an id must be a string, got {describe(identifier)}")
+            raise type_error(f"an id must be a string, got {describe(identifier)}")
         number = self.records.find(identifier)
         if number is None:
-            raise KeyError(f"{operation}: there is no record {identifier!r} among the {len(self):,} of this index")
+            raise KeyError(named(f"there is no record {identifier!r} among the {len(self):,} of this index"))
         return label_of(number, identifier)
 
     def has_label(self, label: str) -> bool:
@@ -92,3 +99,14 @@ class State:
         rows = scores.double().tolist()
         labels = [[own[place] for place in places] for own, places in zip(found, kept, strict=True)]
         return labels, [[row[place] for place in places] for row, places in zip(rows, kept, strict=True)]
+
+
+def empty_state(encoder: RecordEncoder, engine: Backend) -> State:
+    """Return a state without records; raise ValueError if the engine has vectors."""
+    memory = ItemMemory(encoder.space, backend=engine)
+    if len(memory):
+        raise value_error(
+            f"the engine must be empty, got one with {len(memory):,} vectors; use RecordIndex.open with the folder of "
+            f"their index, or another uri or collection"
+        )
+    return State(encoder, engine, memory, DocumentStore(), PRIOR.copy(), LabelTable())

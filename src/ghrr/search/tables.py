@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from ghrr.checks import check_choice, install_hint
+from ghrr.checks import check_choice, install_hint, named, names_errors
 from ghrr.encoding.column_kinds import infer_kind
 from ghrr.files import (
     LINES,
@@ -32,6 +32,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d{1,2})?")
 T = TypeVar("T")
 
 
+@names_errors
 def read_documents(
     source: PathLike, *, on_error: str = "stop", report: Callable[[str], None] | None = None
 ) -> Iterator[dict[str, Any]]:
@@ -68,7 +69,7 @@ def read_documents(
     >>> list(read_documents(path))
     [{'name': 'Ada', 'zip': '01067', 'age': 36}, {'name': 'Alan', 'zip': '10115', 'age': ''}]
     """
-    check_choice("read_documents", "on_error", on_error, ("stop", "skip"))
+    check_choice("on_error", on_error, ("stop", "skip"))
     skip = report or (lambda message: None)
     broken = skip if on_error == "skip" else refuse_line
     if str(source) == STREAM:
@@ -76,8 +77,8 @@ def read_documents(
         start = stream.peek(1).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         yield from _read(stream, "<stdin>", ".jsonl" if start in (b"", b"{", b"[") else ".csv", broken)
         return
-    path, suffix = Path(source), check_suffix(source, "read_documents")
-    check_regular(path, "read_documents")
+    path, suffix = Path(source), check_suffix(source)
+    check_regular(path)
     if suffix == ".parquet":
         yield from _parquet(path)
         return
@@ -120,7 +121,7 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
         import pyarrow as pa  # noqa: PLC0415 (an optional package)
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError as error:
-        raise ImportError(f"read_documents: Parquet needs pyarrow; {install_hint('search')}") from error
+        raise ImportError(named(f"Parquet needs pyarrow; {install_hint('search')}")) from error
     try:
         for batch in pq.ParquetFile(path).iter_batches():
             yield from batch.to_pylist()

@@ -23,6 +23,9 @@ from ghrr.checks import (
     check_names,
     check_real,
     describe,
+    names_errors,
+    type_error,
+    value_error,
 )
 from ghrr.hypervector import Hypervector
 from ghrr.seeding import labelled_generator
@@ -35,6 +38,7 @@ _ROTATIONS = ("varying", "fixed", "shared")
 Device = torch.device | str | None
 
 
+@names_errors
 @dataclass(frozen=True, eq=False, repr=False)
 class Space:
     r"""Description of hypervectors with ``dim`` slots, each an m x m unitary matrix.
@@ -90,29 +94,29 @@ class Space:
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        set_field(self, "dim", check_integer("Space", "dim", self.dim, least=1))
-        set_field(self, "m", check_integer("Space", "m", self.m, least=1))
-        set_field(self, "seed", check_integer("Space", "seed", self.seed, least=0))
-        check_complex_dtype("Space", self.dtype)
-        set_field(self, "atom_version", check_integer("Space", "atom_version", self.atom_version))
+        set_field(self, "dim", check_integer("dim", self.dim, least=1))
+        set_field(self, "m", check_integer("m", self.m, least=1))
+        set_field(self, "seed", check_integer("seed", self.seed, least=0))
+        check_complex_dtype(self.dtype)
+        set_field(self, "atom_version", check_integer("atom_version", self.atom_version))
         if self.atom_version not in _ATOM_VERSIONS:
-            raise ValueError(
-                f"Space: atom_version must be 1 or 2, got {self.atom_version}; for later versions install a later ghrr"
+            raise value_error(
+                f"atom_version must be 1 or 2, got {self.atom_version}; for later versions install a later ghrr"
             )
         set_field(self, "rotation", _check_rotation(self.rotation, self.dim, self.m))
         if isinstance(self.rotation, Tensor) and self.rotation.dtype == torch.complex64 != self.dtype:
-            raise ValueError(
-                f"Space: a rotation in complex64 is not unitary to the precision of {self.dtype}; pass a complex128 "
+            raise value_error(
+                f"a rotation in complex64 is not unitary to the precision of {self.dtype}; pass a complex128 "
                 f"rotation, or use dtype=torch.complex64"
             )
         if self.diagonality is not None:
             if isinstance(self.rotation, Tensor):
-                raise ValueError("Space: a rotation tensor has its own diagonality; pass only one of the two")
-            set_field(self, "diagonality", check_diagonality("Space", self.diagonality, self.m))
+                raise value_error("a rotation tensor has its own diagonality; pass only one of the two")
+            set_field(self, "diagonality", check_diagonality(self.diagonality, self.m))
         if isinstance(self.phases, str):
-            check_choice("Space", "phases (or a whole number of roots of unity)", self.phases, ("uniform",))
+            check_choice("phases (or a whole number of roots of unity)", self.phases, ("uniform",))
         else:
-            set_field(self, "phases", check_integer("Space", "phases", self.phases, least=2))
+            set_field(self, "phases", check_integer("phases", self.phases, least=2))
 
     @classmethod
     def from_total(cls, total_dim: int, m: int, **settings: Any) -> Space:
@@ -129,8 +133,8 @@ class Space:
         >>> ghrr.Space.from_total(600, m=7)
         Space(dim=12, m=7, seed=0) (total_dim 588, nearest to 600)
         """
-        m = check_integer("Space.from_total", "m", m, least=1)
-        total_dim = check_integer("Space.from_total", "total_dim", total_dim, least=m * m)
+        m = check_integer("m", m, least=1)
+        total_dim = check_integer("total_dim", total_dim, least=m * m)
         dim = (2 * total_dim + m * m) // (2 * m * m)
         space = cls(dim, m, **settings)
         if space.total_dim != total_dim:
@@ -166,12 +170,11 @@ class Space:
         >>> space.capacity(candidates=1000) >= 20
         True
         """
-        operation = "Space.suggest"
-        items = check_integer(operation, "items", items, least=1)
-        candidates, error = _check_task(operation, candidates, error)
+        items = check_integer("items", items, least=1)
+        candidates, error = _check_task(candidates, error)
         rotation = settings.get("rotation")
         if isinstance(rotation, Tensor) and rotation.ndim != 2:
-            raise ValueError(f"{operation}: a rotation must be (m, m), to fit any dim; got {describe(rotation)}")
+            raise value_error(f"a rotation must be (m, m), to fit any dim; got {describe(rotation)}")
         dim = theory.first_true(lambda d: cls(d, m, **settings)._recall_error(items, candidates) <= error)
         return cls(dim, m, **settings)
 
@@ -224,7 +227,7 @@ class Space:
         torch.Size([3, 100, 2, 2])
         """
         vectors = sampling.named_vectors(self, _check_atoms(names, namespace), namespace)
-        return _to_device("Space.vectors", vectors, device)
+        return _to_device(vectors, device)
 
     def rotations(self, names: Sequence[str], *, namespace: str = "", device: Device = None) -> Tensor:
         """Return the rotations Q of the atoms of names, without phases.
@@ -244,7 +247,7 @@ class Space:
         tensor(True)
         """
         rotations = sampling.named_rotations(self, _check_atoms(names, namespace), namespace)
-        return _to_device("Space.rotations", rotations, device)
+        return _to_device(rotations, device)
 
     def random(self, *batch: int, generator: torch.Generator | None = None, device: Device = None) -> Tensor:
         """Draw random hypervectors without names.
@@ -274,9 +277,9 @@ class Space:
         >>> x.equal(y)
         True
         """
-        batch = check_batch("Space.random", batch)
-        generator = _default_generator(device) if generator is None else check_generator("Space.random", generator)
-        return _to_device("Space.random", sampling.random_vectors(self, batch, generator), device)
+        batch = check_batch(batch)
+        generator = _default_generator(device) if generator is None else check_generator(generator)
+        return _to_device(sampling.random_vectors(self, batch, generator), device)
 
     def generator(self, label: str) -> torch.Generator:
         """Return a new ``torch.Generator`` on the CPU, seeded by the seed of the space and a label."""
@@ -289,9 +292,9 @@ class Space:
         ------
         output: ``(*batch, dim, m, m)``
         """
-        batch = check_batch("Space.identity", batch)
+        batch = check_batch(batch)
         eye = torch.eye(self.m, dtype=self.dtype, device="cpu")
-        return _to_device("Space.identity", eye, device).repeat(*batch, self.dim, 1, 1)
+        return _to_device(eye, device).repeat(*batch, self.dim, 1, 1)
 
     def zeros(self, *batch: int, device: Device = None) -> Tensor:
         """Return the neutral element of bundling: zeros.
@@ -300,24 +303,22 @@ class Space:
         ------
         output: ``(*batch, dim, m, m)``
         """
-        batch = check_batch("Space.zeros", batch)
-        device = "cpu" if device is None else check_device("Space.zeros", device)
+        batch = check_batch(batch)
+        device = "cpu" if device is None else check_device(device)
         return torch.zeros((*batch, *self.shape), dtype=self.dtype, device=device)
 
     def wrap(self, tensor: Tensor, expression: str = "x") -> Hypervector:
         """Return a tensor of this space as a :class:`Hypervector`, which has operators and a name."""
         return Hypervector(tensor, self, expression)
 
-    def check(self, x: Tensor | Hypervector, operation: str = "Space.check") -> Tensor:
+    def check(self, x: Tensor | Hypervector) -> Tensor:
         """Return ``x`` as a tensor; raise unless it is a hypervector of this space, or a batch of them."""
         if isinstance(x, Hypervector) and x.space != self:
-            raise ValueError(
-                f"{operation}: a hypervector of {x.space!r} does not belong to {self!r}; create both in one space"
-            )
-        (x,) = check_hypervectors(operation, x=x)
+            raise value_error(f"a hypervector of {x.space!r} does not belong to {self!r}; create both in one space")
+        (x,) = check_hypervectors(x=x)
         if x.shape[-3:] != torch.Size(self.shape) or x.dtype != self.dtype:
-            raise ValueError(
-                f"{operation}: {describe(x)} does not fit {self!r}, expected shape "
+            raise value_error(
+                f"{describe(x)} does not fit {self!r}, expected shape "
                 f"(*batch, {self.dim}, {self.m}, {self.m}) and dtype {str(self.dtype).removeprefix('torch.')}"
             )
         return x
@@ -368,7 +369,7 @@ class Space:
         >>> [ghrr.Space.from_total(900, m=m).capacity(candidates=1000) for m in (1, 2, 3)]
         [55, 55, 55]
         """
-        candidates, error = _check_task("Space.capacity", candidates, error)
+        candidates, error = _check_task(candidates, error)
         return theory.first_true(lambda n: self._recall_error(n, candidates) > error) - 1
 
     def _recall_error(self, items: int, candidates: int) -> float:
@@ -411,45 +412,45 @@ class Space:
         return (self.dim, self.m, rotation, self.diagonality, self.phases, self.seed, self.dtype, self.atom_version)
 
 
-def check_space(operation: str, space: Any) -> Space:
+def check_space(space: Any) -> Space:
     """Return ``space``; raise unless it is a :class:`Space`."""
     if not isinstance(space, Space):
-        raise TypeError(f"{operation}: needs a ghrr.Space, got {describe(space)}; make one with ghrr.Space(dim, m)")
+        raise type_error(f"needs a ghrr.Space, got {describe(space)}; make one with ghrr.Space(dim, m)")
     return space
 
 
-def _to_device(operation: str, x: Tensor, device: Device) -> Tensor:
-    return x if device is None else x.to(check_device(operation, device))
+def _to_device(x: Tensor, device: Device) -> Tensor:
+    return x if device is None else x.to(check_device(device))
 
 
 def _default_generator(device: Device) -> torch.Generator:
     """Return torch's global generator; for a GPU, a new generator that is seeded from it."""
-    if device is None or check_device("Space.random", device).type == "cpu":
+    if device is None or check_device(device).type == "cpu":
         return torch.default_generator
     return torch.Generator(device).manual_seed(int(torch.randint(1 << 62, (), device="cpu")))
 
 
-def _check_task(operation: str, candidates: int, error: float) -> tuple[int, float]:
-    candidates = check_integer(operation, "candidates", candidates, least=2)
-    return candidates, check_real(operation, "error", error, low=0.0, high=1 - 1 / candidates, open_ends=True)
+def _check_task(candidates: int, error: float) -> tuple[int, float]:
+    candidates = check_integer("candidates", candidates, least=2)
+    return candidates, check_real("error", error, low=0.0, high=1 - 1 / candidates, open_ends=True)
 
 
 def _check_atoms(names: Sequence[str], namespace: str) -> list[str]:
-    names = check_names("Space", names)
+    names = check_names(names)
     if not isinstance(namespace, str):
-        raise TypeError(f"Space: namespace must be a string, got {describe(namespace)}")
+        raise type_error(f"namespace must be a string, got {describe(namespace)}")
     return names
 
 
 def _check_rotation(rotation: str | Tensor, dim: int, m: int) -> str | Tensor:
     if not isinstance(rotation, Tensor):
-        check_choice("Space", "rotation (or a unitary tensor)", rotation, _ROTATIONS)
+        check_choice("rotation (or a unitary tensor)", rotation, _ROTATIONS)
         return rotation
     fits = tuple(rotation.shape) in ((m, m), (dim, m, m)) and rotation.layout == torch.strided
     if not fits or rotation.dtype not in (torch.complex64, torch.complex128) or rotation.device.type == "meta":
-        raise ValueError(
-            f"Space: rotation must be a complex64 or complex128 tensor of shape ({m}, {m}) or ({dim}, {m}, {m}); got "
+        raise value_error(
+            f"rotation must be a complex64 or complex128 tensor of shape ({m}, {m}) or ({dim}, {m}, {m}); got "
             f"{describe(rotation)}"
         )
-    check_unitary("Space: rotation", rotation.reshape(-1, m, m))
+    check_unitary("rotation", rotation.reshape(-1, m, m))
     return rotation.detach().cpu().clone(memory_format=torch.contiguous_format).resolve_conj()

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from ghrr.algebra import bind, bundle, similarity, unbind
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error, value_error
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.space import Space
@@ -32,6 +32,7 @@ Transition = tuple[str, str, str]
 Transitions = Mapping[Any, Name | Sequence[Name]]  # of (state, symbol)
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Run:
     """Result of running an automaton on a word.
@@ -74,6 +75,7 @@ class Run:
         )
 
 
+@names_errors
 class Automaton(Structure):
     """Finite automaton as one hypervector.
 
@@ -127,20 +129,19 @@ class Automaton(Structure):
         final
             The final states.
         """
-        operation = "Automaton.encode"
-        triples = self._check_transitions(operation, transitions)
-        ends = list(dict.fromkeys(self.states.resolve_all(operation, final)))
-        first = self.states.resolve(operation, start)
+        triples = self._check_transitions(transitions)
+        ends = list(dict.fromkeys(self.states.resolve_all(final)))
+        first = self.states.resolve(start)
         known = {state for before, _, after in triples for state in (before, after)} or {first}
         for what, state in [("start", first), *(("final", end) for end in ends)]:
             if state not in known:
-                raise ValueError(
-                    f"{operation}: the {what} state {state!r} does not occur in the transitions, expected one of "
+                raise value_error(
+                    f"the {what} state {state!r} does not occur in the transitions, expected one of "
                     f"{', '.join(map(repr, sorted(known)[:10]))}"
                 )
         h = self._transitions.encode(triples) + self._encode_marks(first, ends)
         self._transitions.permuted.add(triples)
-        self._warn_if_full(operation, len(triples) + 1 + len(ends), len(self.states))
+        self._warn_if_full(len(triples) + 1 + len(ends), len(self.states))
         return h
 
     def _encode_marks(self, start: str | None, final: Sequence[str]) -> Tensor:
@@ -163,13 +164,13 @@ class Automaton(Structure):
         >>> sorted(match.label for match in machine.successors(h, "b", "x"))
         ['a', 'b']
         """
-        x = self._vector("Automaton.add", h)
-        triples = self._check_transitions("Automaton.add", transitions)
+        x = self._vector(h)
+        triples = self._check_transitions(transitions)
         if triples:
             self._check_absent(x.detach(), triples)
         h = x + self._transitions.encode(triples)
         self._transitions.permuted.add(triples)
-        self._warn_if_full("Automaton.add", self._items(h), len(self.states))
+        self._warn_if_full(self._items(h), len(self.states))
         return h
 
     def _check_absent(self, x: Tensor, triples: list[Transition]) -> None:
@@ -180,13 +181,12 @@ class Automaton(Structure):
         matches = make_matches(names, counts[:, None], candidates=1, noise=deviations, confidence=self.confidence)
         for (before, symbol, after), match in zip(triples, matches, strict=True):
             if match.confident:
-                raise ValueError(
-                    f"Automaton.add: {before!r} already leads to {after!r} on {symbol!r}, got {match}; a second copy "
-                    f"would count twice"
+                raise value_error(
+                    f"{before!r} already leads to {after!r} on {symbol!r}, got {match}; a second copy would count twice"
                 )
             if not is_settled(match):
-                raise ValueError(
-                    f"Automaton.add: it is not certain whether {before!r} already leads to {after!r} on {symbol!r}, "
+                raise value_error(
+                    f"it is not certain whether {before!r} already leads to {after!r} on {symbol!r}, "
                     f"got {match}; use a larger space"
                 )
 
@@ -195,14 +195,14 @@ class Automaton(Structure):
 
         If the transition leads to several states, the match is not confident: use :meth:`successors`.
         """
-        x = self._constant("Automaton.step", h)
-        pair = self._check_pair("Automaton.step", state, symbol)
+        x = self._constant(h)
+        pair = self._check_pair(state, symbol)
         return self._noted(self._transitions.target(x, pair), self._note(pair))
 
     def successors(self, h: Tensor | Hypervector, state: Name, symbol: Name) -> MatchList:
         """Return all next states, best first."""
-        x = self._constant("Automaton.successors", h)
-        pair = self._check_pair("Automaton.successors", state, symbol)
+        x = self._constant(h)
+        pair = self._check_pair(state, symbol)
         return self._found(x, self._transitions.targets(x, [pair])[0], len(self.states), self._note(pair))
 
     def _note(self, pair: tuple[str, str]) -> str:
@@ -210,22 +210,22 @@ class Automaton(Structure):
 
     def start(self, h: Tensor | Hypervector) -> Match:
         """Return the start state."""
-        x = self._constant("Automaton.start", h)
+        x = self._constant(h)
         return self.states.match(unbind(x, self._start, side="left")[None], confidence=self.confidence)[0]
 
     def final(self, h: Tensor | Hypervector) -> MatchList:
         """Return the final states."""
-        x = self._constant("Automaton.final", h)
+        x = self._constant(h)
         [found] = self.states.members(unbind(x, self._end, side="left")[None], confidence=self.confidence)
         return self._found(x, found, len(self.states))
 
     def run(self, h: Tensor | Hypervector, word: Iterable[Name]) -> Run:
         """Read a word, which is a list of symbols or a string of letters, from the start state."""
-        x = self._constant("Automaton.run", h)
+        x = self._constant(h)
         start = self.start(x)
         reached = [] if start.unknown else [start]
         states = [reached]
-        symbols = self.symbols.resolve_all("Automaton.run", list(word) if isinstance(word, str) else word)
+        symbols = self.symbols.resolve_all(list(word) if isinstance(word, str) else word)
         for symbol in symbols:
             if not reached:
                 break
@@ -248,24 +248,24 @@ class Automaton(Structure):
 
         They are subtracted, and the rest is read again with less noise.
         """
-        x = self._constant("Automaton.decode", h)
+        x = self._constant(h)
         if not x.any():
             return MatchDict(unexplained=0.0)
         start, final = self.start(x), [match.guess for match in self.final(x) if match.confident]
         return self._transitions.decode(x - self._encode_marks(start.guess if start.confident else None, final))
 
-    def _check_pair(self, operation: str, state: Name, symbol: Name) -> tuple[str, str]:
-        return self.states.resolve(operation, state), self.symbols.resolve(operation, symbol)
+    def _check_pair(self, state: Name, symbol: Name) -> tuple[str, str]:
+        return self.states.resolve(state), self.symbols.resolve(symbol)
 
-    def _check_transitions(self, operation: str, transitions: Transitions) -> list[Transition]:
+    def _check_transitions(self, transitions: Transitions) -> list[Transition]:
         """Return all transitions as triples, one for each next state."""
         if not isinstance(transitions, Mapping):
-            raise TypeError(f"{operation}: needs a dict of (state, symbol) to state, got {describe(transitions)}")
+            raise type_error(f"needs a dict of (state, symbol) to state, got {describe(transitions)}")
         found: dict[Transition, None] = {}
         for pair, targets in transitions.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"{operation}: a transition must start from (state, symbol), got {describe(pair)}")
-            before, symbol = self._check_pair(operation, *pair)
+                raise type_error(f"a transition must start from (state, symbol), got {describe(pair)}")
+            before, symbol = self._check_pair(*pair)
             several = targets if isinstance(targets, (list, tuple, set, frozenset)) else [targets]
-            found |= {(before, symbol, after): None for after in self.states.resolve_all(operation, several)}
+            found |= {(before, symbol, after): None for after in self.states.resolve_all(several)}
         return list(found)

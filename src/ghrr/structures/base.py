@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import shift, similarity
-from ghrr.checks import check_device, check_integer, check_names, describe
+from ghrr.checks import check_device, check_integer, check_names, describe, type_error, value_error, warn, without_name
 from ghrr.files import read_container, write_container
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, check_confidence, required_score
@@ -88,13 +87,12 @@ class Structure:
         permute: bool | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        name = type(self).__name__
         if permute is not None and not isinstance(permute, bool):
-            raise TypeError(f"{name}: permute must be True, False or None, got {describe(permute)}")
-        self.space = check_space(name, space)
-        self.confidence = check_confidence(name, confidence)
+            raise type_error(f"permute must be True, False or None, got {describe(permute)}")
+        self.space = check_space(space)
+        self.confidence = check_confidence(confidence)
         self.permute = space.m == 1 if permute is None else permute
-        self.device = check_device(name, device)
+        self.device = check_device(device)
         self.permuted: PermutedPaths | None = None
         self._create_tables()
 
@@ -112,43 +110,42 @@ class Structure:
 
     # Input
 
-    def _vectors(self, operation: str, h: Tensor | Hypervector) -> Tensor:
+    def _vectors(self, h: Tensor | Hypervector) -> Tensor:
         """Return hypervectors of any batch shape as a tensor, with their gradients."""
-        return check_vectors(operation, h, self.space, self.device)
+        return check_vectors(h, self.space, self.device)
 
-    def _vector(self, operation: str, h: Tensor | Hypervector) -> Tensor:
+    def _vector(self, h: Tensor | Hypervector) -> Tensor:
         """Return one hypervector as a tensor, with its gradients."""
-        return check_vector(operation, h, self.space, self.device)
+        return check_vector(h, self.space, self.device)
 
-    def _constant(self, operation: str, h: Tensor | Hypervector) -> Tensor:
+    def _constant(self, h: Tensor | Hypervector) -> Tensor:
         """Return one hypervector as a tensor without gradients, for results that are Python numbers."""
-        return self._vector(operation, h).detach()
+        return self._vector(h).detach()
 
     def _shift(self, x: Tensor, position: int) -> Tensor:
         """Shift the factor at a position of a product; a negative position undoes the shift."""
         if not self.permute or not position:
             return x
         if abs(position) >= self.space.dim:
-            raise ValueError(
-                f"{type(self).__name__}: a shift by {abs(position)} slots equals a shift by "
+            raise value_error(
+                f"a shift by {abs(position)} slots equals a shift by "
                 f"{abs(position) % self.space.dim} in a space of {self.space.dim} slots; use a larger dim, or "
                 f"permute=False"
             )
         return shift(x, position)
 
     @staticmethod
-    def _limit(operation: str, limit: int | None) -> int:
+    def _limit(limit: int | None) -> int:
         """Return the maximum number of elements that ``decode`` reads."""
-        return _MAX_DECODED if limit is None else check_integer(operation, "limit", limit, least=0)
+        return _MAX_DECODED if limit is None else check_integer("limit", limit, least=0)
 
     @staticmethod
-    def _warn_if_cut(operation: str, count: int, limit: int | None) -> None:
+    def _warn_if_cut(count: int, limit: int | None) -> None:
         """Warn that ``decode`` stopped at its default limit."""
         if limit is None and count >= _MAX_DECODED:
-            warnings.warn(
-                f"{operation}: stopped after {_MAX_DECODED} elements, there may be more; pass limit= to read more, or "
-                f"to silence this warning",
-                stacklevel=3,
+            warn(
+                f"stopped after {_MAX_DECODED} elements, there may be more; pass limit= to read more, or to silence "
+                f"this warning"
             )
 
     # Capacity and results
@@ -198,19 +195,18 @@ class Structure:
         >>> Set.suggest(100, names=1000, seed=7)
         Space(dim=324, m=3, seed=7)
         """
-        operation = f"{cls.__name__}.suggest"
         if items is not None:
             if cls._SIZES[0] in sizes_and_settings:
-                raise TypeError(f"{operation}: {cls._SIZES[0]} must be given once, got it by position and by name")
+                raise type_error(f"{cls._SIZES[0]} must be given once, got it by position and by name")
             sizes_and_settings[cls._SIZES[0]] = items
         if cls._DEFAULT_CANDIDATES is not None:
             sizes_and_settings.setdefault(cls._SIZES[1], cls._DEFAULT_CANDIDATES)
         missing = [name for name in cls._SIZES if name not in sizes_and_settings]
         if missing:
-            raise TypeError(f"{operation}: needs {' and '.join(cls._SIZES)}, got no {' and no '.join(missing)}")
-        count, candidates = (check_integer(operation, one, sizes_and_settings.pop(one), least=1) for one in cls._SIZES)
+            raise type_error(f"needs {' and '.join(cls._SIZES)}, got no {' and no '.join(missing)}")
+        count, candidates = (check_integer(one, sizes_and_settings.pop(one), least=1) for one in cls._SIZES)
         return suggest_space(
-            operation, lambda space: cls._rate(space, count, candidates), m=m, error=error, settings=sizes_and_settings
+            lambda space: cls._rate(space, count, candidates), m=m, error=error, settings=sizes_and_settings
         )
 
     @classmethod
@@ -218,7 +214,7 @@ class Structure:
         """Return the expected share of queries that are answered confidently and correctly."""
         return answer_rate(space, items=items, candidates=candidates, several=cls._SEVERAL)
 
-    def _warn_if_full(self, operation: str, items: int, candidates: int, *, bound: bool = True) -> None:
+    def _warn_if_full(self, items: int, candidates: int, *, bound: bool = True) -> None:
         """Warn if the space cannot hold this many items; see :mod:`ghrr.structures.fullness`.
 
         Every method that encodes calls this, with the largest number of items in one hypervector and the number of
@@ -226,7 +222,7 @@ class Structure:
         """
         if is_full(self.space, items, candidates, confidence=self.confidence, bound=bound):
             candidates = max(1, candidates)
-            warn_of_full_space(operation, self.space, items, candidates, lambda: self._large_enough(items, candidates))
+            warn_of_full_space(self.space, items, candidates, lambda: self._large_enough(items, candidates))
 
     def _large_enough(self, items: int, candidates: int) -> Space:
         """Return the space that ``suggest`` recommends, with the settings of this one."""
@@ -292,13 +288,12 @@ class Structure:
         >>> family.neighbours(h, "Byron", "father of")[0].label
         'Ada'
         """
-        operation = f"{type(self).__name__}.save"
         items = {} if vectors is None else vectors if isinstance(vectors, Mapping) else {_SINGLE: vectors}
         tensors: dict[str, Tensor] = {}
         for name, x in items.items():
             if not isinstance(name, str) or not name.isprintable():
-                raise TypeError(f"{operation}: the name of a hypervector must be a printable string, got {name!r:.80}")
-            tensors[_VECTORS + name] = self._vectors(operation, x).detach().cpu()
+                raise type_error(f"the name of a hypervector must be a printable string, got {name!r:.80}")
+            tensors[_VECTORS + name] = self._vectors(x).detach().cpu()
         for kind, vocabulary in self._vocabularies().items():
             given = vocabulary.given_vectors()
             tensors |= {f"{_GIVEN}{kind}.{name}": vector.cpu() for name, vector in given.items()}
@@ -323,9 +318,7 @@ class Structure:
             items = {name.removeprefix(_VECTORS): x for name, x in tensors.items() if name.startswith(_VECTORS)}
             if len(items) + len(given) < len(tensors):
                 raise ValueError(f"the file contains tensors with unknown names, {sorted(tensors)}")
-            items = {
-                name: structure._vectors(f"{cls.__name__}.load", x.to(structure.device)) for name, x in items.items()
-            }
+            items = {name: structure._vectors(x.to(structure.device)) for name, x in items.items()}
             match header["vectors"]:
                 case "none" if not items:
                     return structure, None
@@ -335,7 +328,7 @@ class Structure:
                     return structure, items
             raise ValueError(f"the header lists {header['vectors']!r} vectors, but the file has {sorted(items)}")
 
-        return read_container(path, parse, kind=_FORMAT, version=_VERSION, operation=f"{cls.__name__}.load")
+        return read_container(path, parse, kind=_FORMAT, version=_VERSION)
 
     def state(self) -> dict[str, Any]:
         """Return everything needed to read hypervectors later, except the space and given hypervectors, as JSON."""
@@ -369,7 +362,6 @@ class Structure:
         >>> sorted(Set.from_state(space, json.loads(json.dumps(fruit.state()))).decode(h))
         ['apple', 'plum']
         """
-        operation = f"{cls.__name__}.from_state"
         try:
             if state["structure"] != cls.__name__:
                 raise ValueError(f"state of a {state['structure']}, expected a {cls.__name__}")
@@ -385,7 +377,7 @@ class Structure:
                 table.restore(state["vocabulary"][kind], given_here)
             structure._restore(state["seen"])
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise ValueError(f"{operation}: not the state of a {cls.__name__} of this version ({error})") from error
+            raise value_error(f"not the state of a {cls.__name__} of this version ({without_name(error)})") from error
         return structure
 
     def _vocabularies(self) -> dict[str, Vocabulary]:
@@ -402,4 +394,4 @@ class Structure:
     def _restore(self, seen: Any) -> None:
         """Restore what :meth:`_seen` returned."""
         if self.permuted is not None:
-            self.permuted.add(tuple(check_names(type(self).__name__, path)) for path in seen)
+            self.permuted.add(tuple(check_names(path)) for path in seen)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import bind, multibind, similarity, unbind
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, named, names_errors, value_error
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise
 from ghrr.space import Space
@@ -38,6 +38,7 @@ _FIRST_TERMS = 16  # terms of a sum that are computed one by one
 _SEVERAL = 1.5  # sum of the scores of first elements from which on there are several chains
 
 
+@names_errors
 class Chain(Structure):
     r"""List of names as one hypervector, :math:`\sum_t x_1 * \dots * x_t`.
 
@@ -79,15 +80,15 @@ class Chain(Structure):
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
-        lists, single = self.names.resolve_lists("Chain.encode", items)
+        lists, single = self.names.resolve_lists(items)
         longest = max(map(len, lists), default=0)
         if self.permute and longest > self.space.dim:
-            raise ValueError(
-                f"Chain.encode: a chain of {longest} elements needs as many slots to be shifted by, got a space of "
+            raise value_error(
+                f"a chain of {longest} elements needs as many slots to be shifted by, got a space of "
                 f"{self.space.dim}; use a larger dim, or permute=False"
             )
         rows = [self.names.indices(one) for one in lists]
-        self._warn_if_full("Chain.encode", longest, len(self.names))
+        self._warn_if_full(longest, len(self.names))
         total = self._encode_rows(self.names.vectors(), rows, longest)
         self._prefixes.add(tuple(one[:end]) for one in lists for end in range(1, 1 + min(len(one), _SHORT)))
         return total[0] if single else total
@@ -103,7 +104,7 @@ class Chain(Structure):
 
     def prefix(self, names: Items[Name]) -> Tensor:
         """Return the product of a prefix, whether its names are known or not: ``(dim, m, m)``."""
-        return multibind(self._factors(self.names.resolve_all("Chain.prefix", names)))
+        return multibind(self._factors(self.names.resolve_all(names)))
 
     def _factors(self, names: Items[str]) -> Tensor:
         """Return the elements, shifted by their position: ``(len(names), dim, m, m)``."""
@@ -125,8 +126,8 @@ class Chain(Structure):
 
     def rest(self, h: Tensor | Hypervector, prefix: Items[Name]) -> Tensor:
         """Return the chain that follows a prefix. Differentiable with respect to ``h``."""
-        x = self._vectors("Chain.rest", h)
-        names = self.names.resolve_all("Chain.rest", prefix)
+        x = self._vectors(h)
+        names = self.names.resolve_all(prefix)
         return self._after(x - sum(self._all_prefixes(names)), names)
 
     def next(self, h: Tensor | Hypervector, prefix: Items[Name]) -> Match:
@@ -135,8 +136,8 @@ class Chain(Structure):
         Without shifts, in a bundle of several chains, no element is confident after a prefix of more than seven
         elements. For m = 1 without shifts no element is confident if another order is possible.
         """
-        x = self._constant("Chain.next", h)
-        energy, names = similarity(x, x), self.names.resolve_all("Chain.next", prefix)
+        x = self._constant(h)
+        energy, names = similarity(x, x), self.names.resolve_all(prefix)
         [match] = self.names.match(self._after(x, names)[None], energy=energy, confidence=self.confidence)
         match = self._noted(match, self.names.note(*names))
         if self.permute or not names:
@@ -160,10 +161,10 @@ class Chain(Structure):
 
     def item(self, h: Tensor | Hypervector, index: int) -> Match:
         """Return the element at an index, from 0; all elements before it are decoded too."""
-        index = check_integer("Chain.item", "index", index, least=0)
-        found = self.decode(self._constant("Chain.item", h), limit=index + 1)
+        index = check_integer("index", index, least=0)
+        found = self.decode(self._constant(h), limit=index + 1)
         if len(found) <= index:
-            raise IndexError(f"Chain.item: no element is certain at index {index}; decoded {len(found)} elements")
+            raise IndexError(named(f"no element is certain at index {index}; decoded {len(found)} elements"))
         return found[index]
 
     def decode(self, h: Tensor | Hypervector, limit: int | None = None) -> MatchList:
@@ -178,8 +179,8 @@ class Chain(Structure):
         limit
             Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
-        x = self._constant("Chain.decode", h)
-        maximum = self._limit("Chain.decode", limit)
+        x = self._constant(h)
+        maximum = self._limit(limit)
 
         def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
             if len(found) >= maximum or not rest.any():
@@ -192,7 +193,7 @@ class Chain(Structure):
             return self._shift(unbind(rest - element, element, side="left"), -1)
 
         found, rest = peel(x, read, remove)
-        self._warn_if_cut("Chain.decode", len(found), limit)
+        self._warn_if_cut(len(found), limit)
         return MatchList(found.values(), **self._left(rest))
 
 

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors
 from ghrr.cli.output import (
     ERRORS,
     STREAM,
@@ -36,7 +36,7 @@ from ghrr.cli.output import (
     say,
     warn,
 )
-from ghrr.documents import Key, columns, parse_path
+from ghrr.documents import Column, Key, columns, parse_path
 from ghrr.files import LINES, check_regular, parse_json, read_json_lines
 from ghrr.memory import ItemMemory, Match
 from ghrr.space import Space
@@ -279,9 +279,10 @@ def _print_reading(name: str, reading: Reading) -> None:
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
+@names_errors("ghrr encode")
 def _blocks(source: Path, key: str | None) -> Iterator[tuple[list[str], list[Any], int]]:
     """Yield blocks of labels and documents, and how many bytes of the file were read."""
-    check_regular(source, "ghrr encode")  # it is read twice
+    check_regular(source)  # it is read twice
     with open(source, "rb") as file:
         if source.suffix.lower() not in LINES:
             yield [source.stem], [parse_json(file.read(), str(source), strict=True)], file.tell()
@@ -314,13 +315,18 @@ class _Load:
     keys: set[Key] = field(default_factory=set)
 
 
+@names_errors("{source}")
+def _columns(documents: list[Any], source: Path) -> list[Column]:
+    return columns(documents)
+
+
 def _survey(source: Path, *, on_scale: bool) -> _Load:
     """Count the contents of a file; numbers on a scale are not in the vocabulary."""
     load = _Load()
     for _, documents, _ in _blocks(source, None):
         load.records += len(documents)
         sizes = np.zeros(len(documents), dtype=np.int64)
-        for column in columns(documents, str(source)):
+        for column in _columns(documents, source):
             sizes[column.rows] += 1
             load.keys.update(column.path)
             if not (on_scale and column.kind in {int, float}):

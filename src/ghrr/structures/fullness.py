@@ -8,14 +8,11 @@ A correct answer scores 1 on average. In a hypervector of n items its noise has 
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from collections.abc import Callable, Iterable
 
+from ghrr.checks import warn
 from ghrr.memory.match import CONFIDENCE, answer_noise, required_score
 from ghrr.space import Space
-
-_PACKAGE = __name__.partition(".")[0]
 
 
 class CapacityWarning(UserWarning):
@@ -85,15 +82,11 @@ def items_of_counts(counts: Iterable[int]) -> int:
     return math.ceil(sum(count * count for count in ordered) * 0.5 / (median - 0.5))
 
 
-def warn_of_full_space(operation: str, space: Space, items: int, candidates: int, suggest: Callable[[], Space]) -> None:
+def warn_of_full_space(space: Space, items: int, candidates: int, suggest: Callable[[], Space]) -> None:
     """Warn that a space cannot hold this many items, at the line that called the package."""
-    level, frame = 2, sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]  # the last frame has no caller
     choices = "1 candidate" if candidates == 1 else f"{candidates:,} candidates"
-    warnings.warn(
-        f"{operation}: {space!r} cannot hold {items:,} items with {choices} for an answer, so most answers will be "
+    warn(
+        f"{space!r} cannot hold {items:,} items with {choices} for an answer, so most answers will be "
         f"unknown; use {suggest()!r}",
         CapacityWarning,
-        stacklevel=level,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ghrr.algebra import bind, similarity, unbind
-from ghrr.checks import check_integer, describe
+from ghrr.checks import check_integer, describe, named, names_errors, type_error
 from ghrr.hypervector import Hypervector
 from ghrr.structures.base import Structure
 from ghrr.structures.reading import MatchDict, MatchList
@@ -28,6 +28,7 @@ EDGE = "edge"  # the label of edges that are given without one
 Edge = tuple[str, str, str]
 
 
+@names_errors
 class Graph(Structure):
     """Directed graph with labelled edges as one hypervector.
 
@@ -66,24 +67,24 @@ class Graph(Structure):
     def encode(self, edges: Iterable[Sequence[Name]]) -> Tensor:
         """Return the hypervector of edges ``(source, label, target)`` or ``(source, target)``; repeats count once."""
         if isinstance(edges, str | Tensor) or not isinstance(edges, Iterable):
-            raise TypeError(f"Graph.encode: needs a list of edges (source, label, target), got {describe(edges)}")
+            raise type_error(f"needs a list of edges (source, label, target), got {describe(edges)}")
         checked = list(dict.fromkeys(self._check_edge(edge) for edge in edges))
         h = self._edges.encode(checked)
         self._edges.permuted.add(checked)
-        self._warn_if_full("Graph.encode", len(checked), len(self.nodes))
+        self._warn_if_full(len(checked), len(self.nodes))
         return h
 
     def neighbours(self, h: Tensor | Hypervector, node: Name, label: Name = EDGE) -> MatchList:
         """Return the targets of all edges with this source and label."""
-        x = self._constant("Graph.neighbours", h)
-        start = self.nodes.resolve("Graph.neighbours", node), self.labels.resolve("Graph.neighbours", label)
+        x = self._constant(h)
+        start = self.nodes.resolve(node), self.labels.resolve(label)
         note = self.nodes.note(start[0]) or self.labels.note(start[1])
         return self._found(x, self._edges.targets(x, [start])[0], len(self.nodes), note)
 
     def predecessors(self, h: Tensor | Hypervector, node: Name, label: Name = EDGE) -> MatchList:
         """Return the sources of all edges with this target and label."""
-        x = self._constant("Graph.predecessors", h)
-        target, name = self.nodes.resolve("Graph.predecessors", node), self.labels.resolve("Graph.predecessors", label)
+        x = self._constant(h)
+        target, name = self.nodes.resolve(node), self.labels.resolve(label)
         [label_vector], [target_vector] = self.labels.vectors([name]), self.nodes.vectors([target])
         end = bind(self._shift(label_vector, 1), self._shift(target_vector, 2))
         answer = unbind(x, end, side="right")[None]
@@ -95,8 +96,8 @@ class Graph(Structure):
 
     def edge_labels(self, h: Tensor | Hypervector, source: Name, target: Name) -> MatchList:
         """Return the labels of all edges from one node to another."""
-        x = self._constant("Graph.edge_labels", h)
-        ends = [self.nodes.resolve("Graph.edge_labels", node) for node in (source, target)]
+        x = self._constant(h)
+        ends = [self.nodes.resolve(node) for node in (source, target)]
         first, last = self.nodes.vectors(ends)
         answer = self._shift(unbind(unbind(x, first, side="left"), self._shift(last, 2), side="right"), -1)
         found = self.labels.members(answer[None], energy=similarity(x, x), confidence=self.confidence)
@@ -107,18 +108,18 @@ class Graph(Structure):
 
     def walk(self, h: Tensor | Hypervector, start: Name, labels: Sequence[Name]) -> list[str]:
         """Return all nodes that are reached by following edges with these labels, sorted."""
-        x = self._constant("Graph.walk", h)
-        reached = [self.nodes.resolve("Graph.walk", start)]
-        for label in self.labels.resolve_all("Graph.walk", labels):
+        x = self._constant(h)
+        reached = [self.nodes.resolve(start)]
+        for label in self.labels.resolve_all(labels):
             targets = self._edges.targets(x, [(node, label) for node in reached])
             reached = sorted({match.label for matches in targets for match in matches if match.confident})
         return reached
 
     def paths(self, h: Tensor | Hypervector, source: Name, target: Name, hops: int) -> list[list[Edge]]:
         """Return all paths of at most ``hops`` edges from one node to another that visit no node twice."""
-        x = self._constant("Graph.paths", h)
-        hops = check_integer("Graph.paths", "hops", hops, least=1)
-        first, last = (self.nodes.resolve("Graph.paths", node) for node in (source, target))
+        x = self._constant(h)
+        hops = check_integer("hops", hops, least=1)
+        first, last = (self.nodes.resolve(node) for node in (source, target))
         found: list[list[Edge]] = []
         paths: list[list[Edge]] = [[]]
         for _ in range(hops):
@@ -141,15 +142,13 @@ class Graph(Structure):
 
         They are subtracted, and the rest is read again with less noise.
         """
-        return self._edges.decode(self._constant("Graph.decode", h))
+        return self._edges.decode(self._constant(h))
 
     def _check_edge(self, edge: Sequence[Name]) -> Edge:
         if isinstance(edge, str | Tensor) or not isinstance(edge, Sequence) or len(edge) not in (2, 3):
-            raise TypeError(
-                f"Graph.encode: an edge must be (source, label, target) or (source, target), got {describe(edge)}"
-            )
-        label = self.labels.resolve("Graph.encode", edge[1]) if len(edge) == 3 else EDGE
-        return (self.nodes.resolve("Graph.encode", edge[0]), label, self.nodes.resolve("Graph.encode", edge[-1]))
+            raise type_error(f"an edge must be (source, label, target) or (source, target), got {describe(edge)}")
+        label = self.labels.resolve(edge[1]) if len(edge) == 3 else EDGE
+        return (self.nodes.resolve(edge[0]), label, self.nodes.resolve(edge[-1]))
 
     def from_networkx(self, graph: networkx.DiGraph, attribute: str = "label") -> Tensor:
         """Encode a networkx graph, with the labels from an edge attribute, ``"edge"`` where it is missing.
@@ -164,7 +163,7 @@ class Graph(Structure):
         try:
             import networkx  # noqa: PLC0415 (an optional dependency)
         except ImportError as error:
-            raise ImportError("Graph.to_networkx: needs networkx; pip install networkx") from error
+            raise ImportError(named("needs networkx; pip install networkx")) from error
         graph = networkx.MultiDiGraph()
         graph.add_edges_from((u, v, {attribute: label}) for u, label, v in self.decode(h))
         return graph

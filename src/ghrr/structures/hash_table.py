@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import similarity, unbind
-from ghrr.checks import describe
+from ghrr.checks import describe, named, names_errors, type_error, value_error
 from ghrr.encoding.bags import bind_rows
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match
@@ -29,6 +29,7 @@ from ghrr.structures.reading import MatchDict
 from ghrr.structures.vocabulary import Name
 
 
+@names_errors
 class HashTable(Structure):
     r"""Dict of names as one hypervector: :math:`\sum_n K_n * \rho(V_n)`.
 
@@ -79,21 +80,21 @@ class HashTable(Structure):
         if isinstance(entries, Mapping):
             return self.encode([entries])[0]
         h, largest = self._encode(entries)
-        self._warn_if_full("HashTable.encode", largest, len(self.values))
+        self._warn_if_full(largest, len(self.values))
         return h
 
     def _encode(self, entries: Any) -> tuple[Tensor, int]:
         """Return the hypervectors of dicts, and the number of entries of the largest."""
         if not isinstance(entries, Iterable) or hasattr(entries, "ndim"):  # a tensor or an array
-            raise TypeError(f"HashTable.encode: needs a dict of strings or a list of dicts, got {describe(entries)}")
+            raise type_error(f"needs a dict of strings or a list of dicts, got {describe(entries)}")
         sizes = [0]
         keys: list[str] = []
         values: list[str] = []
         for table in entries:
             if not isinstance(table, Mapping):
-                raise TypeError(f"HashTable.encode: needs a dict of strings or a list of dicts, got {describe(table)}")
-            keys += self.keys.resolve_all("HashTable.encode", table)
-            values += self.values.resolve_all("HashTable.encode", table.values())
+                raise type_error(f"needs a dict of strings or a list of dicts, got {describe(table)}")
+            keys += self.keys.resolve_all(table)
+            values += self.values.resolve_all(table.values())
             sizes.append(len(table))
         columns = self.keys.indices(keys), self.values.indices(values), np.cumsum(sizes)
         bags = (torch.from_numpy(np.array(column, dtype=np.int64)).to(self.device) for column in columns)
@@ -106,10 +107,10 @@ class HashTable(Structure):
 
     def get_many(self, h: Tensor | Hypervector, keys: Sequence[Name]) -> list[Match]:
         """Return the values of many keys in one table, or of one key in each of as many tables ``(n, dim, m, m)``."""
-        x = self._vectors("HashTable.get", h).detach()
-        names = self.keys.resolve_all("HashTable.get", keys)
+        x = self._vectors(h).detach()
+        names = self.keys.resolve_all(keys)
         if x.ndim > 4 or (x.ndim == 4 and len(x) != len(names)):
-            raise ValueError(f"HashTable.get: needs one table, or one per key; got {describe(x)} and {len(names)} keys")
+            raise value_error(f"needs one table, or one per key; got {describe(x)} and {len(names)} keys")
         tables, found = x.expand(len(names), *self.space.shape), []
         for chunk in chunks(len(names), self.space):
             answers = self._shift(unbind(tables[chunk], self.keys.vectors(names[chunk]), side="left"), -1)
@@ -119,8 +120,8 @@ class HashTable(Structure):
 
     def key(self, h: Tensor | Hypervector, value: Name) -> Match:
         """Return the key of a value; the match of a value with several keys is not confident."""
-        x = self._constant("HashTable.key", h)
-        name = self.values.resolve("HashTable.key", value)
+        x = self._constant(h)
+        name = self.values.resolve(value)
         vector = self.values.vectors([name])
         answer = unbind(x, self._shift(vector, 1), side="right")
         [match] = self.keys.match(answer, energy=similarity(x, x), confidence=self.confidence)
@@ -134,17 +135,15 @@ class HashTable(Structure):
         ValueError
             If the current value of the key is not certain.
         """
-        x = self._vector("HashTable.put", h)
-        name = self.keys.resolve("HashTable.put", key)
+        x = self._vector(h)
+        name = self.keys.resolve(key)
         if x.any():
             match = self.get(x, name)
             if not is_settled(match):
-                raise ValueError(
-                    f"HashTable.put: the current value of {name!r} is not certain, got {match}; use a larger space"
-                )
+                raise value_error(f"the current value of {name!r} is not certain, got {match}; use a larger space")
             x = x - self._encode([{name: match.guess}])[0][0] if match.confident else x
         larger = x + self._encode([{name: value}])[0][0]
-        self._warn_if_full("HashTable.put", self._items(larger), len(self.values))
+        self._warn_if_full(self._items(larger), len(self.values))
         return larger
 
     def remove(self, h: Tensor | Hypervector, key: Name) -> Tensor:
@@ -155,11 +154,11 @@ class HashTable(Structure):
         KeyError
             If there is no such entry, or its value is not certain.
         """
-        x = self._vector("HashTable.remove", h)
-        name = self.keys.resolve("HashTable.remove", key)
+        x = self._vector(h)
+        name = self.keys.resolve(key)
         match = self.get(x, name)
         if not match.confident:
-            raise KeyError(f"HashTable.remove: no certain entry with the key {name!r}, got {match}")
+            raise KeyError(named(f"no certain entry with the key {name!r}, got {match}"))
         return x - self._encode([{name: match.guess}])[0][0]
 
     def decode(self, h: Tensor | Hypervector) -> MatchDict:
@@ -167,7 +166,7 @@ class HashTable(Structure):
 
         Confident entries are subtracted, and the rest is read again with less noise.
         """
-        x = self._constant("HashTable.decode", h)
+        x = self._constant(h)
         if not x.any():
             return MatchDict(unexplained=0.0)
         self.keys.check_not_empty()

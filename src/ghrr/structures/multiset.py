@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import multibind, similarity
-from ghrr.checks import check_integer, check_names, describe
+from ghrr.checks import check_integer, check_names, describe, named, names_errors, type_error
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import Match, answer_noise, make_matches
 from ghrr.structures.base import Structure
@@ -36,6 +36,7 @@ Member = str | tuple[str, ...]
 GivenMember = Name | Sequence[Name]
 
 
+@names_errors
 class Set(Structure):
     r"""Set or multiset of names, or of tuples of names, as one hypervector: :math:`\sum_x n_x X`.
 
@@ -74,57 +75,57 @@ class Set(Structure):
     def encode(self, members: Iterable[GivenMember] | Mapping[Any, int]) -> Tensor:
         """Return the hypervector of a collection, given as a list of members or a mapping of members to counts."""
         if isinstance(members, str) or not isinstance(members, Iterable) or getattr(members, "ndim", 4) < 4:
-            raise TypeError(f"Set.encode: needs a list of members, or a dict of their counts, got {describe(members)}")
+            raise type_error(f"needs a list of members, or a dict of their counts, got {describe(members)}")
         counts: dict[Member, int] = {}
         for given in members:
             count = members[given] if isinstance(members, Mapping) else 1
-            member = self._check_member("Set.encode", given)
-            count = check_integer("Set.encode", f"the count of {member!r}", count, least=0)
+            member = self._check_member(given)
+            count = check_integer(f"the count of {member!r}", count, least=0)
             counts[member] = counts.get(member, 0) + count
         vectors = self._member_vectors(list(counts))
         self.atoms.indices(name for member in counts for name in _names(member))
         h = _weighted_sum(vectors, torch.tensor(list(counts.values())))
         self._tuples.add(map(_names, counts))
         self.members.update(dict.fromkeys(counts))
-        self._warn_if_full_of("Set.encode", items_of_counts(counts.values()))
+        self._warn_if_full_of(items_of_counts(counts.values()))
         return h
 
     def add(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
         """Return the collection with a member added. Differentiable with respect to ``h``."""
-        larger = self._vectors("Set.add", h) + self.encode({self._check_member("Set.add", member): times})
-        self._warn_if_full_of("Set.add", math.ceil(self._items(larger) * 0.5 / (max(1, times) - 0.5)) if times else 0)
+        larger = self._vectors(h) + self.encode({self._check_member(member): times})
+        self._warn_if_full_of(math.ceil(self._items(larger) * 0.5 / (max(1, times) - 0.5)) if times else 0)
         return larger
 
-    def _warn_if_full_of(self, operation: str, items: int) -> None:
+    def _warn_if_full_of(self, items: int) -> None:
         """Warn if the space cannot hold this many members, some of which are tried when it is decoded."""
-        self._warn_if_full(operation, items, len(self.members) // max(1, items), bound=False)
+        self._warn_if_full(items, len(self.members) // max(1, items), bound=False)
 
     def remove(self, h: Tensor | Hypervector, member: GivenMember, times: int = 1) -> Tensor:
         """Return the collection without ``times`` copies of a member. Differentiable with respect to ``h``."""
-        x = self._vector("Set.remove", h)
-        member = self._check_member("Set.remove", member)
+        x = self._vector(h)
+        member = self._check_member(member)
         present = round(self.count(x, member)) if self.contains(x, member).confident else 0
         if present < times:
-            raise KeyError(f"Set.remove: cannot remove {times} copies of {member!r}, the collection has {present}")
+            raise KeyError(named(f"cannot remove {times} copies of {member!r}, the collection has {present}"))
         return x - self.encode({member: times})
 
     def count(self, h: Tensor | Hypervector, member: GivenMember) -> float:
         """Return how often a member occurs, not rounded: its similarity without the contribution of permutations."""
-        x = self._constant("Set.count", h)
-        counts, _, _ = self._counts(x, [self._check_member("Set.count", member)])
+        x = self._constant(h)
+        counts, _, _ = self._counts(x, [self._check_member(member)])
         return float(counts[0])
 
     def contains(self, h: Tensor | Hypervector, member: GivenMember) -> Match:
         """Return a match with this member as the only candidate; unknown if it is not in the collection."""
-        x = self._constant("Set.contains", h)
-        name = self._check_member("Set.contains", member)
+        x = self._constant(h)
+        name = self._check_member(member)
         counts, noise, _ = self._counts(x, [name])
         [match] = make_matches([[name]], counts[:, None], candidates=1, noise=noise, confidence=self.confidence)
         return self._noted(match, self.atoms.note(*_names(name)))
 
     def common(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> float:
         """Return the number of common members, not rounded; for multisets the sum of the products of counts."""
-        x, y = (self._constant("Set.common", h) for h in (first, second))
+        x, y = (self._constant(h) for h in (first, second))
         return float(similarity(x, y))
 
     def decode(self, h: Tensor | Hypervector) -> MatchDict:
@@ -132,7 +133,7 @@ class Set(Structure):
 
         Confident members are subtracted, and the rest is read again with less noise.
         """
-        x = self._constant("Set.decode", h)
+        x = self._constant(h)
         if not x.any():
             return MatchDict(unexplained=0.0)
         self.atoms.check_not_empty()
@@ -189,16 +190,16 @@ class Set(Structure):
             out[chosen] = multibind([self._shift(table, j)[column] for j, column in enumerate(rows.T)])
         return out
 
-    def _check_member(self, operation: str, member: Any) -> Member:
+    def _check_member(self, member: Any) -> Member:
         if isinstance(member, (tuple, list)) and member:
-            return tuple(self.atoms.resolve_all(operation, member))
-        return self.atoms.resolve(operation, member)
+            return tuple(self.atoms.resolve_all(member))
+        return self.atoms.resolve(member)
 
     def _seen(self) -> list[str | list[str]]:
         return [member if isinstance(member, str) else list(member) for member in self.members]
 
     def _restore(self, seen: Any) -> None:
-        members = [member if isinstance(member, str) else tuple(check_names("Set", member)) for member in seen]
+        members = [member if isinstance(member, str) else tuple(check_names(member)) for member in seen]
         if not {name for member in members for name in _names(member)} <= set(self.atoms.names):
             raise ValueError("the members have names that are not in the vocabulary")
         self.members = dict.fromkeys(members)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ghrr import encoding
 from ghrr.algebra import multibind, similarity, unbind
+from ghrr.checks import names_errors, value_error
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match
 from ghrr.space import Space
@@ -36,6 +37,7 @@ _MAX_PREFIXES = 1 << 16
 Gram = tuple[str, ...]
 
 
+@names_errors
 class NGrams(Structure):
     """Sequence of names as the bundle of its n-grams.
 
@@ -88,33 +90,33 @@ class NGrams(Structure):
 
     def encode(self, items: Sequence[Name]) -> Tensor:
         """Return the hypervector of a sequence of at least n names."""
-        names = self.names.resolve_all("NGrams.encode", _letters(items))
+        names = self.names.resolve_all(_letters(items))
         if len(names) < self.n:
-            raise ValueError(f"NGrams.encode: {self.n}-grams need at least {self.n} items, got {len(names)}")
+            raise value_error(f"{self.n}-grams need at least {self.n} items, got {len(names)}")
         rows = torch.tensor(self.names.indices(names))
         encoded = self.encoder.from_codebook(self.names.vectors(), rows)
         grams = Counter(tuple(names[start : start + self.n]) for start in range(len(names) - self.n + 1))
         self._grams.add(grams)
-        self._warn_if_full("NGrams.encode", items_of_counts(grams.values()), len(self.names))
+        self._warn_if_full(items_of_counts(grams.values()), len(self.names))
         return encoded
 
     def count(self, h: Tensor | Hypervector, gram: Sequence[Name]) -> float:
         """Return how often an n-gram occurs, not rounded: its similarity without the contribution of permutations."""
-        x = self._constant("NGrams.count", h)
-        checked = self._check_gram("NGrams.count", gram, self.n)
+        x = self._constant(h)
+        checked = self._check_gram(gram, self.n)
         counts, _, _ = self._grams.counts(x, [checked], torch.zeros((), device=self.device))
         return float(counts[0])
 
     def after(self, h: Tensor | Hypervector, prefix: Sequence[Name]) -> MatchList:
         """Return all names that follow a prefix of n - 1 names, the most frequent first; scores are counts."""
-        x = self._constant("NGrams.after", h)
-        start = self._check_gram("NGrams.after", prefix, self.n - 1)
+        x = self._constant(h)
+        start = self._check_gram(prefix, self.n - 1)
         return self._found(x, self._after(x, [start])[0], len(self.names), self.names.note(*start))
 
     def before(self, h: Tensor | Hypervector, suffix: Sequence[Name]) -> MatchList:
         """Return all names that precede a suffix of n - 1 names, the most frequent first; scores are counts."""
-        x = self._constant("NGrams.before", h)
-        end = self._check_gram("NGrams.before", suffix, self.n - 1)
+        x = self._constant(h)
+        end = self._check_gram(suffix, self.n - 1)
         found = self.names.members(unbind(x, self._products([end], first=1), side="right"), confidence=self.confidence)
         [matches] = self._grams.rejudge_members(x, found, lambda _, name: (name, *end), odds=len(self.names))
         return self._found(x, matches, len(self.names), self.names.note(*end))
@@ -125,14 +127,14 @@ class NGrams(Structure):
         Every n-gram of known names is tried, so the prior odds of each are one to their number. Confident n-grams are
         subtracted, and the rest is read again with less noise, until less than half an n-gram is left.
         """
-        x = self._constant("NGrams.decode", h)
+        x = self._constant(h)
         if not x.any():
             return MatchDict(unexplained=0.0)
         self.names.check_not_empty()
         count = len(self.names) ** (self.n - 1)
         if count > _MAX_PREFIXES:
-            raise ValueError(
-                f"NGrams.decode: {len(self.names)} names have {count} prefixes to try, expected at most "
+            raise value_error(
+                f"{len(self.names)} names have {count} prefixes to try, expected at most "
                 f"{_MAX_PREFIXES}; query with count, after or before"
             )
         prefixes = list(itertools.product(self.names.names, repeat=self.n - 1))
@@ -180,10 +182,10 @@ class NGrams(Structure):
             return multibind(factors[rows])
         return multibind([self._shift(factors, first + j)[column] for j, column in enumerate(rows.T)])
 
-    def _check_gram(self, operation: str, names: Sequence[Name], length: int) -> Gram:
-        given = self.names.resolve_all(operation, _letters(names))
+    def _check_gram(self, names: Sequence[Name], length: int) -> Gram:
+        given = self.names.resolve_all(_letters(names))
         if len(given) != length:
-            raise ValueError(f"{operation}: needs {length} names for {self.n}-grams, got {given}")
+            raise value_error(f"needs {length} names for {self.n}-grams, got {given}")
         return tuple(given)
 
     def _settings(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from torch import Tensor
 from ghrr._locks import Lock
 from ghrr._similar import did_you_mean
 from ghrr.algebra import bind, bind_bundle, shift, unbind
+from ghrr.checks import value_error
 from ghrr.documents import Key, Path, show_path
 from ghrr.encoding.growing_table import GrowingTable
 from ghrr.space import Space
@@ -117,8 +118,8 @@ class PathTree:
     def check_depth(self, depth: int) -> None:
         """Raise if a path of so many keys would be shifted by all slots of the space."""
         if self.permute and depth > self.space.dim:
-            raise ValueError(
-                f"{self.keys.namespace}: a path of {depth} keys does not fit in a space of {self.space.dim} slots, "
+            raise value_error(
+                f"a path of {depth} keys does not fit in a space of {self.space.dim} slots, "
                 f"because each level is shifted by one slot; use a larger dim, or permute=False"
             )
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ghrr.capacity import first_true, scores_at
-from ghrr.checks import check_integer, check_real, describe
+from ghrr.checks import check_integer, check_real, describe, names_errors, value_error
 from ghrr.memory.match import CONFIDENCE, answer_noise, check_confidence, judge, required_score
 from ghrr.space import Space
 
@@ -20,6 +20,7 @@ _POINTS = 401  # grid points for the score of the correct candidate, from -8 to 
 _QUANTILES = 64  # quantiles of the score of the best wrong candidate, denser towards both ends
 
 
+@names_errors
 def answer_rate(
     space: Space,
     *,
@@ -54,7 +55,7 @@ def answer_rate(
     >>> f"{answer_rate(ghrr.Space(dim=40, m=3), items=20, candidates=100):.3f}"
     '0.811'
     """
-    confidence = check_confidence("answer_rate", confidence, low=0.0)
+    confidence = check_confidence(confidence, low=0.0)
     noise = answer_noise(space, float(items))
     z = torch.linspace(-8, 8, _POINTS, dtype=torch.float64)
     weight = torch.exp(-z.square() / 2)
@@ -79,15 +80,11 @@ def answer_rate(
     return float(share @ ((right >= confidence) & (score > wrong)).double() @ weight)
 
 
-def suggest_space(
-    operation: str, rate: Callable[[Space], float], *, m: int, error: float, settings: dict[str, Any]
-) -> Space:
+def suggest_space(rate: Callable[[Space], float], *, m: int, error: float, settings: dict[str, Any]) -> Space:
     """Return the smallest space in which a rate such as :func:`answer_rate` is at least 1 - ``error``.
 
     Parameters
     ----------
-    operation
-        Name for error messages.
     rate
         Function of a space that increases with its size.
     m, settings
@@ -102,11 +99,9 @@ def suggest_space(
     >>> suggest_space("example", rate, m=3, error=0.01, settings={"seed": 1})
     Space(dim=66, m=3, seed=1)
     """
-    m = check_integer(operation, "m", m, least=1)
-    error = check_real(operation, "error", error, low=0.0, high=1.0, open_ends=True)
+    m = check_integer("m", m, least=1)
+    error = check_real("error", error, low=0.0, high=1.0, open_ends=True)
     rotation = settings.get("rotation")
     if isinstance(rotation, torch.Tensor) and rotation.ndim != 2:
-        raise ValueError(
-            f"{operation}: a given rotation must be (m, m), because dim is not known yet; got {describe(rotation)}"
-        )
+        raise value_error(f"a given rotation must be (m, m), because dim is not known yet; got {describe(rotation)}")
     return Space(first_true(lambda dim: rate(Space(dim, m, **settings)) >= 1 - error), m, **settings)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from ghrr.algebra import similarity
+from ghrr.checks import names_errors
 from ghrr.documents import Path
 from ghrr.memory.match import Match
 
@@ -27,6 +28,7 @@ MISSING: Final = _Missing()
 HALF = 0.5  # energy below which nothing is left of a hypervector, since an item has energy 1
 
 
+@names_errors
 class Answers:
     """Base class of results with several matches: what they have in common.
 
@@ -71,6 +73,7 @@ class Answers:
         return f"complete={self.complete}, confident={sure}/{len(matches)}{left}{note}"
 
 
+@names_errors
 class MatchList(list[Match], Answers):
     """List of matches: a decoded sequence, chain or stack, or the answers of a query.
 
@@ -106,6 +109,7 @@ class MatchList(list[Match], Answers):
         return f"MatchList({self.labels!r}, {self._summary()})"
 
 
+@names_errors
 class MatchDict(dict[Any, Match], Answers):
     """Dict of matches: a decoded table, set, graph or automaton, or decoded n-grams.
 
@@ -143,6 +147,7 @@ class MatchDict(dict[Any, Match], Answers):
         return f"MatchDict({self.labels!r}, {self._summary()})"
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Reading(Answers):
     """Nested data decoded from a hypervector.

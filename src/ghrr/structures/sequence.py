@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ghrr._locks import Lock
 from ghrr.algebra import bind, bind_bundle, pairwise_similarity, similarity, unbind
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, named, names_errors, value_error
 from ghrr.encoding import sequences
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches
@@ -32,6 +32,7 @@ from ghrr.structures.reading import MatchList
 from ghrr.structures.vocabulary import Name
 
 
+@names_errors
 class Sequence(Structure):
     r"""List of names as one hypervector, :math:`\sum_t R^t * x_t`.
 
@@ -79,10 +80,10 @@ class Sequence(Structure):
 
     def encode(self, items: Items[Name] | Items[Items[Name]]) -> Tensor:
         """Return the hypervector of a list of names, or of each of several lists."""
-        lists, single = self.names.resolve_lists("Sequence.encode", items)
+        lists, single = self.names.resolve_lists(items)
         rows = torch.from_numpy(np.array(self.names.indices(chain.from_iterable(lists)), dtype=np.int64))
         lengths = torch.tensor([len(one) for one in lists], dtype=torch.long)
-        self._warn_if_full("Sequence.encode", int(lengths.max()) if lists else 0, len(self.names))
+        self._warn_if_full(int(lengths.max()) if lists else 0, len(self.names))
         total = self.encoder.powers.bundle_rows(self.encoder.positions.base, self.names.vectors(), rows, lengths)
         self._remember_length(max(map(len, lists), default=0))
         return total[0] if single else total
@@ -93,14 +94,14 @@ class Sequence(Structure):
 
     def item(self, h: Tensor | Hypervector, index: int) -> Match:
         """Return the element at an index, from 0."""
-        index = check_integer("Sequence.item", "index", index, least=0)
-        return self._read(self._constant("Sequence.item", h), [index])[0]
+        index = check_integer("index", index, least=0)
+        return self._read(self._constant(h), [index])[0]
 
     def read(self, h: Tensor | Hypervector, start: int, stop: int) -> MatchList:
         """Return the elements from index ``start`` up to, but not including, ``stop``."""
-        x = self._constant("Sequence.read", h)
-        start = check_integer("Sequence.read", "start", start, least=0)
-        stop = check_integer("Sequence.read", "stop", stop, least=start)
+        x = self._constant(h)
+        start = check_integer("start", start, least=0)
+        stop = check_integer("stop", stop, least=start)
         return self._found(x, self._read(x, range(start, stop)), len(self.names))
 
     def _read(self, x: Tensor, indices: Items[int]) -> list[Match]:
@@ -115,14 +116,14 @@ class Sequence(Structure):
 
     def cut(self, h: Tensor | Hypervector, start: int) -> Tensor:
         """Return the sequence from index ``start`` on, with earlier elements as noise. Differentiable w.r.t. ``h``."""
-        x = self._vectors("Sequence.cut", h)
-        start = check_integer("Sequence.cut", "start", start, least=0)
+        x = self._vectors(h)
+        start = check_integer("start", start, least=0)
         return self.encoder.item(x, start)
 
     def index(self, h: Tensor | Hypervector, name: Name) -> Match:
         """Return the index of an element; the match of an element that occurs twice is not confident."""
-        x = self._constant("Sequence.index", h)
-        label = self.names.resolve("Sequence.index", name)
+        x = self._constant(h)
+        label = self.names.resolve(name)
         vector = self.names.vectors([label])
         answer = unbind(x, vector, side="right")
         count = max(1, self._length_bound(x))
@@ -139,19 +140,19 @@ class Sequence(Structure):
         """Return the length of the longest sequence; at least the energy of x, which is about its length."""
         energy = round(float(similarity(x, x)))
         if energy > max(self.longest, 2 * self.space.total_dim):  # noise would be larger than any score
-            raise ValueError(
-                f"Sequence: the hypervector has the energy of {energy:,} elements, more than {self.space!r} can hold; "
+            raise value_error(
+                f"the hypervector has the energy of {energy:,} elements, more than {self.space!r} can hold; "
                 f"it was scaled, or is not a sequence"
             )
         return max(self.longest, energy)
 
     def next(self, h: Tensor | Hypervector, name: Name) -> Match:
         """Return the element after another one, which must occur once."""
-        x = self._constant("Sequence.next", h)
+        x = self._constant(h)
         found = self.index(x, name)
         if not found.confident:
-            label = self.names.resolve("Sequence.next", name)
-            raise KeyError(f"Sequence.next: the index of {label!r} is not certain, got {found}")
+            label = self.names.resolve(name)
+            raise KeyError(named(f"the index of {label!r} is not certain, got {found}"))
         return self.item(x, found.guess + 1)
 
     def decode(self, h: Tensor | Hypervector) -> MatchList:
@@ -159,7 +160,7 @@ class Sequence(Structure):
 
         Confident elements are subtracted, and the others are read again with less noise.
         """
-        x = self._constant("Sequence.decode", h)
+        x = self._constant(h)
         if not x.any():
             return MatchList(unexplained=0.0)
         matches: dict[int, Match] = {}
@@ -201,16 +202,16 @@ class Sequence(Structure):
         ValueError
             If the length cannot be read with certainty, or if there is an element at ``at``.
         """
-        x = self._vector("Sequence.append", h)
-        label = self.names.resolve("Sequence.append", name)
-        at = self._length("Sequence.append", x) if at is None else check_integer("Sequence.append", "at", at, least=0)
+        x = self._vector(h)
+        label = self.names.resolve(name)
+        at = self._length(x) if at is None else check_integer("at", at, least=0)
         if len(self.names) and (match := self.item(x, at)).confident:
-            raise ValueError(
-                f"Sequence.append: index {at} already has an element, got {match}; use replace(h, {at}, name), or the "
+            raise value_error(
+                f"index {at} already has an element, got {match}; use replace(h, {at}, name), or the "
                 f"length of the sequence as at="
             )
         longer = x + self._bound(at, label)
-        self._warn_if_full("Sequence.append", self._items(longer), len(self.names))
+        self._warn_if_full(self._items(longer), len(self.names))
         self._remember_length(at + 1)
         return longer
 
@@ -224,11 +225,11 @@ class Sequence(Structure):
         ValueError
             If its length or its last element cannot be read with certainty.
         """
-        x = self._vector("Sequence.pop", h)
-        length = self._length("Sequence.pop", x)
+        x = self._vector(h)
+        length = self._length(x)
         if not length:
-            raise IndexError("Sequence.pop: the sequence is empty")
-        last = self._confident_item("Sequence.pop", x, length - 1)
+            raise IndexError(named("the sequence is empty"))
+        last = self._confident_item(x, length - 1)
         return last, x - self._bound(length - 1, last.guess)
 
     def replace(self, h: Tensor | Hypervector, index: int, name: Name, *, old: Name | None = None) -> Tensor:
@@ -252,30 +253,26 @@ class Sequence(Structure):
         ValueError
             If the element cannot be read with certainty.
         """
-        x = self._vector("Sequence.replace", h)
-        index = check_integer("Sequence.replace", "index", index, least=0)
-        new = self.names.resolve("Sequence.replace", name)
-        if old is None:
-            removed = self._confident_item("Sequence.replace", x, index).guess
-        else:
-            removed = self.names.resolve("Sequence.replace", old)
+        x = self._vector(h)
+        index = check_integer("index", index, least=0)
+        new = self.names.resolve(name)
+        removed = self._confident_item(x, index).guess if old is None else self.names.resolve(old)
         return x - self._bound(index, removed) + self._bound(index, new)
 
     def _bound(self, index: int, name: str) -> Tensor:
         return bind(self.encoder.keys(index), self.names.encode([name])[0])
 
-    def _confident_item(self, operation: str, x: Tensor, index: int) -> Match:
+    def _confident_item(self, x: Tensor, index: int) -> Match:
         match = self.item(x, index)
         if match.confident:
             return match
         if is_settled(match):
-            raise IndexError(f"{operation}: there is no element at index {index}, got {match}")
-        raise ValueError(
-            f"{operation}: the element at index {index} is not certain, got {match}; use replace(..., old=name), or a "
-            f"larger space"
+            raise IndexError(named(f"there is no element at index {index}, got {match}"))
+        raise value_error(
+            f"the element at index {index} is not certain, got {match}; use replace(..., old=name), or a larger space"
         )
 
-    def _length(self, operation: str, x: Tensor) -> int:
+    def _length(self, x: Tensor) -> int:
         """Return the first empty index."""
         x = x.detach()
         if not x.any():
@@ -283,22 +280,22 @@ class Sequence(Structure):
         bound = self._length_bound(x)
         for index, match in enumerate(self._read(x, range(bound + 1))):
             if match.probability_unknown >= self.confidence:
-                self._check_explained(operation, x, index)
+                self._check_explained(x, index)
                 return index
             if match.probability_unknown > 1 - self.confidence:
-                raise ValueError(
-                    f"{operation}: the length is not certain, got {match} at index {index}; give the index as at=, or "
+                raise value_error(
+                    f"the length is not certain, got {match} at index {index}; give the index as at=, or "
                     f"use a larger space"
                 )
         return bound + 1
 
-    def _check_explained(self, operation: str, x: Tensor, length: int) -> None:
+    def _check_explained(self, x: Tensor, length: int) -> None:
         """Raise if the energy of x is larger than its length: an element that is not in the vocabulary looks empty."""
         energy = float(similarity(x, x))
         error = math.sqrt(2) * length * self.space.noise_std  # standard deviation of the energy
         if energy > length + 0.5 + 5 * error:
-            raise ValueError(
-                f"{operation}: the sequence has elements that are not in the vocabulary, about {energy - length:.0f} "
+            raise value_error(
+                f"the sequence has elements that are not in the vocabulary, about {energy - length:.0f} "
                 f"from index {length} on; read it with its vocabulary, Sequence.load(path), or give the index as at="
             )
 
@@ -311,4 +308,4 @@ class Sequence(Structure):
         return self.longest
 
     def _restore(self, seen: Any) -> None:
-        self.longest = check_integer("Sequence", "longest", seen, least=0)
+        self.longest = check_integer("longest", seen, least=0)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import bind, unbind
+from ghrr.checks import named, names_errors, value_error
 from ghrr.encoding import PowerPositions
 from ghrr.encoding.powers import Powers
 from ghrr.hypervector import Hypervector
@@ -25,6 +26,7 @@ from ghrr.structures.reading import MatchList
 from ghrr.structures.vocabulary import Name
 
 
+@names_errors
 class Stack(Structure):
     """Stack of names in one hypervector; an empty stack is zero.
 
@@ -66,34 +68,34 @@ class Stack(Structure):
 
     def encode(self, items: Iterable[Name]) -> Tensor:
         """Return the stack of these names, with the last one on top."""
-        rows = self.names.indices(self.names.resolve_all("Stack.encode", items))
-        self._warn_if_full("Stack.encode", len(rows), len(self.names))
+        rows = self.names.indices(self.names.resolve_all(items))
+        self._warn_if_full(len(rows), len(self.names))
         from_top = torch.tensor(rows[::-1], dtype=torch.long)
         return self._powers.bundle_rows(self._below, self.names.vectors(), from_top, torch.tensor([len(rows)]))[0]
 
     def push(self, h: Tensor | Hypervector, name: Name) -> Tensor:
         """Return the stack with one more element on top. Differentiable with respect to ``h``."""
-        x = self._vector("Stack.push", h)
-        longer = self.names.encode([self.names.resolve("Stack.push", name)])[0] + bind(self._below, x)
-        self._warn_if_full("Stack.push", self._items(longer), len(self.names))
+        x = self._vector(h)
+        longer = self.names.encode([self.names.resolve(name)])[0] + bind(self._below, x)
+        self._warn_if_full(self._items(longer), len(self.names))
         return longer
 
     def peek(self, h: Tensor | Hypervector) -> Match:
         """Return the top; unknown if the stack is empty."""
-        return self.names.match(self._constant("Stack.peek", h)[None], confidence=self.confidence)[0]
+        return self.names.match(self._constant(h)[None], confidence=self.confidence)[0]
 
     def pop(self, h: Tensor | Hypervector) -> tuple[Match, Tensor]:
         """Return the top, and the stack without it. The stack is differentiable with respect to ``h``."""
-        x = self._vector("Stack.pop", h)
+        x = self._vector(h)
         if not x.any():
-            raise IndexError("Stack.pop: the stack is empty")
+            raise IndexError(named("the stack is empty"))
         top = self.peek(x)
         if top.unknown:
             raise IndexError(
-                f"Stack.pop: the stack is empty, or its top is not one of the {len(self.names)} names in the vocabulary"
+                named(f"the stack is empty, or its top is not one of the {len(self.names)} names in the vocabulary")
             )
         if not top.confident:
-            raise ValueError(f"Stack.pop: the top is not certain, got {top}; use a larger space")
+            raise value_error(f"the top is not certain, got {top}; use a larger space")
         return top, self._without_top(x, top)
 
     def _without_top(self, x: Tensor, top: Match) -> Tensor:
@@ -109,8 +111,8 @@ class Stack(Structure):
         limit
             Maximum number of elements to read. By default 1000, with a warning if the limit is reached.
         """
-        x = self._constant("Stack.decode", h)
-        maximum = self._limit("Stack.decode", limit)
+        x = self._constant(h)
+        maximum = self._limit(limit)
 
         def read(rest: Tensor, found: Mapping[int, Match]) -> dict[int, Match]:
             if len(found) >= maximum or not rest.any():
@@ -123,7 +125,7 @@ class Stack(Structure):
             return self._without_top(rest, top)
 
         found, rest = peel(x, read, remove)
-        self._warn_if_cut("Stack.decode", len(found), limit)
+        self._warn_if_cut(len(found), limit)
         return MatchList(found.values(), **self._left(rest))
 
     def _settings(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from ghrr.algebra import similarity
-from ghrr.checks import check_integer, describe
+from ghrr.checks import add_place, check_integer, describe, names_errors, type_error, value_error
 from ghrr.documents import MAX_DEPTH, Path
 from ghrr.hypervector import Hypervector
 from ghrr.memory.decorrelation import DecorrelatedKeys
@@ -32,6 +32,7 @@ from ghrr.structures.vocabulary import Name
 NodePath = tuple[int, ...]
 
 
+@names_errors
 class Tree(Structure):
     """Ordered tree of labels as one hypervector.
 
@@ -74,13 +75,13 @@ class Tree(Structure):
         h = self._bundle(nodes)
         for path in nodes:
             self.paths.mark_leaf(self.paths.insert(path))
-        self._warn_if_full("Tree.encode", len(nodes), len(self.labels))
+        self._warn_if_full(len(nodes), len(self.labels))
         return h
 
     def label(self, h: Tensor | Hypervector, path: int | Sequence[int]) -> Match:
         """Return the label of the node at a path."""
-        x = self._constant("Tree.label", h)
-        return self._labels(x, [_check_path("Tree.label", path)])[0]
+        x = self._constant(h)
+        return self._labels(x, [_check_path(path)])[0]
 
     def part(self, h: Tensor | Hypervector, path: int | Sequence[int]) -> Tensor:
         """Return the subtree at a path, with the rest of the tree as noise. Differentiable with respect to ``h``.
@@ -89,8 +90,8 @@ class Tree(Structure):
         ------
         h: ``(*batch, dim, m, m)``; output: the same
         """
-        x = self._vectors("Tree.part", h)
-        checked = _check_path("Tree.part", path)
+        x = self._vectors(h)
+        checked = _check_path(path)
         rows = x.reshape(-1, *self.space.shape)
         keys = self.paths.vectors([checked]).expand_as(rows)
         return self.paths.unbind(rows, keys, [checked] * len(rows)).reshape(x.shape)
@@ -122,36 +123,34 @@ class Tree(Structure):
         >>> trees.decode(h).value
         ['S', 'she', 'runs']
         """
-        operation = "Tree.add_leaf"
-        x = self._vector(operation, h)
-        new = _check_path(operation, path)
-        name = self.labels.resolve(operation, label)
-        self._check_next_child(operation, x.detach(), new)
+        x = self._vector(h)
+        new = _check_path(path)
+        name = self.labels.resolve(label)
+        self._check_next_child(x.detach(), new)
         h = x + self._bundle({new: name})
         self.paths.mark_leaf(self.paths.insert(new))
-        self._warn_if_full(operation, self._items(h), len(self.labels))
+        self._warn_if_full(self._items(h), len(self.labels))
         return h
 
-    def _check_next_child(self, operation: str, x: Tensor, path: NodePath) -> None:
+    def _check_next_child(self, x: Tensor, path: NodePath) -> None:
         """Raise unless the node at a path certainly does not exist, but its parent and its left sibling do."""
         parent = [path[:-1]] if path else []
         before = [(*path[:-1], path[-1] - 1)] if path and path[-1] else []
         if not len(self.labels):
             if parent:
-                raise ValueError(f"{operation}: the parent of {list(path)} does not exist; encode a tree first")
+                raise value_error(f"the parent of {list(path)} does not exist; encode a tree first")
             return
         for node in [path, *parent, *before]:
             [match] = self._labels(x, [node])
             if not is_settled(match):
-                raise ValueError(
-                    f"{operation}: it is not certain whether there is a node at {list(node)}, got {match}; use a "
-                    f"larger space"
+                raise value_error(
+                    f"it is not certain whether there is a node at {list(node)}, got {match}; use a larger space"
                 )
             if node == path and match.confident:
-                raise ValueError(f"{operation}: {list(path)} already has the label {match.guess!r}; use a free path")
+                raise value_error(f"{list(path)} already has the label {match.guess!r}; use a free path")
             if node != path and not match.confident:
-                raise ValueError(
-                    f"{operation}: {list(path)} is not the next child of a node, because there is no node at "
+                raise value_error(
+                    f"{list(path)} is not the next child of a node, because there is no node at "
                     f"{list(node)}; add that one first"
                 )
 
@@ -172,8 +171,8 @@ class Tree(Structure):
         limit
             Maximum number of nodes to read. By default 1000, with a warning if the limit is reached.
         """
-        x = self._constant("Tree.decode", h)
-        maximum = self._limit("Tree.decode", limit)
+        x = self._constant(h)
+        maximum = self._limit(limit)
         frontier: list[NodePath] = [()] if x.any() else []
         doubtful: list[NodePath] = []  # read, but not confident
         has_less_noise = False  # since they were read
@@ -192,7 +191,7 @@ class Tree(Structure):
             return new
 
         found, residual = peel(x, read, lambda rest, new: rest - self._bundle(_guesses(new)))
-        self._warn_if_cut("Tree.decode", len(found), limit)
+        self._warn_if_cut(len(found), limit)
         matches: dict[Path, Match] = {path: found[path] for path in sorted(found)}
         return Reading(_nest(matches), matches, x, residual)
 
@@ -223,12 +222,15 @@ class Tree(Structure):
             path, node = stack.pop()
             if isinstance(node, (list, tuple)):
                 if not node:
-                    raise ValueError(f"Tree.encode: the node at {list(path)} is an empty list; it needs a label")
+                    raise value_error(f"the node at {list(path)} is an empty list; it needs a label")
                 if len(path) >= MAX_DEPTH:
-                    raise ValueError(f"Tree.encode: the tree is deeper than {MAX_DEPTH} levels, or cyclic")
+                    raise value_error(f"the tree is deeper than {MAX_DEPTH} levels, or cyclic")
                 stack.extend(((*path, index), child) for index, child in enumerate(node[1:]))
                 node = node[0]
-            found[path] = self.labels.resolve(f"Tree.encode: the label at {list(path)}", node)
+            try:
+                found[path] = self.labels.resolve(node)
+            except (TypeError, ValueError) as error:
+                raise add_place(error, f"the label at {list(path)}") from None
         return found
 
     def _seen(self) -> list[list[int]]:
@@ -236,7 +238,7 @@ class Tree(Structure):
 
     def _restore(self, seen: Any) -> None:
         for path in seen:
-            self.paths.mark_leaf(self.paths.insert(_check_path("Tree", path)))
+            self.paths.mark_leaf(self.paths.insert(_check_path(path)))
 
 
 def parse_brackets(text: str) -> Any:
@@ -255,7 +257,7 @@ def parse_brackets(text: str) -> Any:
     for symbol in re.findall(r"[()]|[^\s()]+", text):
         if symbol == "(":
             if len(opened) > MAX_DEPTH:
-                raise ValueError(f"Tree.encode: the tree is deeper than {MAX_DEPTH} levels")
+                raise value_error(f"the tree is deeper than {MAX_DEPTH} levels")
             opened[-1].append([])
             opened.append(opened[-1][-1])
         elif symbol != ")":
@@ -265,8 +267,8 @@ def parse_brackets(text: str) -> Any:
         else:
             opened.pop()
     if len(opened) != 1 or len(root) != 1 or text.count("(") != text.count(")"):
-        raise ValueError(
-            f"Tree.encode: the brackets do not form one tree, got {text!r:.80}, expected a form like '(S (NP she) (VP "
+        raise value_error(
+            f"the brackets do not form one tree, got {text!r:.80}, expected a form like '(S (NP she) (VP "
             f"runs))'; give a label that contains brackets as a list, [label]"
         )
     return root[0]
@@ -290,10 +292,10 @@ def _unwrap_leaves(node: list[Any]) -> Any:
     return [node[0], *map(_unwrap_leaves, node[1:])] if len(node) > 1 else node[0]
 
 
-def _check_path(operation: str, path: Any) -> NodePath:
+def _check_path(path: Any) -> NodePath:
     indices = (path,) if isinstance(path, int) else path
     if isinstance(indices, str) or not isinstance(indices, Sequence):
-        raise TypeError(f"{operation}: path must be a list of child indices, such as [0, 1]; got {describe(path)}")
+        raise type_error(f"path must be a list of child indices, such as [0, 1]; got {describe(path)}")
     if len(indices) > MAX_DEPTH:
-        raise ValueError(f"{operation}: path has {len(indices)} indices, expected at most {MAX_DEPTH}")
-    return tuple(check_integer(operation, "an index of path", index, least=0) for index in indices)
+        raise value_error(f"path has {len(indices)} indices, expected at most {MAX_DEPTH}")
+    return tuple(check_integer("an index of path", index, least=0) for index in indices)

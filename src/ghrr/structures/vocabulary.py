@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ghrr._similar import did_you_mean
 from ghrr.algebra import pairwise_similarity, similarity
-from ghrr.checks import check_device, check_names, describe
+from ghrr.checks import check_device, check_names, describe, names_errors, type_error, value_error
 from ghrr.encoding.growing_table import NamedTable
 from ghrr.hypervector import Hypervector
 from ghrr.memory.match import CONFIDENCE, Match, answer_noise, make_matches, required_score
@@ -30,6 +30,7 @@ Name = str | Tensor | Hypervector
 Integers = NDArray[np.int64]
 
 
+@names_errors
 class Vocabulary:
     """Growable table of named hypervectors.
 
@@ -71,7 +72,7 @@ class Vocabulary:
         device: torch.device | str | None = None,
     ) -> None:
         self.space, self.namespace = space, namespace
-        self.device = check_device(namespace, device)
+        self.device = check_device(device)
         self._table = NamedTable(space, device=self.device)
         self._given: dict[str, Tensor] = {}  # given hypervectors by name, encoded or only queried
         self._names_of_given: dict[str, str] = {}  # their names, by digest
@@ -130,6 +131,7 @@ class Vocabulary:
 
     # Given hypervectors
 
+    @names_errors("{self.namespace}: define")
     def define(self, name: str, vector: Tensor | Hypervector) -> None:
         """Use a given hypervector for a name instead of its atom.
 
@@ -151,16 +153,13 @@ class Vocabulary:
         >>> people.neighbours(people.encode([("Ada", "age", "36 years")]), "Ada", "age")[0].label
         '36 years'
         """
-        operation = f"{self.namespace}: define"
-        x = self._checked(operation, vector)
+        x = self._checked(vector)
         with self._table.lock:
-            row = self._table.index(check_name(operation, name))
+            row = self._table.index(check_name(name))
             if row >= 0:
                 if torch.equal(self._table.rows[row], x):
                     return
-                raise ValueError(
-                    f"{operation}: the name {name!r} already has a different hypervector; choose an unused name"
-                )
+                raise value_error(f"the name {name!r} already has a different hypervector; choose an unused name")
             self._register(name, x)
             self._table.append_named([name], x[None])
 
@@ -173,22 +172,22 @@ class Vocabulary:
         self._given[name] = x
         self._names_of_given.setdefault(_digest(x), name)
 
-    def _checked(self, operation: str, vector: Tensor | Hypervector) -> Tensor:
-        x = check_vector(operation, vector, self.space, self.device)
+    def _checked(self, vector: Tensor | Hypervector) -> Tensor:
+        x = check_vector(vector, self.space, self.device)
         if x.requires_grad:
-            raise ValueError(
-                f"{operation}: a vocabulary stores constants, got a hypervector that requires gradients; give "
-                f"x.detach(), or bind and bundle tensors with ghrr.bind and ghrr.bundle"
+            raise value_error(
+                "a vocabulary stores constants, got a hypervector that requires gradients; give "
+                "x.detach(), or bind and bundle tensors with ghrr.bind and ghrr.bundle"
             )
         error = float(unitarity_error(x).max())
         if error > _NOT_UNITARY:
-            raise ValueError(
-                f"{operation}: the hypervector must be unitary, got |A^H A - I| up to {error:.2g}, expected at most "
+            raise value_error(
+                f"the hypervector must be unitary, got |A^H A - I| up to {error:.2g}, expected at most "
                 f'{_NOT_UNITARY}; use ghrr.normalize(x, to="unitary"), or encode its parts'
             )
         return x
 
-    def resolve(self, operation: str, name: Name) -> str:
+    def resolve(self, name: Name) -> str:
         """Return a name as it is, and the name of a given hypervector.
 
         A :class:`ghrr.Hypervector` is named by its expression, ``#a * b``, a tensor by a digest of its content,
@@ -197,8 +196,8 @@ class Vocabulary:
         if isinstance(name, str) and name:
             return name
         if not isinstance(name, Tensor | Hypervector):
-            return check_name(operation, name)
-        x = self._checked(operation, name)
+            return check_name(name)
+        x = self._checked(name)
         digest = _digest(x)
         with self._table.lock:
             label = self._names_of_given.get(digest)
@@ -209,18 +208,18 @@ class Vocabulary:
                 self._register(label, x)
         return label
 
-    def resolve_all(self, operation: str, names: object) -> list[str]:
+    def resolve_all(self, names: object) -> list[str]:
         """Return the names of a list of names and given hypervectors; raise for a single string."""
         if isinstance(names, str) or not isinstance(names, Iterable) or getattr(names, "ndim", 4) < 4:
-            raise TypeError(f"{operation}: needs a list of strings, got {describe(names)}")
-        return [self.resolve(operation, name) for name in names]
+            raise type_error(f"needs a list of strings, got {describe(names)}")
+        return [self.resolve(name) for name in names]
 
-    def resolve_lists(self, operation: str, items: object) -> tuple[list[list[str]], bool]:
+    def resolve_lists(self, items: object) -> tuple[list[list[str]], bool]:
         """Return lists of names, and whether one list was given instead of several."""
         if isinstance(items, str) or not isinstance(items, Sequence):
-            raise TypeError(f"{operation}: needs a list of names, got {describe(items)}")
+            raise type_error(f"needs a list of names, got {describe(items)}")
         single = not items or isinstance(items[0], str | Tensor | Hypervector)
-        return [self.resolve_all(operation, names) for names in ([items] if single else items)], single
+        return [self.resolve_all(names) for names in ([items] if single else items)], single
 
     def note(self, *names: str) -> str:
         """Return a note on the first name that is neither in the vocabulary nor given, or nothing if all are known."""
@@ -345,7 +344,7 @@ class Vocabulary:
     def check_not_empty(self) -> None:
         """Raise if the vocabulary has no names."""
         if not len(self):
-            raise ValueError(
+            raise value_error(
                 f"{self.namespace}: the vocabulary is empty, so an answer has no candidates; encode data in this "
                 f"process first (another process, such as a worker of a DataLoader, adds names to a copy of its own), "
                 f"or load the structure together with its hypervectors with load(path)"
@@ -364,11 +363,11 @@ class Vocabulary:
     def restore(self, state: Mapping[str, Any], given: Mapping[str, Tensor]) -> None:
         """Add the names of a state, and the given hypervectors."""
         names = state["names"]
-        if not isinstance(names, list) or len(set(check_names(self.namespace, names))) < len(names):
+        if not isinstance(names, list) or len(set(check_names(names))) < len(names):
             raise ValueError(f"{self.namespace}: needs a list of different names")
         if sorted(given) != sorted(state["given"]) or not set(given) <= set(names):
             raise ValueError(f"{self.namespace}: the given hypervectors do not fit the names")
-        checked = {name: self._checked(self.namespace, vector.to(self.device)) for name, vector in given.items()}
+        checked = {name: self._checked(vector.to(self.device)) for name, vector in given.items()}
         with self._table.lock:
             for name, vector in checked.items():
                 self._register(name, vector)

@@ -20,11 +20,16 @@ from ghrr.checks import (
     check_real,
     check_square,
     describe,
+    named,
+    names_errors,
+    type_error,
+    value_error,
 )
 from ghrr.ops.fourier import fft
 from ghrr.unitary.sampling import draw_uniform, exp_hermitian
 
 
+@names_errors("diagonality(q)")
 def diagonality(q: Tensor) -> Tensor:
     r"""Compute the share of the diagonal in the absolute values, :math:`\sum_j |Q_{jj}| / \sum_{jk} |Q_{jk}|`.
 
@@ -41,13 +46,14 @@ def diagonality(q: Tensor) -> Tensor:
     >>> ghrr.unitary.diagonality(torch.tensor([[1.0, 1.0], [1.0, -1.0]]) / 2**0.5)
     tensor(0.5000)
     """
-    check_square("diagonality(q)", q)
+    check_square(q)
     if q.dtype == torch.bool:
-        raise TypeError(f"diagonality(q): needs numbers, got {describe(q)}; convert it with q.float()")
+        raise type_error(f"needs numbers, got {describe(q)}; convert it with q.float()")
     size = q.abs()
     return torch.diagonal(size, dim1=-2, dim2=-1).sum(dim=-1) / size.sum(dim=(-1, -2))
 
 
+@names_errors("with_diagonality(value, *batch, m)")
 def with_diagonality(
     value: float,
     *batch: int,
@@ -91,23 +97,22 @@ def with_diagonality(
     >>> ghrr.unitary.diagonality(q).sub(0.3).abs().max() < 1e-6
     tensor(True)
     """
-    operation = "with_diagonality(value, *batch, m)"
-    m = check_integer(operation, "m", m, least=1)
-    value = check_diagonality(operation, value, m)
-    check_choice(operation, "method", method, ("closed form", "descent"))
-    check_complex_dtype(operation, dtype)
-    source = torch.default_generator if generator is None else check_generator(operation, generator)
-    batch = check_batch(operation, batch)
+    m = check_integer("m", m, least=1)
+    value = check_diagonality(value, m)
+    check_choice("method", method, ("closed form", "descent"))
+    check_complex_dtype(dtype)
+    source = torch.default_generator if generator is None else check_generator(generator)
+    batch = check_batch(batch)
     if method == "descent":
         return _descend(value, batch, m, source).to(dtype)
     return diagonality_from_uniform(value, draw_uniform(source, *batch, 5, m)).to(dtype)
 
 
-def check_diagonality(operation: str, value: float, m: int) -> float:
+def check_diagonality(value: float, m: int) -> float:
     """Return the value; raise unless a unitary matrix of size m can have this diagonality."""
-    value = check_real(operation, "diagonality", value, low=0.0, high=1.0)
+    value = check_real("diagonality", value, low=0.0, high=1.0)
     if m == 1 and value != 1.0:
-        raise ValueError(f"{operation}: a 1x1 matrix has diagonality 1, so {value} needs m >= 2")
+        raise value_error(f"a 1x1 matrix has diagonality 1, so {value} needs m >= 2")
     return value
 
 
@@ -174,8 +179,10 @@ def _descend(value: float, batch: tuple[int, ...], m: int, generator: torch.Gene
         if len(missing) == 0:
             return found.reshape(*batch, m, m)
     raise RuntimeError(
-        f"with_diagonality: descent to {value} with m={m} did not converge for {len(missing)} of {len(found)} "
-        f'matrices; use method="closed form"'
+        named(
+            f"descent to {value} with m={m} did not converge for {len(missing)} of {len(found)} "
+            f'matrices; use method="closed form"'
+        )
     )
 
 

@@ -8,13 +8,23 @@ import torch
 from torch import Tensor
 
 from ghrr import ops
-from ghrr.checks import check_finite, check_hypervectors, check_square, describe, first_nonfinite_slot
+from ghrr.checks import (
+    check_finite,
+    check_hypervectors,
+    check_square,
+    describe,
+    first_nonfinite_slot,
+    names_errors,
+    type_error,
+    value_error,
+)
 from ghrr.ops import torch_polar
 
 if TYPE_CHECKING:
     from ghrr.hypervector import Hypervector
 
 
+@names_errors("polar(x)")
 def polar(x: Tensor) -> Tensor:
     r"""Compute the unitary factor W of the polar decomposition :math:`X = W P`, the unitary matrix nearest to X.
 
@@ -33,13 +43,14 @@ def polar(x: Tensor) -> Tensor:
     tensor([[1.+0.j, 0.+0.j],
             [0.+0.j, 0.+1.j]])
     """
-    check_square("polar(x)", x)
+    check_square(x)
     if not (x.is_floating_point() or x.is_complex()):
-        raise TypeError(f"polar(x): needs real or complex numbers, got {describe(x)}")
-    check_finite("polar(x)", "x", x)
+        raise type_error(f"needs real or complex numbers, got {describe(x)}")
+    check_finite("x", x)
     return ops.polar(x)
 
 
+@names_errors("unitarity_error(x)")
 def unitarity_error(x: Tensor) -> Tensor:
     r"""Return the largest entry of :math:`|A_j^\dagger A_j - I|` for each slot.
 
@@ -53,10 +64,11 @@ def unitarity_error(x: Tensor) -> Tensor:
     >>> ghrr.unitary.unitarity_error(torch.tensor([[[1.0 + 0j]], [[2.0 + 0j]]]))
     tensor([0., 3.])
     """
-    check_square("unitarity_error(x)", x)
+    check_square(x)
     return torch_polar.unitarity_error(x)
 
 
+@names_errors("is_unitary(x)")
 def is_unitary(x: Tensor | Hypervector) -> bool:
     r"""Return whether every slot is unitary to rounding: :math:`|A_j^\dagger A_j - I| \le 20 m \varepsilon`.
 
@@ -83,21 +95,21 @@ def is_unitary(x: Tensor | Hypervector) -> bool:
     --------
     unitarity_error : the deviation in each slot.
     """
-    (x,) = check_hypervectors("is_unitary(x)", x=x)
-    return not _why_not_unitary("is_unitary(x)", x)
+    (x,) = check_hypervectors(x=x)
+    return not _why_not_unitary(x)
 
 
-def check_unitary(operation: str, x: Tensor) -> Tensor:
-    """Return ``x``; raise ValueError, with the worst slot, unless every slot is unitary to rounding."""
-    reason = _why_not_unitary(operation, x)
+def check_unitary(name: str, x: Tensor) -> Tensor:
+    """Return ``x``; raise ValueError, with its name and the worst slot, unless every slot is unitary to rounding."""
+    reason = _why_not_unitary(x)
     if reason:
-        raise ValueError(f"{operation}: {reason}")
+        raise value_error(f"{name}: {reason}")
     return x
 
 
-def _why_not_unitary(operation: str, x: Tensor) -> str:
+def _why_not_unitary(x: Tensor) -> str:
     if x.is_meta:
-        raise ValueError(f"{operation}: x must hold numbers, got {describe(x)} on the device 'meta'")
+        raise value_error(f"x must hold numbers, got {describe(x)} on the device 'meta'")
     if not x.numel():
         return ""
     nonfinite = first_nonfinite_slot(x)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square
+from ghrr.checks import check_batch, check_complex_dtype, check_generator, check_integer, check_square, names_errors
 from ghrr.ops.dispatch import Kernel, Operation
 from ghrr.ops.tensor_state import is_plain
 from ghrr.ops.threads import run_in_threads
@@ -19,6 +19,7 @@ _MIN_NUMBERS = 1 << 10  # for fewer numbers per row, PyTorch is faster than the 
 _STORED_NUMBERS = 1 << 23  # uniform numbers in memory at a time: 64 MiB
 
 
+@names_errors("haar(*batch, m)")
 def haar(*batch: int, m: int, generator: torch.Generator | None = None, dtype: torch.dtype = torch.complex64) -> Tensor:
     r"""Draw unitary matrices from the Haar measure, the uniform distribution on U(m).
 
@@ -49,17 +50,16 @@ def haar(*batch: int, m: int, generator: torch.Generator | None = None, dtype: t
     >>> ghrr.unitary.is_unitary(q)
     True
     """
-    operation = "haar(*batch, m)"
-    m = check_integer(operation, "m", m, least=1)
-    check_complex_dtype(operation, dtype)
-    batch = check_batch(operation, batch)
+    m = check_integer("m", m, least=1)
+    check_complex_dtype(dtype)
+    batch = check_batch(batch)
     source = torch.default_generator if generator is None else generator
     return random_slots(source, math.prod(batch), m, dtype=dtype).reshape(*batch, m, m)
 
 
 def draw_uniform(generator: torch.Generator, *shape: int) -> Tensor:
     """Draw uniform numbers in [0, 1), in double precision, on the generator's device."""
-    check_generator("sampling", generator)
+    check_generator(generator)
     return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 
@@ -69,7 +69,7 @@ def random_slots(generator: torch.Generator, slots: int, m: int, *, roots: int =
     They are Haar matrices; with ``roots``, times roots of unity of this order. For m = 1 with ``roots`` they are these
     roots alone. Uniform phases would change nothing: a Haar matrix times phases is a Haar matrix.
     """
-    check_generator("sampling", generator)
+    check_generator(generator)
     if generator.device.type == "cpu" and is_plain():
         keys = drawn_keys(2 if m > 1 and roots else 1, generator)
         rotation_keys, phase_keys = (keys[:0], keys) if m == 1 else (keys[:1], keys[1:])
@@ -223,6 +223,7 @@ def _haar_along_slots(u: Tensor) -> Tensor:
     return q
 
 
+@names_errors("orthonormalize(x)")
 def orthonormalize(x: Tensor) -> Tensor:
     r"""Return Q of the decomposition X = QR in which R has a positive diagonal.
 
@@ -240,7 +241,7 @@ def orthonormalize(x: Tensor) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    check_square("orthonormalize(x)", x)
+    check_square(x)
     q, r = torch.linalg.qr(x)
     diagonal = torch.diagonal(r, dim1=-2, dim2=-1)
     phases = torch.where(diagonal == 0, torch.ones_like(diagonal), torch.sgn(diagonal))
@@ -248,6 +249,7 @@ def orthonormalize(x: Tensor) -> Tensor:
     return result
 
 
+@names_errors("exp_hermitian(x)")
 def exp_hermitian(x: Tensor) -> Tensor:
     r"""Return the unitary matrix :math:`\exp(iH)` of the Hermitian part :math:`H = (X + X^\dagger)/2`.
 
@@ -264,7 +266,7 @@ def exp_hermitian(x: Tensor) -> Tensor:
     >>> ghrr.unitary.is_unitary(ghrr.unitary.exp_hermitian(x))
     True
     """
-    check_square("exp_hermitian(x)", x)
+    check_square(x)
     hermitian = (x + x.mH) / 2
     if x.shape[-1] == 2:
         return _exp_hermitian_pair(hermitian)

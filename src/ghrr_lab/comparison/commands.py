@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ghrr import models
-from ghrr.checks import check_known
+from ghrr.checks import check_known, names_errors
 from ghrr.cli import fail, need
 from ghrr_lab.paper.commands import Dask, Jobs, Out, Seed, run_with_progress
 
@@ -36,10 +37,8 @@ def compare(  # noqa: PLR0917 (typer reads options from a signature)
     from ghrr_lab import paper
 
     try:
-        for name in names or []:
-            check_known("compare", "model", name, models.MODELS)
-        for name in experiment or []:
-            check_known("compare", "experiment", name, paper.COMPARISONS)
+        _check_names("model", names or [], models.MODELS)
+        _check_names("experiment", experiment or [], paper.COMPARISONS)
     except ValueError as error:
         fail(error)
     size, chosen = "full" if full else "quick", set(names or models.MODELS)
@@ -59,3 +58,9 @@ def compare(  # noqa: PLR0917 (typer reads options from a signature)
         command=command,
         keep=lambda params: params["model"] in chosen,
     )
+
+
+@names_errors("compare")
+def _check_names(kind: str, names: list[str], known: Iterable[str]) -> None:
+    for name in names:
+        check_known(kind, name, known)

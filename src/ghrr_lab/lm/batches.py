@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ghrr.checks import named
 from ghrr.seeding import labelled_generator
 from ghrr_lab.lm.run_folder import RunError
 
@@ -37,11 +38,13 @@ def steps_per_epoch(tokens: int, context: int, batch: int, processes: int = 1) -
     windows = (tokens - 1) // context - 1  # the first window of an epoch starts at a random offset below the context
     if windows < batch:
         raise RunError(
-            f"train: the training text must fill one batch of {batch} windows of {context} tokens, got {tokens:,} "
-            "tokens; reduce batch or max_len"
+            named(
+                f"the training text must fill one batch of {batch} windows of {context} tokens, got {tokens:,} "
+                "tokens; reduce batch or max_len"
+            )
         )
     if batch % processes:
-        raise RunError(f"train: batch must be a multiple of the number of processes ({processes}), got {batch}")
+        raise RunError(named(f"batch must be a multiple of the number of processes ({processes}), got {batch}"))
     return windows // batch
 
 

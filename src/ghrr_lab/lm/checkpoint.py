@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ghrr.checks import current_call, names_errors
 from ghrr.files import check_fields, read_tensors, write_tensors
 from ghrr.training import checkpoint_tensors
 from ghrr_lab.lm.config import ModelConfig
@@ -26,6 +27,7 @@ def save_checkpoint(
     write_tensors(path, info, tensors, kind=FORMAT, version=VERSION, follow_links=False)
 
 
+@names_errors
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the JSON object and the tensors of a checkpoint.
 
@@ -36,8 +38,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     ValueError
         The file is damaged or has another format.
     """
-    info, tensors = read_tensors(path, kind=FORMAT, version=VERSION, operation="load_checkpoint")
-    return check_fields(f"load_checkpoint({str(path)!r})", info, _FIELDS), tensors
+    info, tensors = read_tensors(path, kind=FORMAT, version=VERSION)
+    return check_fields(current_call(path), info, _FIELDS), tensors
 
 
 def check_shapes(config: ModelConfig, tensors: dict[str, Tensor]) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from ghrr.checks import names_errors
 from ghrr.files import atomic_write
 from ghrr_lab.lm.config import ModelConfig
 from ghrr_lab.lm.corpora import load_corpus
@@ -21,6 +22,7 @@ from ghrr_lab.lm.train_config import TrainConfig
 from ghrr_lab.lm.training import train
 
 
+@names_errors
 def compare(
     plan: str | os.PathLike[str],
     out: str | os.PathLike[str],

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.checks import check_choice, check_integer, short_repr
+from ghrr.checks import check_choice, check_integer, names_errors, short_repr, value_error
 from ghrr.nn import AttentionConfig
 
 VERSION = 2
@@ -35,6 +35,7 @@ _NAMES_OF_VERSION_1 = {
 _COMMON = {"embed_dim", "num_heads", "max_len", "dropout", "is_causal", "qk_gain", "seed"}
 
 
+@names_errors
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(AttentionConfig):
     """Settings of :class:`ghrr_lab.lm.Model`: settings of its attention, and the size of the model.
@@ -80,22 +81,21 @@ class ModelConfig(AttentionConfig):
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "num_layers", "ffn_dim"):
-            object.__setattr__(self, name, check_integer("ModelConfig", name, getattr(self, name), least=1))
-        check_choice("ModelConfig", "attention", self.attention, ATTENTION)
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), least=1))
+        check_choice("attention", self.attention, ATTENTION)
         super().__post_init__()
-        check_choice("ModelConfig", "mode", self.mode, MODES)
+        check_choice("mode", self.mode, MODES)
         if not self.is_causal:
-            raise ValueError("ModelConfig: is_causal must be True, got False; leave it out")
+            raise value_error("is_causal must be True, got False; leave it out")
         if self.embed_dim % (2 * self.num_heads):
-            raise ValueError(
-                f"ModelConfig: embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads}, got "
-                f"{self.embed_dim}"
+            raise value_error(
+                f"embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads}, got {self.embed_dim}"
             )
         if self.attention != "ghrr":
             for field in dataclasses.fields(AttentionConfig):
                 if field.name not in _COMMON and getattr(self, field.name) != field.default:
-                    raise ValueError(
-                        f"ModelConfig: {field.name}={getattr(self, field.name)!r} needs attention 'ghrr', got "
+                    raise value_error(
+                        f"{field.name}={getattr(self, field.name)!r} needs attention 'ghrr', got "
                         f"{self.attention!r}; leave {field.name} out"
                     )
 
@@ -131,8 +131,8 @@ class ModelConfig(AttentionConfig):
         settings = dict(state)
         version = settings.pop("version", 1)
         if version not in (1, VERSION):
-            raise ValueError(
-                f"ModelConfig: the settings have version {short_repr(version)}, expected at most {VERSION}; use the "
+            raise value_error(
+                f"the settings have version {short_repr(version)}, expected at most {VERSION}; use the "
                 "version of ghrr that wrote them"
             )
         if version == 1:
@@ -141,7 +141,7 @@ class ModelConfig(AttentionConfig):
         unknown = sorted(set(settings) - known)
         if unknown:
             names = ", ".join(sorted(known))
-            raise ValueError(f"ModelConfig: unknown settings {', '.join(unknown)}, expected only {names}")
+            raise value_error(f"unknown settings {', '.join(unknown)}, expected only {names}")
         return cls(**settings)
 
 
@@ -161,5 +161,5 @@ def rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"ModelConfig: {twice[0]} is given twice, once under its name in ghrr 0.1; remove one")
+        raise value_error(f"{twice[0]} is given twice, once under its name in ghrr 0.1; remove one")
     return dict(pairs)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ghrr.checks import describe
+from ghrr.checks import describe, named, names_errors, value_error
 from ghrr.files import read_bytes
 from ghrr_lab.lm.corpus_files import (
     ANY_NAMES,
@@ -24,6 +24,7 @@ CORPORA = (*SOURCES, GRAMMAR)
 _GRAMMAR_SENTENCES = {"train": 20_000, "valid": 2_000, "test": 2_000}
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Corpus:
     r"""Training, validation and test text.
@@ -57,6 +58,7 @@ class Corpus:
         return f"<Corpus {self.name!r}, characters in {sizes}>"
 
 
+@names_errors("load_corpus('{name}')")
 def load_corpus(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Corpus:
     """Load a corpus. Files of known corpora are checked against their hashes.
 
@@ -82,53 +84,54 @@ def load_corpus(name: str | os.PathLike[str], folder: str | os.PathLike[str] | N
     >>> load_corpus("grammar")
     <Corpus 'grammar', characters in train: 1,091,596, valid: 109,980, test: 110,363>
     """
-    operation = f"load_corpus({str(name)!r})"
     if isinstance(name, str) and name == GRAMMAR:
         if folder is not None:
-            raise ValueError(f"{operation}: the grammar corpus is generated, got folder={folder!r}; leave folder out")
+            raise value_error(f"the grammar corpus is generated, got folder={folder!r}; leave folder out")
         texts = {split: generate_grammar_text(_GRAMMAR_SENTENCES[split], seed=i) for i, split in enumerate(SPLITS)}
         return Corpus(GRAMMAR, **texts)
     if isinstance(name, str) and name in SOURCES:
-        return _load_known(operation, name, corpus_folder(operation, name, folder))
+        return _load_known(name, corpus_folder(name, folder))
     if not isinstance(name, (str, os.PathLike)) or not Path(name).is_dir() or folder is not None:
-        raise ValueError(
-            f"load_corpus: name must be one of {', '.join(map(repr, CORPORA))}, or the path of a folder without the "
+        raise value_error(
+            f"name must be one of {', '.join(map(repr, CORPORA))}, or the path of a folder without the "
             f"argument folder; got {describe(name)}" + ("" if folder is None else f" and folder={folder!r}")
         )
-    return _load_folder(operation, Path(name))
+    return _load_folder(Path(name))
 
 
-def _load_known(operation: str, name: str, folder: Path) -> Corpus:
+def _load_known(name: str, folder: Path) -> Corpus:
     source, texts = SOURCES[name], {}
     for split, expected in source.files.items():
-        path = find_split(operation, folder, source.names, split)
+        path = find_split(folder, source.names, split)
         if path is None:
             raise FileNotFoundError(
-                f"{operation}: the {split} text is missing; download it with fetch_corpus({name!r}), or "
-                f"{manual_instructions(name, folder)}"
+                named(
+                    f"the {split} text is missing; download it with fetch_corpus({name!r}), or "
+                    f"{manual_instructions(name, folder)}"
+                )
             )
-        texts[split] = _decode(operation, path, read_verified(operation, path, expected))
+        texts[split] = _decode(path, read_verified(path, expected))
     return Corpus(name, **texts)
 
 
-def _load_folder(operation: str, folder: Path) -> Corpus:
+def _load_folder(folder: Path) -> Corpus:
     texts = {}
     for split in SPLITS:
-        path = find_split(operation, folder, ANY_NAMES, split)
+        path = find_split(folder, ANY_NAMES, split)
         if path is None:
             names = ", ".join(name.format(split=split) for name in ANY_NAMES)
-            raise FileNotFoundError(f"{operation}: the folder has no {split} text, expected one of {names}")
-        texts[split] = _decode(operation, path, read_bytes(path, "load_corpus"))
+            raise FileNotFoundError(named(f"the folder has no {split} text, expected one of {names}"))
+        texts[split] = _decode(path, read_bytes(path))
     return Corpus(folder.resolve().name, **texts)
 
 
-def _decode(operation: str, path: Path, content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{operation}: {path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
+        raise value_error(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     if "\0" in text:
-        raise ValueError(f"{operation}: {path} is not text, got a NUL byte at byte {content.index(0)}")
+        raise value_error(f"{path} is not text, got a NUL byte at byte {content.index(0)}")
     if not text.strip():
-        raise ValueError(f"{operation}: {path} is empty, expected at least one word")
+        raise value_error(f"{path} is empty, expected at least one word")
     return text

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from ghrr.checks import describe
+from ghrr.checks import describe, named, names_errors, value_error
 from ghrr.files import atomic_write, check_regular
 from ghrr_lab.lm.corpora import GRAMMAR
 from ghrr_lab.lm.corpus_files import (
@@ -31,6 +31,7 @@ _CHUNK = 1 << 16
 DownloadProgress = Callable[[str, int, int], None]  # file name, bytes done, bytes in total
 
 
+@names_errors("fetch_corpus('{name}')")
 def fetch_corpus(
     name: str,
     folder: str | os.PathLike[str] | None = None,
@@ -69,47 +70,46 @@ def fetch_corpus(
     """
     if not isinstance(name, str) or name not in SOURCES:
         hint = "; the grammar corpus needs no files: use load_corpus('grammar')" if name == GRAMMAR else ""
-        raise ValueError(f"fetch_corpus: name must be one of {', '.join(SOURCES)}, got {describe(name)}{hint}")
-    operation, known = f"fetch_corpus({name!r})", SOURCES[name]
-    target = corpus_folder(operation, name, folder)
+        raise value_error(f"name must be one of {', '.join(SOURCES)}, got {describe(name)}{hint}")
+    known = SOURCES[name]
+    target = corpus_folder(name, folder)
     target.mkdir(parents=True, exist_ok=True)
     for split, expected in known.files.items():
-        existing = find_split(operation, target, known.names, split)
+        existing = find_split(target, known.names, split)
         if existing is not None:
-            read_verified(operation, existing, expected)
+            read_verified(existing, expected)
             continue
-        origin = _origin(operation, name, split, source)
+        origin = _origin(name, split, source)
         try:
-            with _open(operation, origin, known.names, split) as stream:
-                _store(stream, f"{operation}: {origin}", target / f"{split}.txt", expected, on_progress)
+            with _open(origin, known.names, split) as stream:
+                _store(stream, str(origin), target / f"{split}.txt", expected, on_progress)
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
             raise OSError(
-                f"{operation}: could not get the {split} text from {origin} ({error}); "
-                f"{manual_instructions(name, target)}"
+                named(f"could not get the {split} text from {origin} ({error}); {manual_instructions(name, target)}")
             ) from error
     return target
 
 
-def _origin(operation: str, name: str, split: str, source: str | os.PathLike[str] | None) -> str | Path:
+def _origin(name: str, split: str, source: str | os.PathLike[str] | None) -> str | Path:
     """Return the URL of a file, or the folder to copy it from."""
     if source is not None and not (isinstance(source, str) and "://" in source):
-        return corpus_folder(operation, name, source)
+        return corpus_folder(name, source)
     url = SOURCES[name].url.format(split=split) if source is None else f"{source.rstrip('/')}/{split}.txt"
     if not _is_safe(url):
-        raise ValueError(f"{operation}: source must be a folder or an https URL, got {source!r}")
+        raise value_error(f"source must be a folder or an https URL, got {source!r}")
     return url
 
 
-def _open(operation: str, origin: str | Path, names: tuple[str, ...], split: str) -> IO[bytes]:
+def _open(origin: str | Path, names: tuple[str, ...], split: str) -> IO[bytes]:
     if isinstance(origin, str):
         response: IO[bytes] = urllib.request.build_opener(_SafeRedirects).open(origin, timeout=_TIMEOUT)
         return response
-    path = find_split(operation, origin, names, split)
+    path = find_split(origin, names, split)
     if path is None:
         raise FileNotFoundError("no such file")
-    check_regular(path, operation)
+    check_regular(path)
     return open(path, "rb")
 
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.files import read_bytes
 
 SPLITS = ("train", "valid", "test")
@@ -56,37 +56,35 @@ SOURCES = {
 }
 
 
-def corpus_folder(operation: str, name: str, folder: str | os.PathLike[str] | None) -> Path:
+def corpus_folder(name: str, folder: str | os.PathLike[str] | None) -> Path:
     """Return the folder of a known corpus: ``folder/name`` if it exists, else ``folder``; by default in the cache."""
     if folder is None:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ghrr" / "lm" / name
     if not isinstance(folder, (str, os.PathLike)):
-        raise TypeError(f"{operation}: folder must be a path, got {describe(folder)}")
+        raise type_error(f"folder must be a path, got {describe(folder)}")
     inner = Path(folder) / name
     return inner if inner.is_dir() else Path(folder)
 
 
-def find_split(operation: str, folder: Path, names: tuple[str, ...], split: str) -> Path | None:
+def find_split(folder: Path, names: tuple[str, ...], split: str) -> Path | None:
     """Return the file of a split under one of its usual names, or None."""
     found = [path for path in (folder / name.format(split=split) for name in names) if path.exists()]
     if len(found) > 1:
-        raise ValueError(
-            f"{operation}: expected one {split} text, got {' and '.join(map(str, found))}; remove all but one"
-        )
+        raise value_error(f"expected one {split} text, got {' and '.join(map(str, found))}; remove all but one")
     return found[0] if found else None
 
 
-def read_verified(operation: str, path: Path, expected: CorpusFile) -> bytes:
+def read_verified(path: Path, expected: CorpusFile) -> bytes:
     """Return the content of a file after checking its hash."""
-    content = read_bytes(path, "load_corpus", limit=expected.size + 1)
-    check_hash(f"{operation}: {path}", hashlib.sha256(content).hexdigest(), len(content), expected)
+    content = read_bytes(path, limit=expected.size + 1)
+    check_hash(str(path), hashlib.sha256(content).hexdigest(), len(content), expected)
     return content
 
 
 def check_hash(source: str, sha256: str, size: int, expected: CorpusFile) -> None:
     """Raise ``ValueError`` unless a hash is the expected one. ``source`` begins the message."""
     if sha256 != expected.sha256:
-        raise ValueError(
+        raise value_error(
             f"{source} is not the file of this corpus: got sha256 {sha256} ({size:,} bytes), expected "
             f"{expected.sha256} ({expected.size:,} bytes); the file was neither used nor changed"
         )

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors, value_error
 from ghrr_lab.lm.corpora import Corpus
 from ghrr_lab.lm.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 
 
+@names_errors
 @dataclass(frozen=True)
 class EncodedCorpus:
     r"""The training, validation and test text of a corpus as token ids, with their tokenizer.
@@ -59,6 +61,7 @@ class EncodedCorpus:
         return digest.hexdigest()
 
 
+@names_errors
 def encode_corpus(
     corpus: Corpus, tokenizer: Tokenizer | None = None, *, bpe: int | None = None, limit: int | None = None
 ) -> EncodedCorpus:
@@ -83,15 +86,13 @@ def encode_corpus(
     (100, torch.int64)
     """
     if bpe is not None and limit is not None:
-        raise ValueError("encode_corpus: expected bpe or limit, got both; limit applies to words only")
+        raise value_error("expected bpe or limit, got both; limit applies to words only")
     if tokenizer is None:
         tokenizer = WordTokenizer.build(corpus.train, limit) if bpe is None else BPETokenizer.train(corpus.train, bpe)
     ids = {split: torch.from_numpy(tokenizer.encode(text)).long() for split, text in corpus.splits.items()}
     for split, tokens in ids.items():
         if len(tokens) < 2:
-            raise ValueError(
-                f"encode_corpus: the {split} text of {corpus.name} must have at least 2 tokens, got {len(tokens)}"
-            )
+            raise value_error(f"the {split} text of {corpus.name} must have at least 2 tokens, got {len(tokens)}")
     suffix = "-small" if limit is not None else "-bpe" if bpe is not None else ""
     word_counts = {split: tokenizer.count_words(text) for split, text in corpus.splits.items()}
     return EncodedCorpus(corpus.name + suffix, tokenizer, **ids, word_counts=word_counts)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer, describe
+from ghrr.checks import check_integer, describe, names_errors, type_error, value_error
 from ghrr_lab.lm.model import Model
 
 
+@names_errors
 @dataclass(frozen=True)
 class Score:
     """Loss of a model on a text.
@@ -48,6 +49,7 @@ class Score:
         return _exp(self.loss / self.words)
 
 
+@names_errors
 def evaluate(
     model: Model, tokens: Tensor, *, words: int | None = None, stride: int | None = None, batch: int = 64
 ) -> Score:
@@ -83,18 +85,18 @@ def evaluate(
     39
     """
     context = model.config.max_len
-    stride = context if stride is None else check_integer("evaluate", "stride", stride, least=1)
+    stride = context if stride is None else check_integer("stride", stride, least=1)
     if stride > context:
-        raise ValueError(
-            f"evaluate: stride must not exceed the model's context ({context}), got {stride}; tokens between windows "
+        raise value_error(
+            f"stride must not exceed the model's context ({context}), got {stride}; tokens between windows "
             "would not be scored"
         )
-    check_integer("evaluate", "batch", batch, least=1)
+    check_integer("batch", batch, least=1)
     if words is not None:
-        check_integer("evaluate", "words", words, least=1)
+        check_integer("words", words, least=1)
     if tokens.ndim != 1 or len(tokens) < 2:
-        raise ValueError(f"evaluate: tokens must have shape (n,) with n at least 2, got shape {tuple(tokens.shape)}")
-    check_tokens("evaluate", tokens, model.config.vocab_size)
+        raise value_error(f"tokens must have shape (n,) with n at least 2, got shape {tuple(tokens.shape)}")
+    check_tokens(tokens, model.config.vocab_size)
     tokens = tokens.to(model.embedding.weight.device, torch.long)
     inputs, targets = _windows(tokens, context, stride)
     training = model.training
@@ -109,13 +111,13 @@ def evaluate(
     return Score(total, len(tokens) - 1, len(tokens) - 1 if words is None else words)
 
 
-def check_tokens(operation: str, tokens: Tensor, vocab_size: int) -> None:
+def check_tokens(tokens: Tensor, vocab_size: int) -> None:
     """Raise unless ``tokens`` are ids of a vocabulary of this size."""
     if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
-        raise TypeError(f"{operation}: tokens must be whole numbers, got {describe(tokens)}")
+        raise type_error(f"tokens must be whole numbers, got {describe(tokens)}")
     low, high = int(tokens.min()), int(tokens.max())
     if low < 0 or high >= vocab_size:
-        raise ValueError(f"{operation}: tokens must lie in [0, {vocab_size - 1}], got {low} to {high}")
+        raise value_error(f"tokens must lie in [0, {vocab_size - 1}], got {low} to {high}")
 
 
 def _exp(x: float) -> float:

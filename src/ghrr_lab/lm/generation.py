@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_generator, check_integer, check_real
+from ghrr.checks import check_generator, check_integer, check_real, names_errors, value_error
 from ghrr_lab.lm.evaluation import check_tokens
 from ghrr_lab.lm.model import Model
 
 
+@names_errors
 @torch.inference_mode()
 def generate(
     model: Model,
@@ -53,14 +54,14 @@ def generate(
     >>> lm.generate(model, torch.tensor([[1, 2]]), 30, generator=torch.Generator().manual_seed(0)).shape
     torch.Size([1, 32])
     """
-    check_integer("generate", "count", count, least=0)
-    check_real("generate", "temperature", temperature, low=0.0, high=float("inf"))
-    source = torch.default_generator if generator is None else check_generator("generate", generator)
+    check_integer("count", count, least=0)
+    check_real("temperature", temperature, low=0.0, high=float("inf"))
+    source = torch.default_generator if generator is None else check_generator(generator)
     if top_k is not None:
-        top_k = min(check_integer("generate", "top_k", top_k, least=1), model.config.vocab_size)
+        top_k = min(check_integer("top_k", top_k, least=1), model.config.vocab_size)
     if prompt.ndim != 2 or prompt.shape[0] < 1 or prompt.shape[1] < 1:
-        raise ValueError(f"generate: prompt must have shape (batch, n), both at least 1, got {tuple(prompt.shape)}")
-    check_tokens("generate", prompt, model.config.vocab_size)
+        raise value_error(f"prompt must have shape (batch, n), both at least 1, got {tuple(prompt.shape)}")
+    check_tokens(prompt, model.config.vocab_size)
     device, context = model.embedding.weight.device, model.config.max_len
     tokens = prompt.to(device, torch.long)
     training = model.training
@@ -72,9 +73,7 @@ def generate(
                 cache, unread = model.new_cache(), tokens[:, -max(1, context // 2) :]
             logits = model(unread, cache)[:, -1].float().cpu()
             if not torch.isfinite(logits).all():
-                raise ValueError(
-                    "generate: the model's logits are not finite; its weights are damaged or its training diverged"
-                )
+                raise value_error("the model's logits are not finite; its weights are damaged or its training diverged")
             unread = _draw(logits, temperature, top_k, source).to(device)
             tokens = torch.cat((tokens, unread), dim=1)
     finally:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ghrr.checks import check_integer, describe
+from ghrr.checks import check_integer, describe, names_errors, type_error, value_error
 from ghrr.seeding import labelled_uniform
 
 START = "Sentence"
@@ -128,6 +128,7 @@ class _Table(NamedTuple):
     by_word: dict[str, _Expansion]
 
 
+@names_errors
 def generate_grammar_text(sentences: int, *, seed: int) -> str:
     """Generate random sentences of the grammar, one per line.
 
@@ -150,8 +151,8 @@ def generate_grammar_text(sentences: int, *, seed: int) -> str:
     because few birds which this nurse that sleeps follows are small , one teacher that likes felix calls two clouds .
     do the quiet goats that are young love these horses ?
     """
-    sentences = check_integer("generate_grammar_text", "sentences", sentences, least=0)
-    seed = check_integer("generate_grammar_text", "seed", seed)
+    sentences = check_integer("sentences", sentences, least=0)
+    seed = check_integer("seed", seed)
     tables, numbers = _tables(), _random_numbers(seed)
     lines = []
     for _ in range(sentences):
@@ -166,6 +167,7 @@ def generate_grammar_text(sentences: int, *, seed: int) -> str:
     return "".join(lines)
 
 
+@names_errors
 def grammar_perplexity(text: str | None = None) -> float:
     r"""Return the perplexity of the grammar itself per word and newline, a lower bound for every model.
 
@@ -196,9 +198,9 @@ def grammar_perplexity(text: str | None = None) -> float:
         entropy, length = _entropy_and_length()
         return math.exp(entropy / length)
     if not isinstance(text, str):
-        raise TypeError(f"grammar_perplexity: text must be a str, got {describe(text)}")
+        raise type_error(f"text must be a str, got {describe(text)}")
     if not text:
-        raise ValueError("grammar_perplexity: text must not be empty; leave it out for the exact value")
+        raise value_error("text must not be empty; leave it out for the exact value")
     sentences = [line.split() for line in text.removesuffix("\n").split("\n")]
     return math.exp(-sum(map(_log_probability, sentences)) / sum(len(words) + 1 for words in sentences))
 
@@ -219,14 +221,14 @@ def _log_probability(words: list[str]) -> float:
             by_word = tables[stack.pop()].by_word if stack else {}
             expansion = by_word.get(word) or by_word.get("")
             if expansion is None:
-                raise ValueError(
-                    f"grammar_perplexity: text must consist of sentences of the grammar, got {words[index:]!r:.100} "
+                raise value_error(
+                    f"text must consist of sentences of the grammar, got {words[index:]!r:.100} "
                     f"after {words[:index][-5:]!r}"
                 )
             total += math.log(expansion.probability)
             stack.extend(expansion.rest)
     if stack:
-        raise ValueError(f"grammar_perplexity: a sentence of the text is incomplete, it ends with {words[-5:]!r}")
+        raise value_error(f"a sentence of the text is incomplete, it ends with {words[-5:]!r}")
     return total
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe, install_hint, is_true
+from ghrr.checks import describe, install_hint, is_true, named, names_errors, type_error, value_error
 from ghrr.nn import AttentionCache, PositionRotation
 from ghrr_lab.lm.config import ModelConfig, setting_names
 from ghrr_lab.lm.model import Model
@@ -29,6 +29,7 @@ _SETTINGS = (*sorted(setting_names(old=True)), "version")
 _PADDING = "positions are counted from the first token; use batches of rows of equal length"
 
 
+@names_errors
 class GHRRConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """Settings of :class:`ghrr_lab.lm.ModelConfig`, under their own names or the names that ``transformers`` uses.
 
@@ -65,6 +66,7 @@ class GHRRConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         return ModelConfig(**{name: getattr(self, name) for name in setting_names()})
 
 
+@names_errors
 class GHRRCache(Cache):
     """Keys and values of earlier tokens, one :class:`ghrr.nn.AttentionCache` per layer.
 
@@ -105,9 +107,10 @@ class GHRRCache(Cache):
 
     def crop(self, *_: Any) -> None:
         """Raise: the cache cannot remove tokens, so assisted generation is not supported."""
-        raise NotImplementedError("GHRRCache.crop: the cache cannot remove tokens; generate without an assistant model")
+        raise NotImplementedError(named("the cache cannot remove tokens; generate without an assistant model"))
 
 
+@names_errors
 class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
     """A :class:`ghrr_lab.lm.Model` as a ``transformers`` model.
 
@@ -143,9 +146,7 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
         self._positions = dict(self.named_non_persistent_buffers())
         if dtype != torch.float32:
             if config.weights == "unitary":
-                raise ValueError(
-                    f"GHRRForCausalLM: dtype must be float32 for unitary weights, which are complex, got {dtype}"
-                )
+                raise value_error(f"dtype must be float32 for unitary weights, which are complex, got {dtype}")
             self.model.to(dtype)
         self.post_init()  # type: ignore[no-untyped-call]
 
@@ -167,8 +168,8 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
         reshaped = {name for name, *_ in info["mismatched_keys"]}
         different = sorted({*info["missing_keys"], *info["unexpected_keys"], *reshaped})
         if different:
-            raise ValueError(
-                f"GHRRForCausalLM: {len(different)} weights are missing, unknown or have another shape, such as "
+            raise value_error(
+                f"{len(different)} weights are missing, unknown or have another shape, such as "
                 f"{different[0]}; load them with the config that they were saved with"
             )
         return loaded if output_loading_info else model
@@ -186,10 +187,11 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
     def _supports_default_dynamic_cache(cls) -> bool:
         return False  # forward makes a GHRRCache
 
+    @names_errors("{cls}.generate")
     def prepare_inputs_for_generation(self, *args: Any, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
         """Raise for padding, then prepare inputs as ``transformers`` does."""
         if attention_mask is not None and is_true((attention_mask == 0).any()):
-            raise ValueError(f"GHRRForCausalLM.generate: attention_mask must not mask tokens; {_PADDING}")
+            raise value_error(f"attention_mask must not mask tokens; {_PADDING}")
         return super().prepare_inputs_for_generation(*args, **kwargs)  # type: ignore[misc]
 
     def forward(  # noqa: PLR0917 (the order of transformers)
@@ -219,33 +221,33 @@ class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-unty
 
     def _check(self, tokens: Tensor, mask: Tensor | None, past: GHRRCache | None) -> None:
         """Raise for inputs that would otherwise give an unclear error or a wrong result."""
-        name, config = type(self).__name__, self.model.config
+        config = self.model.config
         if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.dtype not in (torch.int32, torch.int64):
-            raise ValueError(f"{name}: input_ids must be whole numbers of shape (batch, n), got {describe(tokens)}")
+            raise value_error(f"input_ids must be whole numbers of shape (batch, n), got {describe(tokens)}")
         if is_true(((tokens < 0) | (tokens >= config.vocab_size)).any()):
-            raise ValueError(
-                f"{name}: input_ids must lie in [0, {config.vocab_size - 1}], got {int(tokens.min())} to "
+            raise value_error(
+                f"input_ids must lie in [0, {config.vocab_size - 1}], got {int(tokens.min())} to "
                 f"{int(tokens.max())}; encode the text with the tokenizer that the model was trained with"
             )
         if past is not None and not isinstance(past, GHRRCache):
-            raise TypeError(
-                f"{name}: past_key_values must be None or a GHRRCache that this model returned, got {describe(past)}"
+            raise type_error(
+                f"past_key_values must be None or a GHRRCache that this model returned, got {describe(past)}"
             )
         length = tokens.shape[1] + (0 if past is None else past.get_seq_length())
         if length > config.max_len:
-            raise ValueError(
-                f"{name}: the number of tokens must not exceed the context ({config.max_len}), got {length}; shorten "
+            raise value_error(
+                f"the number of tokens must not exceed the context ({config.max_len}), got {length}; shorten "
                 "the prompt or max_new_tokens, or use ghrr_lab.lm.generate, which generates beyond the context"
             )
         if mask is None:
             return
         if mask.shape != (len(tokens), length):
-            raise ValueError(
-                f"{name}: attention_mask must have shape {(len(tokens), length)}, one entry for each token so far, got "
+            raise value_error(
+                f"attention_mask must have shape {(len(tokens), length)}, one entry for each token so far, got "
                 f"{describe(mask)}"
             )
         if is_true((mask == 0).any() if past is not None else (mask.long().diff(dim=-1) > 0).any()):
-            raise ValueError(f"{name}: attention_mask must not mask tokens before other tokens; {_PADDING}")
+            raise value_error(f"attention_mask must not mask tokens before other tokens; {_PADDING}")
 
 
 AutoConfig.register(GHRRConfig.model_type, GHRRConfig)

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, value_error
 from ghrr.nn import Attention, AttentionCache
 from ghrr.nn.functional import multiply, softmax_of_scores
 from ghrr_lab.lm.config import ModelConfig
 
 
+@names_errors
 class Model(nn.Module):
     """A transformer that predicts the next token: embeddings, layers of attention and feed-forward, tied output.
 
@@ -80,11 +81,11 @@ class Model(nn.Module):
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         """Return the input of the first layer, for tokens from position ``start`` on."""
         if tokens.ndim != 2 or tokens.is_floating_point():
-            raise ValueError(f"Model: tokens must be integers of shape (batch, n), got {describe(tokens)}")
+            raise value_error(f"tokens must be integers of shape (batch, n), got {describe(tokens)}")
         end = start + tokens.shape[1]
         if end > self.config.max_len:
-            raise ValueError(
-                f"Model: expected at most max_len={self.config.max_len} tokens, got {end}; shorten the text, or make a "
+            raise value_error(
+                f"expected at most max_len={self.config.max_len} tokens, got {end}; shorten the text, or make a "
                 "model with a larger max_len"
             )
         x = self.embedding(tokens) * math.sqrt(self.config.embed_dim)
@@ -144,8 +145,8 @@ def check_memory(config: ModelConfig) -> None:
     needed = 4 * ((config.vocab_size + config.max_len) * width + config.num_layers * layer)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
-        raise ValueError(
-            f"Model: the weights need at least {needed >> 30:,} GiB, but this machine has {available >> 30:,} GiB of "
+        raise value_error(
+            f"the weights need at least {needed >> 30:,} GiB, but this machine has {available >> 30:,} GiB of "
             "memory; reduce embed_dim, num_layers, ffn_dim, max_len or m"
         )
 
@@ -227,6 +228,7 @@ def _sinusoids(length: int, width: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
 
 
+@names_errors
 def match_parameters(config: ModelConfig, count: int) -> ModelConfig:
     """Choose ``ffn_dim`` so that a model has about ``count`` parameters.
 
@@ -244,8 +246,7 @@ def match_parameters(config: ModelConfig, count: int) -> ModelConfig:
     per_unit = config.num_layers * (2 * config.embed_dim + 1)
     units = 1 + round((count - least) / per_unit)
     if units < 1:
-        raise ValueError(
-            f"match_parameters: count must be at least {least:,}, the parameters of the model with ffn_dim=1, got "
-            f"{count:,}"
+        raise value_error(
+            f"count must be at least {least:,}, the parameters of the model with ffn_dim=1, got {count:,}"
         )
     return dataclasses.replace(config, ffn_dim=units)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import install_hint
+from ghrr.checks import install_hint, named
 from ghrr_lab.lm.model import Model
 
 
@@ -25,12 +25,14 @@ class Workers:
             try:
                 from accelerate import Accelerator  # noqa: PLC0415 (slow, optional dependency)
             except ImportError as error:
-                raise ImportError(f"train: several processes need accelerate; {install_hint('lm')}") from error
+                raise ImportError(named(f"several processes need accelerate; {install_hint('lm')}")) from error
             self.accelerator = Accelerator(cpu=not torch.cuda.is_available())
             if self.count != int(os.environ["WORLD_SIZE"]):
                 raise RuntimeError(
-                    f"train: accelerate found {self.count} processes, expected WORLD_SIZE={os.environ['WORLD_SIZE']}; "
-                    "start them with torchrun --nproc-per-node N"
+                    named(
+                        f"accelerate found {self.count} processes, expected WORLD_SIZE={os.environ['WORLD_SIZE']}; "
+                        "start them with torchrun --nproc-per-node N"
+                    )
                 )
 
     @property

@@ -20,7 +20,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, without_name
 from ghrr.files import read_json
 from ghrr_lab.lm.config import ModelConfig
 from ghrr_lab.lm.model import check_memory
@@ -61,6 +61,7 @@ class PlannedRun:
         return shlex.join(words)
 
 
+@names_errors
 def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
     """Read the runs of a plan, sorted by seed.
 
@@ -80,7 +81,7 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
     ...     [run.folder for run in read_plan(path)]
     ['grammar-ghrr-0', 'grammar-ghrr-1']
     """
-    plan = read_json(path, "read_plan")
+    plan = read_json(path)
     _check_keys(path, plan, _PLAN_KEYS, needed={"dataset", "runs"})
     _check_keys(path, plan.get("tokens", {}), {"bpe", "limit"}, needed=set())
     if not isinstance(plan["dataset"], str):
@@ -110,7 +111,7 @@ def read_plan(path: str | os.PathLike[str]) -> list[PlannedRun]:
             TrainConfig(**run.training)
             check_memory(ModelConfig.from_dict({"vocab_size": 1, **run.model}))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {run.label}: {error}") from error
+            raise ValueError(f"{path}: {run.label}: {without_name(error)}") from error
     names = [run.folder for run in runs]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

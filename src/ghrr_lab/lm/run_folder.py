@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import short_repr
+from ghrr.checks import named, names_errors, short_repr, without_name
 from ghrr.files import check_fields, read_checked_json, read_json, write_checked_json, write_json
 from ghrr.training import new_folder
 from ghrr_lab.lm.config import ModelConfig
@@ -54,6 +54,7 @@ class RunError(ValueError):
     """
 
 
+@names_errors
 @dataclass(frozen=True)
 class OpenRun:
     """A run folder that this process has locked.
@@ -98,7 +99,7 @@ def open_run(folder: Path, description: dict[str, Any], text: EncodedCorpus, *, 
     if result is not None:
         yield OpenRun(folder, result)
         return
-    with new_folder(folder, "train"):
+    with new_folder(folder):
         result = check_run(folder, description, resume=resume)  # another process may have created it since
         opened = OpenRun(folder, result, is_new=not (folder / RUN).exists())
         try:
@@ -116,17 +117,17 @@ def open_run(folder: Path, description: dict[str, Any], text: EncodedCorpus, *, 
 def check_run(folder: Path, description: dict[str, Any], *, resume: bool) -> dict[str, Any] | None:
     """Raise unless a folder is new, empty, or holds this run; return the result if the run is finished."""
     if folder.exists() and not folder.is_dir():
-        raise RunError(f"train: {folder} is a file, expected a folder")
+        raise RunError(named(f"{folder} is a file, expected a folder"))
     for name in _NAMES:
         if (folder / name).is_symlink():
-            raise RunError(f"train: {folder / name} is a symbolic link, expected a file inside the folder; remove it")
+            raise RunError(named(f"{folder / name} is a symbolic link, expected a file inside the folder; remove it"))
     if not (folder / RUN).exists():
         leftovers = {VOCABULARY, ".lock"}  # of a run that was killed before it wrote run.json
         if folder.exists() and any(f.name not in leftovers and f.suffix != ".tmp" for f in folder.iterdir()):
-            raise RunError(f"train: {folder} is not empty and holds no run; choose another folder")
+            raise RunError(named(f"{folder} is not empty and holds no run; choose another folder"))
         return None
     if not resume:
-        raise RunError(f"train: {folder} holds a run already; resume it, or choose another folder")
+        raise RunError(named(f"{folder} holds a run already; resume it, or choose another folder"))
     stored = read_description(folder)
     for part, value in description.items():
         found, expected = stored[part], _as_json(value)
@@ -135,7 +136,7 @@ def check_run(folder: Path, description: dict[str, Any], *, resume: bool) -> dic
         elif dataclasses.is_dataclass(value):
             found = {**_defaults(value), **found}  # settings added in later versions have their defaults
         if found != expected:
-            raise RunError(f"train: {folder} holds another run: its {part} is {_difference(found, expected)}")
+            raise RunError(named(f"{folder} holds another run: its {part} is {_difference(found, expected)}"))
     return read_result(folder) if (folder / RESULT).exists() else None
 
 
@@ -151,9 +152,9 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 def _read(path: Path, fields: dict[str, type | tuple[type, ...]]) -> dict[str, Any]:
     try:
-        return check_fields(str(path), read_checked_json(path, "train"), fields)
+        return check_fields(str(path), read_checked_json(path), fields)
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
+        raise RunError(f"{path} cannot be read: {without_name(error)}") from error
 
 
 def _as_json(value: Any) -> Any:
@@ -168,7 +169,7 @@ def _model_settings(folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
     try:
         return ModelConfig.from_dict(stored).to_dict()
     except (TypeError, ValueError) as error:
-        raise RunError(f"{folder / RUN} cannot be read: {error}") from error
+        raise RunError(f"{folder / RUN} cannot be read: {without_name(error)}") from error
 
 
 def _defaults(settings: Any) -> dict[str, Any]:
@@ -190,6 +191,6 @@ def _difference(found: Any, expected: Any) -> str:
 def _holds(path: Path, content: Any) -> bool:
     """Whether a JSON file exists and has this content."""
     try:
-        return bool(read_json(path, "train") == content)
+        return bool(read_json(path) == content)
     except (OSError, ValueError):
         return False

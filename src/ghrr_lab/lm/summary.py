@@ -9,6 +9,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from ghrr.checks import names_errors, value_error, without_name
 from ghrr.files import atomic_write, check_fields, read_bytes, read_json
 
 _RESULT_FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -36,6 +37,7 @@ def add_results(path: str | os.PathLike[str], results: list[dict[str, Any]]) -> 
         temporary.write_text(f'{{"runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
+@names_errors
 def average_over_seeds(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Average the results of runs that differ only in their seed.
 
@@ -80,6 +82,7 @@ def average_over_seeds(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+@names_errors
 def markdown_table(runs: list[dict[str, Any]]) -> str:
     """Format results as a Markdown table with one line per dataset, attention and variant.
 
@@ -119,22 +122,20 @@ def stored_runs(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        runs = check_fields("summary", read_json(path, "read_summary"), {"runs": list})["runs"]
+        runs = check_fields("summary", read_json(path), {"runs": list})["runs"]
         return [check_fields(f"run {number}", run, _RESULT_FIELDS) for number, run in enumerate(runs)]
     except ValueError as error:
-        raise ValueError(f"{path} is not a summary of runs: {error}; choose another file") from error
+        raise ValueError(f"{path} is not a summary of runs: {without_name(error)}; choose another file") from error
 
 
 def check_summary(path: Path) -> None:
     """Raise ``ValueError`` if results cannot be added to a file, or if their table would overwrite another file."""
     if path.suffix.lower() in ("", ".md") or path.is_dir():
-        raise ValueError(
-            f"compare: summary must be a file that ends in .json, got {path}; the table is written next to it"
-        )
+        raise value_error(f"summary must be a file that ends in .json, got {path}; the table is written next to it")
     stored_runs(path)
     table, header = path.with_suffix(".md"), f"| {' | '.join(_COLUMNS)} |"
-    if table.exists() and not read_bytes(table, "compare").startswith(header.encode()):
-        raise ValueError(f"compare: {table} would be overwritten, and it is not a table of runs; rename the summary")
+    if table.exists() and not read_bytes(table).startswith(header.encode()):
+        raise value_error(f"{table} would be overwritten, and it is not a table of runs; rename the summary")
 
 
 def _key(run: dict[str, Any]) -> tuple[str, str, str, int]:

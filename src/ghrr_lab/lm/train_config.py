@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ghrr.checks import check_choice, check_integer, check_real
+from ghrr.checks import check_choice, check_integer, check_real, names_errors, value_error
 
 
+@names_errors
 @dataclass(frozen=True)
 class TrainConfig:
     """Settings of :func:`ghrr_lab.lm.train`. All settings are checked when the config is made.
@@ -56,12 +57,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, least in {"epochs": 1, "batch": 1, "evaluations": 1, "warmup": 0, "seed": 0}.items():
-            check_integer("TrainConfig", name, getattr(self, name), least=least)
-        check_real("TrainConfig", "learning_rate", self.learning_rate, low=0.0, high=1.0, open_ends=True)
-        check_real("TrainConfig", "weight_decay", self.weight_decay, low=0.0, high=math.inf)
-        check_real("TrainConfig", "clip", self.clip, low=0.0, high=math.inf, open_ends=True)
-        check_choice("TrainConfig", "precision", self.precision, ("auto", "bf16", "float32"))
+            check_integer(name, getattr(self, name), least=least)
+        check_real("learning_rate", self.learning_rate, low=0.0, high=1.0, open_ends=True)
+        check_real("weight_decay", self.weight_decay, low=0.0, high=math.inf)
+        check_real("clip", self.clip, low=0.0, high=math.inf, open_ends=True)
+        check_choice("precision", self.precision, ("auto", "bf16", "float32"))
         betas = tuple(self.betas) if isinstance(self.betas, (tuple, list)) else ()
         if len(betas) != 2 or not all(isinstance(beta, float) and 0 <= beta < 1 for beta in betas):
-            raise ValueError(f"TrainConfig: betas must be two numbers in [0, 1), got {self.betas!r}")
+            raise value_error(f"betas must be two numbers in [0, 1), got {self.betas!r}")
         object.__setattr__(self, "betas", betas)  # a list if the settings come from JSON

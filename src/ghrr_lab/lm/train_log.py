@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ghrr.checks import install_hint
+from ghrr.checks import install_hint, named, names_errors
 from ghrr.files import atomic_write, check_fields, open_to_append, parse_json, read_bytes
 from ghrr_lab.lm.run_folder import LOG, TENSORBOARD
 
@@ -43,14 +43,14 @@ class TrainLog:
             try:
                 from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 (slow, optional dependency)
             except ImportError as error:
-                raise ImportError(f"train: tensorboard=True needs tensorboard; {install_hint('lm')}") from error
+                raise ImportError(named(f"tensorboard=True needs tensorboard; {install_hint('lm')}")) from error
             self.events = SummaryWriter(folder / TENSORBOARD, purge_step=after + 1)
 
     def write(self, *, step: int, **values: float) -> None:
         """Append one line."""
         if not self.enabled:
             return
-        with open_to_append(self.path, "train") as file:
+        with open_to_append(self.path) as file:
             file.write(json.dumps({"step": step, **values}).encode() + b"\n")
         if self.events is not None:
             for name, value in values.items():
@@ -62,6 +62,7 @@ class TrainLog:
             self.events.close()
 
 
+@names_errors
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """Return the entries of a log. Lines that are not JSON, as a killed process leaves them, are skipped.
 
@@ -71,7 +72,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
         A line is JSON but not an object of numbers with a step.
     """
     path = folder / LOG
-    lines = read_bytes(path, "read_log", limit=_MAX_BYTES).splitlines() if path.exists() else []
+    lines = read_bytes(path, limit=_MAX_BYTES).splitlines() if path.exists() else []
     entries = []
     for number, line in enumerate(lines, 1):
         source = f"{path}, line {number}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, named, names_errors, without_name
 from ghrr.files import read_json
 from ghrr.training import restore_module
 from ghrr_lab.lm.checkpoint import check_shapes, load_checkpoint
@@ -17,6 +17,7 @@ from ghrr_lab.lm.run_folder import BEST, RUN, VOCABULARY, RunError
 from ghrr_lab.lm.tokenizers import Tokenizer, tokenizer_from_state
 
 
+@names_errors
 def load_run(folder: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> tuple[Model, Tokenizer]:
     """Load the best model of a run and its tokenizer, ready to evaluate or to generate text.
 
@@ -48,13 +49,13 @@ def load_run(folder: str | os.PathLike[str], *, device: str | torch.device = "cp
     >>> model.config == config, tokenizer == text.tokenizer
     (True, True)
     """
-    path, target = Path(folder), check_device("load_run", device)
+    path, target = Path(folder), check_device(device)
     if not (path / RUN).exists():
-        raise RunError(f"load_run: {path} holds no run, expected a folder with {RUN}")
+        raise RunError(named(f"{path} holds no run, expected a folder with {RUN}"))
     if not (path / BEST).exists():
-        raise RunError(f"load_run: the run in {path} has no weights yet; resume its training until an evaluation")
+        raise RunError(named(f"the run in {path} has no weights yet; resume its training until an evaluation"))
     try:
-        tokenizer = tokenizer_from_state(read_json(path / VOCABULARY, "load_run"))
+        tokenizer = tokenizer_from_state(read_json(path / VOCABULARY))
         info, tensors = load_checkpoint(path / BEST)
         if info["vocabulary"] != tokenizer.fingerprint:
             raise ValueError(f"{VOCABULARY} is not the vocabulary that the model was trained with")
@@ -64,5 +65,5 @@ def load_run(folder: str | os.PathLike[str], *, device: str | torch.device = "cp
             model = Model(config)
         restore_module(model, tensors, "model")
     except (OSError, ValueError, TypeError) as error:
-        raise RunError(f"load_run: {path}: {error}") from error
+        raise RunError(named(f"{path}: {without_name(error)}")) from error
     return model.to(target).eval(), tokenizer

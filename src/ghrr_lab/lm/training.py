@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, named, names_errors, without_name
 from ghrr.files import write_checked_json
 from ghrr.seeding import labelled_generator
 from ghrr.training import replay_as_graph, restore_module, restore_optimizer, set_learning_rate, tf32_products
@@ -61,6 +61,7 @@ class TrainProgress:
     valid_perplexity: float | None = None
 
 
+@names_errors
 def train(
     model_config: ModelConfig,
     config: TrainConfig,
@@ -131,11 +132,13 @@ def train(
     folder = Path(out)
     if model_config.vocab_size != text.tokenizer.vocab_size:
         raise RunError(
-            f"train: vocab_size of the model must equal the vocabulary of the text ({text.tokenizer.vocab_size}), got "
-            f"{model_config.vocab_size}"
+            named(
+                f"vocab_size of the model must equal the vocabulary of the text ({text.tokenizer.vocab_size}), got "
+                f"{model_config.vocab_size}"
+            )
         )
     target = workers.device or check_device(
-        "train", ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
+        ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     )
     description = {
         "model": model_config,
@@ -236,7 +239,7 @@ class _Trainer:
             if self.steps_done % _LOG_INTERVAL == 0 or is_last:
                 shown = float(loss)
                 if not math.isfinite(shown):
-                    raise RunError(f"train: the loss is {shown} at step {self.steps_done}; lower the learning rate")
+                    raise RunError(named(f"the loss is {shown} at step {self.steps_done}; lower the learning rate"))
                 self.log.write(step=self.steps_done, epoch=epoch, loss=shown, learning_rate=rate)
             if self.steps_done % interval == 0 or is_last:
                 float(loss)  # wait for the device, so that the clock measures the steps
@@ -266,7 +269,7 @@ class _Trainer:
         valid = self._perplexity(self.text.valid)
         if not math.isfinite(valid):
             raise RunError(
-                f"train: the validation loss is {math.log(valid)} at step {self.steps_done}; lower the learning rate"
+                named(f"the validation loss is {math.log(valid)} at step {self.steps_done}; lower the learning rate")
             )
         self.log.write(step=self.steps_done, epoch=epoch, valid_ppl=valid)
         if self.workers.is_main:
@@ -293,7 +296,7 @@ class _Trainer:
             restore_module(self.model, tensors, "model")
             restore_optimizer(self.optimizer, tensors)
         except ValueError as error:
-            raise RunError(f"train: {self.folder / CHECKPOINT}: {error}") from error
+            raise RunError(named(f"{self.folder / CHECKPOINT}: {without_name(error)}")) from error
         self.steps_done, self.seconds = info["step"], info["seconds"]
         self.best_valid, self.best_step = info["best_valid"], info["best_step"]
 

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 import ghrr
+from ghrr.checks import names_errors
 from ghrr.files import check_fields, open_to_append, parse_json, read_bytes
 from ghrr_lab.paper.experiment import Experiment, Settings
 from ghrr_lab.paper.source_code import source_hash
@@ -36,6 +37,7 @@ class Trial:
     seconds: float
 
 
+@names_errors
 class Journal:
     """The file of finished trials of one experiment at one size and seed."""
 
@@ -60,7 +62,7 @@ class Journal:
         if not os.path.lexists(self.path):
             self._write_header()
             return ""
-        with open_to_append(self.path, "Journal") as file:
+        with open_to_append(self.path) as file:
             lines = self._read_lines()
             mismatch = self._describe_mismatch(lines)
             complete_bytes = sum(len(line) for line in lines if line.endswith(b"\n"))
@@ -89,7 +91,7 @@ class Journal:
 
     def append(self, trial: Trial) -> None:
         """Append a finished trial and flush it to disk."""
-        with open_to_append(self.path, "Journal") as file:
+        with open_to_append(self.path) as file:
             file.write(
                 _format_line({"trial": trial.number, "seconds": trial.seconds, "columns": as_columns(trial.table)})
             )
@@ -97,7 +99,7 @@ class Journal:
             os.fsync(file.fileno())
 
     def _read_lines(self) -> list[bytes]:
-        return read_bytes(self.path, "Journal", limit=_MAX_BYTES).splitlines(keepends=True)
+        return read_bytes(self.path, limit=_MAX_BYTES).splitlines(keepends=True)
 
     def _write_header(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

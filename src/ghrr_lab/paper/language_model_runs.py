@@ -15,6 +15,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ghrr.checks import names_errors
 from ghrr.files import check_fields, read_json
 
 DATA = {"ptb": "Penn Treebank", "wikitext-2": "WikiText-2", "wikitext-2-small": "WikiText-2, small vocabulary"}
@@ -45,6 +46,7 @@ def published_results() -> list[dict[str, Any]]:
     return rows
 
 
+@names_errors
 def read_runs(path: Path) -> list[dict[str, Any]]:
     """Read the runs in a file: data, model, sharing, positions, seed, perplexity and parameters per run.
 
@@ -57,7 +59,7 @@ def read_runs(path: Path) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    content = check_fields(str(path), read_json(path, "read_runs"), {"runs": list})
+    content = check_fields(str(path), read_json(path), {"runs": list})
     runs: dict[tuple[object, ...], dict[str, Any]] = {}
     for number, run in enumerate(content["runs"]):
         where = f"{path}, run {number}"

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 import ghrr
+from ghrr.checks import without_name
 from ghrr.files import check_fields, read_json
 from ghrr_lab.paper.experiment import Outcome
 from ghrr_lab.paper.registry import ALL
@@ -73,12 +74,12 @@ def read_manifest(out: Path) -> dict[str, Any]:
     """Read the manifest of a folder, also one of ghrr 0.1. Raises ``ValueError`` if it is missing or damaged."""
     path = out / "manifest.json"
     try:
-        manifest = check_fields("manifest", read_json(path, "plot"), _MANIFEST)
+        manifest = check_fields("manifest", read_json(path), _MANIFEST)
         entries = [check_fields(f"experiment {i}", entry, _ENTRY) for i, entry in enumerate(manifest["experiments"])]
     except FileNotFoundError as error:
         raise ValueError(f"{out} has no manifest.json with results; create them with ghrr paper run") from error
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is damaged or not a manifest: {error}") from error
+        raise ValueError(f"{path} is damaged or not a manifest: {without_name(error)}") from error
     unknown = [entry["name"] for entry in entries if entry["name"] not in ALL]
     if unknown:
         raise ValueError(f"{path} has unknown experiments ({', '.join(unknown)}); run ghrr paper run again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ghrr.checks import check_known
+from ghrr.checks import check_known, names_errors
 from ghrr_lab.paper.experiment import Experiment
 
 # In the order of the paper. The module of "a-name" is ghrr_lab.paper.experiments.a_name.
@@ -78,6 +78,7 @@ def module_name(name: str) -> str:
     return f"ghrr_lab.paper.experiments.{name.replace('-', '_')}"
 
 
+@names_errors("paper")
 def select(names: Sequence[str]) -> list[Experiment]:
     """Return the experiments with these names, or all experiments of the paper if there are no names.
 
@@ -93,5 +94,5 @@ def select(names: Sequence[str]) -> list[Experiment]:
     """
     for name in names:
         if name not in ALL:
-            check_known("paper", "experiment", name, EXPERIMENTS)
+            check_known("experiment", name, EXPERIMENTS)
     return [ALL[name] for name in dict.fromkeys(names or EXPERIMENTS)]

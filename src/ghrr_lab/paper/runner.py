@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from ghrr.checks import names_errors, value_error, without_name
 from ghrr.files import atomic_write, read_bytes
 from ghrr_lab.paper.execution import Task, run_tasks
 from ghrr_lab.paper.experiment import Experiment, Outcome, Params, judge_all
@@ -39,6 +40,7 @@ class RunProgress:
     total: int
 
 
+@names_errors("paper.run")
 def run(
     names: Sequence[str],
     out: Path,
@@ -155,8 +157,8 @@ def _check_folder(out: Path, names: Iterable[str]) -> None:
     try:
         read_manifest(out)
     except ValueError:
-        raise ValueError(
-            f"paper.run: {out} has no earlier run, and its file {found.relative_to(out)} would be overwritten; choose "
+        raise value_error(
+            f"{out} has no earlier run, and its file {found.relative_to(out)} would be overwritten; choose "
             f"another folder"
         ) from None
 
@@ -166,6 +168,7 @@ def chosen_trials(experiment: Experiment, size: str, keep: Callable[[Params], bo
     return {n: params for n, params in enumerate(experiment.trials(experiment.settings[size])) if keep(params)}
 
 
+@names_errors("paper.plot")
 def plot(out: Path) -> tuple[Path, list[Outcome]]:
     """Test the claims and draw the report in a folder again, from its tables, without computing trials.
 
@@ -198,7 +201,7 @@ def plot(out: Path) -> tuple[Path, list[Outcome]]:
             raise ValueError(f"{out} has no {experiment.name}.csv; run ghrr paper run again") from error
         except (ArithmeticError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{table} is damaged or from another version ({error}); ghrr paper run writes it again"
+                f"{table} is damaged or from another version ({without_name(error)}); ghrr paper run writes it again"
             ) from error
         outcomes.append(outcome)
         entries[experiment.name] = describe(outcome) | {"code": entry.get("code", "")}
@@ -220,7 +223,7 @@ def _write_report(out: Path, outcomes: list[Outcome], entries: dict[str, Any], a
                 path.write_bytes(content)
     ordered = {name: entries[name] for name in ALL if name in entries}
     manifest = about | {"standard_errors": STANDARD_ERRORS, "experiments": list(ordered.values())}
-    figures = {name: read_bytes(_figure_path(out, name, "svg"), "report") for name in ordered}
+    figures = {name: read_bytes(_figure_path(out, name, "svg")) for name in ordered}
     with atomic_write(out / "manifest.json") as path:
         path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     report = out / "index.html"

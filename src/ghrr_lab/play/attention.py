@@ -163,7 +163,7 @@ from ghrr_lab import lm
 from ghrr_lab.play.attention import TRAINED
 
 model, tokenizer = lm.load_run(TRAINED / {kind!r})"""
-        perplexity = read_json(TRAINED / kind / "result.json", "play")["valid_ppl"]
+        perplexity = read_json(TRAINED / kind / "result.json")["valid_ppl"]
         made.append(Trained(title, model, tokenizer, _describe(perplexity), code))
     return tuple(made)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghrr.checks import check_choice, describe
+from ghrr.checks import check_choice, describe, names_errors
 
 Values = Mapping[str, Any]
 
@@ -52,12 +52,13 @@ class Choice:
     default: str
     open_ended: bool = False
 
+    @names_errors("play")
     def check(self, value: Any) -> str:
         """Return an option; raise for anything else."""
         if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
             raise ValueError(f"play: {self.label} must be text, got {describe(value)}")
         if not self.open_ended:
-            check_choice("play", self.label, value, tuple(self.options))
+            check_choice(self.label, value, tuple(self.options))
         return value
 
 
@@ -117,13 +118,14 @@ class Steps:
     default: str
     most: int
 
+    @names_errors("play")
     def check(self, value: Any) -> str:
         """Return the names; raise for anything else."""
         if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
             raise ValueError(f"play: {self.label} must be text, got {describe(value)}")
         names = value.split(" ") if value else []
         for name in names:
-            check_choice("play", self.label, name, tuple(self.options))
+            check_choice(self.label, name, tuple(self.options))
         if not 1 <= len(names) <= self.most:
             raise ValueError(f"play: {self.label} must be 1 to {self.most} names, got {len(names)}; add or remove some")
         return value

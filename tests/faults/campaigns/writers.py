@@ -64,7 +64,7 @@ def write_settings(path: Path, version: int) -> None:
 
 
 def read_settings(path: Path) -> int:
-    content = read_json(path, "test")
+    content = read_json(path)
     assert len(content["padding"]) == 1000
     return int(content["version"])
 

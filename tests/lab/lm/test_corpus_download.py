@@ -187,7 +187,7 @@ def test_interrupted_download_leaves_no_file(tmp_path: Path, server: Server) -> 
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_default_urls_use_https(name: str) -> None:
     for split in SPLITS:
-        url = corpus_download._origin("test", name, split, None)
+        url = corpus_download._origin(name, split, None)
         assert isinstance(url, str)
         assert url.startswith("https://")
         assert url.endswith(f"{split}.txt")

@@ -11,7 +11,7 @@
 from ghrr.memory.backends.bounds import Bound, Columns, check_bounds, check_columns
 from ghrr.memory.backends.faiss_backend import FaissBackend
 from ghrr.memory.backends.milvus_backend import MilvusBackend
-from ghrr.memory.backends.protocol import Backend, can_filter
+from ghrr.memory.backends.protocol import Backend, as_filtering, can_filter, has_snapshots
 from ghrr.memory.backends.selection import make_backend
 from ghrr.memory.backends.torch_backend import TorchBackend
 
@@ -22,8 +22,10 @@ __all__ = [
     "FaissBackend",
     "MilvusBackend",
     "TorchBackend",
+    "as_filtering",
     "can_filter",
     "check_bounds",
     "check_columns",
+    "has_snapshots",
     "make_backend",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.memory.backends.protocol import import_extra
 from ghrr.memory.search import break_ties
 from ghrr.memory.storage import Stored
@@ -16,6 +17,7 @@ from ghrr.memory.storage import Stored
 _LINKS = 32  # of each row in an HNSW graph
 
 
+@names_errors
 class FaissBackend:
     """Flat faiss index of inner products. It compares a query with every row, without approximation.
 
@@ -38,6 +40,7 @@ class FaissBackend:
     [['b']]
     """
 
+    name = "faiss"
     storage = "float32"
     first_id = 0
 

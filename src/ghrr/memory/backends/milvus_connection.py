@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ghrr.checks import check_real
+from ghrr.checks import check_real, named, type_error, value_error
 from ghrr.memory.backends.protocol import import_extra
 
 CONNECT_SECONDS = 10.0  # a running server accepts connections much faster
@@ -28,7 +28,7 @@ def hide_credentials(text: str, uri: str) -> str:
 
 
 class Connection:
-    """Milvus client whose requests raise ``ConnectionError`` with the name of the operation if they fail.
+    """Milvus client whose requests raise ``ConnectionError`` with the name of the public call if they fail.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class Connection:
 
     def __init__(self, uri: str, timeout: float) -> None:
         if not isinstance(uri, str) or not uri:
-            raise TypeError(
-                f'ItemMemory: backend="milvus" needs uri, a path such as "items.db" or an address such as '
+            raise type_error(
+                f'backend="milvus" needs uri, a path such as "items.db" or an address such as '
                 f'"http://localhost:19530", got {type(uri).__name__ if uri else "nothing"}'
             )
-        self.timeout = check_real("ItemMemory", "timeout", timeout, low=0, high=float("inf"), open_ends=True)
+        self.timeout = check_real("timeout", timeout, low=0, high=float("inf"), open_ends=True)
         self.milvus = import_extra("pymilvus")
         self._grpc = import_extra("grpc")
         self._uri = uri
@@ -54,17 +54,17 @@ class Connection:
 
     def _connect(self, timeout: float) -> Any:
         try:
-            return self._call("ItemMemory", timeout, lambda: self.milvus.MilvusClient(self._uri, timeout=timeout))
+            return self.attempt(lambda: self.milvus.MilvusClient(self._uri, timeout=timeout), timeout)
         except ValueError:
             pass  # its message may contain a part of the password
-        raise ValueError(
-            f"ItemMemory: uri must be a path or have the form http://user:password@host:port, got {self.address!r}; "
+        raise value_error(
+            f"uri must be a path or have the form http://user:password@host:port, got {self.address!r}; "
             f"write %2F for / and %40 for @ in a password"
         )
 
-    def request(self, operation: str, method: str, *given: Any, **more: Any) -> Any:
-        """Call a method of the client; errors name ``operation``."""
-        return self.attempt(operation, lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
+    def request(self, method: str, *given: Any, **more: Any) -> Any:
+        """Call a method of the client."""
+        return self.attempt(lambda: getattr(self.client, method)(*given, timeout=self.timeout, **more))
 
     def create_collection(
         self,
@@ -88,7 +88,6 @@ class Connection:
         indexes = self.client.prepare_index_params()
         indexes.add_index(vector[0], metric_type="IP", **index)
         self.request(
-            "ItemMemory",
             "create_collection",
             name,
             schema=schema,
@@ -96,19 +95,16 @@ class Connection:
             consistency_level="Strong",  # searches find items immediately after an add
         )
 
-    def attempt(self, operation: str, request: Callable[[], Any]) -> Any:
-        """Call ``request``, which sets its own timeout."""
-        return self._call(operation, self.timeout, request)
-
-    def _call(self, operation: str, timeout: float, request: Callable[[], Any]) -> Any:
+    def attempt(self, request: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Call ``request``, which sets its own timeout, by default that of this connection."""
         try:
             return request()
         except (self.milvus.MilvusException, self._grpc.RpcError) as error:
-            message = self._explain(operation, timeout, error)
+            message = self._explain(timeout or self.timeout, error)
         # Raised outside the except block, so that the original error, which may contain a password, is not chained.
-        raise ConnectionError(message)
+        raise ConnectionError(named(message))
 
-    def _explain(self, operation: str, timeout: float, error: Any) -> str:
+    def _explain(self, timeout: float, error: Any) -> str:
         if isinstance(error, self.milvus.MilvusException):
             code, details = error.code, error.message
         else:
@@ -116,10 +112,10 @@ class Connection:
         timed_out = self._grpc.StatusCode.DEADLINE_EXCEEDED
         if code == timed_out or timed_out.name in str(details):
             return (
-                f"{operation}: the Milvus server at {self.address!r} did not respond within {timeout:g} s; increase "
+                f"the Milvus server at {self.address!r} did not respond within {timeout:g} s; increase "
                 f"timeout=, or check that the server is running and not overloaded"
             )
         return (
-            f"{operation}: the Milvus server at {self.address!r} failed "
+            f"the Milvus server at {self.address!r} failed "
             f"({hide_credentials(str(details), self._uri):.300}); check that it is running and the address is correct"
         )

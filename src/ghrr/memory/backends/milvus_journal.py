@@ -28,6 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr.checks import value_error
 from ghrr.memory.backends.milvus_connection import Connection
 
 Ranges = tuple[tuple[int, int], ...]
@@ -107,44 +108,42 @@ class Journal:
         """Create the collection of the journal, without a record. Milvus requires a vector field; it is unused."""
         self._connection.create_collection(self.name, text=("text", 65_535), vector=("unused", 2))
 
-    def read(self, operation: str) -> Record | None:
+    def read(self) -> Record | None:
         """Return the current record, or None if there is none."""
-        found = self._texts(operation, [_HEAD])
+        found = self._texts([_HEAD])
         if not found:
             return None
         try:
             fields = json.loads(found[0])
             more = fields.pop("more_removed")
-            pieces = self._texts(operation, more) if more else []
+            pieces = self._texts(more) if more else []
             fields["removed"] += [pair for piece in pieces for pair in json.loads(piece)]
             if len(pieces) != len(more):
                 raise ValueError(f"{len(more) - len(pieces)} of its rows are missing")
             return _checked(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"{operation}: the journal {self.name!r} in Milvus at {self._connection.address!r} is damaged "
+            raise value_error(
+                f"the journal {self.name!r} in Milvus at {self._connection.address!r} is damaged "
                 f"({error}); drop this collection to rebuild the journal from the rows"
             ) from error
 
-    def _texts(self, operation: str, ids: list[int]) -> list[str]:
-        rows = self._connection.request(operation, "get", self.name, ids=ids, output_fields=["id", "text"])
+    def _texts(self, ids: list[int]) -> list[str]:
+        rows = self._connection.request("get", self.name, ids=ids, output_fields=["id", "text"])
         return [row["text"] for row in rows]
 
-    def write(self, operation: str, record: Record) -> None:
+    def write(self, record: Record) -> None:
         """Replace the record. If this raises, the old record stays."""
         inline, rest = record.removed[:_RANGES_PER_ROW], record.removed[_RANGES_PER_ROW:]
         pieces = [rest[i : i + _RANGES_PER_ROW] for i in range(0, len(rest), _RANGES_PER_ROW)]
         keys = [1 + secrets.randbits(61) for _ in pieces]  # new keys, since the old record may still need its pieces
         if pieces:
-            self._write_rows(
-                operation, "insert", {key: json.dumps(piece) for key, piece in zip(keys, pieces, strict=True)}
-            )
+            self._write_rows("insert", {key: json.dumps(piece) for key, piece in zip(keys, pieces, strict=True)})
         head = asdict(record) | {"removed": inline, "more_removed": keys}
-        self._write_rows(operation, "upsert", {_HEAD: json.dumps(head)})
+        self._write_rows("upsert", {_HEAD: json.dumps(head)})
 
-    def _write_rows(self, operation: str, method: str, texts: dict[int, str]) -> None:
+    def _write_rows(self, method: str, texts: dict[int, str]) -> None:
         rows = [{"id": key, "text": text, "unused": [0.0, 0.0]} for key, text in texts.items()]
-        self._connection.request(operation, method, self.name, rows)
+        self._connection.request(method, self.name, rows)
 
 
 def _checked(fields: dict[str, Any]) -> Record:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, Self, TypeGuard
 
+import torch
 from torch import Tensor
 
-from ghrr.checks import install_hint
+from ghrr.checks import install_hint, named, value_error
 from ghrr.memory.backends.bounds import Bound, Columns
+from ghrr.memory.segment import Segment
 from ghrr.memory.storage import Stored
 
 
@@ -110,9 +112,41 @@ def can_filter(backend: Backend) -> TypeGuard[FilteringBackend]:
     return bool(getattr(backend, "can_filter", False))
 
 
+def as_filtering(backend: Backend) -> FilteringBackend:
+    """Return a backend that can search within bounds; raise ValueError if it cannot."""
+    if not can_filter(backend):
+        raise value_error(f"{type(backend).__name__} has no columns to filter by; use Milvus")
+    return backend
+
+
+class SnapshotBackend(Backend, Protocol):
+    """Backend whose rows at one moment stay readable while it is changed, and can stay in files.
+
+    Its attribute ``has_snapshots`` is True.
+    """
+
+    has_snapshots: bool
+    device: torch.device
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Files that hold rows of this backend."""
+
+    def snapshot(self) -> Self:
+        """Return a backend with the same rows. Changes of one do not affect the other; only one may be changed."""
+
+    def use_segments(self, segments: Sequence[Segment], removed: frozenset[int]) -> None:
+        """Replace all rows by the rows of files, without removed ids."""
+
+
+def has_snapshots(backend: Backend) -> TypeGuard[SnapshotBackend]:
+    """Return whether the state of a backend at one moment can be kept."""
+    return bool(getattr(backend, "has_snapshots", False))
+
+
 def import_extra(name: str) -> Any:
     """Import a package that only some backends need."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"ItemMemory: this backend needs {name}; {install_hint('index')}") from error
+        raise ImportError(named(f"this backend needs {name}; {install_hint('index')}")) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ghrr.checks import check_choice, describe
+from ghrr.checks import check_choice, describe, type_error, value_error
 from ghrr.memory.backends.faiss_backend import FaissBackend
 from ghrr.memory.backends.milvus_backend import TIMEOUT, MilvusBackend
 from ghrr.memory.backends.milvus_connection import hide_credentials
@@ -28,24 +28,24 @@ def make_backend(
     for name, value in (("uri", uri), ("timeout", timeout)):
         if value is not None and backend != "milvus":
             shown = repr(hide_credentials(value, value)) if isinstance(value, str) else type(value).__name__
-            raise ValueError(f'ItemMemory: {name} needs backend="milvus", got {name} {shown} with backend={backend!r}')
+            raise value_error(f'{name} needs backend="milvus", got {name} {shown} with backend={backend!r}')
     if approximate and backend not in ("faiss", "milvus"):
-        raise ValueError(
-            f'ItemMemory: approximate=True needs backend="faiss" or "milvus", got {describe(backend)}, which is exact'
+        raise value_error(
+            f'approximate=True needs backend="faiss" or "milvus", got {describe(backend)}, which is exact'
         )
     if storage is not None and not isinstance(storage, str):
-        raise TypeError(f"ItemMemory: storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
+        raise type_error(f"storage must be one of {', '.join(DTYPES)}, got {describe(storage)}")
     width = 2 * space.total_dim
     result: Backend
     if not isinstance(backend, str):
         result = backend
         if getattr(result, "width", None) != width:
-            raise ValueError(f"ItemMemory: backend must have width {width} for {space}, got {describe(result)}")
+            raise value_error(f"backend must have width {width} for {space}, got {describe(result)}")
     else:
-        check_choice("ItemMemory", "backend (or an object)", backend, ("torch", "faiss", "milvus"))
+        check_choice("backend (or an object)", backend, ("torch", "faiss", "milvus"))
         if backend == "torch":
             given = str(space.dtype.to_real()).removeprefix("torch.") if storage is None else storage
-            check_choice("ItemMemory", "storage", given, tuple(DTYPES))
+            check_choice("storage", given, tuple(DTYPES))
             return TorchBackend(width, storage=given, device=device)
         if backend == "faiss":
             result = FaissBackend(width, approximate=approximate)
@@ -53,5 +53,5 @@ def make_backend(
             seconds = TIMEOUT if timeout is None else timeout
             result = MilvusBackend(uri or "", space, timeout=seconds, approximate=approximate)
     if storage not in (None, result.storage):
-        check_choice("ItemMemory", f"storage with {type(result).__name__}", storage, (result.storage,))
+        check_choice(f"storage with {type(result).__name__}", storage, (result.storage,))
     return result

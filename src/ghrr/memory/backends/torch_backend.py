@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_device
+from ghrr.checks import check_device, names_errors
 from ghrr.memory.search import rows_per_chunk, search_chunks
 from ghrr.memory.segment import Segment
 from ghrr.memory.storage import DTYPES, Buffer, Stored, chunks
@@ -65,6 +65,7 @@ class RowRange:
         return RowRange(self.source.copy(indices), self.count - self.removed_count, self.removed.new_empty(0))
 
 
+@names_errors
 class TorchBackend:
     """Rows in memory, and in files if the memory was opened from files. The default backend.
 
@@ -89,10 +90,12 @@ class TorchBackend:
     ItemMemory(2 items, bfloat16, TorchBackend, Space(dim=100, m=2, seed=0))
     """
 
+    name = "torch"
     first_id = 0
+    has_snapshots = True
 
     def __init__(self, width: int, *, storage: str, device: torch.device) -> None:
-        self.width, self.storage, self.device = width, storage, check_device("TorchBackend", device)
+        self.width, self.storage, self.device = width, storage, check_device(device)
         self._ranges: tuple[RowRange, ...] = (self._empty(),)  # the last is in memory; replaced as a whole
 
     def _empty(self) -> RowRange:
@@ -100,7 +103,6 @@ class TorchBackend:
         return RowRange(buffer, 0, torch.empty(0, dtype=torch.bool, device=self.device))
 
     def snapshot(self) -> TorchBackend:
-        """Return a backend with the same rows. Changes of one do not affect the other; only one may be changed."""
         other = TorchBackend.__new__(TorchBackend)
         vars(other).update(vars(self))
         return other
@@ -131,7 +133,6 @@ class TorchBackend:
 
     @property
     def segments(self) -> list[Segment]:
-        """Files that hold rows of this backend."""
         return [rows.source for rows in self._ranges if isinstance(rows.source, Segment)]
 
     def __len__(self) -> int:
@@ -141,7 +142,6 @@ class TorchBackend:
         return {}
 
     def use_segments(self, segments: Sequence[Segment], removed: frozenset[int]) -> None:
-        """Replace all rows by the rows of files, without removed ids."""
         removed_ids = torch.tensor(sorted(removed), dtype=torch.int64)
         masks = [torch.isin(segment.ids, removed_ids) for segment in segments]
         files = [RowRange(s, s.count, mask, int(mask.sum())) for s, mask in zip(segments, masks, strict=True)]

@@ -24,6 +24,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
+
 # Score of impossible compositions. Finite, so that differences of scores are numbers.
 IMPOSSIBLE = -1e9
 _CHUNK_NUMBERS = 1 << 24  # numbers in the tensors of one chunk of chains: 64 MiB
@@ -61,6 +63,7 @@ class Step(NamedTuple):
     score: float
 
 
+@names_errors
 def fill_chart(
     chains: Tensor,
     table: Tensor,
@@ -140,6 +143,7 @@ def find_step(chart: Chart, row: int, span: tuple[int, int], relation: int) -> S
     return Step((split, width - split), (a, b), float(chart.table[a, b, relation]))
 
 
+@names_errors
 def compose_left_to_right(chains: Tensor, table: Tensor) -> Tensor:
     """Compose the first two relations, replace them by the most probable relation, and continue to the end.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ghrr.checks import named, names_errors, value_error
 from ghrr.files import check_fields, parse_json, read_bytes
 from ghrr.relations.chains.examples import Example
 from ghrr.relations.lines import decompress, split_lines
@@ -35,6 +36,7 @@ _MAX_BYTES = 64 << 20
 _STEPS = re.compile("[0-9]{1,9}")
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Stories:
     """Stories as chains of relations.
@@ -61,6 +63,7 @@ class Stories:
         return f"<Stories: {len(self.examples):,}>"
 
 
+@names_errors
 @dataclass(frozen=True)
 class Clutrr:
     """Training and test stories.
@@ -77,6 +80,7 @@ class Clutrr:
     test: Stories
 
 
+@names_errors("load_clutrr('{folder}')")
 def load_clutrr(folder: str | os.PathLike[str], *, verify: bool = True) -> Clutrr:
     """Load the training and test stories of a CLUTRR folder.
 
@@ -110,23 +114,25 @@ def load_clutrr(folder: str | os.PathLike[str], *, verify: bool = True) -> Clutr
 
 
 def _load_stories(path: Path, split: str, verify: bool) -> Stories:
-    operation = f"load_clutrr({str(path.parent)!r})"
     if not path.exists():
-        raise FileNotFoundError(f"{operation}: {path.name} is missing, expected train.jsonl.gz and test.jsonl.gz")
-    content = read_bytes(path, "load_clutrr", limit=_MAX_BYTES)
+        raise FileNotFoundError(named(f"{path.name} is missing, expected train.jsonl.gz and test.jsonl.gz"))
+    content = read_bytes(path, limit=_MAX_BYTES)
     digest = hashlib.sha256(content).hexdigest()
     if verify and digest not in _HASHES[split]:
-        raise ValueError(
-            f"{operation}: {path.name} is not a {split} file of the published data, got sha256 {digest}, expected one "
+        raise value_error(
+            f"{path.name} is not a {split} file of the published data, got sha256 {digest}, expected one "
             f"of {', '.join(sorted(_HASHES[split]))}; give verify=False to load stories of your own"
         )
     try:
         lines = split_lines(decompress(content, limit=_MAX_BYTES))
     except ValueError as error:
-        raise ValueError(f"{operation}: {path.name} is not gzip-compressed UTF-8 text: it {error!s:.200}") from None
-    stories = [_parse(f"{operation}: {path.name}, line {number}", line) for number, line in enumerate(lines, 1)]
+        raise value_error(f"{path.name} is not gzip-compressed UTF-8 text: it {error!s:.200}") from None
+    try:
+        stories = [_parse(f"{path.name}, line {number}", line) for number, line in enumerate(lines, 1)]
+    except ValueError as error:
+        raise value_error(str(error)) from None
     if not stories:
-        raise ValueError(f"{operation}: {path.name} has no stories")
+        raise value_error(f"{path.name} has no stories")
     return Stories([example for example, _ in stories], [steps for _, steps in stories])
 
 

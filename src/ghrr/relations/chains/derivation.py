@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ghrr.checks import names_errors
 
+
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Derivation:
     """How a relation follows from a chain: a tree whose leaves are the steps of the chain.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr.checks import add_place, describe, type_error, value_error
 
 
 class Example(NamedTuple):
@@ -38,41 +38,42 @@ class LengthGroup(NamedTuple):
     positions: Tensor
 
 
-def check_examples(operation: str, examples: Iterable[Any]) -> list[Example]:
+def check_examples(examples: Iterable[Any], noun: str = "example") -> list[Example]:
     """Return ``(chain, target)`` pairs as examples; raise for anything else, with the position of the pair."""
     checked = []
     for position, pair in enumerate(examples):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise TypeError(
-                f"{operation}: example {position} must be a pair (chain, target) such as (['father', 'sister'], "
+            raise type_error(
+                f"{noun} {position} must be a pair (chain, target) such as (['father', 'sister'], "
                 f"'aunt'), got {describe(pair)}"
             )
         chain, target = pair
         if not isinstance(target, str) or not target:
-            raise TypeError(f"{operation}: the target of example {position} must be a name, got {describe(target)}")
-        checked.append(Example(check_chain(f"{operation}: example {position}", chain), target))
+            raise type_error(f"the target of {noun} {position} must be a name, got {describe(target)}")
+        try:
+            checked.append(Example(check_chain(chain), target))
+        except (TypeError, ValueError) as error:
+            raise add_place(error, f"{noun} {position}") from None
     if not checked:
-        raise ValueError(f"{operation}: there are no examples, expected at least one (chain, target) pair")
+        raise value_error(f"there are no {noun}s, expected at least one (chain, target) pair")
     return checked
 
 
-def check_chain(where: str, chain: Any) -> tuple[str, ...]:
+def check_chain(chain: Any) -> tuple[str, ...]:
     """Return a chain as a tuple of names; raise if it is empty or not a list of strings."""
     if isinstance(chain, str) or not isinstance(chain, Sequence) or not all(isinstance(r, str) and r for r in chain):
-        raise TypeError(f"{where}: a chain must be a list of names of relations, got {describe(chain)}")
+        raise type_error(f"a chain must be a list of names of relations, got {describe(chain)}")
     if not chain:
-        raise ValueError(f"{where}: the chain is empty, expected at least one relation")
+        raise value_error("the chain is empty, expected at least one relation")
     return tuple(chain)
 
 
-def to_indices(operation: str, chains: Sequence[tuple[str, ...]], index: Mapping[str, int]) -> list[list[int]]:
+def to_indices(chains: Sequence[tuple[str, ...]], index: Mapping[str, int]) -> list[list[int]]:
     """Return chains as indices of relations; raise for an unknown relation."""
     try:
         return [[index[name] for name in chain] for chain in chains]
     except KeyError as error:
-        raise ValueError(
-            f"{operation}: unknown relation {error.args[0]!r}, expected one of {', '.join(sorted(index))}"
-        ) from None
+        raise value_error(f"unknown relation {error.args[0]!r}, expected one of {', '.join(sorted(index))}") from None
 
 
 def group_by_length(chains: Sequence[Sequence[int]], targets: Sequence[int] | None = None) -> list[LengthGroup]:

@@ -17,7 +17,7 @@ import functools
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_integer
+from ghrr.checks import check_integer, names_errors
 from ghrr.relations.chains.chart import IMPOSSIBLE, chunks, fill_chart
 from ghrr.relations.chains.examples import Example
 from ghrr.relations.chains.lengthening import lengthen_chains
@@ -63,6 +63,7 @@ _INDEX = {name: position for position, name in enumerate(KINSHIPS)}
 _GENDERS = {name: gender for pair in KINSHIP_NAMES.values() for gender, name in enumerate(pair)}
 
 
+@names_errors
 @functools.cache
 def kinship_rules() -> tuple[Example, ...]:
     """Return all compositions of two relations, such as father, sister: aunt.
@@ -95,6 +96,7 @@ def _follows() -> Tensor:
     return ~is_spouse[None, :] | (genders[:, None] != genders[None, :])
 
 
+@names_errors
 def possible_kinships(chains: Tensor) -> Tensor:
     """Return which relations a chain can compose to by the rules, over all bracketings.
 
@@ -116,6 +118,7 @@ def possible_kinships(chains: Tensor) -> Tensor:
     return torch.cat([fill_chart(part, table).answers for part in chunks(chains, len(KINSHIPS))]) > IMPOSSIBLE / 2
 
 
+@names_errors
 def generate_kinship_chains(count: int, length: int, *, seed: int = 0, consistent: bool = True) -> list[Example]:
     """Make random chains of family relations with known answers.
 
@@ -136,10 +139,9 @@ def generate_kinship_chains(count: int, length: int, *, seed: int = 0, consisten
     >>> generate_kinship_chains(1, 4, seed=0)
     [Example(chain=('husband', 'brother', 'brother', 'grandmother'), target='grandmother')]
     """
-    operation = "generate_kinship_chains"
-    count = check_integer(operation, "count", count, least=1)
-    length = check_integer(operation, "length", length, least=2)
-    generator = torch.Generator().manual_seed(check_integer(operation, "seed", seed))
+    count = check_integer("count", count, least=1)
+    length = check_integer("length", length, least=2)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed))
     rules = _rule_rows()
     answers = torch.unique(rules[:, 2])
     examples: list[Example] = []

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors, value_error
 
+
+@names_errors
 def lengthen_chains(
     chains: Tensor, rules: Tensor, length: int, *, generator: torch.Generator, follows: Tensor | None = None
 ) -> Tensor:
@@ -42,8 +45,8 @@ def lengthen_chains(
             [-1, -1, -1]])
     """
     if chains.shape[1] > length:
-        raise ValueError(
-            f"lengthen_chains: length must be at least the length of the chains ({chains.shape[1]}), got {length}; "
+        raise value_error(
+            f"length must be at least the length of the chains ({chains.shape[1]}), got {length}; "
             f"shorten the chains first"
         )
     if not len(rules):

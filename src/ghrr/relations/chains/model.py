@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import check_choice, check_integer, check_real
+from ghrr.checks import check_choice, check_integer, check_real, names_errors, value_error
 from ghrr.memory import Answer, ItemMemory
 from ghrr.memory.match import CONFIDENCE, check_confidence
 from ghrr.relations.chains.calibration import chart_features
@@ -44,6 +44,7 @@ class ComposedMatch(Answer):
     derivation: Derivation
 
 
+@names_errors
 class RelationChains:
     r"""Learn how relations compose, and compose chains of them.
 
@@ -104,19 +105,18 @@ class RelationChains:
         patience: int = 3,
         seed: int = 0,
     ) -> None:
-        name = "RelationChains"
-        self.dim = check_integer(name, "dim", dim, least=1)
-        self.m = check_integer(name, "m", m, least=1)
-        check_choice(name, "numbers", numbers, tuple(NUMBERS))
+        self.dim = check_integer("dim", dim, least=1)
+        self.m = check_integer("m", m, least=1)
+        check_choice("numbers", numbers, tuple(NUMBERS))
         self.numbers = numbers
         self.config = TrainingConfig(
-            epochs=check_integer(name, "epochs", epochs, least=1),
-            learning_rate=check_real(name, "learning_rate", learning_rate, low=0.0, high=10.0, open_ends=True),
-            scale=check_real(name, "scale", scale, low=0.0, high=1000.0, open_ends=True),
-            batch_size=check_integer(name, "batch_size", batch_size, least=1),
-            patience=check_integer(name, "patience", patience, least=1),
+            epochs=check_integer("epochs", epochs, least=1),
+            learning_rate=check_real("learning_rate", learning_rate, low=0.0, high=10.0, open_ends=True),
+            scale=check_real("scale", scale, low=0.0, high=1000.0, open_ends=True),
+            batch_size=check_integer("batch_size", batch_size, least=1),
+            patience=check_integer("patience", patience, least=1),
         )
-        self.seed = check_integer(name, "seed", seed, least=0)
+        self.seed = check_integer("seed", seed, least=0)
 
     def __repr__(self) -> str:
         learned = f"{len(self.relations)} relations" if hasattr(self, "composer") else "not fitted"
@@ -147,11 +147,10 @@ class RelationChains:
         progress
             Function that is called with a :class:`ChainProgress` after each epoch.
         """
-        operation = "RelationChains.fit"
-        checked = check_examples(operation, examples)
-        judged = [] if validation is None else check_examples(f"{operation} (validation)", validation)
+        checked = check_examples(examples)
+        judged = [] if validation is None else check_examples(validation, "validation example")
         relations = tuple(sorted({name for chain, target in checked for name in (*chain, target)}))
-        groups, judged_groups = (_group(operation, pairs, relations) for pairs in (checked, judged))
+        groups, judged_groups = (_group(pairs, relations) for pairs in (checked, judged))
         longest = max(len(chain) for chain, _ in checked)
         shape = (len(relations), self.dim, self.m, self.m)
 
@@ -187,9 +186,8 @@ class RelationChains:
 
     def compose_many(self, chains: Iterable[Sequence[str]], *, confidence: float = CONFIDENCE) -> list[ComposedMatch]:
         """Compose many chains of any lengths; see :meth:`compose`. Chains of one length are computed together."""
-        operation = "RelationChains.compose"
-        confidence = check_confidence(operation, confidence)
-        groups, count = self._groups(operation, chains)
+        confidence = check_confidence(confidence)
+        groups, count = self._groups(chains)
         matches: list[ComposedMatch | None] = [None] * count
         for group in groups:
             scores, derivations = self.composer.compose(group.chains, self.relations)
@@ -230,9 +228,8 @@ class RelationChains:
             ``"chart"``: the best of all bracketings, as in :meth:`compose`. ``"left-to-right"``: clean-up after each
             step, from the first to the last. ``"product"``: one product, without clean-up.
         """
-        operation = "RelationChains.predict"
-        check_choice(operation, "method", method, METHODS)
-        groups, count = self._groups(operation, chains)
+        check_choice("method", method, METHODS)
+        groups, count = self._groups(chains)
         answers = torch.empty(count, dtype=torch.int64)
         for group in groups:
             if method == "left-to-right":
@@ -258,7 +255,7 @@ class RelationChains:
         ------
         output: ``(n, dim, m, m)``
         """
-        groups, count = self._groups("RelationChains.product", chains)
+        groups, count = self._groups(chains)
         products = torch.empty(count, self.dim, self.m, self.m, dtype=torch.complex64)
         for group in groups:
             products[group.positions] = multiply_chains(self.composer.vectors, group.chains).to(torch.complex64)
@@ -271,30 +268,30 @@ class RelationChains:
         ------
         output: ``(relations, relations, relations)``, by a, b, c, in the order of ``relations``
         """
-        self._check_fitted("RelationChains.probabilities")
+        self._check_fitted()
         return self.composer.table.exp()
 
     def item_memory(self) -> ItemMemory:
         """Return the relations as an item memory, to compare any product with them."""
-        self._check_fitted("RelationChains.item_memory")
+        self._check_fitted()
         vectors = self.composer.vectors.to(torch.complex64)
         return ItemMemory(Space(self.dim, self.m), list(self.relations), vectors)
 
-    def _groups(self, operation: str, chains: Iterable[Sequence[str]]) -> tuple[list[LengthGroup], int]:
-        self._check_fitted(operation)
-        checked = [check_chain(operation, chain) for chain in chains]
-        return group_by_length(_indices(operation, checked, self.relations)), len(checked)
+    def _groups(self, chains: Iterable[Sequence[str]]) -> tuple[list[LengthGroup], int]:
+        self._check_fitted()
+        checked = [check_chain(chain) for chain in chains]
+        return group_by_length(_indices(checked, self.relations)), len(checked)
 
-    def _check_fitted(self, operation: str) -> None:
+    def _check_fitted(self) -> None:
         if not hasattr(self, "composer"):
-            raise ValueError(f"{operation}: the model is not fitted; call fit(examples) or load a saved model")
+            raise value_error("the model is not fitted; call fit(examples) or load a saved model")
 
 
-def _indices(operation: str, chains: Sequence[tuple[str, ...]], relations: Sequence[str]) -> list[list[int]]:
-    return to_indices(operation, chains, {name: position for position, name in enumerate(relations)})
+def _indices(chains: Sequence[tuple[str, ...]], relations: Sequence[str]) -> list[list[int]]:
+    return to_indices(chains, {name: position for position, name in enumerate(relations)})
 
 
-def _group(operation: str, examples: Sequence[Any], relations: Sequence[str]) -> list[LengthGroup]:
-    chains = _indices(operation, [chain for chain, _ in examples], relations)
-    targets = _indices(operation, [(target,) for _, target in examples], relations)
+def _group(examples: Sequence[Any], relations: Sequence[str]) -> list[LengthGroup]:
+    chains = _indices([chain for chain, _ in examples], relations)
+    targets = _indices([(target,) for _, target in examples], relations)
     return group_by_length(chains, [target for (target,) in targets])

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import torch
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error
 from ghrr.files import PathLike, as_real_pairs, check_fields, prefix_errors, read_tensors, write_tensors
 from ghrr.relations.chains.composer import Composer
 from ghrr.relations.chains.held_out import NO_CALIBRATION
@@ -16,6 +16,7 @@ _FORMAT, _VERSION = "ghrr-relation-chains", 1
 _FIELDS = {"settings": dict, "relations": list, "longest": int}
 
 
+@names_errors
 def save_chains(path: PathLike, model: RelationChains) -> None:
     """Write a fitted model to one safetensors file, atomically, with a checksum.
 
@@ -30,8 +31,8 @@ def save_chains(path: PathLike, model: RelationChains) -> None:
     True
     """
     if not isinstance(model, RelationChains):
-        raise TypeError(f"save_chains: model must be a RelationChains, got {describe(model)}")
-    model._check_fitted("save_chains")
+        raise type_error(f"model must be a RelationChains, got {describe(model)}")
+    model._check_fitted()
     settings = {"dim": model.dim, "m": model.m, "numbers": model.numbers, "seed": model.seed, **asdict(model.config)}
     header = {"settings": settings, "relations": list(model.relations), "longest": model.composer.longest}
     vectors = model.composer.vectors
@@ -40,6 +41,7 @@ def save_chains(path: PathLike, model: RelationChains) -> None:
     write_tensors(path, header, tensors, kind=_FORMAT, version=_VERSION)
 
 
+@names_errors
 def load_chains(path: PathLike) -> RelationChains:
     """Read a model that :func:`save_chains` wrote.
 
@@ -59,8 +61,8 @@ def load_chains(path: PathLike) -> RelationChains:
     >>> load_chains(path)
     RelationChains(20 relations, dim=8, m=8, numbers='real')
     """
-    header, tensors = read_tensors(path, kind=_FORMAT, version=_VERSION, operation="load_chains")
-    with prefix_errors(f"load_chains({str(path)!r})"):
+    header, tensors = read_tensors(path, kind=_FORMAT, version=_VERSION)
+    with prefix_errors(path):
         check_fields("header", header, _FIELDS)
         model = RelationChains(**header["settings"])
         relations = header["relations"]

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ghrr.checks import names_errors
 from ghrr.relations.chains.examples import LengthGroup
 from ghrr.relations.chains.products import log_probabilities, scale_to_unitary_norm
 from ghrr.training import EarlyStopping
 
 
+@names_errors
 @dataclass(frozen=True)
 class TrainingConfig:
     """Settings of the training.

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ghrr.checks import named, value_error
 from ghrr.documents import Path, show_path
 from ghrr.memory.match import Match
 from ghrr.structures.certainty import empty_odds
@@ -21,6 +22,7 @@ from ghrr.structures.record.query import Found, query_set, query_values
 from ghrr.structures.record.tables import RecordTables
 
 _MAX_UNSEEN_PATHS = 1 << 12  # combinations of known keys that are tried if known paths do not explain a record
+_LARGER = "use a larger space"
 
 Rank = int  # of a member of a set; 0 elsewhere
 
@@ -191,7 +193,7 @@ def update(tables: RecordTables, x: Tensor, path: Path, value: Any, old: Any, *,
     if old is MISSING:
         above = {path[:depth] for depth in range(len(path))}
         affected = {path, *above, *tables.paths.leaves(path)}
-        removed, _ = _values_at(tables, x, affected, operation="Record.update", confidence=confidence)
+        removed, _ = _values_at(tables, x, affected, confidence=confidence, hint=f"give it as old=, or {_LARGER}")
     else:
         removed = encode_documents(tables, [old], path)[0]
     return x - removed + encode_documents(tables, [value], path)[0]
@@ -202,25 +204,25 @@ def delete(tables: RecordTables, x: Tensor, path: Path, old: Any, *, confidence:
     if old is not MISSING:
         return x - encode_documents(tables, [old], path)[0]
     affected = {path, *tables.paths.leaves(path)}
-    removed, found = _values_at(tables, x, affected, operation="Record.delete", confidence=confidence)
+    removed, found = _values_at(tables, x, affected, confidence=confidence, hint=f"give it as old=, or {_LARGER}")
     if not found:
-        raise KeyError(f"Record.delete: the record has no value at {show_path(path)}")
+        raise KeyError(named(f"the record has no value at {show_path(path)}"))
     return x - removed
 
 
 def merge(tables: RecordTables, first: Tensor, second: Tensor, *, confidence: float) -> Tensor:
     """Return the sum of two records, without the values of the first at paths where the second has one."""
     known = tables.paths.leaves()
-    _, taken = _values_at(tables, second, set(known), operation="Record.merge", confidence=confidence)
+    _, taken = _values_at(tables, second, set(known), confidence=confidence, hint=_LARGER)
     replaced = {path[:-1] if is_set(path) else path for path in taken}  # a set is replaced as a whole
     above = {path[:depth] for path in replaced for depth in range(len(path))}
     affected = {path for path in known if path in above or _is_below(path, replaced)}
-    removed, _ = _values_at(tables, first, affected, operation="Record.merge", confidence=confidence)
+    removed, _ = _values_at(tables, first, affected, confidence=confidence, hint=_LARGER)
     return first - removed + second
 
 
 def _values_at(
-    tables: RecordTables, x: Tensor, paths: set[Path], *, operation: str, confidence: float
+    tables: RecordTables, x: Tensor, paths: set[Path], *, confidence: float, hint: str
 ) -> tuple[Tensor, list[Path]]:
     """Return the part of a record at these paths, ``(dim, m, m)``, and the paths that have a value.
 
@@ -232,10 +234,8 @@ def _values_at(
     chance_of_value = {path: 1 - match.probability_unknown for path, match in found.doubtful.items()}
     if sum(chance_of_value.values()) > 1 - confidence:
         path = max(chance_of_value, key=lambda path: chance_of_value[path])
-        hint = "use a larger space" if operation == "Record.merge" else "give it as old=, or use a larger space"
-        raise ValueError(
-            f"{operation}: the value at {show_path(path)} cannot be read with certainty, got {found.doubtful[path]}; "
-            f"{hint}"
+        raise value_error(
+            f"the value at {show_path(path)} cannot be read with certainty, got {found.doubtful[path]}; {hint}"
         )
     return x - found.residual, [path if path in paths else (*path[:-1], None) for path in found.confident]
 

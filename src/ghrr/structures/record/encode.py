@@ -29,7 +29,7 @@ _VECTORS = {Tensor: "hypervectors", Hypervector: "hypervectors"}
 
 def record_columns(tables: RecordTables, documents: Sequence[Any], path: Path = ()) -> list[Column]:
     """Return the columns of documents at a path, with lists as sets where the settings say so."""
-    return columns(documents, "Record", root=path, is_set=lambda one: tables.lists.at(one) == "set", other=_VECTORS)
+    return columns(documents, root=path, is_set=lambda one: tables.lists.at(one) == "set", other=_VECTORS)
 
 
 class Leaves:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from ghrr.checks import describe
+from ghrr.checks import describe, type_error, value_error
 from ghrr.documents import MAX_DEPTH, Path, show_path
 from ghrr.structures.path_tree import PathTree
 
@@ -32,12 +32,12 @@ class PathSettings(Generic[T]):
     Examples
     --------
     >>> from ghrr.structures.record.paths import PathSettings
-    >>> lists = PathSettings("Record", "lists", {("people", None, "tags"): "set"}, str, "positions")
+    >>> lists = PathSettings("lists", {("people", None, "tags"): "set"}, str, "positions")
     >>> lists.at(("people", 3, "tags")), lists.at(("tags",))
     ('set', 'positions')
     """
 
-    def __init__(self, operation: str, name: str, given: Any, check: Callable[[Any], T], default: T) -> None:
+    def __init__(self, name: str, given: Any, check: Callable[[Any], T], default: T) -> None:
         self.default = default
         self.patterns: list[tuple[Path, T]] = []
         if not isinstance(given, Mapping):
@@ -46,13 +46,13 @@ class PathSettings(Generic[T]):
         for key, value in given.items():
             pattern = (key,) if isinstance(key, str) else key
             if not isinstance(pattern, tuple) or len(pattern) > MAX_DEPTH or not all(map(_is_key, pattern)):
-                raise TypeError(
-                    f"{operation}: {name}: a path must be a string or a tuple of keys, list indices and None for any "
+                raise type_error(
+                    f"{name}: a path must be a string or a tuple of keys, list indices and None for any "
                     f'of these, such as ("scores", None); got {describe(key)}'
                 )
             if isinstance(key, str) and "." in key:
-                raise ValueError(
-                    f"{operation}: {name}: the string {key!r} names one key that contains a dot, not a nested path; "
+                raise value_error(
+                    f"{name}: the string {key!r} names one key that contains a dot, not a nested path; "
                     f"use {tuple(key.split('.'))!r} for the nested path, or {(key,)!r} for the key"
                 )
             self.patterns.append((pattern, check(value)))
@@ -126,7 +126,7 @@ def _is_index(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10 and str(int(text)) == text
 
 
-def resolve_path(operation: str, text: str, paths: PathTree) -> Path:
+def resolve_path(text: str, paths: PathTree) -> Path:
     """Return the path that a string means: a key, or else the known path that is written so.
 
     Raises ValueError if several known paths are written so and none of them is a single key.
@@ -136,5 +136,5 @@ def resolve_path(operation: str, text: str, paths: PathTree) -> Path:
         return (text,)
     if len(found) > 1:
         choices = " or ".join(str(list(path)) for path in found)
-        raise ValueError(f"{operation}: the path {text!r} is ambiguous; use {choices}")
+        raise value_error(f"the path {text!r} is ambiguous; use {choices}")
     return found[0]

@@ -21,7 +21,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error, value_error
 from ghrr.documents import Path, check_path, show_path
 from ghrr.hypervector import Hypervector
 from ghrr.memory import ItemMemory
@@ -41,6 +41,7 @@ from ghrr.structures.record.values import Scale
 PathLike = str | int | Sequence[str | int]
 
 
+@names_errors
 class Record(Structure):
     r"""Nested dicts and lists as one hypervector: :math:`\sum_{\text{values}} K_1 * \dots * K_d * V`.
 
@@ -111,7 +112,7 @@ class Record(Structure):
 
     def encode(self, document: Any) -> Tensor:
         """Return the hypervector of one document, ``(dim, m, m)``."""
-        return self._checked("Record.encode", encode_documents(self._tables, [document]))[0]
+        return self._checked(encode_documents(self._tables, [document]))[0]
 
     def encode_many(self, documents: Iterable[Any]) -> Tensor:
         """Return the hypervectors of many documents, ``(n, dim, m, m)``, in one batch.
@@ -126,15 +127,15 @@ class Record(Structure):
         ['Ada', 'Charles']
         """
         if isinstance(documents, (str, dict, Tensor)) or not isinstance(documents, Iterable):
-            raise TypeError(f"Record.encode_many: needs a list of documents, got {describe(documents)}")
-        return self._checked("Record.encode_many", encode_documents(self._tables, list(documents)))
+            raise type_error(f"needs a list of documents, got {describe(documents)}")
+        return self._checked(encode_documents(self._tables, list(documents)))
 
-    def _checked(self, operation: str, records: Tensor) -> Tensor:
+    def _checked(self, records: Tensor) -> Tensor:
         """Return records; warn if the space cannot hold the largest of them."""
         items = self._items(records)
         if is_full(self.space, items, len(self.values), confidence=self.confidence):  # for most paths, it may not be
             counts = [self._tables.candidates(path).count(self.values) for path in self.paths.leaves()]
-            self._warn_if_full(operation, items, int(median(counts)) if counts else 1)
+            self._warn_if_full(items, int(median(counts)) if counts else 1)
         return records
 
     # Query
@@ -152,8 +153,8 @@ class Record(Structure):
         path
             A key, or a list of keys and list indices.
         """
-        x = self._constant("Record.query", h)
-        return self._answers(x[None], [self._check_path("Record.query", path)])[0][0]
+        x = self._constant(h)
+        return self._answers(x[None], [self._check_path(path)])[0][0]
 
     def query_many(self, h: Tensor | Hypervector, paths: Sequence[PathLike]) -> list[Any]:
         """Return what :meth:`query` returns, for each of many paths of one or many records, in one batch.
@@ -162,22 +163,21 @@ class Record(Structure):
         ------
         h: ``(dim, m, m)`` gives a list with one answer per path; ``(n, dim, m, m)`` gives n of these lists
         """
-        operation = "Record.query_many"
-        x = self._vectors(operation, h).detach()
+        x = self._vectors(h).detach()
         if x.ndim > 4:
-            raise ValueError(f"{operation}: needs one record or a list of them, (n, dim, m, m); got {describe(x)}")
+            raise value_error(f"needs one record or a list of them, (n, dim, m, m); got {describe(x)}")
         if isinstance(paths, str | Tensor) or not isinstance(paths, Sequence):
-            raise TypeError(f"{operation}: needs a list of paths, got {describe(paths)}")
-        answers = self._answers(x.reshape(-1, *self.space.shape), [self._check_path(operation, path) for path in paths])
+            raise type_error(f"needs a list of paths, got {describe(paths)}")
+        answers = self._answers(x.reshape(-1, *self.space.shape), [self._check_path(path) for path in paths])
         return answers[0] if x.ndim == 3 else answers
 
-    def _check_path(self, operation: str, path: Any) -> Path:
+    def _check_path(self, path: Any) -> Path:
         """Return a path as a tuple; raise if it has an index of a list that is encoded as a set."""
-        keys = resolve_path(operation, path, self.paths) if isinstance(path, str) else check_path(operation, path)
+        keys = resolve_path(path, self.paths) if isinstance(path, str) else check_path(path)
         for depth, key in enumerate(keys):
             if isinstance(key, int) and self._tables.lists.at(keys[:depth]) == "set":
-                raise ValueError(
-                    f"{operation}: the list at {show_path(keys[:depth])} is encoded as a set, got the index {key}; a "
+                raise value_error(
+                    f"the list at {show_path(keys[:depth])} is encoded as a set, got the index {key}; a "
                     f"set has no order, so read or change the whole list"
                 )
         return keys
@@ -232,7 +232,7 @@ class Record(Structure):
         >>> record.decode(h, like={"name": "", "died": 0}).value
         {'name': 'Ada', 'died': MISSING}
         """
-        x = self._constant("Record.decode", h)
+        x = self._constant(h)
         if like is MISSING:
             if x.any() and not self.paths.leaves():
                 self.values.check_not_empty()
@@ -264,9 +264,9 @@ class Record(Structure):
         >>> record.decode(record.update(h, "born", "London")).value
         {'name': 'Ada', 'born': 'London'}
         """
-        x, keys = self._vector("Record.update", h), self._check_path("Record.update", path)
+        x, keys = self._vector(h), self._check_path(path)
         changed = decode.update(self._tables, x, keys, value, old, confidence=self.confidence)
-        return self._checked("Record.update", changed)
+        return self._checked(changed)
 
     def delete(self, h: Tensor | Hypervector, path: PathLike, *, old: Any = MISSING) -> Tensor:
         """Return the record without the value at a path, or the dict or list there. Differentiable w.r.t. ``h``.
@@ -282,7 +282,7 @@ class Record(Structure):
         >>> record.decode(record.delete(h, "born")).value
         {'name': 'Ada'}
         """
-        x, keys = self._vector("Record.delete", h), self._check_path("Record.delete", path)
+        x, keys = self._vector(h), self._check_path(path)
         return decode.delete(self._tables, x, keys, old, confidence=self.confidence)
 
     def merge(self, first: Tensor | Hypervector, second: Tensor | Hypervector) -> Tensor:
@@ -297,8 +297,8 @@ class Record(Structure):
         >>> record.decode(record.merge(a, b)).value
         {'name': 'Ada', 'age': 36, 'city': 'London'}
         """
-        x, y = (self._vector("Record.merge", h) for h in (first, second))
-        return self._checked("Record.merge", decode.merge(self._tables, x, y, confidence=self.confidence))
+        x, y = (self._vector(h) for h in (first, second))
+        return self._checked(decode.merge(self._tables, x, y, confidence=self.confidence))
 
     # Files
 
@@ -321,9 +321,7 @@ class Record(Structure):
             except (ValueError, OSError):
                 raise error from None
             if memory.about is None:
-                raise ValueError(
-                    f"Record.load({str(path)!r}): a file of ItemMemory without a vocabulary; use ItemMemory.open"
-                ) from None
+                raise value_error("a file of ItemMemory without a vocabulary; use ItemMemory.open", path=path) from None
             record = cls.from_state(memory.space, memory.about, device=device)
             vectors = memory.vectors(memory.labels).to(record.device)
             return record, dict(zip(memory.labels, vectors, strict=True))

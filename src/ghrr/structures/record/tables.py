@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from ghrr._locks import Lock
-from ghrr.checks import check_choice, describe
+from ghrr.checks import check_choice, describe, type_error, value_error, without_name
 from ghrr.documents import Path, check_path, show_path
 from ghrr.memory.decorrelation import DecorrelatedKeys
 from ghrr.space import Space
@@ -39,8 +39,8 @@ class RecordTables:
         device: torch.device,
     ) -> None:
         self.space, self.device = space, device
-        self.numbers: PathSettings[Scale | None] = PathSettings("Record", "numbers", numbers, _check_scale, None)
-        self.lists: PathSettings[ListEncoding] = PathSettings("Record", "lists", lists, _check_lists, "positions")
+        self.numbers: PathSettings[Scale | None] = PathSettings("numbers", numbers, _check_scale, None)
+        self.lists: PathSettings[ListEncoding] = PathSettings("lists", lists, _check_lists, "positions")
         self.paths = PathTree(space, permute=permute, device=device)
         self.values = ValueTable(space, self.numbers, device=device)
         self.seen = SeenValues()
@@ -81,7 +81,7 @@ class RecordTables:
             if not isinstance(keys, list):
                 raise TypeError(f"a path must be a list of keys, got {keys!r}")
             in_set = is_set(tuple(keys))
-            path = check_path("path", keys[:-1] if in_set else keys)
+            path = check_path(keys[:-1] if in_set else keys)
             node = self.paths.insert((*path, None) if in_set else path)
             if indices is None:
                 self.seen.allow_all(node)
@@ -95,15 +95,15 @@ class RecordTables:
 
 def _check_scale(value: Any) -> Scale | None:
     if value is not None and not isinstance(value, Scale):
-        raise TypeError(
-            f"Record: numbers must be a Scale(low, high, bandwidth), a mapping of paths to scales or None, got "
+        raise type_error(
+            f"numbers must be a Scale(low, high, bandwidth), a mapping of paths to scales or None, got "
             f"{describe(value)}"
         )
     return value
 
 
 def _check_lists(value: Any) -> ListEncoding:
-    check_choice("Record", "lists", value, ("positions", "set"))
+    check_choice("lists", value, ("positions", "set"))
     lists: ListEncoding = value
     return lists
 
@@ -118,7 +118,7 @@ def parse_state(state: Mapping[str, Any]) -> dict[str, Any]:
             "lists": from_pairs(current["settings"]["lists"], lambda value: value),
         }
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise ValueError(f"Record.from_state: not the state of a Record of this version ({error})") from error
+        raise value_error(f"not the state of a Record of this version ({without_name(error)})") from error
     return {**current, "settings": settings}
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ghrr import files
 from ghrr._locks import Lock
-from ghrr.checks import check_real
+from ghrr.checks import add_place, check_real, current_call, names_errors, value_error
 from ghrr.encoding import FractionalPower
 from ghrr.hypervector import Hypervector
 from ghrr.space import Space
@@ -34,6 +34,7 @@ ON_SCALE = -1  # index that stands for all numbers on the scale of a path
 Integers = NDArray[np.int64]
 
 
+@names_errors
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text strictly: duplicate keys, NaN and infinity are errors.
 
@@ -45,7 +46,7 @@ def parse_json(text: str | bytes) -> Any:
     ...
     ValueError: parse_json: not valid JSON (an object has the key 'name' more than once)
     """
-    return files.parse_json(text, "parse_json", strict=True)
+    return files.parse_json(text, current_call(), strict=True)
 
 
 def name_of(value: Any, where: Callable[[], str]) -> str:
@@ -66,12 +67,10 @@ def name_of(value: Any, where: Callable[[], str]) -> str:
 def _plain_number(value: float, where: Callable[[], str]) -> float:
     if isinstance(value, int):
         if value.bit_length() > _MAX_BITS:
-            raise ValueError(
-                f"Record: {where()}: integers can have at most {_MAX_BITS} bits, got one of {value.bit_length()}"
-            )
+            raise value_error(f"{where()}: integers can have at most {_MAX_BITS} bits, got one of {value.bit_length()}")
         return int(value)
     if not math.isfinite(value):
-        raise ValueError(f"Record: {where()}: numbers must be finite as in JSON, got {value!r}")
+        raise value_error(f"{where()}: numbers must be finite as in JSON, got {value!r}")
     return int(value) if value.is_integer() and abs(value) < 1e21 else float(value)
 
 
@@ -97,6 +96,7 @@ def value_of(name: str) -> Any:
     raise ValueError(f"{name!r} is not the name of a JSON value")
 
 
+@names_errors
 @dataclass(frozen=True)
 class Scale:
     """Encode numbers by fractional power instead of as atoms, so that near numbers are similar.
@@ -127,22 +127,22 @@ class Scale:
         return math.ceil(2 * (self.high - self.low) / self.bandwidth) + 1
 
     def __post_init__(self) -> None:
-        check_real("Scale", "low", self.low, low=-math.inf, high=math.inf, open_ends=True)
-        check_real("Scale", "high", self.high, low=self.low, high=math.inf, open_ends=True)
-        check_real("Scale", "bandwidth", self.bandwidth, low=0.0, high=math.inf, open_ends=True)
+        check_real("low", self.low, low=-math.inf, high=math.inf, open_ends=True)
+        check_real("high", self.high, low=self.low, high=math.inf, open_ends=True)
+        check_real("bandwidth", self.bandwidth, low=0.0, high=math.inf, open_ends=True)
         span = self.high - self.low
         if not math.isfinite(span):
-            raise ValueError(f"Scale: the length of the range must be finite, got {self!r}; give a smaller range")
+            raise value_error(f"the length of the range must be finite, got {self!r}; give a smaller range")
         if 2 * span / self.bandwidth + 1 > _MAX_POINTS:
-            raise ValueError(
-                f"Scale: {self!r} has {2 * span / self.bandwidth + 1:.3g} points to try when reading, expected at most "
+            raise value_error(
+                f"{self!r} has {2 * span / self.bandwidth + 1:.3g} points to try when reading, expected at most "
                 f"{_MAX_POINTS}; give a bandwidth of at least {2 * span / (_MAX_POINTS - 1):.3g}, or a smaller range"
             )
-        check_real("Scale", "bandwidth", self.bandwidth, low=_SMALLEST, high=_LARGEST)
+        check_real("bandwidth", self.bandwidth, low=_SMALLEST, high=_LARGEST)
         spacing = math.ulp(max(abs(self.low), abs(self.high)))
         if spacing > _RESOLVED * self.bandwidth:
-            raise ValueError(
-                f"Scale: numbers near the end of {self!r} are {spacing:.3g} apart in double precision, expected at "
+            raise value_error(
+                f"numbers near the end of {self!r} are {spacing:.3g} apart in double precision, expected at "
                 f"most {_RESOLVED} of the bandwidth; encode the distance from a number in the range instead"
             )
 
@@ -196,9 +196,12 @@ class ValueTable:
             elif scale.low <= value <= scale.high:
                 items.append((scale, float(value)))
             else:
-                raise ValueError(f"Record: {where(n)}: {value!r} is outside of {scale!r}; use a larger range")
+                raise value_error(f"{where(n)}: {value!r} is outside of {scale!r}; use a larger range")
         for n in given:
-            items[n] = self.vocabulary.resolve(f"Record: {where(n)}", values[n])
+            try:
+                items[n] = self.vocabulary.resolve(values[n])
+            except (TypeError, ValueError) as error:
+                raise add_place(error, where(n)) from None
         return items
 
     def vectors(self, items: Sequence[Item]) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, value_error, without_name
 from ghrr_lab.lm.tokenizers.base import Tokenizer
 from ghrr_lab.lm.tokenizers.bpe import BPETokenizer
 from ghrr_lab.lm.tokenizers.words import WordTokenizer
@@ -13,6 +13,7 @@ from ghrr_lab.lm.tokenizers.words import WordTokenizer
 __all__ = ["BPETokenizer", "Tokenizer", "WordTokenizer", "tokenizer_from_state"]
 
 
+@names_errors
 def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:
     r"""Rebuild a tokenizer from what its :meth:`~Tokenizer.state` returned.
 
@@ -35,5 +36,5 @@ def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:
         if kind == BPETokenizer.KIND:
             return BPETokenizer(state["merges"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"tokenizer_from_state: damaged state of kind {kind!r} ({error})") from error
-    raise ValueError(f"tokenizer_from_state: state must come from Tokenizer.state(), got {describe(state)}")
+        raise value_error(f"damaged state of kind {kind!r} ({without_name(error)})") from error
+    raise value_error(f"state must come from Tokenizer.state(), got {describe(state)}")

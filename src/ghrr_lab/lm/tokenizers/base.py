@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr.checks import describe
+from ghrr.checks import describe, names_errors, type_error, value_error
 
 _BLOCK = 1 << 20  # characters tokenized at a time; bounds the memory of their tokens as Python objects
 
 
+@names_errors
 class Tokenizer(ABC):
     r"""Base class of :class:`WordTokenizer` and :class:`BPETokenizer`.
 
@@ -71,7 +72,7 @@ class Tokenizer(ABC):
         >>> WordTokenizer.build("a b\n").count_words("a cat\n")
         3
         """
-        text = check_text(f"{type(self).__name__}.count_words", text)
+        text = check_text(text)
         return sum(len(block.split()) + block.count("\n") for block in split_lines(text))
 
     @cached_property
@@ -81,13 +82,12 @@ class Tokenizer(ABC):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _check_ids(self, ids: ArrayLike) -> list[int]:
-        operation = f"{type(self).__name__}.decode"
         array = np.asarray(ids)
         if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-            raise TypeError(f"{operation}: ids must be a list of whole numbers, got {describe(ids)}")
+            raise type_error(f"ids must be a list of whole numbers, got {describe(ids)}")
         if array.size and (array.min() < 0 or array.max() >= self.vocab_size):
-            raise ValueError(
-                f"{operation}: ids must lie in [0, {self.vocab_size - 1}], got {array.min()} to {array.max()}; use the "
+            raise value_error(
+                f"ids must lie in [0, {self.vocab_size - 1}], got {array.min()} to {array.max()}; use the "
                 "tokenizer that made them"
             )
         checked: list[int] = array.tolist()
@@ -112,15 +112,15 @@ def split_lines(text: str, size: int = _BLOCK) -> Iterator[str]:
         start = end
 
 
-def check_text(operation: str, text: str) -> str:
+def check_text(text: str) -> str:
     """Raise ``TypeError`` unless ``text`` is a string; return it."""
     if not isinstance(text, str):
-        raise TypeError(f"{operation}: text must be a str, got {describe(text)}")
+        raise type_error(f"text must be a str, got {describe(text)}")
     return text
 
 
-def check_training_text(operation: str, text: str) -> str:
+def check_training_text(text: str) -> str:
     """Raise unless ``text`` is a string with at least one word; return it."""
-    if not check_text(operation, text).strip():
-        raise ValueError(f"{operation}: the text must have at least one word, got only whitespace")
+    if not check_text(text).strip():
+        raise value_error("the text must have at least one word, got only whitespace")
     return text

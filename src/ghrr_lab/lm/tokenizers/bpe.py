@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr.checks import check_integer, describe, install_hint
+from ghrr.checks import check_integer, describe, install_hint, named, names_errors, type_error, value_error
 from ghrr_lab.lm.tokenizers.base import Tokenizer, check_text, check_training_text, split_lines
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _BYTES = 256
 _MIN_FREQUENCY = 2  # a pair that occurs only once does not generalise
 
 
+@names_errors
 class BPETokenizer(Tokenizer):
     r"""Tokenizer of subwords: bytes, and pairs of subwords merged by frequency. Decoding is exact for any text.
 
@@ -68,8 +69,8 @@ class BPETokenizer(Tokenizer):
         >>> BPETokenizer.train("ab ab ab\n", vocab_size=1000).vocab_size
         258
         """
-        vocab_size = check_integer("BPETokenizer.train", "vocab_size", vocab_size, least=_BYTES)
-        text = _check_utf8("BPETokenizer.train", check_training_text("BPETokenizer.train", text))
+        vocab_size = check_integer("vocab_size", vocab_size, least=_BYTES)
+        text = _check_utf8(check_training_text(text))
         tokenizer = _build_tokenizer([])
         trainer = _import_tokenizers().trainers.BpeTrainer(
             vocab_size=vocab_size, min_frequency=_MIN_FREQUENCY, show_progress=False, initial_alphabet=_alphabet()
@@ -89,7 +90,7 @@ class BPETokenizer(Tokenizer):
         output: ``(n,)``
         """
         ids = [np.empty(0, dtype=np.int32)]
-        for block in split_lines(_check_utf8("BPETokenizer.encode", text)):
+        for block in split_lines(_check_utf8(text)):
             encodings = self._tokenizer.encode_batch_fast(list(split_lines(block, _BATCH)))  # in parallel
             ids.extend(np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings)
         return np.concatenate(ids)
@@ -107,13 +108,11 @@ class BPETokenizer(Tokenizer):
         return {"kind": self.KIND, "merges": [list(pair) for pair in self._merges]}
 
 
-def _check_utf8(operation: str, text: str) -> str:
+def _check_utf8(text: str) -> str:
     try:
-        check_text(operation, text).encode()
+        check_text(text).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{operation}: the text cannot be encoded as UTF-8: {error.reason} at index {error.start}"
-        ) from None
+        raise value_error(f"the text cannot be encoded as UTF-8: {error.reason} at index {error.start}") from None
     return text
 
 
@@ -121,12 +120,10 @@ def _check_merges(merges: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     known, pairs = set(_alphabet()), []
     for pair in merges:
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(subword, str) for subword in pair):
-            raise TypeError(f"BPETokenizer: merges must be pairs of strings, got {describe(pair)}")
+            raise type_error(f"merges must be pairs of strings, got {describe(pair)}")
         left, right = pair
         if left not in known or right not in known:
-            raise ValueError(
-                f"BPETokenizer: each merge must join bytes or results of earlier merges, got {describe(pair)}"
-            )
+            raise value_error(f"each merge must join bytes or results of earlier merges, got {describe(pair)}")
         known.add(left + right)
         pairs.append((left, right))
     return pairs
@@ -158,5 +155,5 @@ def _import_tokenizers() -> Any:
     try:
         import tokenizers  # noqa: PLC0415 (an optional dependency)
     except ImportError as error:
-        raise ImportError(f"BPETokenizer: needs the package tokenizers; {install_hint('lm')}") from error
+        raise ImportError(named(f"needs the package tokenizers; {install_hint('lm')}")) from error
     return tokenizers

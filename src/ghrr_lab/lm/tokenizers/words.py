@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ghrr.checks import check_integer, describe
+from ghrr.checks import check_integer, describe, names_errors, type_error, value_error
 from ghrr_lab.lm.tokenizers.base import Tokenizer, check_text, check_training_text, split_lines
 
 UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
 _SPECIAL = (UNKNOWN, END_OF_LINE)
 
 
+@names_errors
 class WordTokenizer(Tokenizer):
     r"""Tokenizer of words separated by whitespace; a newline becomes ``<eos>``.
 
@@ -66,10 +67,10 @@ class WordTokenizer(Tokenizer):
         ['<unk>', '<eos>', 'the']
         """
         counts: Counter[str] = Counter()
-        for block in split_lines(check_training_text("WordTokenizer.build", text)):
+        for block in split_lines(check_training_text(text)):
             counts.update(block.split())
         if limit is not None:
-            limit = check_integer("WordTokenizer.build", "limit", limit, least=len(_SPECIAL) + 1)
+            limit = check_integer("limit", limit, least=len(_SPECIAL) + 1)
         words = sorted(counts.keys() - set(_SPECIAL), key=lambda word: (-counts[word], word))
         return cls([*_SPECIAL, *words][:limit])
 
@@ -87,7 +88,7 @@ class WordTokenizer(Tokenizer):
         ids, unknown = self._ids, self._ids[UNKNOWN]
         blocks = (
             np.fromiter((ids.get(word, unknown) for word in block.replace("\n", f" {END_OF_LINE} ").split()), np.int32)
-            for block in split_lines(check_text("WordTokenizer.encode", text))
+            for block in split_lines(check_text(text))
         )
         return np.concatenate([np.empty(0, dtype=np.int32), *blocks])
 
@@ -108,14 +109,14 @@ class WordTokenizer(Tokenizer):
 
 def _check_words(words: Sequence[str]) -> list[str]:
     if isinstance(words, (str, Mapping)) or not all(isinstance(word, str) for word in words):
-        raise TypeError(f"WordTokenizer: words must be a list of strings, got {describe(words)}")
+        raise type_error(f"words must be a list of strings, got {describe(words)}")
     words = list(words)
     if tuple(words[:2]) != _SPECIAL:
-        raise ValueError(f"WordTokenizer: the first two words must be {UNKNOWN} and {END_OF_LINE}, got {words[:2]!r}")
+        raise value_error(f"the first two words must be {UNKNOWN} and {END_OF_LINE}, got {words[:2]!r}")
     if len(set(words)) != len(words):
         repeated = next(word for word, count in Counter(words).items() if count > 1)
-        raise ValueError(f"WordTokenizer: words must be unique, got {repeated!r} more than once")
+        raise value_error(f"words must be unique, got {repeated!r} more than once")
     for word in words:
         if word.split() != [word]:
-            raise ValueError(f"WordTokenizer: words must be non-empty and without whitespace, got {word!r}")
+            raise value_error(f"words must be non-empty and without whitespace, got {word!r}")
     return words

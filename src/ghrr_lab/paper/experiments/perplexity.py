@@ -179,7 +179,7 @@ def draw(data: pd.DataFrame, settings: Settings) -> Figure:
 def hash_of_results(settings: Settings) -> str:
     """Return a hash of the file of our runs, or ``""`` if it does not exist."""
     path = Path(settings["results"])
-    return hashlib.sha256(read_bytes(path, "perplexity")).hexdigest() if path.exists() else ""
+    return hashlib.sha256(read_bytes(path)).hexdigest() if path.exists() else ""
 
 
 _WHERE = "Section on next token prediction, table sequence"
