@@ -59,7 +59,7 @@ def formatted(make: Callable[[], tuple[Sequence[str], Sequence[Sequence[str]]]])
 
 
 def calibration() -> str:
-    """Return the number of confident answers of every structure, and how many of them are right."""
+    """Return the number of confident answers of every structure, and how many of them are correct."""
     rows = [row for row in stored("calibration")["rows"] if row["permute"] == "default"]
     names = list(dict.fromkeys(row["structure"] for row in rows))
     cells = {(row["structure"], row["m"]): f"{row['right']:,} of {row['confident']:,}" for row in rows}

@@ -94,7 +94,7 @@ def entries() -> list[tuple[str, str]]:
 
 
 def summary() -> Table:
-    """Shares of right answers in every task, at the size where the models differ most."""
+    """Shares of correct answers in every task, at the size where the models differ most."""
     rows = _rows()
     body = [
         [title(model, budget), *(_format(_value(rows, model, budget, column)) for column in COLUMNS)]
@@ -203,7 +203,7 @@ def ghrr() -> Table:
 
 
 def robustness() -> Table:
-    """Shares read right after damage."""
+    """Shares read correctly after damage."""
     rows = _rows()
     columns = [
         ("compare-robustness", *rest)

@@ -1,6 +1,6 @@
 """Cases that compare projection to unitary and real powers with torch-hd's FHRR and holovec's GHRR.
 
-All have the same total dimension. torch-hd has no power of a hypervector; ``pow`` of its tensors is that of torch,
+All have the same total dimension. torch-hd has no power of a hypervector; ``pow`` of its tensors is ``torch.pow``,
 element by element. Multiplying angles, as one would write it by hand, is timed as well. A library that is not installed
 is left out.
 """

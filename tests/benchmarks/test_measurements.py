@@ -85,8 +85,8 @@ def test_wrong_results_of_models_are_found() -> None:
         for operation, (ours, theirs) in peer_models.calls(name).items():
             right = ours()
             wrong = right.roll(1, -1) if operation != "pairwise similarity" else right + 0.1
-            assert peer_models.is_right(name, operation, right, theirs()), (name, operation)
-            assert not peer_models.is_right(name, operation, wrong, theirs()), (name, operation)
+            assert peer_models.is_correct(name, operation, right, theirs()), (name, operation)
+            assert not peer_models.is_correct(name, operation, wrong, theirs()), (name, operation)
 
 
 @pytest.mark.slow

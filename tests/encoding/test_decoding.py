@@ -36,7 +36,7 @@ def test_standard_error_equals_measured_error(kernel: str, n: int, noise: float)
     x, h = noisy(encoder, 400, noise)
     found = encoder.decode(h, low=-2.5, high=2.5)
     z = (found.value - x) / found.std
-    assert z.abs().max() < 5  # always the right peak
+    assert z.abs().max() < 5  # always the correct peak
     for feature in range(n):
         assert_std(z[:, feature], 1.0)
         assert_mean(z[:, feature], 0.0)

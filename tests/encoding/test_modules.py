@@ -139,7 +139,7 @@ def test_encoders_do_not_change_the_global_random_state(name: str) -> None:
 
 
 def step(module: nn.Module, x: Any) -> None:
-    """Change the parameters, so that the state differs from that of a new module."""
+    """Change the parameters, so that the state differs from the state of a new module."""
     parameters = list(module.parameters())
     if parameters:
         optimiser = torch.optim.SGD(parameters, lr=0.5)
@@ -168,7 +168,7 @@ def test_saved_state_dict_restores_the_encoder(name: str, dtype: torch.dtype) ->
     fresh = make(space)
     fresh.load_state_dict(saved(module))
     torch.testing.assert_close(fresh(x).detach(), want)
-    if name not in NO_TENSORS and name != "Multimodal":  # the state also replaces that of another seed
+    if name not in NO_TENSORS and name != "Multimodal":  # the state also replaces the state of another seed
         other = make(Space(12, 2, seed=7, dtype=dtype))
         assert not torch.allclose(other(x).detach(), want, atol=0.05)
         other.load_state_dict(saved(module))

@@ -100,10 +100,11 @@ def run_mutant(copy: Path, path: Path, mutant: Mutant, patterns: list[str], cach
     source = (copy / path).read_text()
     compile(mutant.apply(source), str(path), "exec")  # a fault that is no Python would be detected by every test
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as fresh:  # kernels that were compiled before the change must not be used
+    with tempfile.TemporaryDirectory() as fresh:
+        kernels = Path(fresh) if "ops/cpu" in str(path) else cache  # not those compiled before the change
         try:
             (copy / path).write_text(mutant.apply(source))
-            outcome, detail = run_tests(copy, ordered_tests(copy, patterns, path), Path(fresh))
+            outcome, detail = run_tests(copy, ordered_tests(copy, patterns, path), kernels)
         finally:
             (copy / path).write_text(source)
     if "::" in detail and run_tests(copy, [detail], cache)[0] == "killed":

@@ -243,7 +243,7 @@ def test_table_of_fixed_positions_is_computed_once_and_not_stored() -> None:
     assert "form.positions.table" not in separate.state_dict()
     exact = form_of(separate).positions.table
     single = make({"position_sharing": "head"}, max_len=100, dtype=torch.float32).double()
-    frequencies = form_of(single).positions.frequencies  # rounded once; the table is that of these numbers
+    frequencies = form_of(single).positions.frequencies  # rounded once; the table is made from these numbers
     angles = torch.arange(100)[:, None] * frequencies[0, :, None]
     assert torch.equal(form_of(single).positions.table[:HEADS, :, : separate.m], angles.cos())
     assert not torch.equal(form_of(single).positions.table, exact)

@@ -323,7 +323,7 @@ def test_many_chains_at_once() -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_a_long_chain_is_read_near_capacity(m: int) -> None:
-    """One low score among those of ninety prefixes must not decide, for any seed."""
+    """One low score among ninety prefixes must not decide, for any seed."""
     for seed in range(6):
         space = Space.from_total(1800, m, seed=seed)
         model, rng = Chain(space), random.Random(m)

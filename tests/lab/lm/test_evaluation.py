@@ -1,4 +1,4 @@
-"""Perplexity: every token is scored once, in the right window, and the sums are right."""
+"""Perplexity: every token is scored once, in the correct window, and the sums are correct."""
 
 from __future__ import annotations
 
