@@ -15,6 +15,7 @@ This command replaces the text between the markers; a test checks that all docum
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import re
@@ -335,6 +336,7 @@ def documents() -> list[Path]:
 
 def main() -> int:
     """Write all documents whose tables changed."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for path in documents():
         text = path.read_text(encoding="utf-8")
         new = render(text)

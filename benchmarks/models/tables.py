@@ -9,10 +9,10 @@ Store a finished run, with its figures, and then write the documents::
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -291,10 +291,12 @@ TABLES = {
     "statements": statements,
 }
 
-if __name__ == "__main__":
-    store(Path(sys.argv[1]))
-
 
 def main() -> None:
-    """Store the summary of a run of ``ghrr compare``; the argument is its folder."""
-    store(Path(sys.argv[1]))
+    """Store the summary of a run of ``ghrr compare``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of a finished run")
+    folder = parser.parse_args().folder
+    if not (folder / "manifest.json").is_file():
+        parser.error(f"{folder} has no manifest.json, expected the folder of a finished run of `ghrr compare`")
+    store(folder)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.__main__ import find_benchmarks
+from benchmarks.__main__ import main as run_by_name
 from benchmarks.common import measuring
 from torch import Tensor
 
@@ -63,6 +65,17 @@ def test_peer_operations_agree_with_the_peers(run_benchmark: Callable[..., str],
     assert {row["operation"] for row in rows} >= {"random", "named atoms", "bind", "sequence", "3-grams", "resonator"}
     assert all(row["right"] and row["ratio"]["median"] > 0 and row["limit"] == 1.2 for row in rows)
     assert " 0 wrong, " in shown
+
+
+@pytest.mark.parametrize("name", find_benchmarks())
+@pytest.mark.slow
+def test_every_benchmark_has_help(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["python -m benchmarks", name, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        run_by_name()
+    assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks {name} ")
 
 
 LM_STEP = [sys.executable, "-W", "error", "-m", "benchmarks", "lm.measure", "--max-len", "16", "--batch", "2"]
