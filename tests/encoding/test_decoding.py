@@ -13,8 +13,8 @@ from torch import Tensor
 import ghrr
 from ghrr import Space
 from ghrr.encoding import Decoded, FractionalPower
-from tests.encoding.common import KERNELS, wrong
-from tests.helpers import assert_mean, assert_std, generator, unitary
+from tests.encoding.common import KERNELS
+from tests.helpers import assert_mean, assert_std, generator, unitary, wrong
 
 SPACE = Space(400, 2)
 

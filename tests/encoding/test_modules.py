@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import io
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +32,7 @@ from ghrr.encoding import (
     TimeSeries,
 )
 from ghrr.encoding.kernels import SPECTRA
-from tests.helpers import generator
+from tests.helpers import generator, saved
 
 NUMBERS = torch.linspace(-1, 1, 6).reshape(3, 2)
 # For each encoder a function that makes it in a space, and one that makes an input.
@@ -146,14 +145,6 @@ def step(module: nn.Module, x: Any) -> None:
         out: Tensor = module(x)
         (out.real * torch.linspace(-1, 1, out.numel()).reshape(out.shape)).sum().backward()
         optimiser.step()
-
-
-def saved(module: nn.Module) -> dict[str, Any]:
-    buffer = io.BytesIO()
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    state: dict[str, Any] = torch.load(buffer, weights_only=True)
-    return state
 
 
 @pytest.mark.parametrize("name", ENCODERS)

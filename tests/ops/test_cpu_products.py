@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,16 +23,10 @@ from tests.helpers import gaussian, rounding
 from tests.ops.test_parity import LargestAllocation
 from tests.processes import HANG
 
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
+
 SIZES = range(1, 9)
 DTYPES = (torch.complex64, torch.complex128)
-
-
-@pytest.fixture(autouse=True)
-def poisoned_memory() -> Iterator[None]:
-    """Memory that a loop forgets to write holds NaN."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def assert_equal(got: Tensor, want: Tensor, *, terms: int) -> None:

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,8 @@ import ghrr
 from ghrr import Space, encoding, ops
 from ghrr.memory.match import Match
 from ghrr.structures import Chain, Sequence
-from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, overloaded, wrong
+from tests.helpers import wrong
+from tests.structures.common import COMMUTING, SPACE, close, count_calls, noise, overloaded
 
 WORDS = ["to", "be", "or", "not", "maybe"]
 
@@ -163,20 +163,6 @@ def test_a_failed_encoding_is_not_remembered() -> None:
     with pytest.raises(ValueError, match="at must be a whole number"):
         model.append(SPACE.zeros(), "a", at=-1)
     assert model.longest == 1
-
-
-@pytest.mark.parametrize("kind", [Sequence, Chain])
-@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
-def test_a_file_keeps_names_and_sequences(kind: type[Chain | Sequence], space: Space, tmp_path: Path) -> None:
-    model = kind(space)
-    own = space.random(generator=space.generator("own"))
-    items: list[str | torch.Tensor] = [*WORDS, own]
-    model.save(tmp_path / "words.safetensors", {"h": model.encode(items)})
-    loaded, vectors = kind.load(tmp_path / "words.safetensors")
-    label = model.names.resolve("test", own)
-    assert [match.label for match in loaded.decode(vectors["h"])] == [*WORDS, label]
-    assert loaded.state() == model.state()
-    assert torch.equal(loaded.encode(items), vectors["h"])
 
 
 @pytest.mark.parametrize("kind", [Sequence, Chain])

@@ -16,7 +16,8 @@ from torch.utils.data import DataLoader, Dataset
 import ghrr
 from ghrr import Space
 from ghrr.structures import Automaton, Graph, NGrams, Record, Set, Tree, Vocabulary
-from tests.structures.common import SPACE, wrong
+from tests.helpers import wrong
+from tests.structures.common import SPACE
 
 
 def some_vector(seed: int = 0) -> torch.Tensor:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ghrr_lab.lm import BPETokenizer, Model, Score, evaluate
-from tests.helpers import rounding
-from tests.lab.lm.common import Stop, random_tokens, small_config, small_model, wrong
+from tests.helpers import rounding, wrong
+from tests.lab.lm.common import Stop, random_tokens, small_config, small_model
 
 
 class RecordingModel(Model):
