@@ -59,10 +59,11 @@ coverage:
 	$(BIN)/coverage report --fail-under 95
 
 # Traces all of src in all tests, which takes several times as long as `make tests`: run it alone. `make coverage-all
-# TESTS=tests/memory` tries it on a folder. Compiled kernels cannot be traced.
+# TESTS=tests/memory` tries it on a folder. Compiled kernels cannot be traced. Tests of speed can fail when traced, so
+# failures do not stop it.
 TESTS ?=
 coverage-all: $(VENV)/.with-triton
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov=src --cov-report= $(TESTS)
+	-$(BIN)/pytest --numprocesses 2 --dist worksteal --cov=src --cov-report= $(TESTS)
 	$(BIN)/coverage report --fail-under $(if $(TESTS),0,90)
 
 # Warnings are errors. This checks internal links; `make linkcheck` checks external links and needs the internet.
