@@ -57,7 +57,7 @@ def check_confidence(operation: str, confidence: float, *, low: float = 0.5) -> 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Answer:
-    """Best candidate for a question, and the probability that it is correct: what all answers of ghrr have in common.
+    """Best candidate for a question, and the probability that it is correct: the base class of all answers.
 
     Parameters
     ----------

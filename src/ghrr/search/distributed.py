@@ -129,7 +129,7 @@ def _shards(operation: str, sources: Sequence[PathLike], out: PathLike, form: st
 
 
 def _remove_partial(shards: Sequence[str]) -> None:
-    """Remove what killed workers left."""
+    """Remove the unfinished files of killed workers."""
     for shard in shards:
         for left in Path(shard).parent.glob(partial_name(shard, "*")):
             shutil.rmtree(left, ignore_errors=True)
