@@ -52,7 +52,7 @@ def test_compare_takes_complete_data_sets_only() -> None:
 
 
 def test_wilcoxon_of_five_wins() -> None:
-    test = ranks.wilcoxon
+    test: Any = ranks.wilcoxon
     accuracies = {str(i): {"a": 0.9, "b": 0.9 - 0.01 * i} for i in range(1, 6)}
     found = test(accuracies, "a", "b")
     assert (found["sets"], found["wins"], found["losses"]) == (5, 5, 0)
@@ -246,16 +246,15 @@ def test_best_configuration_may_come_from_a_larger_search(tmp_path: Path) -> Non
 
 def test_workers_on_a_gpu_take_what_needs_it_first(tmp_path: Path) -> None:
     methods = learning_methods.METHODS
-    setting = tasks.Setting
     chosen = [("wine", "k-NN", False), ("letter", "Vanilla", True), ("letter", "HD ridge", True)]
     pairs = [schedule.Search(data, methods[name], [], seeds=1, large=large, size=1) for data, name, large in chosen]
-    cpu, cuda = (schedule.Worker(setting(tmp_path, 64, 100, device), limit=1.0) for device in ("cpu", "cuda"))
+    cpu, cuda = (schedule.Worker(tasks.Setting(tmp_path, 64, 100, device), limit=1.0) for device in ("cpu", "cuda"))
 
     def order(worker: Any, workers: list[Any]) -> list[str]:
-        waiting = {(pair.data, pair.method.name): [pair.method.name] for pair in pairs}
-        taken = []
-        while tasks := schedule._choose(pairs, waiting, worker, workers):
-            taken.append(tasks.pop())
+        waiting: Any = {(pair.data, pair.method.name): [pair.method.name] for pair in pairs}
+        taken: list[Any] = []
+        while waiting_tasks := schedule._choose(pairs, waiting, worker, workers):
+            taken.append(waiting_tasks.pop())
         return taken
 
     assert order(cpu, [cpu]) == ["k-NN", "Vanilla", "HD ridge"]

@@ -117,7 +117,7 @@ def _other_expressions(node: ast.expr) -> Iterator[str]:
         case ast.Constant(value=int(value)):
             yield str(value + 1)
         case ast.Constant(value=float(value)):
-            yield str(2 * value)
+            yield str(2 * value or 1.0)
         case ast.Constant(value=str(value)) if value in _STRINGS:
             yield repr(_STRINGS[value])
         case ast.Attribute(value=value, attr=name) if name in _ATTRIBUTES:

@@ -26,6 +26,7 @@ from tests.mutants.run import choose
         ("side == 'left'", {"side != 'left'", "side == 'right'"}),
         ("x = 'ö' if a else b", {"x = b if a else 'ö'"}),
         ("'é', 1.5", {"'é', 3.0"}),
+        ("0.0, 0", {"1.0, 0", "0.0, 1"}),
         ("x += y", {"pass"}),
         ("if a: b = c", {"if False: b = c", "if not (a): b = c"}),
     ],
