@@ -21,7 +21,7 @@ from ghrr.ops.cpu import loops, multiply
 from ghrr.ops.cpu import products as cpu_products
 from tests.helpers import gaussian, rounding
 from tests.ops.test_parity import LargestAllocation
-from tests.processes import HANG
+from tests.processes import HANG, needs_fork
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -192,6 +192,7 @@ def _bind_in_child(a: Tensor, b: Tensor, queue: multiprocessing.Queue[list[float
     queue.put(torch.view_as_real(cpu_products.bind(a, b)).flatten().tolist())
 
 
+@needs_fork
 @pytest.mark.usefixtures("shared")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_bind_in_a_forked_process() -> None:
