@@ -132,9 +132,9 @@ def filtered_scores(
         heads, relations, targets = chunk.unbind(1)
         scores = model.scores(heads, relations)
         check_scores("evaluate", scores)
-        target_scores = scores.gather(1, targets[:, None])
+        right = scores.gather(1, targets[:, None])
         scores[known.find(heads, relations)] = -torch.inf
-        yield scores.scatter_(1, targets[:, None], target_scores), targets
+        yield scores.scatter_(1, targets[:, None], right), targets
 
 
 def check_scores(operation: str, scores: Tensor) -> None:
@@ -162,7 +162,7 @@ def realistic_ranks(scores: Tensor, targets: Tensor) -> Tensor:
     >>> realistic_ranks(scores, torch.tensor([2, 0]))
     tensor([2., 2.], dtype=torch.float64)
     """
-    target_scores = scores.gather(1, targets[:, None])
-    optimistic = 1 + (scores > target_scores).sum(dim=1)
-    pessimistic = (scores >= target_scores).sum(dim=1)
+    right = scores.gather(1, targets[:, None])
+    optimistic = 1 + (scores > right).sum(dim=1)
+    pessimistic = (scores >= right).sum(dim=1)
     return (optimistic + pessimistic).double() / 2

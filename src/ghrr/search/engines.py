@@ -75,7 +75,7 @@ def can_be_saved(engine: Backend) -> bool:
 
 
 def describe_engine(folder: Path, engine: Backend) -> dict[str, Any]:
-    """Return the settings of an engine that a folder stores: all but passwords."""
+    """Return what a folder records of an engine. Passwords are not part of it."""
     names = {TorchBackend: "torch", FaissBackend: "faiss", MilvusBackend: "milvus"}
     return {
         "backend": names.get(type(engine), "lancedb"),

@@ -368,12 +368,12 @@ class RecordIndex(FolderStore):
         found = find_candidates(replace(state, encoder=encoder), prepared, encoder.encode(prepared))
         size = min(len(one.labels) for one in found)
         places = [one.labels[:size] for one in found]
-        correct = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
-        used = np.flatnonzero(correct >= 0)
+        right = np.array([own.index(x) if x in own else -1 for own, x in zip(places, targets, strict=True)])
+        used = np.flatnonzero(right >= 0)
         if not len(used):
             raise ValueError(f"{operation}: no example finds its record; check the ids and the fields")
         scores = np.stack([one.fields[:size] for one in found])
-        new = fit_weights(scores[used], encoder.shares(prepared)[used], correct[used], encoder.weights())
+        new = fit_weights(scores[used], encoder.shares(prepared)[used], right[used], encoder.weights())
         weights = dict(zip((field.path for field in encoder.active), map(float, new), strict=True))
         encoder.fields = [replace(field, weight=weights.get(field.path, field.weight)) for field in encoder.fields]
         return self._encoded_again(replace(state, encoder=encoder, recall=None)), prepared
