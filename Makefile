@@ -5,7 +5,8 @@
 # make bench      measure speed
 # make fuzz       attack the library for ten minutes: damaged files, kills, threads; SEED=n chooses the attacks
 # make package    build and check the sdist and the wheel
-# make mutants    break the library on purpose, one line at a time, and count the faults that the tests detect
+# make coverage-all  measure the coverage of all of src by all tests (slow; run it alone)
+# make mutants    break lines of the library, chosen at random, and count the faults that the tests detect
 #
 # The first run of a target installs what it needs into .venv.
 
@@ -25,7 +26,7 @@ package: $(VENV)/.with-dev
 	$(VENV)/wheel/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt dist/*.whl
 	cd dist && ../$(VENV)/wheel/bin/ghrr demo
 
-.PHONY: package reproduce check test lint types imports fast tests coverage docs docs-quick linkcheck bench fuzz fuzz-tests mutants format clean
+.PHONY: package reproduce check test lint types imports fast tests coverage coverage-all docs docs-quick linkcheck bench fuzz fuzz-tests mutants format clean
 
 reproduce: $(VENV)/.with-paper
 	$(BIN)/ghrr paper run --quick --out report
@@ -56,6 +57,14 @@ tests: $(VENV)/.with-triton
 
 coverage:
 	$(BIN)/coverage report --fail-under 95
+
+# Traces all of src in all tests, which takes several times as long as `make tests`: run it alone. `make coverage-all
+# TESTS=tests/memory` tries it on a folder. Compiled kernels cannot be traced. Tests of speed can fail when traced, so
+# failures do not stop it.
+TESTS ?=
+coverage-all: $(VENV)/.with-triton
+	-$(BIN)/pytest --numprocesses 2 --dist worksteal --cov=src --cov-report= $(TESTS)
+	$(BIN)/coverage report --fail-under $(if $(TESTS),0,90)
 
 # Warnings are errors. This checks internal links; `make linkcheck` checks external links and needs the internet.
 SPHINX = $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs 2
@@ -93,8 +102,10 @@ fuzz: $(VENV)/.with-dev
 fuzz-tests: $(VENV)/.with-dev
 	timeout 1200 $(BIN)/pytest -m fuzz tests/faults
 
+# Breaks LINES lines of each package, chosen by SEED. It continues where an earlier call stopped; remove the file to start again.
+LINES ?= 25
 mutants: $(VENV)/.with-triton
-	$(BIN)/python -m tests.mutants.run --out results/benchmarks/mutations.json
+	$(BIN)/python -m tests.mutants.run --seed $(SEED) --lines $(LINES) --out results/benchmarks/mutations.json
 
 format: $(VENV)/.with-dev
 	$(BIN)/ruff check --fix .

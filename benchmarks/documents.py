@@ -15,6 +15,7 @@ This command replaces the text between the markers; a test checks that all docum
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import re
@@ -59,7 +60,7 @@ def formatted(make: Callable[[], tuple[Sequence[str], Sequence[Sequence[str]]]])
 
 
 def calibration() -> str:
-    """Return the number of confident answers of every structure, and how many of them are right."""
+    """Return the number of confident answers of every structure, and how many of them are correct."""
     rows = [row for row in stored("calibration")["rows"] if row["permute"] == "default"]
     names = list(dict.fromkeys(row["structure"] for row in rows))
     cells = {(row["structure"], row["m"]): f"{row['right']:,} of {row['confident']:,}" for row in rows}
@@ -335,6 +336,7 @@ def documents() -> list[Path]:
 
 def main() -> int:
     """Write all documents whose tables changed."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for path in documents():
         text = path.read_text(encoding="utf-8")
         new = render(text)

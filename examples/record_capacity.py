@@ -2,10 +2,10 @@
 
 Nested records of n leaves, with values drawn from 1000 words, are encoded in spaces of one total dimension and m = 1,
 2, 3 and 4. Then every leaf is queried. Theory (``ghrr.capacity.recall_error``) predicts how often the best of all words
-is right; it depends on the total dimension, not on m. Measured are:
+is correct; it depends on the total dimension, not on m. Measured are:
 
-- recall: the share of leaves whose best match is right;
-- confident: the share of leaves whose match is confident at 99 %, and the share of those that is right;
+- recall: the share of leaves whose best match is correct;
+- confident: the share of leaves whose match is confident at 99 %, and the share of those that is correct;
 - decoded: the same for ``decode``, which subtracts confident leaves from the record and reads the others again.
 
 Error bars are standard errors over records. Run it with::
@@ -81,12 +81,12 @@ def mean_and_error(shares: list[float]) -> dict[str, float]:
     return {"mean": float(values.mean()), "error": float(values.std() / math.sqrt(len(values)))}
 
 
-def shares(matches: Sequence[Match], right: Sequence[str]) -> dict[str, float]:
-    """Return the shares of the answers of one record that are right, confident, and both."""
-    is_right = [match.guess == word for match, word in zip(matches, right, strict=True)]
+def shares(matches: Sequence[Match], correct: Sequence[str]) -> dict[str, float]:
+    """Return the shares of the answers of one record that are correct, confident, and both."""
+    is_correct = [match.guess == word for match, word in zip(matches, correct, strict=True)]
     sure = [match.confident for match in matches]
-    both = [a and b for a, b in zip(is_right, sure, strict=True)]
-    return {name: sum(flags) / len(matches) for name, flags in (("recall", is_right), ("sure", sure), ("both", both))}
+    both = [a and b for a, b in zip(is_correct, sure, strict=True)]
+    return {name: sum(flags) / len(matches) for name, flags in (("recall", is_correct), ("sure", sure), ("both", both))}
 
 
 def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
     paths = [[f"group {n // 10}", f"key {n % 10}"] for n in range(leaves)]
     single, decoded = [], []
     for record, h, matches in zip(records, rows, codec.query_many(rows, paths), strict=True):
-        right = [record[group][key] for group, key in paths]
-        single.append(shares(matches, right))
+        correct = [record[group][key] for group, key in paths]
+        single.append(shares(matches, correct))
         reading = codec.decode(h, like=record).matches
-        decoded.append(shares([reading[group, key] for group, key in paths], right))
+        decoded.append(shares([reading[group, key] for group, key in paths], correct))
     return {
         "m": m,
         "dim": space.dim,
@@ -118,7 +118,7 @@ def measure(setting: Setting, m: int, leaves: int, seed: int) -> dict[str, Any]:
 
 
 def summarize(rows: list[dict[str, float]], leaves: int) -> dict[str, Any]:
-    """Return share and number of confident answers, and the share of them that is right, None if there are none."""
+    """Return share and number of confident answers, and the share of them that is correct, None if there are none."""
     sure, both = sum(row["sure"] for row in rows), sum(row["both"] for row in rows)
     share = mean_and_error([row["sure"] for row in rows])
     return {"share": share, "count": round(sure * leaves), "right": both / sure if sure else None}
@@ -127,7 +127,7 @@ def summarize(rows: list[dict[str, float]], leaves: int) -> dict[str, Any]:
 def table(points: list[dict[str, Any]]) -> str:
     """Return the results as text."""
     lines = [
-        "recall of single leaves, and share of confident leaves (in brackets: share of these that is right)",
+        "recall of single leaves, and share of confident leaves (in brackets: share of these that is correct)",
         f"{'m':>2}{'leaves':>8}{'predicted':>11}{'measured':>18}{'confident':>20}{'decoded':>20}",
     ]
     for point in points:
@@ -186,7 +186,7 @@ def _draw_recall(axis: Axes, setting: Setting, points: list[dict[str, Any]]) -> 
         ha="right",
         textcoords="offset points",
     )
-    axis.set(xlabel="leaves in one record", ylabel="share of leaves read right (± 2 standard errors)")
+    axis.set(xlabel="leaves in one record", ylabel="share of leaves read correctly (± 2 standard errors)")
     axis.set_title(f"Recall among {setting.words} words, total_dim {setting.total_dim}")
     axis.legend(loc="lower left")
 
@@ -209,8 +209,8 @@ def _draw_confident(axis: Axes, setting: Setting, points: list[dict[str, Any]]) 
             )
     axis.set(xlabel="leaves in one record", ylabel="share of leaves called confident (± 2 standard errors)")
     sure = [point[name] for point in points for name in ("confident", "decoded") if point[name]["count"]]
-    right, count = sum(part["right"] * part["count"] for part in sure), sum(part["count"] for part in sure)
-    axis.set_title(f"Called confident at 99 %: {right:.0f} of {count} are right")
+    correct, count = sum(part["right"] * part["count"] for part in sure), sum(part["count"] for part in sure)
+    axis.set_title(f"Called confident at 99 %: {correct:.0f} of {count} are correct")
     axis.legend(loc="lower left", fontsize=8)
 
 

@@ -83,10 +83,10 @@ def draw(space: ghrr.Space, size: int, products: int) -> tuple[list[Tensor], Ten
 
 def count(answer: Factors, chosen: Tensor) -> dict[str, int]:
     """Return the number of found products, of wrong ones among them, and of iterations."""
-    right = (answer.indices == chosen).all(dim=-1)
+    correct = (answer.indices == chosen).all(dim=-1)
     return {
         "found": int(answer.found.sum()),
-        "wrong": int((answer.found & ~right).sum()),
+        "wrong": int((answer.found & ~correct).sum()),
         "iterations": int(answer.iterations.sum()),
     }
 

@@ -35,7 +35,7 @@ def new_page(browser: Browser, **options: Any) -> tuple[Page, list[str]]:
     Returns
     -------
     The page, and a list that grows with each error that the page reports and each external address that it requests.
-    Such requests are blocked. ``options`` are those of ``browser.new_page``, such as ``viewport``.
+    Such requests are blocked. ``options`` are passed to ``browser.new_page``, such as ``viewport``.
     """
     page, problems = browser.new_page(**options), list[str]()
 

@@ -89,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _tracing(node: pytest.Item | pytest.Collector) -> AbstractContextManager[None]:
+    if any(source is not True for source in node.config.getoption("cov_source", default=None) or ()):
+        return nullcontext()  # --cov=src: everything is traced
     file = node.nodeid.partition("::")[0]
     return nullcontext() if any(fnmatch(file, pattern) for pattern in _MEASURES_COVERAGE) else untraced()
 

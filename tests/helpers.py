@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,20 @@ def generator(seed: int = 0) -> torch.Generator:
 def gaussian(*shape: int, dtype: torch.dtype = torch.complex128, seed: int = 0) -> Tensor:
     """Arbitrary complex tensors: nothing about them is unitary."""
     return torch.randn(shape, dtype=dtype, generator=generator(seed))
+
+
+def wrong(value: object) -> Any:
+    """Return a value of a type that the function under test does not accept, hidden from the type checker."""
+    return value
+
+
+def saved(module: torch.nn.Module) -> dict[str, Any]:
+    """Return the state of a module as it is read from a file."""
+    buffer = io.BytesIO()
+    torch.save(module.state_dict(), buffer)
+    buffer.seek(0)
+    state: dict[str, Any] = torch.load(buffer, weights_only=True)
+    return state
 
 
 def unitary(*shape: int, m: int, dtype: torch.dtype = torch.complex128, seed: int = 0) -> Tensor:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork processes")
 HANG = 600  # seconds after which a process that does nothing is given up
 
 

@@ -76,7 +76,7 @@ def test_capacity_is_monotone() -> None:
 
 
 def test_recall_error_equals_known_values() -> None:
-    # One pair: the right value scores exactly 1, and the other candidates are independent.
+    # One pair: the correct value scores exactly 1, and the other candidates are independent.
     want = 1 - (0.5 * math.erfc(-1 / 0.2 / math.sqrt(2))) ** 49
     assert recall_error(1, 50, 0.2, 0.2) == pytest.approx(want, rel=1e-6)
     # Noise alone: nearly guessing. No noise: no error.
@@ -91,7 +91,7 @@ def test_diagonal_weight_equals_simulation(m: int) -> None:
         (0.4, ghrr.unitary.with_diagonality(0.4, 20_000, m=m, generator=generator())),
     ):
         measured = torch.diagonal(q, dim1=-2, dim2=-1).abs().square().mean(dim=-1)
-        error = (measured.double().std() / math.sqrt(4096)).item()  # that of the average over 4096 inside
+        error = (measured.double().std() / math.sqrt(4096)).item()  # of the average over 4096 inside
         assert abs(measured.mean().item() - diagonal_weight(m, value)) <= STANDARD_ERRORS * error + 1e-6
     assert diagonal_weight(m, 1.0) == pytest.approx(1)
     assert diagonal_weight(m, 0.0) == pytest.approx(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -22,16 +21,11 @@ from ghrr.unitary import (
     with_diagonality,
 )
 from ghrr.unitary.projection import check_unitary
-from tests.helpers import gaussian, generator
+from tests.helpers import gaussian, generator, wrong
 
 A = gaussian(10, 3, 3)
 GEN = generator()
 JORDAN = torch.tensor([[[1, 1], [0, 1]]], dtype=torch.complex128)
-
-
-def wrong(value: object) -> Any:
-    """A value of a type that the function does not take."""
-    return value
 
 
 def twice(function: Callable[[Tensor, Tensor], object]) -> Callable[[Tensor], object]:

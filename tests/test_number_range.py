@@ -1,4 +1,4 @@
-"""Similarities of very large and very small hypervectors: right, or an error, and never NaN."""
+"""Similarities of very large and very small hypervectors: correct, or an error, and never NaN."""
 
 from __future__ import annotations
 

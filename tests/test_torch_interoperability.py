@@ -1,4 +1,4 @@
-"""Hypervectors are plain tensors and work with the tools of PyTorch. For m = 1 they equal those of torch-hd."""
+"""Hypervectors are plain tensors and work with the tools of PyTorch. For m = 1 they equal hypervectors of torch-hd."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Figures of the concept pages, drawn from stored measurements and theory.
 
-The measurements are those of ``concepts/measure.py``, for recall of ``examples/record_capacity.py``, and for
+The measurements come from ``concepts/measure.py``, for recall from ``examples/record_capacity.py``, and for
 architectures of ``ghrr compare``; lines are theory.
 Figures have a white background, so that they can be read on a dark page too. They are drawn again, without measuring,
 by::

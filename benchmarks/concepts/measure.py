@@ -91,7 +91,7 @@ def rotations(pairs: int) -> list[Row]:
                 "pairs": len(values),
                 **std_and_error(values),
                 "beyond": dict(zip(map(str, TAILS), beyond, strict=True)),
-                # Pairs of a batch may share rotations, so the error is that of the mean of independent batches.
+                # Pairs of a batch may share rotations, so the error is computed from the means of independent batches.
                 "swapped": {**mean_and_error(commuting.mean(dim=1)), "std": commuting.std().item()},
             }
         )

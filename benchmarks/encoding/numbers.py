@@ -8,7 +8,7 @@ compares two successive measurements. Run it on an idle machine::
 
 - product, sin, cos: the minimum for any encoder with this number of phases. The three results are new tensors.
 - with output: the same, and writing one complex tensor of total_dim numbers per row, each phase m times. The numbers
-  are in the order that is fastest to write, which is not that of an encoding, and are not multiplied by rotations.
+  are in the order that is fastest to write, which is not the order of an encoding, and are not multiplied by rotations.
 - torch alone: the encoding without numba kernels.
 """
 

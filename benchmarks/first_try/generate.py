@@ -99,7 +99,7 @@ def _pattern(*patterns: str) -> Source:
 
 
 def _numbers_of(digits: int) -> Source:
-    """Identifiers that are stored as numbers, such as those of customers: at random, or given out in order."""
+    """Identifiers that are stored as numbers, such as numbers of customers: at random, or given out in order."""
 
     def source(rng: random.Random, fake: Faker, n: int) -> Make:
         low, high = 10 ** (digits - 1), 10**digits

@@ -1,6 +1,6 @@
-"""What the values of a column are, and which kinds of ``ghrr`` are right for it. All judgements are in this file.
+"""What the values of a column are, and which kinds of ``ghrr`` are correct for it. All judgements are in this file.
 
-``TRUTHS`` are the words in which generators say what they made. ``ACCEPTED`` has the kinds that count as right: those
+``TRUTHS`` are the words in which generators say what they made. ``ACCEPTED`` has the kinds that count as correct: those
 of today (``search``: text, category, boolean, set, sequence, number, date, point, embedding, ignore; ``learn``: number,
 category, date, text, ignore) and more special names that a shared list of kinds may get.
 """
@@ -68,6 +68,6 @@ BY_HAND: dict[str, str] = {
 IDENTIFYING = ("name", "text", "code", "id", "phone", "email")
 
 
-def is_right(truth: str, kind: str, room: str) -> bool:
+def is_correct(truth: str, kind: str, room: str) -> bool:
     """Whether a kind suits a column; ``room`` is ``"search"`` or ``"learn"``."""
     return kind in ACCEPTED[truth] or (room == "learn" and kind in _LEARNING.get(truth, ()))

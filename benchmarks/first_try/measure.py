@@ -47,12 +47,12 @@ def infer_learn_kinds(table: Table) -> dict[str, str]:
 
 
 def score_kinds(table: Table, inferred: dict[str, str], room: str) -> Row:
-    """Return how many columns have a right kind, and the wrong ones with some of their values."""
+    """Return how many columns have a correct kind, and the wrong ones with some of their values."""
     counted = [one for one in table.columns if one.truth != kinds.NOT_COUNTED and one.name in inferred]
     wrong = []
     for column in counted:
         got = inferred[column.name]
-        if not kinds.is_right(column.truth, got, room):
+        if not kinds.is_correct(column.truth, got, room):
             values = [write(column.truth, column.style, row[column.name]) for row in table.raw if column.name in row]
             shown = [str(value)[:40] for value in values[:_SHOWN]]
             facts = {"truth": column.truth, "style": column.style, "got": got, "values": shown}
@@ -97,11 +97,11 @@ def searchers(table: Table) -> dict[str, Searcher]:
 
 def recall(table: Table, searcher: Searcher) -> Row:
     """Return the share of damaged examples whose row is found first."""
-    examples, right = damaged(table, _EXAMPLES)
+    examples, correct = damaged(table, _EXAMPLES)
     start = time.perf_counter()
     found = searcher(table.documents(), examples)
-    hits = sum(a == b for a, b in zip(found, right, strict=True))
-    return {"recall@1": hits / max(1, len(right)), "examples": len(right), "seconds": time.perf_counter() - start}
+    hits = sum(a == b for a, b in zip(found, correct, strict=True))
+    return {"recall@1": hits / max(1, len(correct)), "examples": len(correct), "seconds": time.perf_counter() - start}
 
 
 # ----------------------------------------------------------------------------------------------------------- duplicates
@@ -117,23 +117,23 @@ def ghrr_duplicates(documents: Sequence[Document]) -> set[tuple[int, int]]:
     return {(a, b) for own in found for n, a in enumerate(own) for b in own[n + 1 :]}
 
 
-def pair_scores(found: set[tuple[int, int]], right: set[tuple[int, int]]) -> Row:
+def pair_scores(found: set[tuple[int, int]], correct: set[tuple[int, int]]) -> Row:
     """Return precision, recall and F1 of pairs."""
-    both = len(found & right)
+    both = len(found & correct)
     return {
         "precision": both / max(1, len(found)),
-        "recall": both / max(1, len(right)),
-        "f1": 2 * both / max(1, len(found) + len(right)),
+        "recall": both / max(1, len(correct)),
+        "f1": 2 * both / max(1, len(found) + len(correct)),
         "found": len(found),
     }
 
 
 def f1_of_copies(table: Table, finder: Finder) -> Row:
     """Return how well a contestant finds the copies in a table."""
-    documents, right = with_copies(table)
+    documents, correct = with_copies(table)
     start = time.perf_counter()
     found = finder(documents)
-    return {**pair_scores(found, right), "pairs": len(right), "seconds": time.perf_counter() - start}
+    return {**pair_scores(found, correct), "pairs": len(correct), "seconds": time.perf_counter() - start}
 
 
 def pairs_without_copies(table: Table, finder: Finder) -> Row:
@@ -143,10 +143,10 @@ def pairs_without_copies(table: Table, finder: Finder) -> Row:
 
 def best_tfidf_f1(table: Table) -> Row:
     """Return the best F1 of TF-IDF over its variants and all thresholds."""
-    documents, right = with_copies(table)
-    scores = {name: peers.best_threshold(peers.tfidf_pairs(name, documents), right) for name in peers.TFIDF}
+    documents, correct = with_copies(table)
+    scores = {name: peers.best_threshold(peers.tfidf_pairs(name, documents), correct) for name in peers.TFIDF}
     best = max(scores, key=lambda name: scores[name])
-    return {"f1": scores[best], "variant": best, "pairs": len(right), "all": scores}
+    return {"f1": scores[best], "variant": best, "pairs": len(correct), "all": scores}
 
 
 # -------------------------------------------------------------------------------------------------------------- filters
@@ -256,7 +256,7 @@ def wrong_filters(table: Table, contestant: Filter) -> Row:
         if answer != rows:
             wrong[what] += 1
             got = answer if isinstance(answer, str) else f"{len(answer - rows)} outside, {len(rows - answer)} missed"
-            shown.append(f"{condition!r:.90} -> {got}; {len(rows)} right")
+            shown.append(f"{condition!r:.90} -> {got}; {len(rows)} correct")
     return {"asked": dict(asked), "wrong": dict(wrong), "examples": shown[: 2 * _SHOWN]}
 
 

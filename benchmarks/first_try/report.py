@@ -210,8 +210,8 @@ def overview() -> Table:
     others = "; ".join(f"{name} {_number(rank)}" for name, rank in ranks.items() if name != "ghrr")
     wanted_pairs = f"at least .95; TF-IDF with its best threshold {_number(pairs['TF-IDF, best threshold'])}; "
     lines = [
-        ("kinds", "kinds of columns right, search", "at least .98", _number(kinds["search"]["share"])),
-        ("kinds", "kinds of columns right, learn", "at least .98", _number(kinds["learn"]["share"])),
+        ("kinds", "kinds of columns correct, search", "at least .98", _number(kinds["search"]["share"])),
+        ("kinds", "kinds of columns correct, learn", "at least .98", _number(kinds["learn"]["share"])),
         ("search", "mean recall@1", f"best TF-IDF {_number(means['best TF-IDF'])}", _number(means["ghrr"])),
         ("search", "the same, relative to the best kinds by hand", "at least .98", _number(by_hand)),
         ("search", "tables with TF-IDF ahead by more than .05", "0", str(search["behind by more than .05"])),

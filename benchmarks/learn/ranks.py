@@ -1,6 +1,6 @@
 """Compare methods over data sets: mean ranks, Friedman and Nemenyi tests, paired tests.
 
-The procedure is that of Demšar (2006), "Statistical Comparisons of Classifiers over Multiple Data Sets": ranks on every
+The procedure follows Demšar (2006), "Statistical Comparisons of Classifiers over Multiple Data Sets": ranks on every
 data set, the Friedman test of equal ranks, and the critical difference of Nemenyi, by which two mean ranks must differ.
 """
 

@@ -68,7 +68,7 @@ class Method:
     sets
         Data sets, if not all of its kinds.
     drawn_as
-        Name that seeds the random configurations, by default that of the method. Methods of one name try the same.
+        Name that seeds the random configurations, by default the name of the method. Methods of one name try the same.
     """
 
     name: str

@@ -9,6 +9,7 @@ It takes a minute, and writes the folders ``ghrr`` and ``vanilla`` in ``src/ghrr
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import tempfile
 from pathlib import Path
@@ -25,6 +26,7 @@ FILES = ("run.json", "vocabulary.json", "best.safetensors", "result.json")
 
 def main() -> None:
     """Train both models with the same settings, and copy the files that the playground reads."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)  # with several threads, sums are rounded differently
     texts = [lm.generate_grammar_text(count, seed=seed) for seed, count in enumerate(SENTENCES)]
     text = lm.encode_corpus(lm.Corpus("grammar", *texts))

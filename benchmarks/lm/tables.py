@@ -89,7 +89,7 @@ def _perplexity(model: Model) -> str:
 
 
 def best(corpus: str, prefix: str, *, trainable: bool = False) -> Model:
-    """Return the model with the lowest validation perplexity among those of five seeds, with Λ fixed or learned."""
+    """Return the model with the lowest validation perplexity of the models with five seeds, with Λ fixed or learned."""
     models = [
         model
         for model in _models()[corpus].values()

@@ -9,7 +9,7 @@ process, and each ratio compares two successive measurements. Run it on an idle 
 - bare: the same products in the same chunks, written to preallocated memory, and ``topk``. Inputs are not checked, the
   order of equal scores is arbitrary, and labels are not looked up.
 - growing: time per item if items are added one by one, at several sizes.
-- storage: for each number type the bytes per item, the error of scores, the share of right answers, and the time. The
+- storage: for each number type the bytes per item, the error of scores, the share of correct answers, and the time. The
   queries are bundles of so many items that float32 makes some errors too.
 """
 
@@ -59,7 +59,7 @@ def as_rows(x: Tensor) -> Tensor:
 
 
 def compare_with_bare(space: ghrr.Space, options: argparse.Namespace) -> dict[str, Any]:
-    """Compare the answers, the time and the memory of cleanup with those of the bare products."""
+    """Compare the answers, the time and the memory of cleanup with the bare products."""
     generator = space.generator("items")
     items = torch.randn(options.items, *space.shape, dtype=space.dtype, generator=generator)
     queries = torch.randn(options.queries, *space.shape, dtype=space.dtype, generator=generator)
@@ -124,7 +124,7 @@ def storage_loss(space: ghrr.Space, options: argparse.Namespace) -> list[dict[st
         start = time.perf_counter()
         found = memory.cleanup(queries)
         seconds = time.perf_counter() - start
-        right = sum(row == [labels[i]] for row, i in zip(found.labels, wanted.tolist(), strict=True)) / len(wanted)
+        correct = sum(row == [labels[i]] for row, i in zip(found.labels, wanted.tolist(), strict=True)) / len(wanted)
         error = exact[:200] @ (as_rows(memory.vectors(labels[:2000])).double() - exact).mT / (space.m * space.dim)
         results.append(
             {
@@ -132,7 +132,7 @@ def storage_loss(space: ghrr.Space, options: argparse.Namespace) -> list[dict[st
                 "bytes_per_item": DTYPES[storage].itemsize * 2 * space.total_dim + (4 if storage == "int8" else 0),
                 "score_error_over_noise": float(error.square().mean().sqrt()) / space.noise_std,
                 "largest_score_error": float(error.abs().max()),
-                "right": right,
+                "right": correct,
                 "bundled": load,
                 "seconds": seconds,
             }
@@ -154,7 +154,7 @@ def table(report: dict[str, Any]) -> str:
         f"growing from {r['from']} to {r['to']} items: {r['microseconds_per_item']:.0f} µs per item"
         for r in report["growing"]
     ]
-    lines.append(f"{'storage':<10}{'bytes':>7}{'error/noise':>13}{'largest error':>15}{'right':>8}{'seconds':>9}")
+    lines.append(f"{'storage':<10}{'bytes':>7}{'error/noise':>13}{'largest error':>15}{'correct':>8}{'seconds':>9}")
     lines += [
         f"{r['storage']:<10}{r['bytes_per_item']:>7}{r['score_error_over_noise']:>13.1e}"
         f"{r['largest_score_error']:>15.1e}{r['right']:>8.3f}{r['seconds']:>9.2f}"

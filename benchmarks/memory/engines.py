@@ -1,6 +1,6 @@
 """Time to add items to an ItemMemory, to open it and to search it, for each backend.
 
-The answers of each backend are compared with those of the torch backend; the benchmark stops if they differ. Milvus is
+Each backend must give the answers of the torch backend; the benchmark stops if they differ. Milvus is
 the embedded form, a server written in Python that runs in this process; a real server is faster. Run it on an idle
 machine::
 

@@ -56,7 +56,7 @@ def calls(name: str) -> dict[str, tuple[Call, Call]]:
     }
 
 
-def is_right(name: str, operation: str, ours: Tensor, theirs: Tensor) -> bool:
+def is_correct(name: str, operation: str, ours: Tensor, theirs: Tensor) -> bool:
     """Whether both results agree: to rounding, except for ties of bundles and the scale of sparse similarities."""
     theirs = theirs.as_subclass(Tensor)
     if operation == "bundle" and name in ("BSC", "SBC"):
@@ -72,11 +72,11 @@ def measure(repeats: int) -> list[dict[str, Any]]:
     rows = []
     for name in MODELS:
         for operation, (ours, theirs) in calls(name).items():
-            right = is_right(name, operation, ours(), theirs())
+            correct = is_correct(name, operation, ours(), theirs())
             seconds = time_alternately({"ours": ours, "theirs": theirs}, repeats, clock=time.process_time)
             ratio = quartiles([a / b for a, b in zip(seconds["ours"], seconds["theirs"], strict=True)])
-            rows.append({"model": name, "operation": operation, "right": right, "ratio": ratio})
-            print(f"{name:5} {operation:20} {'' if right else 'WRONG '}{ratio['median']:.3g}", flush=True)
+            rows.append({"model": name, "operation": operation, "right": correct, "ratio": ratio})
+            print(f"{name:5} {operation:20} {'' if correct else 'WRONG '}{ratio['median']:.3g}", flush=True)
     return rows
 
 

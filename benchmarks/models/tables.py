@@ -9,10 +9,10 @@ Store a finished run, with its figures, and then write the documents::
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def entries() -> list[tuple[str, str]]:
 
 
 def summary() -> Table:
-    """Shares of right answers in every task, at the size where the models differ most."""
+    """Shares of correct answers in every task, at the size where the models differ most."""
     rows = _rows()
     body = [
         [title(model, budget), *(_format(_value(rows, model, budget, column)) for column in COLUMNS)]
@@ -203,7 +203,7 @@ def ghrr() -> Table:
 
 
 def robustness() -> Table:
-    """Shares read right after damage."""
+    """Shares read correctly after damage."""
     rows = _rows()
     columns = [
         ("compare-robustness", *rest)
@@ -291,10 +291,12 @@ TABLES = {
     "statements": statements,
 }
 
-if __name__ == "__main__":
-    store(Path(sys.argv[1]))
-
 
 def main() -> None:
-    """Store the summary of a run of ``ghrr compare``; the argument is its folder."""
-    store(Path(sys.argv[1]))
+    """Store the summary of a run of ``ghrr compare``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of a finished run")
+    folder = parser.parse_args().folder
+    if not (folder / "manifest.json").is_file():
+        parser.error(f"{folder} has no manifest.json, expected the folder of a finished run of `ghrr compare`")
+    store(folder)

@@ -89,7 +89,7 @@ def check(device: str) -> None:
                 with ghrr.backend(backend):
                     for _ in range(2):
                         torch.testing.assert_close(ghrr.bind(x, y), x @ y, atol=1e-4 * m, rtol=1e-4)
-    print("results are right")
+    print("results are correct")
 
 
 def wait(device: str) -> None:

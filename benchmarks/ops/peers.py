@@ -351,7 +351,7 @@ def is_above(row: Mapping[str, Any]) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark, print and store the table; return 1 if a result is wrong."""
     parser = argparse.ArgumentParser(
-        description="CPU time of each operation on one thread, divided by that of torch-hd."
+        description="CPU time of each operation on one thread, divided by the time of torch-hd."
     )
     parser.add_argument("--total-dim", type=int, default=10_000)
     parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 3, 4])

@@ -102,7 +102,7 @@ def tune_lstm(groups: Sequence[LengthGroup], relations: int) -> list[dict[str, A
     Returns
     -------
     list
-        For each setting the share of right answers of the LSTM alone, and of the chart over its pairs.
+        For each setting the share of correct answers of the LSTM alone, and of the chart over its pairs.
     """
     kept, aside = hold_out(groups, torch.Generator().manual_seed(0))
     total = sum(len(targets) for _, targets in aside)
@@ -111,9 +111,9 @@ def tune_lstm(groups: Sequence[LengthGroup], relations: int) -> list[dict[str, A
         for epochs in EPOCHS:
             model, _ = train_lstm(kept, relations, epochs=epochs, rate=rate, seed=0)
             methods: dict[str, Scores] = {"alone": model, "chart of pairs": chart_scores(pair_table(model, relations))}
-            right = {
+            correct = {
                 name: sum(int((scores(chains).argmax(dim=1) == targets).sum()) for chains, targets in aside)
                 for name, scores in methods.items()
             }
-            found.append({"rate": rate, "epochs": epochs, **{name: n / total for name, n in right.items()}})
+            found.append({"rate": rate, "epochs": epochs, **{name: n / total for name, n in correct.items()}})
     return found

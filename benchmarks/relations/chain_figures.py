@@ -25,7 +25,7 @@ TITLES = {"train-2-3": "trained on 2 and 3 steps", "train-2-3-4": "trained on 2 
 
 @style()
 def accuracy() -> Figure:
-    """Share of right answers against the length of the chain, with and without clean-up."""
+    """Share of correct answers against the length of the chain, with and without clean-up."""
     figure = new_figure(5.6)
     axes = figure.subplots(2, 2, sharey=True)
     for row, (kind, label) in enumerate((("path", "CLUTRR"), ("generated", "generated"))):
@@ -43,7 +43,7 @@ def accuracy() -> Figure:
                 axis.set_xticks(list(counted), [str(length) for length in counted])
                 axis.minorticks_off()
     for axis in axes[:, 0]:
-        axis.set_ylabel("share of right answers")
+        axis.set_ylabel("share of correct answers")
     for m in SIZES:
         axes[0, 0].plot([], [], color=M_COLOURS[m], marker=M_MARKERS[m], markersize=4.5, label=f"m = {m}")
     for line, colour, label in (

@@ -50,19 +50,19 @@ def _row(folder: str, model: str, method: str, m: int | None, numbers: str | Non
 def counts(
     folder: str, model: str, method: str, kind: str, *, m: int | None = None, numbers: str = "real"
 ) -> dict[int, tuple[int, int]]:
-    """Return right answers and all, by length, over all seeds. Kinds: path, story, generated, generated, all."""
+    """Return correct answers and all, by length, over all seeds. Kinds: path, story, generated, generated, all."""
     found = _row(folder, model, method, m, numbers)[kind]
-    return {int(length): (right, total) for length, (right, total) in found.items()}
+    return {int(length): (correct, total) for length, (correct, total) in found.items()}
 
 
 def shares(folder: str, model: str, method: str, kind: str, *, m: int | None = None) -> dict[int, float]:
-    """Return the share of right answers by length."""
-    return {length: right / total for length, (right, total) in counts(folder, model, method, kind, m=m).items()}
+    """Return the share of correct answers by length."""
+    return {length: correct / total for length, (correct, total) in counts(folder, model, method, kind, m=m).items()}
 
 
-def _percent(right: int, total: int) -> str:
-    share = 100 * right / total
-    return "100" if right == total else f"{min(share, 99.9):.1f}"
+def _percent(correct: int, total: int) -> str:
+    share = 100 * correct / total
+    return "100" if correct == total else f"{min(share, 99.9):.1f}"
 
 
 def _pooled(found: dict[int, tuple[int, int]], lengths: Iterable[int]) -> tuple[int, int]:
@@ -70,15 +70,15 @@ def _pooled(found: dict[int, tuple[int, int]], lengths: Iterable[int]) -> tuple[
 
 
 def accuracy(folder: str, kind: str) -> Table:
-    """Percentage of right answers by length; the mean of 4 to 10 steps over lengths, and wrong answers of all."""
+    """Percentage of correct answers by length; the mean of 4 to 10 steps over lengths, and wrong answers of all."""
     rows = []
     for name, (model, method, m) in MODELS.items():
         found = counts(folder, model, method, kind, m=m)
-        right, total = _pooled(found, LONG)
+        correct, total = _pooled(found, LONG)
         mean = sum(found[length][0] / found[length][1] for length in LONG) / len(LONG)
         cells = [_percent(*found[length]) for length in LENGTHS]
         rows.append(
-            [name, *cells, f"{100 * mean:.2f}", f"{100 * right / total:.2f}", f"{total - right:,} of {total:,}"]
+            [name, *cells, f"{100 * mean:.2f}", f"{100 * correct / total:.2f}", f"{total - correct:,} of {total:,}"]
         )
     return ["", *map(str, LENGTHS), "mean 4–10", "pooled 4–10", "wrong, 4–10"], rows
 
@@ -88,12 +88,12 @@ def errors(folder: str) -> Table:
     rows = []
     for kind, label in (("path", "shortest path"), ("story", "steps of the story")):
         found = counts(folder, "hypervectors", "chart", kind, m=8)
-        rows.append([label, *(f"{total - right} / {total}" for right, total in (found[n] for n in LENGTHS))])
+        rows.append([label, *(f"{total - correct} / {total}" for correct, total in (found[n] for n in LENGTHS))])
     return ["length of", *map(str, LENGTHS)], rows
 
 
 def generated() -> Table:
-    """Percentage of right answers to generated chains."""
+    """Percentage of correct answers to generated chains."""
     rows = []
     for folder, label in (("train-2-3", "2–3"), ("train-2-3-4", "2–4")):
         for name, (model, method, m) in MODELS.items():
@@ -111,7 +111,7 @@ def generated() -> Table:
 
 
 def lstm_tuning() -> Table:
-    """Percentage of right answers to held-out training chains, by learning rate, for 15, 30 and 60 epochs."""
+    """Percentage of correct answers to held-out training chains, by learning rate, for 15, 30 and 60 epochs."""
     found = {
         (folder, row["rate"], row["epochs"]): row
         for folder, rows in stored()["settings"]["lstm"].items()
@@ -142,10 +142,11 @@ def held_out() -> Table:
     rows = []
     for row in stored()["rows"]:
         if row["model"] == "held out":
-            right, total = row["pairs"]["2"]
+            correct, total = row["pairs"]["2"]
             left_out = "all chains that contain the pair" if row["strict"] else "the two-step chains of the pair"
-            rows.append([row["folder"].removeprefix("train-"), left_out, f"{right} of {total}", _percent(right, total)])
-    return ["trained on", "left out", "right", "%"], rows
+            name = row["folder"].removeprefix("train-")
+            rows.append([name, left_out, f"{correct} of {total}", _percent(correct, total)])
+    return ["trained on", "left out", "correct", "%"], rows
 
 
 def complex_slots() -> Table:
@@ -156,8 +157,8 @@ def complex_slots() -> Table:
         for folder in ("train-2-3", "train-2-3-4"):
             for method in ("chart", "product"):
                 found = counts(folder, "hypervectors", method, "path", m=m, numbers=numbers)
-                right, total = _pooled(found, LONG)
-                cells.append(f"{100 * right / total:.2f}")
+                correct, total = _pooled(found, LONG)
+                cells.append(f"{100 * correct / total:.2f}")
         rows.append([f"{numbers}, m = {m}", *cells])
     return ["slots", "2–3, chart", "2–3, product", "2–4, chart", "2–4, product"], rows
 
@@ -177,7 +178,7 @@ def seconds() -> Table:
 
 def calibration() -> Table:
     """Answers to test chains of 4 and more steps by their probability, m = 8."""
-    return _by_probability("calibration", lambda right, count, _: f"{right:.0f} of {count:.0f}" if count else "–")
+    return _by_probability("calibration", lambda correct, count, _: f"{correct:.0f} of {count:.0f}" if count else "–")
 
 
 def unnamed() -> Table:
@@ -196,6 +197,6 @@ def _by_probability(kind: str, cell: Callable[..., str]) -> Table:
 
 
 def value(folder: str, method: str, m: int, kind: str = "path", lengths: Iterable[int] = LONG) -> str:
-    """Return the pooled percentage of right answers."""
-    right, total = _pooled(counts(folder, "hypervectors", method, kind, m=m), lengths)
-    return f"{100 * right / total:.1f} %"
+    """Return the pooled percentage of correct answers."""
+    correct, total = _pooled(counts(folder, "hypervectors", method, kind, m=m), lengths)
+    return f"{100 * correct / total:.1f} %"

@@ -48,13 +48,13 @@ SIZES = (1, 2, 4, 8)
 GENERATED = (10, 20, 50, 100)
 FOLDS = 10
 FEWER_SEEDS = 2  # of complex slots and of held-out pairs
-LONG = 4  # steps from which a chain is longer than those of two and three steps
+LONG = 4  # chains of two and three steps are short, chains of at least this many are long
 BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)  # probabilities from which answers are counted together
 # What training on two and three steps does not determine, as often as training on two to four steps has it.
 UNDETERMINED = 6 * [Example(("father", "wife"), "mother"), Example(("mother", "husband"), "father")]
 LABELS = ("folder", "model", "m", "numbers", "strict", "method", "parameters")
 Row = dict[str, Any]
-Counts = dict[str, list[int]]  # right and total, by length
+Counts = dict[str, list[int]]  # correct and total, by length
 
 
 def new_model(m: int, seed: int, numbers: str = "real") -> RelationChains:
@@ -69,15 +69,15 @@ def new_model(m: int, seed: int, numbers: str = "real") -> RelationChains:
 def count_right(
     predict: Scores, relations: Sequence[str], examples: Sequence[Example], labels: Sequence[int]
 ) -> Counts:
-    """Count right answers by label, which is a length; ``predict`` gives the answers to chains of one length."""
+    """Count correct answers by label, which is a length; ``predict`` gives the answers to chains of one length."""
     index = {name: position for position, name in enumerate(relations)}
     chains = to_indices([example.chain for example in examples], index)
     targets = [index[example.target] for example in examples]
-    right, total = Counter[int](), Counter(labels)
+    correct, total = Counter[int](), Counter(labels)
     for group in group_by_length(chains, targets):
         hits = (predict(group.chains) == group.targets).tolist()
-        right.update(labels[position] for position, hit in zip(group.positions.tolist(), hits, strict=True) if hit)
-    return {str(label): [right[label], total[label]] for label in sorted(total)}
+        correct.update(labels[position] for position, hit in zip(group.positions.tolist(), hits, strict=True) if hit)
+    return {str(label): [correct[label], total[label]] for label in sorted(total)}
 
 
 def measure(
@@ -87,7 +87,7 @@ def measure(
     generated: Row,
     untested: Sequence[str] = (),
 ) -> Iterator[Row]:
-    """Yield the right answers of each method on the test stories, by both lengths, and on generated chains."""
+    """Yield the correct answers of each method on the test stories, by both lengths, and on generated chains."""
     lengths = [len(example.chain) for example in stories.examples]
     for method, predict in methods.items():
         row: Row = {
@@ -263,7 +263,7 @@ def read_table(data: Path) -> Row:
 
 
 def pool_seeds(rows: Sequence[Row]) -> list[Row]:
-    """Add the counts of all seeds, and list the share of right answers to long chains for each seed."""
+    """Add the counts of all seeds, and list the share of correct answers to long chains for each seed."""
     pooled: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         key = tuple(row.get(name) for name in LABELS)
@@ -274,8 +274,8 @@ def pool_seeds(rows: Sequence[Row]) -> list[Row]:
                 before = counts.get(length, [0] * len(found))
                 counts[length] = [round(a + b, 4) for a, b in zip(before, found, strict=True)]
         if "path" in row:
-            right, count = (sum(v[i] for length, v in row["path"].items() if int(length) >= LONG) for i in (0, 1))
-            total.setdefault("by_seed", []).append(round(right / count, 5))
+            correct, count = (sum(v[i] for length, v in row["path"].items() if int(length) >= LONG) for i in (0, 1))
+            total.setdefault("by_seed", []).append(round(correct / count, 5))
         if "wrong" in row:
             total.setdefault("wrong", []).extend(row["wrong"])
     return list(pooled.values())

@@ -235,7 +235,7 @@ def rank_unseen(graph: KnowledgeGraph, folder: Path) -> None:
         if "vectors_alone" in run:
             continue
         if run["graph"] != graph.fingerprint:
-            raise ValueError(f"unseen: {path} is a run on other triples than those of {graph.name}")
+            raise ValueError(f"unseen: {path} is a run on other triples than {graph.name}")
         file = path.with_suffix(".safetensors")
         _, ranks = read_tensors(file, kind="ghrr-relation-ranks", version=1)
         run["vectors_alone"] = {split: run[split] for split in unseen}

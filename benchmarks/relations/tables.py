@@ -61,7 +61,7 @@ def unseen() -> tuple[list[str], list[list[str]]]:
 
 
 def length_penalties() -> tuple[list[str], list[list[str]]]:
-    """Test metrics with other length penalties than that of training, and with the best one by the validation MRR."""
+    """Test metrics with other length penalties than in training, and with the best one by the validation MRR."""
     rows = []
     for (m, _), runs in _runs("WN18RR").items():
         tried = [{entry["length_penalty"]: entry for entry in run["length_penalties"]} for run in runs]
@@ -95,7 +95,7 @@ def settings() -> tuple[list[str], list[list[str]]]:
 
 
 def _setting(graph: str, config: dict[str, Any]) -> str:
-    """Describe the regulariser, and the settings that are not those of most runs. Older runs lack some of them."""
+    """Describe the regulariser, and the settings that differ from most runs. Older runs lack some of them."""
     parts = [f"{config['regularizer']} {config['regularizer_weight']:g}"]
     if config.get("product_weight", 1.0) != 1.0:
         parts.append(f"products × {config['product_weight']:g}")

@@ -145,15 +145,15 @@ def calibration(folder: Path) -> list[Row]:
             index.remove(absent)
             hits = index.search_many([examples[i] for i in test], 1)
             chances = np.array([own[0].probability for own in hits])
-            is_right = np.array([own[0].guess == right[i] for own, i in zip(hits, test, strict=True)])
+            is_correct = np.array([own[0].guess == right[i] for own, i in zip(hits, test, strict=True)])
             rows.append(
                 {
                     "set": name,
                     "method": method,
                     "mean_probability": float(chances.mean()),
-                    "right": float(is_right.mean()),
-                    "brier": float(np.mean((chances - is_right) ** 2)),
-                    "brier_of_base_rate": float(is_right.mean() * (1 - is_right.mean())),
+                    "right": float(is_correct.mean()),
+                    "brier": float(np.mean((chances - is_correct) ** 2)),
+                    "brier_of_base_rate": float(is_correct.mean() * (1 - is_correct.mean())),
                 }
             )
             print(rows[-1], flush=True)

@@ -6,7 +6,7 @@ Usage::
     python -m benchmarks search.speed workers --records 40000 --folder FOLDER
 
 ``index`` writes an index of records of ten fields to a folder, in batches; run it again after an interrupt, and it goes
-on. The time is that of ``add`` and ``save``, without the generation of records. Then it searches 100 damaged records,
+on. The time covers ``add`` and ``save``, without the generation of records. Then it searches 100 damaged records,
 and compares the time with the matrix product and the top-k of the same vectors in the same files.
 
 ``workers`` encodes the same number of records in each of one and of two processes of one thread, and compares the rate.

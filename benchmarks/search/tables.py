@@ -53,7 +53,7 @@ def linkage() -> Table:
 
 
 def first_recalls() -> dict[str, dict[str, float]]:
-    """Return recall at 1 by set: that of the best TF-IDF, and of vectors and documents without and with labels."""
+    """Return recall at 1 by set, of the best TF-IDF, and of vectors and documents without and with labels."""
     found = {}
     for name, title in _SETS.items():
         rows = _stored("search")[f"linkage-{name}"]
@@ -72,12 +72,12 @@ def recalls_by_size() -> dict[tuple[int, str], list[tuple[int, float]]]:
 
 
 def calibration() -> Table:
-    """Mean probability of the first hit, and how often it is right, if every second partner is missing."""
+    """Mean probability of the first hit, and how often it is correct, if every second partner is missing."""
     rows = []
     for row in _stored("search")["calibration"]:
         numbers = ("mean_probability", "right", "brier", "brier_of_base_rate")
         rows.append([_SETS[row["set"]], row["method"], *(f"{row[name]:.3f}" for name in numbers)])
-    return ["set", "method", "mean probability", "right", "Brier score", "Brier score of the base rate"], rows
+    return ["set", "method", "mean probability", "correct", "Brier score", "Brier score of the base rate"], rows
 
 
 def febrl() -> Table:

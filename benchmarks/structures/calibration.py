@@ -1,12 +1,12 @@
-"""Calibration: the share of confident answers that are right, for every structure and m = 1 to 4.
+"""Calibration: the share of confident answers that are correct, for every structure and m = 1 to 4.
 
 Small structures of few symbols are encoded in spaces of total dimension 200, 500 and 1200, which range from far too
 small to sufficient, with varying and with fixed rotations. Queries ask for encoded items and for the same symbols in
-every other order, most of which are absent. A confident answer is right if it names an encoded item. Run::
+every other order, most of which are absent. A confident answer is correct if it names an encoded item. Run::
 
     python -m benchmarks structures.calibration
 
-The table shows, for every structure and m, the number of confident answers, the share of them that are right, and the
+The table shows, for every structure and m, the number of confident answers, the share of them that are correct, and the
 share of encoded items that were answered confidently.
 """
 
@@ -27,10 +27,10 @@ from ghrr import Match, Space
 from ghrr.structures import Automaton, CapacityWarning, Chain, Graph, HashTable, NGrams, Record, Set, Stack, Tree
 from ghrr.structures import Sequence as Line
 
-LEAST = 0.98  # share of the confident answers that must be right
+LEAST = 0.98  # share of the confident answers that must be correct
 M = (1, 2, 3, 4)
 
-Answer = tuple[bool, bool, bool]  # confident, right, encoded
+Answer = tuple[bool, bool, bool]  # confident, correct, encoded
 Word = tuple[Any, ...]
 Task = Callable[[Space, random.Random, bool | None], list[Answer]]
 
@@ -132,8 +132,8 @@ def ask_stack(space: Space, rng: random.Random, _: bool | None) -> list[Answer]:
     model, items = Stack(space), rng.choices("abcdefgh", k=rng.randint(3, 20))
     found = model.decode(model.encode(items))
     top_down = items[::-1]
-    right = [(True, at < len(items) and match.guess == top_down[at], True) for at, match in enumerate(found)]
-    return right + [(False, False, True)] * max(0, len(items) - len(found))
+    correct = [(True, at < len(items) and match.guess == top_down[at], True) for at, match in enumerate(found)]
+    return correct + [(False, False, True)] * max(0, len(items) - len(found))
 
 
 def ask_hash_table(space: Space, rng: random.Random, permute: bool | None) -> list[Answer]:
@@ -197,13 +197,13 @@ def summary(found: Sequence[Answer]) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Query all structures, print and store the table; return 1 if a structure is not calibrated."""
     warnings.simplefilter("ignore", CapacityWarning)  # some spaces are too small on purpose
-    parser = argparse.ArgumentParser(description="Share of confident answers that are right.")
+    parser = argparse.ArgumentParser(description="Share of confident answers that are correct.")
     parser.add_argument("--answers", type=int, default=3000, help="number of answers per structure and m")
     parser.add_argument("--structures", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
-    print("structure, m, permute: confident answers, share right, share of encoded items answered confidently")
+    print("structure, m, permute: confident answers, share correct, share of encoded items answered confidently")
     rows = []
     for structure, m, permute in itertools.product(options.structures, M, (None, True, False)):
         if permute == default_permute(structure, m) or (permute is not None and structure in UNSHIFTED):
@@ -215,5 +215,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{structure:10} {m} {row['permute']!s:8} {row['confident']:5} {share:7.1%} {row['answered']:7.1%}")
     store({"command": command("structures.calibration", given), "rows": rows}, options.out, "calibration")
     wrong = [row for row in rows if row["right"] < LEAST * row["confident"]]
-    print(f"\n{len(rows)} rows, {len(wrong)} with fewer than {LEAST:.0%} of the confident answers right")
+    print(f"\n{len(rows)} rows, {len(wrong)} with fewer than {LEAST:.0%} of the confident answers correct")
     return 1 if wrong else 0

@@ -16,7 +16,7 @@ model = RelationChains(epochs=40).fit(examples)
 chain, target = generate_kinship_chains(1, 20, seed=5)[0]
 match = model.compose(chain)
 print(" → ".join(chain))
-print(match.guess, f"(probability {match.probability:.2f}); right: {target}")
+print(match.guess, f"(probability {match.probability:.2f}); correct: {target}")
 print(match.derivation)
 
 assert match.guess == target

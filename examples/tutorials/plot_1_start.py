@@ -162,19 +162,19 @@ def shares(space, fields):
         warnings.simplefilter("ignore", CapacityWarning)  # the largest documents are too large for the space
         answers = record.query_many(record.encode_many(documents), names)
     pairs = [(answers[n][i], document[name]) for n, document in enumerate(documents) for i, name in enumerate(names)]
-    right = sum(match.guess == value for match, value in pairs) / len(pairs)
+    correct = sum(match.guess == value for match, value in pairs) / len(pairs)
     confident = sum(match.confident for match, _ in pairs) / len(pairs)
     sure_and_wrong = sum(match.confident and match.guess != value for match, value in pairs) / len(pairs)
-    return right, confident, sure_and_wrong
+    return correct, confident, sure_and_wrong
 
 
 counts = [2, 5, 10, 20, 40, 80, 160]
-right, confident, sure_and_wrong = zip(*(shares(small, n) for n in counts), strict=True)
+correct, confident, sure_and_wrong = zip(*(shares(small, n) for n in counts), strict=True)
 theory = [1 - recall_error(n, 10, small.noise_std, small.crosstalk_std) for n in counts]
 
 figure, axis = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-axis.plot(counts, right, "o", label="right, measured")
-axis.plot(counts, theory, "-", color="C0", label="right, theory")
+axis.plot(counts, correct, "o", label="correct, measured")
+axis.plot(counts, theory, "-", color="C0", label="correct, theory")
 axis.plot(counts, confident, "s--", color="C2", label="confident")
 axis.axvline(small.capacity(candidates=10), color="grey", ls=":", label="capacity at 1 % errors")
 axis.set_xscale("log")
@@ -186,12 +186,12 @@ plt.show()
 
 # %%
 # Three things to notice. The measured points lie on the curve of theory, so the limit can be computed before anything
-# is stored. The share of confident answers falls *before* the share of right ones: the method says when it starts to
+# is stored. The share of confident answers falls *before* the share of correct ones: the method says when it starts to
 # guess. And answers that are confident but wrong stay rare, however full the record is.
 
 print(f"confident but wrong, at most: {max(sure_and_wrong):.2%}")
 
-assert all(abs(a - b) < 0.06 for a, b in zip(right, theory, strict=True))
+assert all(abs(a - b) < 0.06 for a, b in zip(correct, theory, strict=True))
 assert confident[0] > 0.9
 assert confident[-1] < 0.05
 assert max(sure_and_wrong) < 0.02
@@ -203,7 +203,7 @@ assert max(sure_and_wrong) < 0.02
 enough = ghrr.Record.suggest(leaves=160, values=10, m=3)
 print(enough)
 right_now, confident_now, _ = shares(enough, 160)
-print(f"right {right_now:.1%}, confident {confident_now:.1%}")
+print(f"correct {right_now:.1%}, confident {confident_now:.1%}")
 
 assert confident_now > 0.97
 

@@ -72,7 +72,7 @@ assert memory.match(ghrr.bundle(noise)).unknown
 
 loads = [5, 20, 40, 80, 160, 320]
 targets = [f"word {i}" for i in range(60)]
-right_scores, wrong_scores, right, confident, wrong_confident = [], [], [], [], []
+right_scores, wrong_scores, correct, confident, wrong_confident = [], [], [], [], []
 for load in loads:
     clutter = torch.stack([ghrr.bundle(space.random(load)) for _ in targets])
     matches = memory.match(memory.vectors(targets) + clutter)
@@ -81,7 +81,7 @@ for load in loads:
     right_scores.append(everything[is_target].mean())
     wrong_scores.append(everything.masked_fill(is_target, -1).amax(dim=1).mean())
     hits = [match.guess == target for match, target in zip(matches, targets, strict=True)]
-    right.append(sum(hits) / 60)
+    correct.append(sum(hits) / 60)
     confident.append(sum(match.confident for match in matches) / 60)
     wrong_confident.append(sum(match.confident and not hit for match, hit in zip(matches, hits, strict=True)))
 
@@ -89,7 +89,7 @@ figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 axes[0].plot(loads, right_scores, "o-", label="correct word")
 axes[0].plot(loads, wrong_scores, "s--", label="best wrong word")
 axes[0].set(ylabel="similarity with the query", title="The best wrong score rises", ylim=(0, 1.3))
-axes[1].plot(loads, right, "o-", label="right")
+axes[1].plot(loads, correct, "o-", label="correct")
 axes[1].plot(loads, confident, "^:", label="confident")
 axes[1].set(ylabel="share of queries", title="Confidence falls before errors occur", ylim=(0, 1.05))
 for axis in axes:
@@ -101,7 +101,7 @@ plt.show()
 
 print("confident but wrong:", sum(wrong_confident), "of", 60 * len(loads))
 
-assert right[0] == 1
+assert correct[0] == 1
 assert confident[-1] < 0.2
 assert sum(wrong_confident) <= 4
 

@@ -71,7 +71,7 @@ print((folder / "customers.csv").read_text()[:400])
 # %%
 # Look at it first
 # ----------------
-# How many values are missing, and how often does each class occur? A model that always answers "no" is right as often
+# How many values are missing, and how often does each class occur? A model that always answers "no" is correct as often
 # as "no" occurs; a useful model has to be better.
 
 table = pd.read_csv(folder / "customers.csv")
@@ -151,8 +151,8 @@ assert scores["HDClassifier"].mean() > scores["HDClassifier, sums"].mean()
 #
 # Can you trust the probabilities?
 # --------------------------------
-# If the model says 80 %, it should be right in 80 % of such cases. We sort the predictions of the five folds into bins
-# by their probability, and compare with how many of these customers did cancel.
+# If the model says 80 %, it should be correct in 80 % of such cases. We sort the predictions of the five folds into
+# bins by their probability, and compare with how many of these customers did cancel.
 
 probability = cross_val_predict(model, X, y, cv=folds, method="predict_proba")[:, 1]
 share, stated = calibration_curve(y == "yes", probability, n_bins=5)
@@ -171,8 +171,8 @@ print(f"mean difference between stated and true: {gap:.3f}")
 assert gap < 0.1
 
 # %%
-# High and low probabilities are right. In the middle, where there are few customers, the model is too cautious: more of
-# them cancel than it says.
+# High and low probabilities are correct. In the middle, where there are few customers, the model is too cautious: more
+# of them cancel than it says.
 #
 # Which columns matter?
 # ---------------------

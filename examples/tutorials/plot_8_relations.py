@@ -60,7 +60,7 @@ assert ghrr.similarity(model.product(["brother", "brother"]), b) > 0.8
 # The composition table
 # ---------------------
 # Which relation is nearest to the product of each pair? The table is read out of the vectors. Darker cells are more
-# certain. Pale cells are pairs that no example has. Some have no name, like the spouse's spouse; others are right
+# certain. Pale cells are pairs that no example has. Some have no name, like the spouse's spouse; others are correct
 # although they were never seen: the son's mother is the wife.
 
 shown = ["father", "mother", "son", "daughter", "brother", "sister", "husband", "wife"]

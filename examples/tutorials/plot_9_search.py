@@ -165,7 +165,7 @@ both.add(shop_a[:200] + shop_b[:200])
 true_pairs = {(str(i), str(200 + i)) for i in range(200)}
 for threshold in (0.999, 0.9, None):
     pairs = {(a, b) for cluster in both.duplicates(threshold) for a, b, _ in cluster.pairs}
-    print(f"threshold {threshold}: {len(pairs)} pairs, {len(pairs & true_pairs)} of them right")
+    print(f"threshold {threshold}: {len(pairs)} pairs, {len(pairs & true_pairs)} of them correct")
 
 # %%
 # Try this

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ghrr import search as search
     from ghrr import testing as testing
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "Hypervector",

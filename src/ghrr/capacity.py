@@ -60,7 +60,7 @@ def diagonal_weight(m: int, diagonality: float | None) -> float:
 
 
 def scores_at(z: Tensor, items: int, noise: float, crosstalk: float) -> tuple[Tensor, Tensor]:
-    r"""Return the score of the right candidate, and the standard deviation of wrong ones, when a bundled pair is read.
+    r"""Return the score of the correct candidate, and the standard deviation of wrong ones, for a pair of a bundle.
 
     Unbinding the key gives the value plus crosstalk noise of the other pairs. The correct one scores :math:`S = 1 +
     \sigma z` with :math:`\sigma^2 = (n - 1) c^2` and Gaussian z. A wrong candidate scores noise in proportion to the

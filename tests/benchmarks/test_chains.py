@@ -1,4 +1,4 @@
-"""Stored results on chains: they are complete, the claims of the page hold, and the figures can be drawn."""
+"""Stored results on chains are complete and support the claims of the page; the baselines, and the figures."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TEST_STORIES = {"train-2-3": 1146, "train-2-3-4": 1048}
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("kind", ["path", "story"])
-def test_five_seeds_answered_every_story(folder: str, kind: str) -> None:
+def test_stored_runs_of_five_seeds_answered_every_story(folder: str, kind: str) -> None:
     for m in (1, 2, 4, 8):
         found = tables.counts(folder, "hypervectors", "chart", kind, m=m)
         assert sum(total for _, total in found.values()) == 5 * TEST_STORIES[folder]
 
 
 @pytest.mark.parametrize(("folder", "mean", "least"), [("train-2-3", 0.99, 0.975), ("train-2-3-4", 0.985, 0.95)])
-def test_long_chains_are_composed(folder: str, mean: float, least: float) -> None:
+def test_stored_shares_of_long_chains_are_as_claimed(folder: str, mean: float, least: float) -> None:
     shares = tables.shares(folder, "hypervectors", "chart", "path", m=8)
     right, total = (
         sum(tables.counts(folder, "hypervectors", "chart", "path", m=8)[n][i] for n in range(4, 11)) for i in (0, 1)
@@ -39,7 +39,7 @@ def test_long_chains_are_composed(folder: str, mean: float, least: float) -> Non
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_commutative_vectors_and_counted_pairs_are_worse(folder: str) -> None:
+def test_stored_shares_of_commutative_vectors_and_counted_pairs_are_lower(folder: str) -> None:
     def share(model: str, method: str, m: int | None) -> float:
         found = tables.shares(folder, model, method, "path", m=m)
         return float(sum(found[length] for length in range(4, 11)) / 7)
@@ -51,7 +51,7 @@ def test_commutative_vectors_and_counted_pairs_are_worse(folder: str) -> None:
 
 @pytest.mark.parametrize("name", list(figures.FIGURES))
 @pytest.mark.slow
-def test_figures_are_current(name: str, tmp_path: Path) -> None:
+def test_figures_show_the_stored_results(name: str, tmp_path: Path) -> None:
     drawn = next(path for path in figures.main(["--out", str(tmp_path)]) if path.stem == name)
     assert drawn.read_text() == (figures.FOLDER / f"{name}.svg").read_text(), (
         "run python -m benchmarks relations.chain_figures"
@@ -80,7 +80,7 @@ def test_lstm_is_tuned_on_chains_that_it_was_not_trained_on(monkeypatch: pytest.
         assert fast[method] < slow[method]
 
 
-def test_two_pairs_in_training_remove_the_errors_of_generated_chains() -> None:
+def test_stored_errors_of_generated_chains_need_two_pairs_in_training() -> None:
     without = tables.counts("train-2-3", "hypervectors", "chart", "generated", m=8)[100]
     with_pairs = tables.counts("train-2-3", "pairs added", "chart", "generated", m=8)[100]
     assert without[1] == with_pairs[1]

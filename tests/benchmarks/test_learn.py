@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import math
 from pathlib import Path
@@ -12,49 +11,48 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchhd
 from benchmarks.common.paths import RESULTS
-
-pytest.importorskip("scipy")
-pytest.importorskip("sklearn")
+from benchmarks.learn import data as data_sets
+from benchmarks.learn import levels, ranks, schedule, search_space, tables, tasks, vsgraph
+from benchmarks.learn import methods as learning_methods
+from benchmarks.learn import report as learning_report
+from benchmarks.learn import torchhd as torchhd_baselines
 
 # ---------------------------------------------------------------------------------------------------------------- ranks
 
 
 def test_mean_ranks_share_ties() -> None:
     accuracies = {"x": {"a": 0.9, "b": 0.8, "c": 0.7}, "y": {"a": 0.6, "b": 0.6, "c": 0.9}}
-    found = importlib.import_module("benchmarks.learn.ranks").mean_ranks(accuracies, ["a", "b", "c"])
+    found = ranks.mean_ranks(accuracies, ["a", "b", "c"])
     assert found == {"a": (1 + 2.5) / 2, "b": (2 + 2.5) / 2, "c": (3 + 1) / 2}
 
 
 @pytest.mark.parametrize(("n_methods", "quantile"), [(2, 1.960), (5, 2.728), (10, 3.164)])
 def test_critical_difference_equals_the_table_of_demsar(n_methods: int, quantile: float) -> None:
     expected = quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * 30))
-    assert importlib.import_module("benchmarks.learn.ranks").critical_difference(n_methods, 30) == pytest.approx(
-        expected, rel=1e-3
-    )
+    assert ranks.critical_difference(n_methods, 30) == pytest.approx(expected, rel=1e-3)
 
 
 def test_friedman_statistic_of_three_equal_orders() -> None:
     accuracies = {name: {"a": 0.9, "b": 0.8, "c": 0.7} for name in "xyz"}
     # 12 n / (k (k + 1)) * (1 + 4 + 9 - k (k + 1)^2 / 4) = 3 * (14 - 12) = 6; chi-squared with 2 degrees of freedom
-    found = importlib.import_module("benchmarks.learn.ranks").friedman(accuracies, ["a", "b", "c"])
+    found = ranks.friedman(accuracies, ["a", "b", "c"])
     assert found["statistic"] == pytest.approx(6.0)
     assert found["p"] == pytest.approx(math.exp(-3.0))
 
 
 def test_compare_takes_complete_data_sets_only() -> None:
     row = {"a": 0.9, "b": 0.8, "c": 0.7}
-    found = importlib.import_module("benchmarks.learn.ranks").compare(
-        {"x": row, "y": row, "z": {"a": 0.1, "b": 0.9}}, ["a", "b", "c"]
-    )
+    found = ranks.compare({"x": row, "y": row, "z": {"a": 0.1, "b": 0.9}}, ["a", "b", "c"])
     assert found["sets"] == ["x", "y"]
     assert found["mean_ranks"] == {"a": 1, "b": 2, "c": 3}
-    alone = importlib.import_module("benchmarks.learn.ranks").compare({"x": row, "z": {"a": 0.1}}, ["a", "b", "c"])
+    alone = ranks.compare({"x": row, "z": {"a": 0.1}}, ["a", "b", "c"])
     assert alone == {"methods": ["a", "b", "c"], "sets": ["x"]}
 
 
 def test_wilcoxon_of_five_wins() -> None:
-    test = importlib.import_module("benchmarks.learn.ranks").wilcoxon
+    test: Any = ranks.wilcoxon
     accuracies = {str(i): {"a": 0.9, "b": 0.9 - 0.01 * i} for i in range(1, 6)}
     found = test(accuracies, "a", "b")
     assert (found["sets"], found["wins"], found["losses"]) == (5, 5, 0)
@@ -64,7 +62,7 @@ def test_wilcoxon_of_five_wins() -> None:
 
 
 def test_paired_test_of_three_seeds() -> None:
-    test = importlib.import_module("benchmarks.learn.ranks").paired_test
+    test = ranks.paired_test
     found = test([0.3, 0.4, 0.5], [0.2, 0.2, 0.2])
     # differences 0.1, 0.2, 0.3: t = 0.2 / (0.1 / sqrt 3); with 2 degrees of freedom p = 1 - t / sqrt(t^2 + 2)
     t = 2 * math.sqrt(3)
@@ -75,7 +73,7 @@ def test_paired_test_of_three_seeds() -> None:
 
 
 def test_holm_multiplies_by_the_number_of_remaining_tests() -> None:
-    assert importlib.import_module("benchmarks.learn.ranks").holm([0.04, 0.01, 0.9]) == pytest.approx([0.08, 0.03, 0.9])
+    assert ranks.holm([0.04, 0.01, 0.9]) == pytest.approx([0.08, 0.03, 0.9])
 
 
 # -------------------------------------------------------------------------------------------------------------- journal
@@ -89,9 +87,8 @@ def _entry(data: str, method: str, stage: str, index: int, accuracy: float = 0.9
 
 
 def _collect(path: Path, entries: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
-    pytest.importorskip("torchhd")
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    rows = importlib.import_module("benchmarks.learn.report").collect([path])["rows"]
+    rows = learning_report.collect([path])["rows"]
     return {(row["data"], row["method"]): row for row in rows}
 
 
@@ -148,7 +145,6 @@ def test_pairs_that_were_cut_have_a_status(tmp_path: Path) -> None:
 
 
 def test_only_complete_rows_are_compared(tmp_path: Path) -> None:
-    pytest.importorskip("torchhd")
     entries = [
         *(_entry("iris", "HD ridge", "test", seed, 0.9 + 0.01 * seed) for seed in range(5)),
         *(_entry("iris", "Vanilla", "test", seed, 0.95) for seed in range(5)),
@@ -156,7 +152,7 @@ def test_only_complete_rows_are_compared(tmp_path: Path) -> None:
     ]
     path = tmp_path / "journal.jsonl"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    report = importlib.import_module("benchmarks.learn.report").collect([path])
+    report = learning_report.collect([path])
     assert [(test["data"], test["method"]) for test in report["paired"]] == [("iris", "Vanilla")]
     assert report["paired"][0]["difference"] == pytest.approx(-0.03)
     assert [test["other"] for test in report["wilcoxon"]] == ["Vanilla"]
@@ -171,8 +167,6 @@ def test_unknown_names_and_mixed_configurations_are_refused(tmp_path: Path) -> N
 
 
 def test_stored_journal_is_deterministic_and_can_be_collected(tmp_path: Path) -> None:
-    pytest.importorskip("torchhd")
-    learning_report = importlib.import_module("benchmarks.learn.report")
     source, first, second = (tmp_path / name for name in ("journal.jsonl", "a.jsonl.gz", "b.jsonl.gz"))
     source.write_text(json.dumps(_entry("iris", "HD ridge", "tune", 0)) + '\n{"data": "iris", "me')
     entries = learning_report.merge([source])
@@ -185,30 +179,23 @@ def test_stored_journal_is_deterministic_and_can_be_collected(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_compiled_levels_equal_those_of_torch_hd() -> None:
-    torchhd = pytest.importorskip("torchhd")
-    level_sums = importlib.import_module("benchmarks.learn.levels").level_sums
     samples = torch.randn(20, 7, generator=torch.Generator().manual_seed(0))
-    keys, levels = torchhd.embeddings.Random(7, 50), torchhd.embeddings.Level(10, 50, low=-2, high=2)
-    expected = torchhd.hash_table(keys.weight, levels(samples))
-    assert torch.equal(level_sums(keys, levels)(samples), expected)
-    assert not torch.equal(level_sums(keys, levels)(samples.flip(1)), expected)  # negative control
+    keys, steps = torchhd.embeddings.Random(7, 50), torchhd.embeddings.Level(10, 50, low=-2, high=2)
+    expected = torchhd.hash_table(keys.weight, steps(samples))
+    assert torch.equal(levels.level_sums(keys, steps)(samples), expected)
+    assert not torch.equal(levels.level_sums(keys, steps)(samples.flip(1)), expected)  # negative control
     density = torchhd.embeddings.Density(7, 50)
-    assert torch.equal(level_sums(density.key, density.density_encoding)(samples), density(samples))
+    assert torch.equal(levels.level_sums(density.key, density.density_encoding)(samples), density(samples))
     with pytest.raises(ValueError, match="must be 1 or -1"):
-        level_sums(keys, torchhd.embeddings.Level(10, 50, vsa="FHRR"))
+        levels.level_sums(keys, torchhd.embeddings.Level(10, 50, vsa="FHRR"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Vanilla", "CompHD", "IntRVFL"])
 def test_classifiers_of_torch_hd_learn_the_same_with_compiled_levels(name: str) -> None:
-    torchhd = pytest.importorskip("torchhd")
     samples = np.random.default_rng(0).normal(size=(30, 7)).astype(np.float32)
     labels = np.arange(30) % 3
-    ours = (
-        importlib.import_module("benchmarks.learn.torchhd")
-        .TorchHD(name, 64, 3, {}, seed=5, device="cpu")
-        .fit(samples, labels)
-    )
+    ours = torchhd_baselines.TorchHD(name, 64, 3, {}, seed=5, device="cpu").fit(samples, labels)
     torch.manual_seed(5)
     theirs = getattr(torchhd.classifiers, name)(7, 64, 3)
     theirs.fit([(torch.tensor(samples), torch.tensor(labels))])
@@ -217,16 +204,11 @@ def test_classifiers_of_torch_hd_learn_the_same_with_compiled_levels(name: str) 
 
 
 def test_vs_graph_mixes_vectors_of_ranks_with_the_largest_of_their_neighbours() -> None:
-    pytest.importorskip("torchhd")
-    module, graph = (
-        importlib.import_module("benchmarks.learn.vsgraph"),
-        importlib.import_module("benchmarks.learn.data").Graph,
-    )
     star = np.array([[0, 1], [1, 0], [0, 2], [2, 0], [2, 3], [3, 2]])  # 1 - 0 - 2 - 3, and 4 alone
-    assert module.spike_ranks(5, star, hops=1).tolist() == [0, 2, 1, 3, 4]  # degrees 2, 1, 2, 1, 0
-    assert module.spike_ranks(5, star, hops=2).tolist() == [0, 2, 1, 3, 4]  # sums of degrees 3, 2, 3, 2, 0
-    samples = [graph(np.zeros(5, dtype=int), star)]
-    model = module.VSGraph(2, 1, 1, 0.25, dimensions=30, seed=0, device="cpu")
+    assert vsgraph.spike_ranks(5, star, hops=1).tolist() == [0, 2, 1, 3, 4]  # degrees 2, 1, 2, 1, 0
+    assert vsgraph.spike_ranks(5, star, hops=2).tolist() == [0, 2, 1, 3, 4]  # sums of degrees 3, 2, 3, 2, 0
+    samples = [data_sets.Graph(np.zeros(5, dtype=int), star)]
+    model = vsgraph.VSGraph(2, 1, 1, 0.25, dimensions=30, seed=0, device="cpu")
     model.prepare(samples)
     v = model.ranks[[0, 2, 1, 3, 4]]
     largest = np.stack([np.maximum(v[1], v[2]), v[0], np.maximum(v[0], v[3]), v[2], 0 * v[4]])
@@ -237,8 +219,7 @@ def test_vs_graph_mixes_vectors_of_ranks_with_the_largest_of_their_neighbours() 
 
 
 def test_tasks_over_a_lower_time_limit_run_again(tmp_path: Path) -> None:
-    pytest.importorskip("torchhd")
-    journal, path = importlib.import_module("benchmarks.learn.schedule").Journal, tmp_path / "journal.jsonl"
+    journal, path = schedule.Journal, tmp_path / "journal.jsonl"
     states: list[dict[str, Any]] = [{"status": "time limit", "limit_s": 60.0}, {"status": "ValueError: no"}, {}]
     lines = [_entry("iris", "HD ridge", "test", seed, **state) for seed, state in enumerate(states)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -252,11 +233,10 @@ def test_tasks_over_a_lower_time_limit_run_again(tmp_path: Path) -> None:
 
 
 def test_best_configuration_may_come_from_a_larger_search(tmp_path: Path) -> None:
-    pytest.importorskip("torchhd")
-    schedule, path = importlib.import_module("benchmarks.learn.schedule"), tmp_path / "journal.jsonl"
+    path = tmp_path / "journal.jsonl"
     tried = [_entry("iris", "HD ridge", "tune", index, 0.1 * index, config={"number": index}) for index in (0, 1, 5)]
     path.write_text("".join(json.dumps(entry) + "\n" for entry in tried))
-    method = importlib.import_module("benchmarks.learn.methods").METHODS["HD ridge"]
+    method = learning_methods.METHODS["HD ridge"]
     search = schedule.Search("iris", method, [{"number": 0}, {"number": 1}], seeds=2, large=False, size=1)
     tasks = search.next_tasks(schedule.Journal(path))
     assert [(task.stage, task.index, task.config) for task in tasks] == [("test", s, {"number": 5}) for s in (0, 1)]
@@ -265,21 +245,16 @@ def test_best_configuration_may_come_from_a_larger_search(tmp_path: Path) -> Non
 
 
 def test_workers_on_a_gpu_take_what_needs_it_first(tmp_path: Path) -> None:
-    pytest.importorskip("torchhd")
-    schedule, methods = (
-        importlib.import_module("benchmarks.learn.schedule"),
-        importlib.import_module("benchmarks.learn.methods").METHODS,
-    )
-    setting = importlib.import_module("benchmarks.learn.tasks").Setting
+    methods = learning_methods.METHODS
     chosen = [("wine", "k-NN", False), ("letter", "Vanilla", True), ("letter", "HD ridge", True)]
     pairs = [schedule.Search(data, methods[name], [], seeds=1, large=large, size=1) for data, name, large in chosen]
-    cpu, cuda = (schedule.Worker(setting(tmp_path, 64, 100, device), limit=1.0) for device in ("cpu", "cuda"))
+    cpu, cuda = (schedule.Worker(tasks.Setting(tmp_path, 64, 100, device), limit=1.0) for device in ("cpu", "cuda"))
 
     def order(worker: Any, workers: list[Any]) -> list[str]:
-        waiting = {(pair.data, pair.method.name): [pair.method.name] for pair in pairs}
-        taken = []
-        while tasks := schedule._choose(pairs, waiting, worker, workers):
-            taken.append(tasks.pop())
+        waiting: Any = {(pair.data, pair.method.name): [pair.method.name] for pair in pairs}
+        taken: list[Any] = []
+        while waiting_tasks := schedule._choose(pairs, waiting, worker, workers):
+            taken.append(waiting_tasks.pop())
         return taken
 
     assert order(cpu, [cpu]) == ["k-NN", "Vanilla", "HD ridge"]
@@ -291,38 +266,31 @@ def test_workers_on_a_gpu_take_what_needs_it_first(tmp_path: Path) -> None:
 
 
 def test_loader_refuses_data_with_another_hash(tmp_path: Path) -> None:
-    data = importlib.import_module("benchmarks.learn.data")
     with pytest.raises(ValueError, match=r"iris has SHA-256 .* expected 0000; the files differ"):
-        data.load("iris", tmp_path, hashes={"iris": "0000"})
-    assert len(data.load("iris", tmp_path).labels) == 150
+        data_sets.load("iris", tmp_path, hashes={"iris": "0000"})
+    assert len(data_sets.load("iris", tmp_path).labels) == 150
 
 
 def test_loader_refuses_a_changed_packed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = importlib.import_module("benchmarks.learn.data")
-    data.pack("wine", tmp_path, tmp_path)
-    assert len(data.load("wine", tmp_path).labels) == 178
-    kind, loader = data.SOURCES["wine"]
+    data_sets.pack("wine", tmp_path, tmp_path)
+    assert len(data_sets.load("wine", tmp_path).labels) == 178
+    kind, loader = data_sets.SOURCES["wine"]
     changed = loader("wine", tmp_path)
     changed["samples"] = changed["samples"] + np.float32(1)
-    monkeypatch.setitem(data.SOURCES, "wine", (kind, lambda name, folder: changed))
-    data.pack("wine", tmp_path, tmp_path)
+    monkeypatch.setitem(data_sets.SOURCES, "wine", (kind, lambda name, folder: changed))
+    data_sets.pack("wine", tmp_path, tmp_path)
     with pytest.raises(ValueError, match="the files differ"):
-        data.load("wine", tmp_path)
+        data_sets.load("wine", tmp_path)
 
 
 # -------------------------------------------------------------------------------------------------------------- methods
 
 
 def test_orders_are_compared_with_the_same_configurations() -> None:
-    pytest.importorskip("torchhd")
-    methods, search = (
-        importlib.import_module("benchmarks.learn.methods").METHODS,
-        importlib.import_module("benchmarks.learn.search_space"),
-    )
     drawn = {
         family: [
-            search.configurations(method, "series", "GunPoint", 8)
-            for method in methods.values()
+            search_space.configurations(method, "series", "GunPoint", 8)
+            for method in learning_methods.METHODS.values()
             if method.family == family and "series" in method.kinds
         ]
         for family in ("order", "torch-hd")
@@ -336,7 +304,6 @@ def test_orders_are_compared_with_the_same_configurations() -> None:
 
 
 def test_stored_results_are_complete_enough_for_the_page() -> None:
-    tables = importlib.import_module("benchmarks.learn.tables")
     report = tables.report()
     for data in ("mnist", "fashion", "digits", "letter", "languages"):
         assert tables.mean_accuracy(data, "HD ridge") > 0.5
@@ -351,16 +318,14 @@ def test_stored_results_are_complete_enough_for_the_page() -> None:
 
 @pytest.mark.slow
 def test_stored_results_belong_to_the_stored_journal() -> None:
-    pytest.importorskip("torchhd")
     journal = RESULTS / "learning_journal.jsonl.gz"
-    rows = importlib.import_module("benchmarks.learn.report").collect([journal])["rows"]
+    rows = learning_report.collect([journal])["rows"]
     stored = json.loads((RESULTS / "learning.json").read_text(encoding="utf-8"))["rows"]
     assert rows == stored
     assert b"/" + b"work" not in gzip.decompress(journal.read_bytes())
 
 
 def test_speed_table_works_with_the_files_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = importlib.import_module("benchmarks.learn.tables")
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     assert tables.speed()[1] == []
     row = {"encoder": "KernelFeatures", "fit_seconds": 20.0, "predict_seconds": 1.0, "accuracy": 0.97}

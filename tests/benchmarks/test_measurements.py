@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.__main__ import find_benchmarks
+from benchmarks.__main__ import main as run_by_name
 from benchmarks.common import measuring
 from torch import Tensor
 
@@ -65,6 +67,17 @@ def test_peer_operations_agree_with_the_peers(run_benchmark: Callable[..., str],
     assert " 0 wrong, " in shown
 
 
+@pytest.mark.parametrize("name", find_benchmarks())
+@pytest.mark.slow
+def test_every_benchmark_has_help(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["python -m benchmarks", name, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        run_by_name()
+    assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks {name} ")
+
+
 LM_STEP = [sys.executable, "-W", "error", "-m", "benchmarks", "lm.measure", "--max-len", "16", "--batch", "2"]
 
 
@@ -85,8 +98,8 @@ def test_wrong_results_of_models_are_found() -> None:
         for operation, (ours, theirs) in peer_models.calls(name).items():
             right = ours()
             wrong = right.roll(1, -1) if operation != "pairwise similarity" else right + 0.1
-            assert peer_models.is_right(name, operation, right, theirs()), (name, operation)
-            assert not peer_models.is_right(name, operation, wrong, theirs()), (name, operation)
+            assert peer_models.is_correct(name, operation, right, theirs()), (name, operation)
+            assert not peer_models.is_correct(name, operation, wrong, theirs()), (name, operation)
 
 
 @pytest.mark.slow

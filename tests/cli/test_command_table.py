@@ -58,7 +58,9 @@ def test_command_that_cannot_be_imported_says_why(module: str, message: str, mon
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
     monkeypatch.setattr(cli, "_load", fail)
-    result = invoke("cite")
-    assert result.exit_code == 2
-    assert "ghrr cite cannot be imported" in result.output
-    assert message in " ".join(result.output.split())
+    for arguments in ([], ["--help"], ["file", "--option", "3"]):
+        result = invoke("cite", *arguments)
+        assert result.exit_code == 2
+        assert "ghrr cite cannot be imported" in result.output
+        assert message in " ".join(result.output.split())
+    assert all(name in invoke("--help").output for name in cli.COMMANDS)

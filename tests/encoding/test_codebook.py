@@ -12,8 +12,7 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.encoding import Codebook, FractionalPower, Level, PowerPositions, Thermometer
-from tests.encoding.common import wrong
-from tests.helpers import assert_mean, assert_std
+from tests.helpers import assert_mean, assert_std, wrong
 
 SPACE = Space(30, 3)
 

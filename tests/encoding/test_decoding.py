@@ -13,8 +13,8 @@ from torch import Tensor
 import ghrr
 from ghrr import Space
 from ghrr.encoding import Decoded, FractionalPower
-from tests.encoding.common import KERNELS, wrong
-from tests.helpers import assert_mean, assert_std, generator, unitary
+from tests.encoding.common import KERNELS
+from tests.helpers import assert_mean, assert_std, generator, unitary, wrong
 
 SPACE = Space(400, 2)
 
@@ -36,7 +36,7 @@ def test_standard_error_equals_measured_error(kernel: str, n: int, noise: float)
     x, h = noisy(encoder, 400, noise)
     found = encoder.decode(h, low=-2.5, high=2.5)
     z = (found.value - x) / found.std
-    assert z.abs().max() < 5  # always the right peak
+    assert z.abs().max() < 5  # always the correct peak
     for feature in range(n):
         assert_std(z[:, feature], 1.0)
         assert_mean(z[:, feature], 0.0)

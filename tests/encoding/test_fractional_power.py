@@ -16,8 +16,8 @@ from ghrr import Space
 from ghrr.encoding import FractionalPower, kernel_weights
 from ghrr.ops import torch_implementation
 from ghrr.unitary import is_unitary
-from tests.encoding.common import KERNELS, slot_std, slots, wrong
-from tests.helpers import assert_mean, assert_std, generator, rounding, unitary
+from tests.encoding.common import KERNELS, slot_std, slots
+from tests.helpers import assert_mean, assert_std, generator, rounding, unitary, wrong
 
 REGIMES: dict[str, dict[str, Any]] = {
     "varying": {},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import io
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +32,7 @@ from ghrr.encoding import (
     TimeSeries,
 )
 from ghrr.encoding.kernels import SPECTRA
-from tests.helpers import generator
+from tests.helpers import generator, saved
 
 NUMBERS = torch.linspace(-1, 1, 6).reshape(3, 2)
 # For each encoder a function that makes it in a space, and one that makes an input.
@@ -139,21 +138,13 @@ def test_encoders_do_not_change_the_global_random_state(name: str) -> None:
 
 
 def step(module: nn.Module, x: Any) -> None:
-    """Change the parameters, so that the state differs from that of a new module."""
+    """Change the parameters, so that the state differs from the state of a new module."""
     parameters = list(module.parameters())
     if parameters:
         optimiser = torch.optim.SGD(parameters, lr=0.5)
         out: Tensor = module(x)
         (out.real * torch.linspace(-1, 1, out.numel()).reshape(out.shape)).sum().backward()
         optimiser.step()
-
-
-def saved(module: nn.Module) -> dict[str, Any]:
-    buffer = io.BytesIO()
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    state: dict[str, Any] = torch.load(buffer, weights_only=True)
-    return state
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -168,7 +159,7 @@ def test_saved_state_dict_restores_the_encoder(name: str, dtype: torch.dtype) ->
     fresh = make(space)
     fresh.load_state_dict(saved(module))
     torch.testing.assert_close(fresh(x).detach(), want)
-    if name not in NO_TENSORS and name != "Multimodal":  # the state also replaces that of another seed
+    if name not in NO_TENSORS and name != "Multimodal":  # the state also replaces the state of another seed
         other = make(Space(12, 2, seed=7, dtype=dtype))
         assert not torch.allclose(other(x).detach(), want, atol=0.05)
         other.load_state_dict(saved(module))

@@ -12,8 +12,8 @@ from torch import nn
 import ghrr
 from ghrr import Space
 from ghrr.encoding import Circular, Codebook, FractionalPower, Multimodal
-from tests.encoding.common import slots, wrong
-from tests.helpers import assert_mean
+from tests.encoding.common import slots
+from tests.helpers import assert_mean, wrong
 
 SPACE = Space(8000, 2)
 X = {"size": torch.tensor([0.3]), "place": torch.tensor([0.1, 0.5]), "hour": torch.tensor(23.0)}

@@ -14,8 +14,7 @@ import ghrr
 from ghrr import Space
 from ghrr.encoding import GivenPositions, OneHotPositions, PowerPositions
 from ghrr.unitary import is_unitary
-from tests.encoding.common import wrong
-from tests.helpers import gaussian, generator
+from tests.helpers import gaussian, generator, wrong
 
 SPACE = Space(6, 3, dtype=torch.complex128)
 

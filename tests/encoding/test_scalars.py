@@ -24,7 +24,7 @@ SCALES: list[type[Level] | type[Thermometer]] = [Level, Thermometer]
 
 
 def share_of_upper_slots(level: Level | Thermometer, x: Tensor) -> Tensor:
-    """Return the share of slots that are equal to those of the upper end."""
+    """Return the share of slots that equal the slots of the upper end."""
     same: Tensor = (level(x) == level.above).all(dim=(-1, -2)).double().mean(dim=-1)
     return same
 

@@ -12,8 +12,7 @@ from torch import Tensor
 import ghrr
 from ghrr import Space
 from ghrr.encoding import Codebook, NGramEncoder, SequenceEncoder
-from tests.encoding.common import wrong
-from tests.helpers import assert_mean, generator
+from tests.helpers import assert_mean, generator, wrong
 
 SPACE = Space(500, 3)
 LETTERS = Codebook(SPACE, list("abcdefghijklmnopqrstuvwxyz"))

@@ -30,7 +30,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def furthest(points: list[dict[str, Any]], total_dim: int | None = None) -> float:
-    """The largest distance from the prediction, in standard errors; with ``total_dim`` from that of another size."""
+    """The largest distance from the prediction, in standard errors; predicted for ``total_dim`` if given."""
     worst = 0.0
     for point in points:
         predicted = point["predicted_recall"]

@@ -22,7 +22,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 
 def check_report(report: dict[str, Any]) -> None:
-    """What holds at any size: small books work, what is found is right, and order matters for m > 1."""
+    """What holds at any size: small books work, what is found is correct, and order matters for m > 1."""
     assert report["wrongly_found"] == 0
     assert report["reversed_found_for_m_above_1"] == 0
     for row in report["points"]:

@@ -1,4 +1,4 @@
-"""Eight threads use one record or one graph: every answer is right.
+"""Eight threads use one record or one graph: every answer is correct.
 
 Four rounds in the normal run, a thousand in ``make fuzz``.
 """

@@ -45,7 +45,7 @@ def used_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def private_attributes(tree: ast.Module) -> list[str]:
-    """Return the attributes with an underscore that are not those of ``self``."""
+    """Return the attributes with an underscore of objects other than ``self``."""
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     private = [node for node in nodes if node.attr.startswith("_") and not node.attr.startswith("__")]
     return [ast.unparse(node) for node in private if ast.unparse(node.value) != "self"]

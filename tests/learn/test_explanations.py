@@ -161,7 +161,7 @@ def test_neighbourhoods_are_named_by_the_labels_at_each_distance() -> None:
 
 
 def planted_series(count: int = 60, length: int = 40) -> tuple[Any, Any]:
-    """Make series of noise; those of class 1 have a wave at the steps 20 to 29."""
+    """Make series of noise; series of class 1 have a wave at the steps 20 to 29."""
     labels = np.arange(count) % 2
     series = np.random.default_rng(0).normal(scale=0.1, size=(count, length))
     series[labels == 1, 20:30] += np.sin(np.arange(10) * np.pi / 2)

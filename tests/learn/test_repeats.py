@@ -1,4 +1,4 @@
-"""Copies of a sample are left out together: the penalty and the probabilities are those of the samples without them."""
+"""Copies of a sample are left out together: the penalty and the probabilities are the same as without them."""
 
 from __future__ import annotations
 

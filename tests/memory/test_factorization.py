@@ -15,7 +15,7 @@ import ghrr
 from ghrr import Space
 from ghrr.memory import factorization, resonator
 from ghrr.memory.factorization import correlated_permutations
-from tests.helpers import STANDARD_ERRORS, gaussian, generator
+from tests.helpers import STANDARD_ERRORS, gaussian, generator, wrong
 
 SIZES = (6, 11, 3)
 
@@ -279,8 +279,3 @@ def test_bad_input_raises(call: Callable[[], object], error: type[Exception], me
     with pytest.raises(error, match=re.escape(message)) as caught:
         call()
     assert str(caught.value).startswith("resonator(product, codebooks)")
-
-
-def wrong(value: object) -> Any:
-    """Return a value of a type that the function does not accept."""
-    return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +15,10 @@ import ghrr
 from ghrr import Space
 from ghrr.memory import ItemMemory, Match, TorchBackend, search, storage
 from ghrr.memory.storage import Buffer, pack
-from tests.helpers import gaussian, generator, rounding
+from tests.helpers import gaussian, generator, rounding, wrong
 
 SPACE = Space(40, 2, seed=0)
 NAMES = [f"item {i}" for i in range(30)]
-
-
-def wrong(value: object) -> Any:
-    """Return a value of a type that the function does not accept."""
-    return value
 
 
 def brute_force(queries: Tensor, items: Tensor, k: int) -> tuple[Tensor, Tensor]:

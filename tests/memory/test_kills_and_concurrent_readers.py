@@ -11,6 +11,7 @@ import pytest
 
 from ghrr import Space
 from ghrr.memory import ItemMemory
+from tests.processes import needs_fork
 
 # One process imports torch, then forks a writer fifty times and kills it after some reports and a random time. The
 # writer reports an item after the call that saved it has returned. All reported items must be in the files.
@@ -143,6 +144,7 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
+@needs_fork
 def test_fifty_kills_lose_no_saved_items(tmp_path: Path) -> None:
     in_folder, in_file, interrupted = map(int, run(KILLS, tmp_path).split())
     assert in_folder > 50  # the controls: items were saved, and some writes were interrupted

@@ -67,20 +67,20 @@ def share(condition: Tensor, among: Tensor) -> float:
 
 def test_confident_answers_are_right() -> None:
     """At these loads many of the best candidates are wrong, but few of the confident ones."""
-    *_, is_right, is_known = (part.bool() for part in cases())
+    *_, is_correct, is_known = (part.bool() for part in cases())
     probability, _ = judged()
     confident = probability >= CONFIDENCE
-    assert len(is_right) > 10_000
+    assert len(is_correct) > 10_000
     assert confident.sum() > 2000
-    assert share(is_right, confident) >= 0.98
-    assert share(is_right, is_known) < 0.9
-    assert share(is_right, ~confident) < 0.5
+    assert share(is_correct, confident) >= 0.98
+    assert share(is_correct, is_known) < 0.9
+    assert share(is_correct, ~confident) < 0.5
 
 
 def test_wrong_noise_breaks_the_calibration() -> None:
-    *_, is_right, _ = (part.bool() for part in cases())
+    *_, is_correct, _ = (part.bool() for part in cases())
     too_small, _ = judged(scale=0.5)
-    assert share(is_right, too_small >= CONFIDENCE) < 0.98
+    assert share(is_correct, too_small >= CONFIDENCE) < 0.98
     too_large, _ = judged(scale=2.0)
     confident, _ = judged()
     assert (too_large >= CONFIDENCE).sum() < (confident >= CONFIDENCE).sum() / 4
@@ -88,14 +88,14 @@ def test_wrong_noise_breaks_the_calibration() -> None:
 
 def overconfident(scale: float) -> list[float]:
     """Return the probability bins in which the fraction of right answers is significantly too low."""
-    *_, is_right, _ = (part.bool() for part in cases())
+    *_, is_correct, _ = (part.bool() for part in cases())
     probability, _ = judged(scale)
     found = []
     for low in torch.arange(0, 1, 0.1).tolist():
         inside = (probability >= low) & (probability < low + 0.1)
         expected = float(probability[inside].mean())
         error = math.sqrt(expected * (1 - expected) / int(inside.sum()))
-        if share(is_right, inside) < expected - STANDARD_ERRORS * error:
+        if share(is_correct, inside) < expected - STANDARD_ERRORS * error:
             found.append(low)
     return found
 

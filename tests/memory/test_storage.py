@@ -1,4 +1,4 @@
-"""Storage types: rounding errors are within the bound of the type, and not within that of a finer type."""
+"""Storage types: rounding errors are within the bound of the type, and not within the bound of a finer type."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rounding_errors_are_small_against_the_noise(kind: str) -> None:
     kept = memory.vectors()
     each = (as_rows(kept) - as_rows(items)).square().mean().sqrt().item()
     scores = ghrr.pairwise_similarity(items, kept) - ghrr.pairwise_similarity(items, items)
-    # A unitary hypervector has the squared norm mD: the deviation is that of one number over the root of mD.
+    # A unitary hypervector has the squared norm mD: the deviation is the one of a single number over the root of mD.
     deviation = each / (SPACE.m * SPACE.dim) ** 0.5
     off_diagonal = scores[~torch.eye(200, dtype=torch.bool)].double()
     assert abs(off_diagonal.square().mean().sqrt().item() / deviation - 1) < STANDARD_ERRORS / 200  # 200 free rows

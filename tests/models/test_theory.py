@@ -45,7 +45,7 @@ def test_scores_of_bundles_equal_theory(name: str) -> None:
 
 @names
 def test_accuracy_of_bundling_equals_theory(name: str) -> None:
-    """The error bar is that of the share over independent bundles."""
+    """The error bar is computed for the share over independent bundles."""
     model, items, candidates, bundles = models.make(name, reals=144), 9, 100, 80
     member, other = simulate(model, items, candidates, bundles, seed=1)
     scores = torch.cat([member, other], dim=1)

@@ -226,7 +226,7 @@ def test_normalized_rows_do_not_depend_on_the_size_of_weights() -> None:
         attention: Any = make({"normalize_rows": normalize})
         before = attention(x, x, x)[1].detach()
         with torch.no_grad():
-            attention.form.weights.matrix[: 2 * HEADS] *= 3  # those of queries and keys
+            attention.form.weights.matrix[: 2 * HEADS] *= 3  # the rows of queries and keys
             attention.form.bias[: 2 * HEADS] *= 3
         same = torch.allclose(attention(x, x, x)[1], before, atol=1e-5)
         assert same == normalize

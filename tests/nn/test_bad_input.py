@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ghrr.nn import Attention
-from tests.encoding.common import wrong
+from tests.helpers import wrong
 from tests.nn.common import EMBED, HEADS, LENGTH, PADDING, make, tokens
 
 LATER = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)

@@ -94,7 +94,7 @@ def test_row_mode_binds_one_hot_positions() -> None:
 
 @pytest.mark.parametrize("mode", ["bundle", "dense"])
 def test_bundle_modes_bind_tokens_with_position_matrices(mode: str) -> None:
-    """On square slots the rows are those of a bundle of P_j * W * Λ(x_j), as computed by ghrr.bind_bundle."""
+    """On square slots the rows are the rows of a bundle of P_j * W * Λ(x_j), as computed by ghrr.bind_bundle."""
     attention, x = make({"mode": mode, "position_sharing": "different"}), tokens()[0]
     phases = literal_phases(attention, x).unflatten(1, (HEADS, LENGTH))
     for part in range(3):
@@ -215,7 +215,7 @@ def test_initial_entries_of_rows_have_unit_variance(mode: str, row: int) -> None
 
 @pytest.mark.parametrize(("std", "gain"), [(0.1, 4.0), (0.5, 2.0), (1.0, 1.0)])
 def test_initial_weights_compensate_a_small_phase_std(std: float, gain: float) -> None:
-    """The mean square of an entry is gain² times that of the phases of the token less their mean."""
+    """The mean square of an entry is gain² times the mean square of the token's phases less their mean."""
     squares = entries_of_rows("feature", 1, phase_std=std).square().sum(dim=-1)
     phases = Phases(EMBED, 18, phase_std=std, dtype=torch.float64)(tokens(batch=1)[0, 1])
     centred = as_complex(phases) - math.exp(-(std**2) / 2)

@@ -13,8 +13,7 @@ from torch import Tensor
 import ghrr
 from ghrr.nn.complex_rows import from_complex, to_complex
 from ghrr.nn.functional import attention_weights, ghrr_attention, naive_attention
-from tests.encoding.common import wrong
-from tests.helpers import assert_mean, gaussian, generator
+from tests.helpers import assert_mean, gaussian, generator, wrong
 
 EXACT: dict[str, Any] = {"rtol": 0, "atol": 1e-10}
 

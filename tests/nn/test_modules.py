@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from ghrr.nn import Attention
 from ghrr.nn.phases import Phases
 from ghrr.unitary import is_unitary
-from tests.helpers import generator
+from tests.helpers import generator, saved
 from tests.nn.common import (
     DIFFERENT,
     HEADS,
@@ -91,14 +90,6 @@ def test_relaxed_weights_are_not_unitary() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- saved and copied
-
-
-def saved(module: nn.Module) -> dict[str, Any]:
-    buffer = io.BytesIO()
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    state: dict[str, Any] = torch.load(buffer, weights_only=True)
-    return state
 
 
 @pytest.mark.parametrize("variant", DIFFERENT, ids=label)
@@ -243,7 +234,7 @@ def test_table_of_fixed_positions_is_computed_once_and_not_stored() -> None:
     assert "form.positions.table" not in separate.state_dict()
     exact = form_of(separate).positions.table
     single = make({"position_sharing": "head"}, max_len=100, dtype=torch.float32).double()
-    frequencies = form_of(single).positions.frequencies  # rounded once; the table is that of these numbers
+    frequencies = form_of(single).positions.frequencies  # rounded once; the table is made from these numbers
     angles = torch.arange(100)[:, None] * frequencies[0, :, None]
     assert torch.equal(form_of(single).positions.table[:HEADS, :, : separate.m], angles.cos())
     assert not torch.equal(form_of(single).positions.table, exact)

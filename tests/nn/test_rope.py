@@ -72,7 +72,7 @@ def linear_weights(attention: Attention, x: Tensor, std: float, *, rotated: bool
 
 
 def errors(*, rotated: bool = True) -> list[float]:
-    """How far the weights are from those of rotary attention, for a std that is halved each time."""
+    """Distance of the weights from rotary attention, for a std that is halved each time."""
     out, x = [], tokens()
     for std in (0.02, 0.01, 0.005, 0.0025):
         attention = make({}, scrambled=False, phase_std=std)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType
 
 import numpy as np
@@ -19,18 +18,12 @@ from tests.helpers import gaussian
 from tests.ops.test_cpu_products import LAYOUTS, assert_equal
 from tests.ops.test_parity import DTYPES, SIZES, LargestAllocation
 
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
+
 BACKENDS = pytest.mark.parametrize("kernels", [torch_implementation, cpu_products], ids=["torch", "numba"])
 SIZES_OF_BAGS = (3, 0, 1, 8, 0)
 
 Bags = tuple[Tensor, Tensor, Tensor]
-
-
-@pytest.fixture(autouse=True)
-def poisoned_memory() -> Iterator[None]:
-    """Memory that a kernel forgets to write holds NaN."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def bags(keys: int, values: int, sizes: tuple[int, ...] = SIZES_OF_BAGS, seed: int = 0) -> Bags:

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,18 +21,12 @@ from ghrr.ops.cpu import loops, multiply
 from ghrr.ops.cpu import products as cpu_products
 from tests.helpers import gaussian, rounding
 from tests.ops.test_parity import LargestAllocation
-from tests.processes import HANG
+from tests.processes import HANG, needs_fork
+
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
 SIZES = range(1, 9)
 DTYPES = (torch.complex64, torch.complex128)
-
-
-@pytest.fixture(autouse=True)
-def poisoned_memory() -> Iterator[None]:
-    """Memory that a loop forgets to write holds NaN."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def assert_equal(got: Tensor, want: Tensor, *, terms: int) -> None:
@@ -198,6 +192,7 @@ def _bind_in_child(a: Tensor, b: Tensor, queue: multiprocessing.Queue[list[float
     queue.put(torch.view_as_real(cpu_products.bind(a, b)).flatten().tolist())
 
 
+@needs_fork
 @pytest.mark.usefixtures("shared")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_bind_in_a_forked_process() -> None:

@@ -18,7 +18,7 @@ from ghrr.ops import operations, torch_implementation
 from ghrr.ops.cpu import phasors
 from tests.helpers import generator, rounding, unitary
 from tests.ops.test_parity import value_and_gradients
-from tests.processes import HANG
+from tests.processes import HANG, needs_fork
 
 DIM, FEATURES = 5, 3
 BATCHES = [(), (7,), (2, 3), (0,), (40,)]
@@ -173,6 +173,7 @@ def _encode_in_child(inputs: list[Tensor], queue: multiprocessing.Queue[list[flo
     queue.put(torch.view_as_real(ops.fractional_power(*inputs)).flatten().tolist())
 
 
+@needs_fork
 @pytest.mark.usefixtures("numba_for_all")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_encoding_in_a_forked_process() -> None:

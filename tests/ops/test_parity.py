@@ -16,6 +16,8 @@ from ghrr.ops import torch_implementation
 from ghrr.ops.dispatch import OPERATIONS
 from tests.helpers import gaussian, rounding, unitary
 
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
+
 SIZES = range(1, 9)
 Layout = Callable[[Tensor], Tensor]
 DTYPES = (torch.complex64, torch.complex128)
@@ -76,14 +78,6 @@ BATCHES: dict[str, list[tuple[tuple[int, ...], ...]]] = {
 }
 FOR_ALL: list[tuple[tuple[int, ...], ...]] = [((),), ((2, 3),), ((0,),)]
 DIM = 5
-
-
-@pytest.fixture(autouse=True)
-def poisoned_memory() -> Iterator[None]:
-    """Memory that a kernel forgets to write holds NaN."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def contiguous(x: Tensor) -> Tensor:

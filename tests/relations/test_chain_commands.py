@@ -40,7 +40,7 @@ def test_train_writes_a_model(tmp_path: Path) -> None:
     result = invoke("chains", "train", str(tmp_path), "--out", str(out), "--epochs", "2", "--no-verify")
     assert result.exit_code == 0, result.output
     assert "epoch 2 of 2" in result.output
-    assert "1 of 1 test chains right" in result.output
+    assert "1 of 1 test chains are answered correctly" in result.output
     assert invoke("chains", "compose", str(out), "a", "b").output.startswith("c, probability")
     result = invoke("chains", "train", str(tmp_path), "--out", str(out))
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""Laws of the products: they are those of GHRR, for real and complex slots."""
+"""The products obey the laws of GHRR, for real and complex slots."""
 
 from __future__ import annotations
 

@@ -22,11 +22,6 @@ COMMUTING = Space(2700, 1, seed=1)  # m = 1: binding commutes, and the order of 
 overloaded = pytest.mark.filterwarnings("ignore::ghrr.structures.CapacityWarning")
 
 
-def wrong(value: object) -> Any:
-    """A value of a type that the function does not take."""
-    return value
-
-
 def found(answer: object) -> Match:
     assert isinstance(answer, Match)
     return answer

@@ -11,7 +11,8 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.structures import Automaton
-from tests.structures.common import COMMUTING, SPACE, noise, wrong
+from tests.helpers import wrong
+from tests.structures.common import COMMUTING, SPACE, noise
 
 # Words over a, b with an even number of a: two states.
 EVEN = {("even", "a"): "odd", ("odd", "a"): "even", ("even", "b"): "even", ("odd", "b"): "odd"}

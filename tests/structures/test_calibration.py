@@ -1,6 +1,6 @@
-"""At least 98 % of the confident answers of every structure are right, for m = 1 to 4.
+"""At least 98 % of the confident answers of every structure are correct, for m = 1 to 4.
 
-The queries are those of benchmarks/structures/calibration.py, whose stored table has more of them. The controls read
+The queries are made as in benchmarks/structures/calibration.py, whose stored table has more of them. The controls read
 without decorrelation, and are then often confident and wrong.
 """
 

@@ -13,7 +13,8 @@ import ghrr
 from ghrr import Space
 from ghrr.memory.match import Match
 from ghrr.structures import Graph
-from tests.structures.common import COMMUTING, SPACE, close, noise, wrong
+from tests.helpers import wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise
 
 EDGES = [
     ("Byron", "father of", "Ada"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,8 @@ import torch
 import ghrr
 from ghrr import Space, ops
 from ghrr.structures import HashTable
-from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded, wrong
+from tests.helpers import wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded
 
 CAPITALS = {"France": "Paris", "Peru": "Lima", "Kenya": "Nairobi", "Japan": "Tokyo"}
 
@@ -104,15 +104,6 @@ def test_given_hypervectors_are_keys_and_values() -> None:
     assert table.get(h, own).label == "y"
     assert table.get(h, "a").label == table.values.resolve(own)
     assert table.get(table.remove(h, own), own).unknown
-
-
-@pytest.mark.parametrize("space", [SPACE, COMMUTING], ids=repr)
-def test_a_file_keeps_names_and_table(space: Space, tmp_path: Path) -> None:
-    table = HashTable(space)
-    table.save(tmp_path / "table.safetensors", table.encode(CAPITALS))
-    loaded, h = HashTable.load(tmp_path / "table.safetensors")
-    assert {key: match.label for key, match in loaded.decode(h).items()} == CAPITALS
-    assert loaded.permute
 
 
 def test_reading_without_a_vocabulary_raises() -> None:

@@ -166,7 +166,7 @@ def permuted_of(model: Structure) -> PermutedPaths:
 
 
 def noise_of(structure: str, space: Space) -> tuple[Match, torch.Tensor, torch.Tensor]:
-    """Return the match of a path with permutations, the hypervector that was read, and those of the paths."""
+    """Return the match of a path with permutations, the hypervector that was read, and all encoded paths."""
     if structure == "set":
         model = Set(space)
         paths: list[Path] = all_permutations(["aab"])
@@ -209,7 +209,7 @@ def test_noise_of_a_match_includes_variance_gain(structure: str) -> None:
         plain = answer_noise(space, similarity(h, h), bound=structure != "set")
         assert match.noise == pytest.approx(float(gain.sqrt() * plain), rel=0.005)
         gains.append(float(gain.sqrt()))
-    assert max(gains) > 1.01  # negative control: it differs from that of a single path
+    assert max(gains) > 1.01  # negative control: it differs from a single path
 
 
 def test_rejudge_changes_only_paths_with_permutations() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ghrr import Space
 from ghrr.structures import MISSING, Record, Scale
-from tests.structures.common import SPACE, close, found, overloaded, wrong
+from tests.helpers import wrong
+from tests.structures.common import SPACE, close, found, overloaded
 
 ADA: dict[str, Any] = {"name": "Ada", "born": {"year": 1815, "city": "London"}, "tags": ["poet"], "notes": {}}
 

@@ -16,7 +16,8 @@ import torch
 from ghrr import Space
 from ghrr.encoding import FractionalPower
 from ghrr.structures import Record, Scale, parse_json
-from tests.structures.common import SPACE, close, found, wrong
+from tests.helpers import wrong
+from tests.structures.common import SPACE, close, found
 
 GOOD = {"name": "Ada", "tags": ["poet"]}
 VERSION_0_1: dict[str, Any] = {

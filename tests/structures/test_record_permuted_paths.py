@@ -58,7 +58,7 @@ def test_a_cube_of_zeros_and_ones_is_never_confidently_wrong(m: int) -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_decode_invents_no_paths(m: int) -> None:
-    """A structure that has seen the keys, but not the paths, finds the paths in the right order only."""
+    """A structure that has seen the keys, but not the paths, finds the paths in the correct order only."""
     document = {"a": {"a": {"b": "x"}}, "b": {"b": {"a": "y"}}}
     for seed in SEEDS:
         space = ghrr.Space(dim=900, m=m, seed=seed)

@@ -16,8 +16,8 @@ import ghrr
 from ghrr import ItemMemory, Space
 from ghrr.structures import MISSING, Reading, Record, Scale
 from ghrr.structures.record.values import SeenValues
-from tests.helpers import STANDARD_ERRORS
-from tests.structures.common import COMMUTING, SPACE, close, count_calls, found, wrong
+from tests.helpers import STANDARD_ERRORS, wrong
+from tests.structures.common import COMMUTING, SPACE, close, count_calls, found
 
 # ------------------------------------------------------------------------------------------------------- candidates
 

@@ -11,18 +11,29 @@ import torch
 
 import ghrr
 from ghrr import Space
-from ghrr.structures import Automaton, Graph, NGrams, Set, Tree
+from ghrr.structures import Automaton, Chain, Graph, HashTable, NGrams, Sequence, Set, Stack, Tree
 from ghrr.structures.base import Structure
 from tests.containers import reseal
 from tests.structures.common import SPACE
 
 SHIFTED = Space(2700, 1, seed=4)
+WORDS = ["to", "be", "or", "not", "to", "be"]
 EDGES = [("Byron", "father of", "Ada"), ("Ada", "mother of", "Ralph"), ("Ralph", "child of", "Ada")]
+
+
+def own_vector(space: Space) -> torch.Tensor:
+    return space.random(generator=space.generator("own"))
+
+
 CASES: dict[str, tuple[Callable[[Space], Any], Callable[[Any], torch.Tensor], Callable[[Any, torch.Tensor], Any]]] = {
     "Graph": (Graph, lambda s: s.encode(EDGES), lambda s, h: s.decode(h)),
     "Tree": (Tree, lambda s: s.encode("(S (NP she) (VP runs (PP in circles)))"), lambda s, h: s.decode(h).value),
     "Set": (Set, lambda s: s.encode(["a", ("b", "c"), ("c", "b"), "a"]), lambda s, h: s.decode(h)),
     "NGrams": (lambda space: NGrams(space, 3), lambda s: s.encode(list("abcba")), lambda s, h: s.decode(h)),
+    "Sequence": (Sequence, lambda s: s.encode([*WORDS, own_vector(s.space)]), lambda s, h: s.decode(h)),
+    "Chain": (Chain, lambda s: s.encode([*WORDS[:4], own_vector(s.space)]), lambda s, h: s.decode(h)),
+    "HashTable": (HashTable, lambda s: s.encode({"Peru": "Lima", "Chad": "N'Djamena"}), lambda s, h: s.decode(h)),
+    "Stack": (lambda space: Stack(space, confidence=0.95), lambda s: s.encode(WORDS), lambda s, h: s.decode(h)),
     "Automaton": (
         Automaton,
         lambda s: s.encode({("p", "a"): "q", ("q", "a"): ["p", "q"]}, start="p", final=["q"]),
@@ -43,7 +54,9 @@ def test_loaded_structure_reads_saved_hypervectors(kind: str, space: Space, tmp_
     assert torch.equal(vectors, h)
     assert loaded.space == space
     assert loaded.state() == structure.state()
+    assert loaded.confidence == structure.confidence
     assert read(loaded, vectors) == want
+    assert torch.equal(encode(loaded), h)
     assert want
 
 

@@ -11,8 +11,8 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.structures import NGrams, Set
-from tests.helpers import assert_std
-from tests.structures.common import COMMUTING, SPACE, close, counts_of, noise, overloaded, wrong
+from tests.helpers import assert_std, wrong
+from tests.structures.common import COMMUTING, SPACE, close, counts_of, noise, overloaded
 
 # --------------------------------------------------------------------------------------------------------------- Set
 

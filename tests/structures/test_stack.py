@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,8 @@ import torch
 import ghrr
 from ghrr import Space
 from ghrr.structures import Stack
-from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded, wrong
+from tests.helpers import wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded
 
 NAMES = ["plate", "bowl", "cup", "bowl"]
 
@@ -93,14 +93,6 @@ def test_reading_without_a_vocabulary_raises() -> None:
     for read in (model.peek, model.pop, model.decode):
         with pytest.raises(ValueError, match="vocabulary is empty"):
             read(h)
-
-
-def test_a_file_keeps_names_and_stack(tmp_path: Path) -> None:
-    model = Stack(SPACE, confidence=0.95)
-    model.save(tmp_path / "stack.safetensors", model.encode(NAMES))
-    loaded, h = Stack.load(tmp_path / "stack.safetensors")
-    assert [match.label for match in loaded.decode(h)] == NAMES[::-1]
-    assert loaded.confidence == 0.95
 
 
 def test_given_hypervectors_are_elements() -> None:

@@ -85,7 +85,7 @@ def rate(structure: str, space: Space, repeats: int) -> tuple[float, int]:
 def test_suggested_space_reaches_the_requested_rate(structure: str, m: int) -> None:
     space = CASES[structure][0](m)
     share, count = rate(structure, space, 6)
-    # Answers of one hypervector share its noise, so the error is that of fewer independent ones.
+    # Answers of one hypervector share its noise, so the error is as large as for fewer independent ones.
     assert share >= 1 - ERROR - 4 * math.sqrt(ERROR * (1 - ERROR) / count) * 1.5
     smaller, count = rate(structure, Space(int(0.6 * space.dim), m), 3)
     assert smaller < 1 - ERROR - 4 * math.sqrt(ERROR * (1 - ERROR) / count)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import ghrr
 from ghrr import Space
 from ghrr.structures import MISSING, Tree
-from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded, wrong
+from tests.helpers import wrong
+from tests.structures.common import COMMUTING, SPACE, close, noise, overloaded
 
 PARSED = ["S", ["NP", "she"], ["VP", "runs", ["PP", "in", "circles"]]]
 NAMES = st.sampled_from(list("abcdefgh"))

@@ -16,7 +16,9 @@ from torch.utils.data import DataLoader, Dataset
 import ghrr
 from ghrr import Space
 from ghrr.structures import Automaton, Graph, NGrams, Record, Set, Tree, Vocabulary
-from tests.structures.common import SPACE, wrong
+from tests.helpers import wrong
+from tests.processes import needs_fork
+from tests.structures.common import SPACE
 
 
 def some_vector(seed: int = 0) -> torch.Tensor:
@@ -181,6 +183,7 @@ class Encoded(Dataset[Tensor]):
         return self.record.encode({"name": f"person {index}"})
 
 
+@needs_fork
 def test_records_of_a_worker_cannot_be_read_and_the_error_says_why() -> None:
     record = Record(Space(dim=60, m=3))
     [batch] = DataLoader(Encoded(record), batch_size=2, num_workers=1, multiprocessing_context="fork")

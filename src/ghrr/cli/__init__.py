@@ -74,7 +74,10 @@ ENTRY_POINTS = "ghrr.commands"
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands of the table and of entry points, by name. Looking one up imports its module."""
+    """The commands of the table and of entry points, by name. Looking one up imports its module.
+
+    A command whose module cannot be imported is in the help as well, and says why when it is called.
+    """
 
     def __init__(self) -> None:
         self._points = {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
@@ -86,7 +89,8 @@ class _Commands(Mapping[str, Any]):
             target = _load(COMMANDS[name]) if name in COMMANDS else self._points[name].load()
         except ImportError as error:
             extra = extra_of(error.name)
-            fail(f"ghrr {name} cannot be imported: {error}{f'; {install_hint(extra)}' if extra else ''}")
+            hint = f"; {install_hint(extra)}" if extra else ""
+            return _missing_command(name, f"ghrr {name} cannot be imported: {error}{hint}")
         return _command(name, target)
 
     def __iter__(self) -> Iterator[str]:
@@ -118,6 +122,18 @@ def _command(name: str, target: Any) -> Any:
     single = typer.Typer(add_completion=False)
     single.command(name)(target)
     return typer.main.get_command(single)
+
+
+def _missing_command(name: str, reason: str) -> Any:
+    """Return a command that fails with this reason, whatever its arguments are."""
+
+    def missing() -> None:
+        fail(reason)
+
+    command = _command(name, missing)
+    command.help, command.add_help_option = "Not installed.", False
+    command.context_settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return command
 
 
 app = typer.Typer(

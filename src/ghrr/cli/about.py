@@ -46,8 +46,8 @@ def demo() -> None:
     ):
         console.print(_similarity_table(title, document, values, space, side))
     console.print(
-        f"The right value has a similarity of about 1, and noise of 0 ± {ghrr_space.noise_std:.3f} per item. The value "
-        "of the swapped path has about 1/m² = 0.11 with GHRR, but 1 with FHRR.\n",
+        f"The correct value has a similarity of about 1, and noise of 0 ± {ghrr_space.noise_std:.3f} per item. The "
+        "value of the swapped path has about 1/m² = 0.11 with GHRR, but 1 with FHRR.\n",
         highlight=False,
     )
 
@@ -66,11 +66,11 @@ def _similarity_table(
         table.add_column(value, justify="right")
     table.add_column("answer")
     for outer, pairs in document.items():
-        for key, right in pairs.items():
+        for key, value in pairs.items():
             found = whole.unbind(keys[outer], side=side).unbind(keys[key], side=side)
             scores = {value: float(found.similarity(atom)) for value, atom in atoms.items()}
             answers = [value for value, score in scores.items() if score > 0.5]
-            mark = "[green]✓[/]" if answers == [right] else "[red]✗[/]"
+            mark = "[green]✓[/]" if answers == [value] else "[red]✗[/]"
             answer = f"{mark} {' or '.join(answers) or 'none'}"
             table.add_row(f"{outer}.{key}", *(f"{score:.2f}" for score in scores.values()), answer)
     return table

@@ -69,7 +69,7 @@ def decode_peak(
     energy
         :math:`\delta(h, h)`, ``(batch,)``. The part that the peak does not explain is noise.
     m
-        Size of the slots.
+        Size of the matrix in each slot.
     box
         The two corners of the box, each ``(n,)``, in double precision.
     slack

@@ -221,7 +221,7 @@ class FractionalPower(Encoder):
 
         Searches a grid over the box, then improves the best point with Newton's method. Not differentiable.
 
-        The standard error treats the rest of h as noise. It is valid if the search found the right peak: then
+        The standard error treats the rest of h as noise. It is valid if the search found the correct peak: then
         ``score`` is well above ``space.noise_std`` times the norm of h. It assumes a round peak; peaks of laplace and
         matern-1/2 are sharp, and their standard error is too small, by a factor of six for two features. It is infinite
         if there is no peak, and if the best point is on the edge of the box.

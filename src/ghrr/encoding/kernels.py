@@ -30,10 +30,10 @@ class Spectrum:
     name
         Name of the kernel.
     frequencies
-        Function from uniform numbers ``(*, n + extra)`` in (0, 1) to frequencies ``(*, n)``.
+        Function of uniform numbers ``(*, n + extra)`` in (0, 1) that returns frequencies ``(*, n)``.
     kernel
-        Function from differences ``(*, n)`` to values ``(*)``, with value 1 at zero: the Fourier transform of the
-        distribution of frequencies.
+        Function of differences ``(*, n)`` that returns values ``(*)``, with value 1 at zero: the Fourier transform of
+        the distribution of frequencies.
     extra
         Number of uniform numbers that a frequency needs beyond one per feature.
     isotropic

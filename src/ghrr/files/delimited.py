@@ -16,7 +16,7 @@ from ghrr.files.json_lines import refuse_line
 USUAL_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE_LINES = 20  # with which find_separator decides
-# The mark of UTF-32 begins with that of UTF-16.
+# The byte order mark of UTF-32 begins with the one of UTF-16.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",

@@ -223,9 +223,9 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
             self._report(f"epoch {epoch}: {mistakes:,} mistakes")
             if held_out is not None:
                 since += 1
-                right = self._share_right(prototypes, take(samples, held_out), labels[held_out])
-                if right > best:
-                    best, kept, since = right, prototypes.clone(), 0
+                accuracy = self._accuracy_on(prototypes, take(samples, held_out), labels[held_out])
+                if accuracy > best:
+                    best, kept, since = accuracy, prototypes.clone(), 0
             if mistakes == 0 or since >= self.patience:
                 break
         self._use_prototypes(prototypes if held_out is None else kept)
@@ -357,10 +357,10 @@ class HDClassifier(ClassifierMixin, LinearOnFeatures):  # type: ignore[misc]
         batches = self._shuffled(features_of, (labels, weights), order)
         return sum(online_update(prototypes, *batch, self._rate()) for batch in batches)
 
-    def _share_right(self, prototypes: Tensor, samples: Any, labels: Array) -> float:
+    def _accuracy_on(self, prototypes: Tensor, samples: Any, labels: Array) -> float:
         batches = self._batches(samples, labels, width=self._width(samples))
-        right = [(cosines(features, prototypes).argmax(dim=1) == own).sum() for features, own in batches]
-        return float(sum(right)) / max(1, len(labels))
+        correct = [(cosines(features, prototypes).argmax(dim=1) == own).sum() for features, own in batches]
+        return float(sum(correct)) / max(1, len(labels))
 
     # ---------------------------------------------------------------------------------------------------------- parts
 

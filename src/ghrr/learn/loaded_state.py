@@ -294,7 +294,7 @@ def _check_encoder(model: Any) -> int:
 
 
 def _check_linear(model: Any, outputs: int, vectors: Any, name: str) -> int:
-    """Check what both estimators have; return the number of features."""
+    """Check the state that classifier and regressor share; return the number of features."""
     width = _check_encoder(model)
     check_tensor(name, vectors, (outputs, width))
     check_tensor("intercept_", model.intercept_, (outputs,))

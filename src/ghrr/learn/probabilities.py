@@ -24,7 +24,7 @@ def fit_temperature(scores: Tensor, labels: Tensor, weights: Tensor) -> float:
     >>> import torch
     >>> from ghrr.learn.probabilities import fit_temperature
     >>> scores = torch.tensor([[1.0, 0.0]] * 400)
-    >>> t = fit_temperature(scores, torch.tensor([0, 0, 0, 1] * 100), torch.ones(400))  # right in 3 of 4
+    >>> t = fit_temperature(scores, torch.tensor([0, 0, 0, 1] * 100), torch.ones(400))  # correct in 3 of 4
     >>> f"{torch.softmax(t * scores[0], dim=0)[0]:.2f}"
     '0.75'
     """

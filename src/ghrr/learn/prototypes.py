@@ -83,9 +83,9 @@ def online_update(prototypes: Tensor, features: Tensor, labels: Tensor, weights:
     wrong = chosen != labels
     if not bool(wrong.any()):
         return 0
-    rows, right, taken = features[wrong].to(prototypes.dtype), labels[wrong], chosen[wrong]
+    rows, own, taken = features[wrong].to(prototypes.dtype), labels[wrong], chosen[wrong]
     index = torch.arange(len(rows), device=rows.device)
     size = rate * weights[wrong].to(rows.dtype)
-    prototypes.index_add_(0, right, rows * (size * (1 - similar[wrong][index, right]))[:, None])
+    prototypes.index_add_(0, own, rows * (size * (1 - similar[wrong][index, own]))[:, None])
     prototypes.index_add_(0, taken, rows * (-size * (1 - similar[wrong][index, taken]))[:, None])
     return int(wrong.sum())

@@ -283,7 +283,7 @@ class ItemMemory:
         raise value_error(f"needs items and queries, got {len(self)} items and {describe(queries)}")
 
     def match(self, queries: Tensor | Hypervector, *, confidence: float = CONFIDENCE) -> Match | list[Match]:
-        r"""Find the best item for each query, and the probability that it is right.
+        r"""Find the best item for each query, and the probability that it is correct.
 
         The number of bundled items is estimated from the energy of the query, :math:`E = \delta(q, q)`, so do not
         normalize queries. Items may be bundles too. For example, a query with some fields of a record finds the record,

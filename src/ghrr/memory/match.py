@@ -1,14 +1,14 @@
-r"""Match: judge the scores of candidates, and return the best one with the probability that it is right.
+r"""Match: judge the scores of candidates, and return the best one with the probability that it is correct.
 
 Unbinding gives an answer q. The candidates :math:`v_1, \dots, v_N` have the scores :math:`s_i = \delta(q, v_i)`:
-about 1 for the right one and about 0 for the others, with noise :math:`\sigma` that follows from the space and the
+about 1 for the correct one and about 0 for the others, with noise :math:`\sigma` that follows from the space and the
 number of bundled items (:func:`answer_noise`). The score is Gaussian around 1 if candidate i is in q, and around 0 if
 not; the likelihood ratio is :math:`L_i = e^{(s_i - 1/2)/\sigma^2}`. Assume even prior odds that no candidate is in q,
 and that two candidates are N times less probable than one. Then (:func:`judge`)
 
 .. math:: P(i) = L_i / Z, \qquad P(\text{unknown}) = N / Z, \qquad Z = N + \sum_j L_j + L_1 L_2 / N .
 
-The last term accounts for both top candidates being present: if a key holds two values, neither is the right one. The
+The last term accounts for both top candidates being present: if a key holds two values, neither is the correct one. The
 two best scores are sufficient. Every score below the second contributes its mean to Z: a Gaussian around 0, weighted
 with L, is a Gaussian around 1, so each adds :math:`\Phi((s_2 - 1)/\sigma) / \Phi(s_2/\sigma)`.
 
@@ -57,7 +57,7 @@ def check_confidence(confidence: float, *, low: float = 0.5) -> float:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Answer:
-    """Best candidate for a question, and the probability that it is right: what all answers of ghrr have in common.
+    """Best candidate for a question, and the probability that it is correct: the base class of all answers.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Answer:
     candidates
         Number of candidates.
     probability
-        Probability that the guess is right.
+        Probability that the guess is correct.
     required_confidence
         Probability from which the answer is ``confident``.
     note
@@ -97,7 +97,7 @@ class Answer:
 
     @property
     def unknown(self) -> bool:
-        """Whether it is more probable than not that no candidate is right; False if this has no probability."""
+        """Whether it is more probable than not that no candidate is correct; False if this has no probability."""
         return False
 
     @property
@@ -121,10 +121,10 @@ class Answer:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Match(Answer):
-    """Best candidate for an answer that was read from a hypervector, and the probability that it is right.
+    """Best candidate for an answer that was read from a hypervector, and the probability that it is correct.
 
     Use :attr:`label` instead of the ``guess`` to get None if noise explains the score. The score is the similarity of
-    the guess with the answer, divided by the expected similarity of a correct one: about 1 if the guess is right.
+    the guess with the answer, divided by the expected similarity of a correct one: about 1 if the guess is correct.
     For atoms it is the similarity itself.
 
     Parameters
@@ -249,8 +249,8 @@ def judge(best: Tensor, second: Tensor, *, candidates: int, noise: Tensor, odds:
     --------
     >>> import torch
     >>> from ghrr.memory.match import judge
-    >>> right, unknown = judge(torch.tensor(0.9), torch.tensor(0.3), candidates=1000, noise=torch.tensor(0.1))
-    >>> f"{right:.6f} {unknown:.6f}"
+    >>> correct, unknown = judge(torch.tensor(0.9), torch.tensor(0.3), candidates=1000, noise=torch.tensor(0.1))
+    >>> f"{correct:.6f} {unknown:.6f}"
     '1.000000 0.000000'
     """
     candidates = check_integer("candidates", candidates, least=1)
@@ -352,10 +352,10 @@ def make_matches(
     is_single = candidates == 1
     expected = torch.ones_like(scores) if expected is None else expected.double().cpu()
     found = scores + (1 - expected)  # 1 if all parts of the query are present, 0 if one is missing
-    right, unknown = judge(found[:, 0], found[:, 1 - is_single], candidates=candidates, noise=noise, odds=odds)
+    correct, unknown = judge(found[:, 0], found[:, 1 - is_single], candidates=candidates, noise=noise, odds=odds)
     scores, noise = scores / expected, noise / expected[:, 0]
     margin = scores[:, 0] if is_single else scores[:, 0] - scores[:, 1]
-    columns = (scores[:, 0], margin, noise, right, unknown)
+    columns = (scores[:, 0], margin, noise, correct, unknown)
     rows = zip(labels, errors or [None] * len(labels), *(column.tolist() for column in columns), strict=True)
     return [
         Match(

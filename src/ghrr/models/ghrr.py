@@ -30,7 +30,7 @@ class GHRR(Architecture):
     dtype
         ``torch.complex64`` or ``torch.complex128``.
     m
-        Size of the slots.
+        Size of the matrix in each slot.
     rotation
         ``"varying"``, ``"fixed"`` or ``"shared"``, as in :class:`ghrr.Space`.
     diagonality

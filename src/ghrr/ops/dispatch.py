@@ -77,7 +77,7 @@ class Kernel:
 class Operation(Generic[Result]):
     """An operation with all its implementations, called like a function.
 
-    Its parameters are those of the PyTorch implementation. Arguments are not checked.
+    It has the parameters of the PyTorch implementation. Arguments are not checked.
 
     Parameters
     ----------

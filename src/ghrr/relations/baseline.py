@@ -38,7 +38,7 @@ def frequency_baseline(graph: KnowledgeGraph, split: str = "valid") -> RankMetri
     for chunk in torch.split(with_reciprocals(graph.split(split), relations), max(1, _SCORES // entities)):
         heads, kinds, targets = chunk.unbind(1)
         scores = counts.index_select(0, kinds).to_dense()
-        right = scores.gather(1, targets[:, None])
+        target_scores = scores.gather(1, targets[:, None])
         scores[known.find(heads, kinds)] = -torch.inf
-        ranks.append(realistic_ranks(scores.scatter_(1, targets[:, None], right), targets))
+        ranks.append(realistic_ranks(scores.scatter_(1, targets[:, None], target_scores), targets))
     return RankMetrics(torch.cat(ranks).view(2, -1).T)

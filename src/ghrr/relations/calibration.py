@@ -155,21 +155,21 @@ def top_confidences(model: RelationModel, graph: KnowledgeGraph, split: str) -> 
     ------
     outputs: ``(2n,)`` for n triples
     """
-    confidences, right = [], []
+    confidences, correct = [], []
     for logits, targets in _filtered_logits(model, graph, split, None):
         for x, y in _blocks(logits, targets):
             best, indices = probabilities(model, x).max(dim=1)
             confidences.append(best.cpu())
-            right.append((indices == y).cpu())
-    return torch.cat(confidences), torch.cat(right)
+            correct.append((indices == y).cpu())
+    return torch.cat(confidences), torch.cat(correct)
 
 
-def expected_calibration_error(confidences: Tensor, right: Tensor, bins: int = 10) -> float:
+def expected_calibration_error(confidences: Tensor, correct: Tensor, bins: int = 10) -> float:
     """Return the mean distance of confidence and accuracy over bins of equal width, weighted by their size.
 
     Shapes
     ------
-    confidences, right: ``(n,)``
+    confidences, correct: ``(n,)``
 
     Examples
     --------
@@ -179,7 +179,7 @@ def expected_calibration_error(confidences: Tensor, right: Tensor, bins: int = 1
     0.0
     """
     index = (confidences * bins).long().clamp(max=bins - 1)
-    gap = torch.zeros(bins, dtype=torch.float64).index_add_(0, index, confidences.double() - right.double())
+    gap = torch.zeros(bins, dtype=torch.float64).index_add_(0, index, confidences.double() - correct.double())
     return float(gap.abs().sum() / len(confidences))
 
 

@@ -1,6 +1,6 @@
 r"""Settings that are not given: chosen from the size of the graph, and the regulariser by the validation triples.
 
-A graph is small if an epoch computes at most :data:`SMALL` scores. The regulariser matters most: what is right for
+A graph is small if an epoch computes at most :data:`SMALL` scores. The regulariser matters most: what is good for
 40,000 entities in a few triples each keeps a model of 100 entities in many triples from learning anything. On small
 graphs a few weights are therefore tried, each in a short training, and the one with the best validation MRR is used.
 Large graphs have fixed defaults: a trial there takes as long as a training.

@@ -66,7 +66,7 @@ def cross_entropy_gradients(
     entities
         Table of all entities.
     targets
-        Index of the right entity for each query.
+        Index of the correct entity for each query.
     max_scores
         Largest number of scores in memory at a time; at least the scores of one query are.
     weights
@@ -127,7 +127,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def relation_cross_entropy(heads: Tensor, relations: Tensor, tails: Tensor, targets: Tensor) -> Tensor:
-    r"""Return the mean cross-entropy of the right relation among all relations, given head and tail.
+    r"""Return the mean cross-entropy of the correct relation among all relations, given head and tail.
 
     The logits are the same inner products as for entities, with the relation as the unknown:
 
@@ -140,7 +140,7 @@ def relation_cross_entropy(heads: Tensor, relations: Tensor, tails: Tensor, targ
     relations
         Hypervectors of all relations.
     targets
-        Index of the right relation of each triple.
+        Index of the correct relation of each triple.
 
     Shapes
     ------

@@ -104,7 +104,7 @@ def train(
 ) -> dict[str, Any]:
     """Train a model on the triples of a graph, keep the one with the best validation MRR, and evaluate it.
 
-    The loss is the cross-entropy of the right entity among all entities, for tails and, by reciprocal relations, for
+    The loss is the cross-entropy of the correct entity among all entities, for tails and, by reciprocal relations, for
     heads. Training stops early if the validation MRR does not improve. The folder ``out`` receives
     ``model.safetensors`` (the best model), ``checkpoint.safetensors`` (the state to resume from) and, at the end,
     ``ranks.safetensors`` and ``result.json``. The order of the triples depends only on the seed and the epoch: a
@@ -404,7 +404,7 @@ class _Run:
                 f"{metrics['valid'].mrr:.3f}, expected at least {baseline:.3f}; train for more epochs, or lower "
                 f"regularizer_weight={self.config.regularizer_weight:.3g} or learning_rate"
             )
-        confidences, right = top_confidences(model, self.graph, "test")
+        confidences, correct = top_confidences(model, self.graph, "test")
         result = {
             "name": self.graph.name,
             "graph": self.graph.fingerprint,
@@ -417,8 +417,8 @@ class _Run:
                 "temperature": model.temperature,
                 "background": model.background,
                 "mean_confidence": float(confidences.mean()),
-                "accuracy": float(right.double().mean()),
-                "expected_error": expected_calibration_error(confidences, right),
+                "accuracy": float(correct.double().mean()),
+                "expected_error": expected_calibration_error(confidences, correct),
             },
             "frequency_baseline": {"valid_mrr": baseline},
             "seconds_per_epoch": self.seconds / self.epoch,

@@ -134,15 +134,15 @@ def probabilities(parameters: Floats, scores: Floats) -> tuple[Floats, float]:
     return np.minimum(best * shares / shares.sum(), limit), 1 - best
 
 
-def fit_parameters(found: Floats, is_right: NDArray[np.bool_], missing: Floats, *, labelled: bool) -> Floats:
+def fit_parameters(found: Floats, is_correct: NDArray[np.bool_], missing: Floats, *, labelled: bool) -> Floats:
     """Return the parameters of :func:`probability`.
 
     Parameters
     ----------
     found
         Features of the best hit of each example.
-    is_right
-        Whether this hit is right.
+    is_correct
+        Whether this hit is correct.
     missing
         Features of the best hit without the correct record.
     labelled
@@ -159,11 +159,11 @@ def fit_parameters(found: Floats, is_right: NDArray[np.bool_], missing: Floats, 
     >>> probability(parameters, np.array([[0.5, 0.1], [0.6, 0.15], [0.9, 0.4]])).round(1)
     array([0.1, 0.8, 1. ])
     """
-    if min(len(found), int(is_right.sum())) < _LEAST:
+    if min(len(found), int(is_correct.sum())) < _LEAST:
         return PRIOR.copy()
     parts = (1.0,) if labelled else _PARTS
-    positive = np.concatenate([missing[is_right] + part * (found - missing)[is_right] for part in parts])
-    negative = np.concatenate([found[~is_right], missing] * len(parts))
+    positive = np.concatenate([missing[is_correct] + part * (found - missing)[is_correct] for part in parts])
+    negative = np.concatenate([found[~is_correct], missing] * len(parts))
     rows = np.concatenate([positive, negative])
     targets = np.repeat([1.0, 0.0], [len(positive), len(negative)])
     return _logistic(rows, targets)

@@ -132,7 +132,7 @@ def _shards(sources: Sequence[PathLike], out: PathLike, form: str) -> list[tuple
 
 
 def _remove_partial(shards: Sequence[str]) -> None:
-    """Remove what killed workers left."""
+    """Remove the unfinished files of killed workers."""
     for shard in shards:
         for left in Path(shard).parent.glob(partial_name(shard, "*")):
             shutil.rmtree(left, ignore_errors=True)

@@ -139,7 +139,7 @@ def _is_none(wanted: Any) -> bool:
 
 
 def _collect(value: Any, path: Path, found: dict[Path, list[Any]], where: str, depth: int) -> None:
-    """Add what a condition has at each path."""
+    """Add the values of a condition to the values at each path."""
     if depth > MAX_DEPTH:
         raise value_error(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it first")
     value = plain(value)
@@ -236,7 +236,7 @@ def _is_between(number: Any, low: Any, high: Any) -> bool:
 
 
 def _key(field: Field, value: Any) -> Any:
-    """Return what equal values have in common."""
+    """Return a key of a value: equal values have equal keys."""
     if isinstance(value, tuple):
         return tuple(_key(field, one) for one in value)
     if field.kind in ("number", "date"):

@@ -30,13 +30,13 @@ def calibrate(state: State) -> Floats:
 
 def calibrate_on(state: State, prepared: Prepared, targets: Sequence[str], *, labelled: bool) -> Floats:
     """Return the calibration for examples of which the labels of the records that they should find are known."""
-    best, is_right, missing = [], [], []
+    best, is_correct, missing = [], [], []
     queries = state.encoder.encode(prepared)
     for target, found in zip(targets, find_candidates(state, prepared, queries), strict=True):
         own = np.array([label == target for label in found.labels])
         if not own.all():
             best.append(features(found.scores)[0])
-            is_right.append(own[0] and is_unique(found.scores))
+            is_correct.append(own[0] and is_unique(found.scores))
             missing.append(features(found.scores[~own])[0])
-    rows = (np.array(best).reshape(-1, 2), np.array(is_right, dtype=bool), np.array(missing).reshape(-1, 2))
+    rows = (np.array(best).reshape(-1, 2), np.array(is_correct, dtype=bool), np.array(missing).reshape(-1, 2))
     return fit_parameters(*rows, labelled=labelled)

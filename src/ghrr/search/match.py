@@ -39,5 +39,5 @@ class RecordMatch(Answer):
 
     @property
     def unknown(self) -> bool:
-        """Whether the probability that no record is what the example describes is above one half."""
+        """Whether it is more probable than not that no record is what the example describes."""
         return self.probability_unknown > 0.5

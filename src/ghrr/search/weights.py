@@ -20,20 +20,20 @@ _PULL = 0.01
 
 
 def fit_weights(
-    scores: Floats, shares: Floats, right: NDArray[np.int64], start: Floats, *, pull: float = _PULL
+    scores: Floats, shares: Floats, correct: NDArray[np.int64], start: Floats, *, pull: float = _PULL
 ) -> Floats:
     """Return weights for which the correct candidates score highest.
 
     Shapes
     ------
     scores: ``(examples, candidates, fields)``, NaN where a field is missing; shares: ``(examples, fields)``, as from
-    ``RecordEncoder.shares``; right: ``(examples,)``, the index of a candidate; start and output: ``(fields,)``
+    ``RecordEncoder.shares``; correct: ``(examples,)``, the index of a candidate; start and output: ``(fields,)``
 
     Examples
     --------
     >>> import numpy as np
     >>> from ghrr.search.weights import fit_weights
-    >>> scores = np.array([[[0.9, 0.1], [0.2, 0.8]]] * 20)  # the first field is right
+    >>> scores = np.array([[[0.9, 0.1], [0.2, 0.8]]] * 20)  # the first field is correct
     >>> weights = fit_weights(scores, np.ones((20, 2)), np.zeros(20, int), np.ones(2))
     >>> bool(weights[0] > weights[1])
     True
@@ -41,7 +41,7 @@ def fit_weights(
     wanted = torch.from_numpy(shares)
     both = torch.from_numpy(np.isfinite(scores)).double() * wanted[:, None]
     values = torch.from_numpy(np.nan_to_num(scores))
-    target = torch.from_numpy(right)
+    target = torch.from_numpy(correct)
     begin = torch.from_numpy(np.log(np.maximum(start, 1e-3)))
     change = torch.zeros_like(begin, requires_grad=True)
     sharpness = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)

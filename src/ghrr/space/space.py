@@ -153,7 +153,7 @@ class Space:
         items
             Number of key-value pairs in one hypervector.
         m
-            Size of the slots. Larger m makes binding less commutative, at the same total dimension.
+            Size of the matrix in each slot. Larger m makes binding less commutative, at the same total dimension.
         candidates
             Number of values that each answer is chosen from.
         error
@@ -352,8 +352,8 @@ class Space:
     def capacity(self, *, candidates: int, error: float = 0.01) -> int:
         """Return the number of key-value pairs that one bundle can hold.
 
-        To read a pair, unbind its key and choose the most similar of ``candidates`` values, one of which is right. The
-        capacity is the largest number of pairs for which the share of wrong answers is at most ``error``, by
+        To read a pair, unbind its key and choose the most similar of ``candidates`` values, one of which is correct.
+        The capacity is the largest number of pairs for which the share of wrong answers is at most ``error``, by
         ``ghrr.capacity.recall_error``; 0 if a single pair exceeds it.
 
         Parameters

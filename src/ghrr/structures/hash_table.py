@@ -1,9 +1,9 @@
 r"""HashTable: keys to values, read in both directions.
 
 A table is :math:`\sum_n K_n * \rho(V_n)`, with the key on the left and the value shifted by one slot. A value is read
-by unbinding its key from the left, a key by unbinding its value from the right. With n entries the right answer scores
-1 within about :math:`\sqrt{n/(2Dm^2)}`. The shift makes {a: b} and {b: a} independent if keys and values are the same
-given hypervectors. With ``permute=False`` they keep a similarity of about 1/m², and for m = 1 they are equal.
+by unbinding its key from the left, a key by unbinding its value from the right. With n entries the correct answer
+scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. The shift makes {a: b} and {b: a} independent if keys and values are
+the same given hypervectors. With ``permute=False`` they keep a similarity of about 1/m², and for m = 1 they are equal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""Predict how often a structure answers confidently and correctly, and choose the smallest space for a given rate.
 
-The score of the right candidate and the noise of the wrong ones are those of :func:`ghrr.capacity.scores_at`. An answer
-counts if it is right and confident: :func:`ghrr.memory.match.judge` must give it at least the required confidence.
+The score of the correct candidate and the noise of the wrong ones come from :func:`ghrr.capacity.scores_at`. An answer
+counts if it is correct and confident: :func:`ghrr.memory.match.judge` must give it at least the required confidence.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ def answer_rate(
     score, tau = scores_at(z, items, space.noise_std, space.crosstalk_std)
     if several:
         prior = odds * candidates
-        right, _ = judge(score, score, candidates=1, noise=noise, odds=prior)
+        correct, _ = judge(score, score, candidates=1, noise=noise, odds=prior)
         threshold = required_score(float(noise) ** 2, odds=prior, confidence=confidence)
         no_wrong = torch.exp((candidates - 1) * torch.special.log_ndtr(threshold / tau))
-        return float(weight @ ((right >= confidence) * no_wrong))
+        return float(weight @ ((correct >= confidence) * no_wrong))
     if candidates == 1:
-        right, _ = judge(score, score, candidates=1, noise=noise, odds=odds)
-        return float(weight @ (right >= confidence).double())
+        correct, _ = judge(score, score, candidates=1, noise=noise, odds=odds)
+        return float(weight @ (correct >= confidence).double())
     # The best of N - 1 wrong candidates: its quantile at u is a normal quantile at the (N - 1)-th root of u.
     quantiles = torch.sigmoid(torch.linspace(-12, 12, _QUANTILES, dtype=torch.float64))
     share = quantiles * (1 - quantiles)
     share = share / share.sum()
     tail = -torch.expm1(torch.log(quantiles) / (candidates - 1))
     wrong = -torch.special.ndtri(tail.clamp(min=1e-300))[:, None] * tau
-    right, _ = judge(score.expand_as(wrong), wrong, candidates=candidates, noise=noise, odds=odds)
-    return float(share @ ((right >= confidence) & (score > wrong)).double() @ weight)
+    correct, _ = judge(score.expand_as(wrong), wrong, candidates=candidates, noise=noise, odds=odds)
+    return float(share @ ((correct >= confidence) & (score > wrong)).double() @ weight)
 
 
 def suggest_space(rate: Callable[[Space], float], *, m: int, error: float, settings: dict[str, Any]) -> Space:

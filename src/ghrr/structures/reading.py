@@ -30,7 +30,7 @@ HALF = 0.5  # energy below which nothing is left of a hypervector, since an item
 
 @names_errors
 class Answers:
-    """Base class of results with several matches: what they have in common.
+    """Base class of results with several matches.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 r"""Sequence: elements by index, :math:`\sum_t R^t * x_t`.
 
 Positions are bound on the left: an element is read by unbinding :math:`R^t` from the left, an index by unbinding the
-element from the right. With n elements the right answer scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. Positions and
+element from the right. With n elements the correct answer scores 1 within about :math:`\sqrt{n/(2Dm^2)}`. Positions and
 elements are independent hypervectors, so no factor needs to be shifted, for any m.
 """
 

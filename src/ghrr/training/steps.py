@@ -20,8 +20,8 @@ def replay_as_graph(step: Callable[..., Tensor], *, lead: int) -> Callable[..., 
     Parameters
     ----------
     step
-        Function from tensors to a loss. It makes the same kernel launches for every batch of this size, and reads all
-        that changes between calls from tensors.
+        Function of tensors that returns a loss. It makes the same kernel launches for every batch of this size, and
+        reads all that changes between calls from tensors.
     lead
         Length of the first tensor in the batches to record.
     """

@@ -122,7 +122,7 @@ def _agrees(data: pd.DataFrame, settings: Settings) -> list[Check]:
     for (name, task), (printed, expected) in PUBLISHED.items():
         values = data[(data["model"] == name) & (data["task"] == task)]["value"]
         if len(values) > 1:
-            # The standard deviation of a few runs is uncertain, so it is at least that of rounding to the grid.
+            # The standard deviation of a few runs is uncertain, so it is at least the rounding error of the grid.
             std = max(float(values.std()), GRID_STD * math.sqrt(float(values.mean())))
             error = std * math.sqrt(1 + 1 / len(values))
             checks.append(equals(f"{printed}: components for 15 items", float(values.mean()), error, expected))

@@ -44,7 +44,7 @@ PANELS = {"commutative models": COMMUTATIVE, "other models": NON_COMMUTATIVE, "G
 def summarise(data: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard error of ``value`` for every model, budget, task and x.
 
-    Blocks are independent; measurements of a block may share keys. So the error is that of the means of blocks.
+    Blocks are independent; measurements of a block may share keys. So the error is computed from the means of blocks.
     """
     entry = ["task", "model", "budget", "x"]
     blocks = data.groupby([*entry, "block"], sort=False)["value"].mean().reset_index()

@@ -41,7 +41,7 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
 
 
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    return draw_panels(data, x="depth of nesting", y="share read right", log=False)
+    return draw_panels(data, x="depth of nesting", y="share read correctly", log=False)
 
 
 def _equals_theory(data: pd.DataFrame, settings: Settings) -> list[Check]:
@@ -56,7 +56,7 @@ def _equals_theory(data: pd.DataFrame, settings: Settings) -> list[Check]:
                 continue
             terms = settings["fields"] ** depth
             prediction = 1 - capacity.recall_error(terms, settings["candidates"], noise, noise)
-            # The error of a share that is the predicted one; near 1 all answers may be right.
+            # The error of a share that is the predicted one; near 1 all answers may be correct.
             errors.append(math.sqrt(max(prediction * (1 - prediction), 1e-4) / len(values)))
             measured.append(float(values.mean()))
             expected.append(prediction)
@@ -78,8 +78,8 @@ EXPERIMENT = Experiment(
     name="compare-nested-records",
     title="Nested records: the leaf at the end of a path",
     caption=(
-        "Share of leaves that are read right, among 100 candidates, in records of three fields, one of which holds the "
-        "next record. Bundles of sums are rescaled at each level. TPR is left out: values at different depths are "
+        "Share of leaves that are read correctly, among 100 candidates, in records of three fields, one of which holds "
+        "the next record. Bundles of sums are rescaled at each level. TPR is left out: values at different depths are "
         "tensors of different order, which cannot be added."
     ),
     settings={

@@ -29,13 +29,13 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
             chosen = torch.randint(settings["candidates"], (pairs,), generator=generator)
             record = encode_record(model, keys, codebook[chosen], generator)
             answers = best(model, read(model, record, [keys]), codebook)
-            right = float((answers == chosen).double().mean())
-            rows.append({**params, "task": "records", "x": pairs, "value": right})
+            correct = float((answers == chosen).double().mean())
+            rows.append({**params, "task": "records", "x": pairs, "value": correct})
     return pd.DataFrame(rows)
 
 
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    return draw_panels(data, x="pairs in the record", y="share read right", ticks=settings["pairs"])
+    return draw_panels(data, x="pairs in the record", y="share read correctly", ticks=settings["pairs"])
 
 
 def _m_does_not_matter(data: pd.DataFrame, settings: Settings) -> list[Check]:
@@ -50,7 +50,7 @@ def _m_does_not_matter(data: pd.DataFrame, settings: Settings) -> list[Check]:
                 differences.append(difference_with_error(measured[0], measured[1]))
         if differences:
             means, errors = zip(*differences, strict=True)
-            checks.append(all_equal(f"{name} minus fhrr: share read right", means, errors, [0.0] * len(means)))
+            checks.append(all_equal(f"{name} minus fhrr: share read correctly", means, errors, [0.0] * len(means)))
     return checks
 
 
@@ -66,8 +66,8 @@ EXPERIMENT = Experiment(
     name="compare-records",
     title="Records: values of keys",
     caption=(
-        "Share of the values of a record that are read right, among 100 candidates. A record is the bundle of its keys "
-        "bound with their values."
+        "Share of the values of a record that are read correctly, among 100 candidates. A record is the bundle of its "
+        "keys bound with their values."
     ),
     settings={
         "quick": {"reals": 576, "candidates": 100, "pairs": [2, 4, 8, 16, 32, 64], "records": 6, "blocks": 2},

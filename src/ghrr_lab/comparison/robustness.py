@@ -35,8 +35,8 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
                 damaged = damage(model, record, kind, level, generator)
                 if damaged is not None:
                     answers = best(model, read(model, damaged, [keys]), codebook)
-                    right = float((answers == chosen).double().mean())
-                    rows.append({**params, "task": kind, "x": level, "value": right})
+                    correct = float((answers == chosen).double().mean())
+                    rows.append({**params, "task": kind, "x": level, "value": correct})
     return pd.DataFrame(rows)
 
 
@@ -59,13 +59,13 @@ def damage(model: models.Architecture, x: Tensor, kind: str, level: float, gener
 
 
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    return draw_panels(data, task=ERASED, x="share of components erased", y="share read right", log=False)
+    return draw_panels(data, task=ERASED, x="share of components erased", y="share read correctly", log=False)
 
 
 def _half_can_be_erased(data: pd.DataFrame, settings: Settings) -> list[Check]:
     """Half of all components are enough for records of a quarter of the capacity."""
     return [
-        exceeds(f"{name}: share read right", *mean_with_error(rows["value"]), 0.5)
+        exceeds(f"{name}: share read correctly", *mean_with_error(rows["value"]), 0.5)
         for name, rows in rows_where(data, task=ERASED, x=0.5).groupby("model", sort=False)
     ]
 
@@ -73,7 +73,7 @@ def _half_can_be_erased(data: pd.DataFrame, settings: Settings) -> list[Check]:
 CLAIMS = [
     Claim(
         "Kanerva 2009, on robustness of distributed representations",
-        "A record is read mostly right after half of its components were erased.",
+        "A record is read mostly correctly after half of its components were erased.",
         _half_can_be_erased,
     )
 ]
@@ -82,8 +82,8 @@ EXPERIMENT = Experiment(
     name="compare-robustness",
     title="Robustness: erased, flipped and noisy components",
     caption=(
-        "Share of the values of a record of eight pairs that are read right, among 100 candidates, after components "
-        "were erased. The table also has flipped components and added noise."
+        "Share of the values of a record of eight pairs that are read correctly, among 100 candidates, after "
+        "components were erased. The table also has flipped components and added noise."
     ),
     settings={
         size: {

@@ -36,13 +36,15 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
                     steps.append(rescale(model, model.unbind(steps[-1], key, side="left")))
                 queries[BINDING] = torch.stack(steps)
             for task, found in queries.items():
-                right = float((best(model, found, codebook) == chosen).double().mean())
-                rows.append({**params, "task": task, "x": length, "value": right})
+                correct = float((best(model, found, codebook) == chosen).double().mean())
+                rows.append({**params, "task": task, "x": length, "value": correct})
     return pd.DataFrame(rows)
 
 
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    return draw_panels(data, task=BINDING, x="length of the sequence", y="share read right", ticks=settings["lengths"])
+    return draw_panels(
+        data, task=BINDING, x="length of the sequence", y="share read correctly", ticks=settings["lengths"]
+    )
 
 
 def _self_inverse_models_forget_positions(data: pd.DataFrame, settings: Settings) -> list[Check]:
@@ -68,8 +70,8 @@ EXPERIMENT = Experiment(
     name="compare-sequences",
     title="Sequences: the item at a position",
     caption=(
-        "Share of items that are read right, among 100 candidates. Item number i is bound i times with one key. The "
-        "table also has item number i shifted by i, with which all models can read positions. TPR is left out here: "
+        "Share of items that are read correctly, among 100 candidates. Item number i is bound i times with one key. "
+        "The table also has item number i shifted by i, with which all models can read positions. TPR is left out: "
         "items would be tensors of different order."
     ),
     settings={

@@ -30,19 +30,19 @@ def run_trial(settings: Settings, params: Params, generator: torch.Generator) ->
             chosen = torch.randperm(settings["candidates"], generator=generator)[: 2**depth]
             tree = encode_tree(model, keys, codebook[chosen], generator)
             found = best(model, read_tree(model, tree, keys, depth), codebook)
-            right = float((found == chosen).double().mean())
-            rows.append({**params, "task": "trees", "x": depth, "value": right})
+            correct = float((found == chosen).double().mean())
+            rows.append({**params, "task": "trees", "x": depth, "value": correct})
     return pd.DataFrame(rows)
 
 
 def draw(data: pd.DataFrame, settings: Settings) -> Figure:
-    return draw_panels(data, x="depth of the tree", y="share read right", log=False)
+    return draw_panels(data, x="depth of the tree", y="share read correctly", log=False)
 
 
 def commutative_bound(depth: int) -> float:
-    """Return the largest share that a commutative model can read right.
+    """Return the largest share that a commutative model can read correctly.
 
-    Leaves whose paths have the same number of left turns get the same score, so one of each class is right: (d + 1)/2ᵈ.
+    Leaves whose paths have the same number of left turns get the same score, so one per class is correct: (d + 1)/2ᵈ.
     """
     return (depth + 1) * 0.5**depth
 
@@ -74,7 +74,7 @@ EXPERIMENT = Experiment(
     name="compare-trees",
     title="Trees: leaves at paths of left and right",
     caption=(
-        "Share of the leaves of a complete binary tree that are read right, among 100 candidates. A path is the "
+        "Share of the leaves of a complete binary tree that are read correctly, among 100 candidates. A path is the "
         "product of the keys left and right, so commutative models confuse all paths with as many left turns."
     ),
     settings={

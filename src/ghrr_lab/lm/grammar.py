@@ -1,7 +1,7 @@
 """Random sentences of a small English-like grammar of known entropy.
 
 The entropy gives the lowest perplexity that any model can reach. Verbs agree in number with their noun across relative
-clauses and prepositional phrases, so a model has to find the right noun. The grammar is LL(1): the next word always
+clauses and prepositional phrases, so a model has to find the correct noun. The grammar is LL(1): the next word always
 determines the rule, so every text has exactly one derivation. The probability of a text is the product of the
 probabilities of its rules, and no model has a lower expected loss than the grammar itself.
 """

@@ -1,4 +1,4 @@
-"""Registry of experiments: those of the paper, and comparisons of models. Each module is imported on first use."""
+"""Registry of the experiments of the paper and of comparisons of models. Each module is imported on first use."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def run(
     command
         The command to show in the report.
     keep
-        Which trials to compute, by their parameters: for example those of some models. The others are left out.
+        Which trials to compute, by their parameters: for example the trials of some models. The others are left out.
     on_progress, on_notice
         Callbacks, called after each trial, and with messages for the user.
 

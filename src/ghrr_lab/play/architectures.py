@@ -29,7 +29,7 @@ _SEQUENCES = "by binding"
 
 
 def draw(values: Values, _: Any = None) -> View:
-    """Measure both models on the task, and draw their shares of right answers and their facts."""
+    """Measure both models on the task, and draw their shares of correct answers and their facts."""
     experiment, axis_label, sizes = TASKS[values["task"]]
     settings = {"reals": values["reals"], "candidates": 100, **sizes}
     titles = [values["first"], values["second"]]
@@ -39,11 +39,11 @@ def draw(values: Values, _: Any = None) -> View:
         axis = figure.subplots()
         for (x, y), title, colour, style in zip(curves, titles, (BLUE, ORANGE), ("o-", "s--"), strict=True):
             axis.plot(x, y, style, color=colour, ms=6, label=title)
-        axis.set(xticks=curves[0][0], ylim=(-0.05, 1.05), xlabel=axis_label, ylabel="share read right")
+        axis.set(xticks=curves[0][0], ylim=(-0.05, 1.05), xlabel=axis_label, ylabel="share read correctly")
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     shares = "; ".join(f"{title}: {y[-1]:.2f}" for title, (_, y) in zip(titles, curves, strict=True))
-    summary = f"share read right ({axis_label}: {curves[0][0][-1]:g}): {shares}"
+    summary = f"share read correctly ({axis_label}: {curves[0][0][-1]:g}): {shares}"
     code = f"""\
 import torch
 from ghrr_lab import paper
@@ -57,7 +57,7 @@ for title, model in {[(title, NAMES[title]) for title in titles]!r}:
     data = data[data["task"] != "by shift"]
     largest = data[data["x"] == data["x"].max()]
     shares.append(f"{{title}}: {{largest['value'].mean():.2f}}")
-print("share read right ({axis_label}: {curves[0][0][-1]:g}): " + "; ".join(shares))
+print("share read correctly ({axis_label}: {curves[0][0][-1]:g}): " + "; ".join(shares))
 """
     description = f"Two models at {values['reals']} reals per vector; {summary}."
     picture = draw_figure(figure, height=3.2, description=description)
@@ -65,7 +65,7 @@ print("share read right ({axis_label}: {curves[0][0][-1]:g}): " + "; ".join(shar
 
 
 def _measure(experiment: str, model: str, settings: dict[str, Any]) -> tuple[list[float], list[float]]:
-    """Return sizes and shares of right answers of one trial."""
+    """Return sizes and shares of correct answers of one trial."""
     generator = torch.Generator().manual_seed(0)
     data = paper.COMPARISONS[experiment].run_trial(settings, {"model": model, "budget": "reals"}, generator)
     if "lengths" in settings:

@@ -19,7 +19,7 @@ _GRID = range(1, MAX_ITEMS + 1, 13)
 
 
 def draw(values: Values, _: Any = None) -> View:
-    """Read every pair of a bundle, and draw the share of right answers beside the expected one."""
+    """Read every pair of a bundle, and draw the share of correct answers beside the expected one."""
     items, dim, m, rotation = values["items"], values["dim"], values["m"], values["rotation"]
     space = ghrr.Space(dim, m, rotation=rotation)
     generator = space.generator("capacity")
@@ -40,7 +40,7 @@ def draw(values: Values, _: Any = None) -> View:
         axis.plot([items], [expected], "D", color=ORANGE, ms=9, label="theory, this load")
         axis.plot([items], [measured], "o", color=BLUE, ms=7, label="measured")
         axis.set(xlim=(0, MAX_ITEMS * 1.03), ylim=(0, 1.05), xlabel="key-value pairs in one hypervector")
-        axis.set_ylabel("share of right answers")
+        axis.set_ylabel("share of correct answers")
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     summary = f"measured {measured:.3f}, theory {expected:.3f}"
@@ -62,10 +62,10 @@ print(f"measured {{measured:.3f}}, theory {{theory:.3f}}")
 print(ghrr.Space.suggest({items}, m={m}, candidates={CANDIDATES}, rotation={rotation!r}))
 """
     text = (
-        f"Share of right answers: {summary}. This space holds {holds} pairs with 1 % errors. How large a space do I "
+        f"Share of correct answers: {summary}. This space holds {holds} pairs with 1 % errors. How large a space do I "
         f"need? For {items} pairs with 1 % errors: <b>dim = {enough.dim}</b> (total dimension {enough.total_dim:,})."
     )
-    description = f"Share of right answers against the number of pairs. At {items} pairs: {summary}."
+    description = f"Share of correct answers against the number of pairs. At {items} pairs: {summary}."
     return View(draw_figure(figure, height=3.4, description=description) + paragraph(text), code)
 
 

@@ -24,7 +24,7 @@ def draw_digit(values: Values) -> View:
     """Classify the drawing, and draw its pixels beside the probabilities."""
     dim, training = values["dim"], values["training"]
     pixels = read_drawing(values["drawing"])
-    model, right, count = trained_classifier(dim, training)
+    model, correct, count = trained_classifier(dim, training)
     probabilities = model.predict_proba([pixels])[0]
     best = int(probabilities.argmax())
 
@@ -63,7 +63,7 @@ print(f"class {{best}}, probability {{probabilities[best]:.1%}}")
     listed = ", ".join(f"{digit} {p:.1%}" for digit, p in enumerate(probabilities))
     description = f"Probabilities of a drawn digit for dim {dim}, training {training}: {listed}."
     picture = draw_figure(figure, height=3.2, description=description)
-    recognised = f"Of {count} held-out digits, {right} are recognised ({right / count:.1%})."
+    recognised = f"Of {count} held-out digits, {correct} are recognised ({correct / count:.1%})."
     updates: dict[str, dict[str, Any]] = {"drawing": {"visible": True}, "target": {"choices": [], "visible": False}}
     return View(picture + paragraph(f"Your drawing: {summary}. {recognised}"), code, updates)
 

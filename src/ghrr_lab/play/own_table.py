@@ -54,10 +54,10 @@ def draw_table(values: Values) -> View:
         _draw_columns(columns, outcome.columns)
 
     if classify:
-        right = int((outcome.truth == outcome.predicted).sum())
+        correct = int((outcome.truth == outcome.predicted).sum())
         summary = (
-            f"{right} of {count} held-out rows are right ({outcome.score:.1%}); the most frequent class alone would "
-            f"give {outcome.baseline:.1%}"
+            f"{correct} of {count} held-out rows are correct ({outcome.score:.1%}); the most frequent class alone "
+            f"would give {outcome.baseline:.1%}"
         )
     else:
         summary = f"R² is {outcome.score:.3f} on {count} held-out rows; 1 is exact, 0 is as good as the mean"

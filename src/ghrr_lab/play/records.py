@@ -40,7 +40,7 @@ DOCUMENT = """\
 
 
 def draw(values: Values, _: Any = None) -> View:
-    """Encode the document with further fields, read the path, and draw the share of right answers at this load."""
+    """Encode the document with further fields, read the path, and draw the share of correct answers at this load."""
     document = read_document(values["document"])
     paths = [path for path, _ in leaves(document)]
     names = [show_path(path) for path in paths]
@@ -54,13 +54,13 @@ def draw(values: Values, _: Any = None) -> View:
         warnings.simplefilter("ignore", CapacityWarning)  # the tab shows which answers are wrong
         vectors = record.encode_many([rotate_values(loaded, [value for _, value in stored], by=n) for n in range(SEEN)])
     matches = record.query_many(vectors[0], [path for path, _ in stored])
-    right = [same(match.guess, value) for match, (_, value) in zip(matches, stored, strict=True)]
-    sure = [is_right and match.confident for is_right, match in zip(right, matches, strict=True)]
-    answer, is_right = matches[paths.index(chosen)], right[paths.index(chosen)]
+    correct = [same(match.guess, value) for match, (_, value) in zip(matches, stored, strict=True)]
+    sure = [is_correct and match.confident for is_correct, match in zip(correct, matches, strict=True)]
+    answer, is_correct = matches[paths.index(chosen)], correct[paths.index(chosen)]
 
     items, candidates = len(stored), max(2, round(sum(match.candidates for match in matches) / len(matches)))
     noise = {"candidates": candidates, "noise": space.noise_std, "crosstalk": space.crosstalk_std}
-    measured = sum(right) / items, sum(sure) / items
+    measured = sum(correct) / items, sum(sure) / items
     expected = 1 - recall_error(items, **noise), answer_rate(space, items=items, candidates=candidates)
 
     shown = range(min(len(paths), MAX_BARS))
@@ -68,29 +68,29 @@ def draw(values: Values, _: Any = None) -> View:
 
     def figure(figure: Figure) -> None:
         parts: Any = figure.subfigures(2, 1, height_ratios=(bars_height, 3.4))
-        answers = [(names[i], right[i], matches[i]) for i in shown]
+        answers = [(names[i], correct[i], matches[i]) for i in shown]
         _draw_answers(parts[0].subplots(), answers, chosen=show_path(chosen))
         axis = parts[1].subplots()
-        axis.plot(_GRID, [1 - recall_error(n, **noise) for n in _GRID], color=BLUE, lw=1.5, label="right, theory")
+        axis.plot(_GRID, [1 - recall_error(n, **noise) for n in _GRID], color=BLUE, lw=1.5, label="correct, theory")
         rates = [answer_rate(space, items=n, candidates=candidates) for n in _GRID]
-        axis.plot(_GRID, rates, color=ORANGE, lw=1.5, ls="--", label="right and confident, theory")
+        axis.plot(_GRID, rates, color=ORANGE, lw=1.5, ls="--", label="correct and confident, theory")
         axis.axvline(items, color=BLACK, lw=1, ls=":")
-        axis.plot([items], measured[:1], "o", color=BLUE, ms=8, label="right, measured")
-        axis.plot([items], measured[1:], "s", color=ORANGE, ms=7, label="right and confident, measured")
+        axis.plot([items], measured[:1], "o", color=BLUE, ms=8, label="correct, measured")
+        axis.plot([items], measured[1:], "s", color=ORANGE, ms=7, label="correct and confident, measured")
         axis.set(xlim=(0, 410), ylim=(0, 1.05), xlabel="values in the record", ylabel="share of answers")
         axis.legend(loc="lower left", bbox_to_anchor=(-0.12, 1), ncols=1)
 
     confidence = "confident" if answer.confident else "not confident"
-    read = mark(is_right, json.dumps(answer.guess, ensure_ascii=False))
+    read = mark(is_correct, json.dumps(answer.guess, ensure_ascii=False))
     text = (
         f"<b>{html.escape(show_path(chosen))}</b> reads as {read}, with a probability of "
         f"{answer.probability:.1%} ({confidence}, score {answer.score:.2f}).<br>"
-        f"Of all {items} values {sum(right)} are read right (theory {expected[0]:.1%}), and {sum(sure)} of them "
+        f"Of all {items} values {sum(correct)} are read correctly (theory {expected[0]:.1%}), and {sum(sure)} of them "
         f"with confidence (theory {expected[1]:.1%})."
     )
     description = (
-        f"Share of right answers against the number of values. At {items} values {measured[0]:.3f} are right, theory "
-        f"{expected[0]:.3f}; {measured[1]:.3f} are right and confident, theory {expected[1]:.3f}."
+        f"Share of correct answers against the number of values. At {items} values {measured[0]:.3f} are correct, "
+        f"theory {expected[0]:.3f}; {measured[1]:.3f} are correct and confident, theory {expected[1]:.3f}."
     )
     picture = draw_figure(figure, height=bars_height + 3.4, description=description)
     updates = {"path": {"choices": names, "value": show_path(chosen)}}
@@ -99,7 +99,7 @@ def draw(values: Values, _: Any = None) -> View:
 
 def _draw_answers(axis: Axes, answers: Sequence[tuple[str, bool, Match]], *, chosen: str) -> None:
     """Draw the score of each answer, with what was read; the chosen path is bold."""
-    kinds = [BLUE if right and match.confident else ORANGE if right else RED for _, right, match in answers]
+    kinds = [BLUE if correct and match.confident else ORANGE if correct else RED for _, correct, match in answers]
     axis.barh(range(len(answers)), [max(0.0, match.score) for _, _, match in answers], color=kinds, height=0.6)
     for row, (_, _, match) in enumerate(answers):
         text = short_label(json.dumps(match.guess, ensure_ascii=False))
@@ -108,7 +108,7 @@ def _draw_answers(axis: Axes, answers: Sequence[tuple[str, bool, Match]], *, cho
     for tick, (name, _, _) in zip(axis.get_yticklabels(), answers, strict=True):
         tick.set(parse_math=False, weight="bold" if name == chosen else "normal")
     axis.set(xlim=(0, 1.9), xticks=[0, 0.5, 1], ylim=(len(answers) - 0.4, -0.6), xlabel="score of the answer")
-    meanings = {BLUE: "right and confident", ORANGE: "right, not confident", RED: "wrong"}
+    meanings = {BLUE: "correct and confident", ORANGE: "correct, not confident", RED: "wrong"}
     handles = [Patch(color=colour, label=meaning) for colour, meaning in meanings.items()]
     axis.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.4, 1), ncols=2, fontsize=9)
 

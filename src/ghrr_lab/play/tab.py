@@ -214,7 +214,7 @@ class Tab:
     controls
         Controls, in order.
     draw
-        Function from checked values, and the result of the preparation if there is one, to what is shown.
+        Function of the checked values, and of the result of the preparation if there is one. It returns what is shown.
     failure
         Values that show where the method fails.
     preparation

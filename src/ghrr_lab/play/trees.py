@@ -19,13 +19,13 @@ YES, NO = "with permutation", "without permutation"
 
 
 def draw(values: Values, _: Any = None) -> View:
-    """Decode a tree, draw it, and compare the share of right leaves with the expected one."""
+    """Decode a tree, draw it, and compare the share of correct leaves with the expected one."""
     depth, dim, m, permuted = values["depth"], values["dim"], values["m"], values["permutation"] == YES
     space = ghrr.Space(dim, m)
     keys, leaves = space.vectors(["left", "right"]), space.vectors([f"leaf {n}" for n in range(2**depth)])
     decoded = decode_tree(keys, encode_tree(keys, leaves, permuted=permuted), depth, permuted=permuted)
     answers = ghrr.pairwise_similarity(decoded, leaves).argmax(dim=-1).tolist()
-    right = [answer == leaf for leaf, answer in enumerate(answers)]
+    correct = [answer == leaf for leaf, answer in enumerate(answers)]
     generator = space.generator("trees")
     shares = [
         share_decoded(
@@ -34,7 +34,7 @@ def draw(values: Values, _: Any = None) -> View:
         for _ in range(TREES)
     ]
     measured, expected = sum(shares) / TREES, theory(depth, dim, m, permuted=permuted)
-    summary = f"{sum(right)} of {len(right)} leaves are right"
+    summary = f"{sum(correct)} of {len(correct)} leaves are correct"
     code = f"""\
 import ghrr
 
@@ -50,8 +50,8 @@ for _ in range({depth}):  # unbind the keys, outermost first
     decoded = ghrr.unbind(decoded[:, None], keys, side="left").flatten(0, 1)
 {"    decoded = ghrr.shift(decoded, -1)" if permuted else ""}
 answers = ghrr.pairwise_similarity(decoded, leaves).argmax(dim=-1)
-right = sum(answer == leaf for leaf, answer in enumerate(answers.tolist()))
-print(f"{{right}} of {{len(leaves)}} leaves are right")
+correct = sum(answer == leaf for leaf, answer in enumerate(answers.tolist()))
+print(f"{{correct}} of {{len(leaves)}} leaves are correct")
 """.replace("\n\nanswers", "\nanswers")
     description = (
         f"A binary tree of depth {depth} in a space of dim {dim}, m {m}: {summary}. Wrong leaves: {_wrong(answers)}."
@@ -67,7 +67,7 @@ def _wrong(answers: Sequence[int]) -> str:
 
 
 def _draw_tree(figure: Figure, answers: Sequence[int]) -> None:
-    """Draw the tree; right leaves are discs, wrong leaves are crosses with the answer below."""
+    """Draw the tree; correct leaves are discs, wrong leaves are crosses with the answer below."""
     axis = figure.subplots()
     depth = (len(answers) - 1).bit_length()
     level = torch.arange(len(answers), dtype=torch.float64)
@@ -76,8 +76,8 @@ def _draw_tree(figure: Figure, answers: Sequence[int]) -> None:
         for child, x in enumerate(level.tolist()):
             axis.plot([x, above[child // 2].item()], [height, height + 1], color=GREY, lw=1)
         level = above
-    for kind, marker, colour in (("right leaf", "o", BLUE), ("wrong leaf", "X", RED)):
-        shown = [leaf for leaf, answer in enumerate(answers) if (leaf == answer) == (kind == "right leaf")]
+    for kind, marker, colour in (("correct leaf", "o", BLUE), ("wrong leaf", "X", RED)):
+        shown = [leaf for leaf, answer in enumerate(answers) if (leaf == answer) == (kind == "correct leaf")]
         axis.plot(shown, [0] * len(shown), marker, color=colour, ms=7, ls="none", label=kind)
     size = {1: 10, 2: 10, 3: 10, 4: 8}.get(depth, 5.5)
     for leaf, answer in enumerate(answers):

@@ -1,7 +1,7 @@
 """Files: damaged, crafted, missing and exchanged files of every format.
 
 Right is: a reader returns what was written, or raises an error that names the file. Files are damaged in four ways.
-Bytes are changed, a file is missing or cut, or it is exchanged with that of another file of the same kind: then what is
+Bytes are changed, a file is missing or cut, or it is exchanged with another file of the same kind: then what is
 read must be what was written. Or values are changed by someone who knows the format and renews its checksum: then
 anything of the right kind may be read, within the limits of time and memory, and nothing outside the folder is made.
 """
@@ -368,8 +368,8 @@ def attack(rng: random.Random, folder: Path) -> Outcome:
     else:
         result = "read"
         if damage is not change_values and path.name not in writer.unsealed:
-            is_right = found.items() <= expected.items() if name == "journal" else found == expected
-            ensure(is_right, WRONG, "something else is read than was written", case)
+            is_correct = found.items() <= expected.items() if name == "journal" else found == expected
+            ensure(is_correct, WRONG, "something else is read than was written", case)
             result = "read as it was"
     made = set(os.listdir(folder)) - before
     ensure(not made, WRONG, f"reading made {sorted(made)} outside the folder", case)

@@ -2,7 +2,7 @@
 
 Right is: no reader gets an error; each answer fits a state that the index had while the reader asked. A record that is
 never changed is always found by its own document; what is found of other records is a document that they had; ids and
-counts are those of one state. At the end the index has exactly the records of the writer, and saves and opens.
+counts belong to one state. At the end the index has exactly the records of the writer, and saves and opens.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Readers:
         found = {hit.guess: hit.document for hit in hits}
         ensure(len(found) == len(hits), WRONG, f"a record is found twice: {hits}")
         possible = self.states.since(first)
-        is_right = any(all(state.get(name) == document for name, document in found.items()) for state in possible)
-        ensure(is_right, WRONG, f"hits of no state: {hits}")
+        is_correct = any(all(state.get(name) == document for name, document in found.items()) for state in possible)
+        ensure(is_correct, WRONG, f"hits of no state: {hits}")
 
     def contents(self, rng: random.Random) -> None:
         first = self.states.done

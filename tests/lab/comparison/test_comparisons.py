@@ -189,7 +189,7 @@ def test_budgets_are_equal_up_to_the_sizes_that_a_model_can_have() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_structures_are_read_back(name: str) -> None:
-    """Large vectors, so that the noise is far below the signal: every answer is right."""
+    """Large vectors, so that the noise is far below the signal: every answer is correct."""
     order = 3 if name == "tpr" else 1
     model = models.make(name, reals=4096 if name != "mbat" else 400, order=order)
     codebook = model.random(20, generator=generator())

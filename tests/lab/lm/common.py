@@ -109,11 +109,6 @@ def assert_same_tensors(one: Path, other: Path) -> None:
     assert [name for name in first if not torch.equal(first[name], second[name])] == []
 
 
-def wrong(value: object) -> Any:
-    """Return a value of a type that the function under test does not accept, hidden from the type checker."""
-    return value
-
-
 def stop_at(step: int) -> Callable[[TrainProgress], None]:
     """Return a callback that interrupts a run after a step."""
 

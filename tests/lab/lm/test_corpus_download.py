@@ -1,4 +1,4 @@
-"""Downloading corpora: only complete files with the right hash are stored, and existing files are kept."""
+"""Downloading corpora: only complete files with the correct hash are stored, and existing files are kept."""
 
 from __future__ import annotations
 

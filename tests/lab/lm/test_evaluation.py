@@ -1,4 +1,4 @@
-"""Perplexity: every token is scored once, in the right window, and the sums are right."""
+"""Perplexity: every token is scored once, in the correct window, and the sums are correct."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ghrr_lab.lm import BPETokenizer, Model, Score, evaluate
-from tests.helpers import rounding
-from tests.lab.lm.common import Stop, random_tokens, small_config, small_model, wrong
+from tests.helpers import rounding, wrong
+from tests.lab.lm.common import Stop, random_tokens, small_config, small_model
 
 
 class RecordingModel(Model):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ghrr_lab.lm import Model, generate
-from tests.helpers import STANDARD_ERRORS, generator
-from tests.lab.lm.common import ATTENTIONS, Stop, random_tokens, small_model, wrong
+from tests.helpers import STANDARD_ERRORS, generator, wrong
+from tests.lab.lm.common import ATTENTIONS, Stop, random_tokens, small_model
 
 
 def varied_model(name: str) -> Model:

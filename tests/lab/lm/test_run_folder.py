@@ -14,6 +14,7 @@ import pytest
 
 from ghrr_lab.lm import RunError, load_run, train
 from ghrr_lab.lm.run_folder import read_description
+from tests.helpers import wrong
 from tests.lab.lm.common import (
     Stop,
     counting_text,
@@ -24,7 +25,6 @@ from tests.lab.lm.common import (
     short_training,
     small_config,
     stop_at,
-    wrong,
 )
 
 

@@ -59,7 +59,7 @@ def token_losses(model: Model, tokens: Tensor) -> Tensor:
 def train_on_random_tokens(name: str, folder: Path) -> tuple[Tensor, Tensor, Tensor]:
     """Train on random tokens and return excess losses, that is losses minus ln(vocab_size).
 
-    They are those of the last model on the training text, of the last model on the validation text, and of the best
+    In this order: the last model on the training text, the last model on the validation text, and the best
     model on the validation text.
     """
     vocab_size = 4
@@ -77,7 +77,7 @@ def standard_errors(excess: Tensor) -> float:
     """Return the mean excess loss in units of its standard error.
 
     A model that sees only earlier tokens has an expected excess loss of at least 0 for a random token. The excess
-    losses are uncorrelated given the earlier tokens, so the standard error is that of independent samples.
+    losses are uncorrelated given the earlier tokens, so the standard error is computed as for independent samples.
     """
     return float(excess.mean() / (excess.std() / math.sqrt(len(excess))))
 

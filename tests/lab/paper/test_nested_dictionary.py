@@ -85,7 +85,7 @@ def test_weights_of_commuting_keys() -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_noise_variance_matches_haar_matrices(m: int) -> None:
-    """Simulate one slot. For x far from all numbers, the phases of φ(x) are independent of those of the values."""
+    """Simulate one slot. For x far from all numbers, the phases of φ(x) are independent of the phases of the values."""
     source = generator(m)
     k1, k2 = ghrr.unitary.haar(2, 30_000, m=m, generator=source, dtype=torch.complex128)
     angles = 2 * torch.pi * torch.rand(4, 30_000, m, generator=source, dtype=torch.float64)

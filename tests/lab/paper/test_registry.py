@@ -64,7 +64,7 @@ def test_select_suggests_similar_name() -> None:
 
 
 def test_stored_results_are_readable() -> None:
-    """The stored full run is that of this version or of 0.1."""
+    """The stored full run has the experiments, settings and claims of this version."""
     manifest = read_manifest(Path(__file__).parents[3] / "results" / "paper")
     assert [entry["name"] for entry in manifest["experiments"]] == list(paper.EXPERIMENTS)
     for entry in manifest["experiments"]:

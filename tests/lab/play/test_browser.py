@@ -83,7 +83,7 @@ PRINTED = {
     "records": r"Match\('(\w+)', score",
     "kernels": r"(root mean square error of [\d.]+)",
     "capacity": r"(measured [\d.]+, theory [\d.]+)",
-    "trees": r"(\d+ of \d+ leaves are right)",
+    "trees": r"(\d+ of \d+ leaves are correct)",
     "models": r"(FHRR: [\d.]+; GHRR, m = 3: [\d.]+)",
     "search": r"(record \d+: score [\d.]+, probability [\d.]+%)",
     "learn": r"(class \d, probability [\d.]+%)",

@@ -56,7 +56,7 @@ def test_classes_of_a_table_are_learned_and_the_last_column_is_suggested() -> No
     view = open_file("learn", as_csv(iris))
     assert view.updates["target"] == {"choices": list(iris.columns), "value": "target", "visible": True}
     assert view.updates["drawing"] == {"visible": False}
-    right, count = map(int, re.findall(r"(\d+) of (\d+) held-out rows are right", description(view))[0])
+    right, count = map(int, re.findall(r"(\d+) of (\d+) held-out rows are correct", description(view))[0])
     assert right / count > 0.9
     shuffled = iris.assign(target=iris["target"].sample(frac=1, random_state=0).to_numpy())
     right, count = map(

@@ -114,7 +114,7 @@ def _polar_4(x, lost):
     h = _product(g, g)
     pairs = [(k, n) for k in range(3) for n in range(k + 1, 4)]
     upper, lower = ({(k, n): a[r][k] * a[r + 1][n] - a[r][n] * a[r + 1][k] for k, n in pairs} for r in (0, 2))
-    # The two columns that are neither k nor n are those of the pair at the other end of the list.
+    # The pair at the other end of the list holds the two columns that are neither k nor n.
     terms = [upper[pair] * lower[other] for pair, other in zip(pairs, reversed(pairs), strict=True)]
     signs = [1.0 if (k + n) % 2 else -1.0 for k, n in pairs]
     det = _total(term.scale(sign) for term, sign in zip(terms, signs, strict=True))

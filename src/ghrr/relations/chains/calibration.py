@@ -1,4 +1,4 @@
-r"""Calibration: the probability that the best relation of the chart is right.
+r"""Calibration: the probability that the best relation of the chart is correct.
 
 The scores of the chart are log-probabilities of single derivations, which do not sum to one and do not reflect how well
 the vectors generalise. The probability is therefore a logistic function of two numbers, fitted to chains that were held
@@ -35,7 +35,7 @@ def chart_features(scores: Tensor, weakest: Tensor) -> Tensor:
     return torch.stack([torch.ones_like(lead), lead, step], dim=1)
 
 
-def fit_logistic(features: Tensor, right: Tensor, counts: Tensor | None = None) -> Tensor:
+def fit_logistic(features: Tensor, correct: Tensor, counts: Tensor | None = None) -> Tensor:
     r"""Return weights w for which :math:`\sigma(w^\top x)` gives the observations the highest likelihood.
 
     By Newton's method with a small penalty. Labels are smoothed as in Platt scaling, so that a perfect record of n
@@ -44,19 +44,19 @@ def fit_logistic(features: Tensor, right: Tensor, counts: Tensor | None = None) 
 
     Shapes
     ------
-    features: ``(n, k)``; right: ``(n,)``, of bool; counts: ``(n,)``; output: ``(k,)``
+    features: ``(n, k)``; correct: ``(n,)``, of bool; counts: ``(n,)``; output: ``(k,)``
 
     Examples
     --------
     >>> import torch
     >>> from ghrr.relations.chains.calibration import fit_logistic
-    >>> weights = fit_logistic(torch.ones(100, 1), torch.arange(100) < 75)  # right in 3 of 4
+    >>> weights = fit_logistic(torch.ones(100, 1), torch.arange(100) < 75)  # correct in 3 of 4
     >>> f"{torch.sigmoid(weights)[0]:.2f}"
     '0.75'
     """
-    counts = torch.ones(len(right), dtype=torch.float64) if counts is None else counts.double()
-    positive, negative = float(counts[right].sum()), float(counts[~right].sum())
-    goals = torch.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2)).double()
+    counts = torch.ones(len(correct), dtype=torch.float64) if counts is None else counts.double()
+    positive, negative = float(counts[correct].sum()), float(counts[~correct].sum())
+    goals = torch.where(correct, (positive + 1) / (positive + 2), 1 / (negative + 2)).double()
     weights = features.new_zeros(features.shape[1], dtype=torch.float64)
     features, penalty = features.double(), _RIDGE * torch.eye(features.shape[1], dtype=torch.float64)
     for _ in range(_STEPS):

@@ -38,8 +38,8 @@ def train(
         save_chains(out, model)
     except ERRORS as error:
         fail(error)
-    right = sum(answer == target for answer, (_, target) in zip(answers, stories.test.examples, strict=True))
-    say(f"{right:,} of {len(answers):,} test chains right; wrote ", escaped(out))
+    correct = sum(answer == target for answer, (_, target) in zip(answers, stories.test.examples, strict=True))
+    say(f"{correct:,} of {len(answers):,} test chains are answered correctly; wrote ", escaped(out))
 
 
 @chains_app.command()

@@ -46,13 +46,13 @@ def fit_calibration(
     if not kept or sum(len(targets) for _, targets in aside) < _ENOUGH:
         return NO_CALIBRATION
     composer = train(kept)
-    features, right, nameless = [], [], []
+    features, correct, nameless = [], [], []
     for chains, targets in aside:
         scores, weakest = composer.chart_scores(chains), composer.weakest_steps(chains)
         features.append(chart_features(scores, weakest))
-        right.append(scores.argmax(dim=1) == targets)
+        correct.append(scores.argmax(dim=1) == targets)
         nameless.append(chart_features(scores.scatter(1, targets[:, None], 2 * IMPOSSIBLE), weakest))
-    answers = torch.cat(right)
+    answers = torch.cat(correct)
     counts = torch.ones(2 * len(answers), dtype=torch.float64)
     counts[len(answers) :] = _NAMELESS / (1 - _NAMELESS)
     return fit_logistic(

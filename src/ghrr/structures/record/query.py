@@ -173,7 +173,7 @@ def _blocks(candidates: Sequence[Candidates], path_of: Sequence[int]) -> Iterato
 
 
 def _union(sets: Sequence[Integers | None]) -> tuple[Integers | None, NDArray[np.bool_] | None]:
-    """Return all candidates of some paths, and a mask of those of each path; no mask for a single path."""
+    """Return all candidates of some paths, and a mask of the candidates of each path; no mask for a single path."""
     given = [indices for indices in sets if indices is not None]
     if not given:
         return None, None

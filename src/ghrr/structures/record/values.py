@@ -215,7 +215,7 @@ class ValueTable:
     def tables(self, items: Sequence[Item]) -> Iterator[tuple[Integers, Tensor]]:
         """Yield the hypervectors of items in tables; new names are added.
 
-        The first table is that of the vocabulary; the others have numbers on a scale.
+        The first table belongs to the vocabulary; the others have numbers on a scale.
 
         Yields
         ------

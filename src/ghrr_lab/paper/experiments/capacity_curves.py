@@ -36,7 +36,7 @@ Array = npt.NDArray[np.float64]
 
 
 def trials(settings: Settings) -> list[Params]:
-    """Return the trials of all points. Strings of one component have no permutations, so B uses those of A."""
+    """Return the trials of all points. Strings of one component have no permutations: B uses the ones of A."""
     points = (
         {"panel": panel, "components": n, "total_dim": total, "m": m}
         for panel, n, total, m in product((KEPT, REMOVED), COMPONENTS, settings["total_dims"], SIZES)
@@ -97,12 +97,12 @@ def _height(data: pd.DataFrame, panel: str, components: Sequence[int], m: int) -
 
 
 def _relative_to_fhrr(data: pd.DataFrame, panel: str, components: Sequence[int], m: int) -> Measured:
-    """Return the height of the curves of m relative to those of m = 1."""
+    """Return the height of the curves of m relative to the curves of m = 1."""
     return ratio_with_error(_height(data, panel, components, m), _height(data, panel, components, 1))
 
 
 def _relative_to_one(data: pd.DataFrame, panel: str, components: int, m: int) -> Measured:
-    """Return the height of a curve relative to that of one component."""
+    """Return the height of a curve relative to the curve of one component."""
     return ratio_with_error(_height(data, panel, [components], m), _height(data, panel, [1], m))
 
 

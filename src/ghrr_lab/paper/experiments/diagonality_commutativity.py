@@ -100,7 +100,7 @@ def _select(data: pd.DataFrame, sampler: str, **columns: int) -> pd.DataFrame:
 
 
 def correlation(rows: pd.DataFrame, of: str) -> pd.Series[float]:
-    """Return values whose mean is Pearson's r with commutativity, and whose standard error is that of r.
+    """Return values whose mean is Pearson's r with commutativity, and whose standard error is the one of r.
 
     They are r plus its influence function, which has mean 0, so the error is valid for any distribution.
     """

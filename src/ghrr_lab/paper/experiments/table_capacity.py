@@ -141,7 +141,7 @@ def _means_agree(data: pd.DataFrame, settings: Settings) -> list[Check]:
 
 
 def _standard_deviations_agree(reading: str, data: pd.DataFrame, settings: Settings) -> list[Check]:
-    """Check the standard deviations, pooled over columns. The error includes that of the paper's 20 trials."""
+    """Check the standard deviations, pooled over columns. The error includes the error of the paper's 20 trials."""
     found, checks = capacities(data, reading), []
     for which, cells in (("m=1", CELLS[::4]), ("m>1", [cell for cell in CELLS if cell[1] > 1])):
         values = [found[cell] for cell in cells]

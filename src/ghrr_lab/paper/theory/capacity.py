@@ -52,7 +52,7 @@ def search_bound(total_dim: int) -> int:
 
 
 def is_memorised(members: Tensor, *, both: bool = False) -> bool:
-    """Whether every member of the first half is more similar to the bundle of this half than to that of the second.
+    """Whether every member of the first half is more similar to the first bundle than to the second.
 
     Ties do not count. With ``both``, every member of the second half must also be more similar to its own bundle.
     """

@@ -50,7 +50,7 @@ def pair(d: Array, weights: str = SIGNED) -> Array:
     """Kernel of the pair with the given weights; ``SIGNED`` is correct.
 
     E Q_kk = s_k/2. The size r of Q_kk is 1 or |U_kk|. Since |U_kk|² has the distribution Beta(1, m - 1), E|U_kk| =
-    Γ(3/2)Γ(m)/Γ(m + 1/2). The angle θ is that of s_k or uniform, so E cos θ = s_k/2. But r and θ are dependent, and
+    Γ(3/2)Γ(m)/Γ(m + 1/2). θ is the angle of s_k or uniform, so E cos θ = s_k/2. But r and θ are dependent, and
     E r · E cos θ is too small.
     """
     size = (1 + math.gamma(1.5) * math.gamma(M) / math.gamma(M + 0.5)) / 2
