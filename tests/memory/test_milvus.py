@@ -331,9 +331,7 @@ def test_rows_that_arrive_after_a_failed_add_are_no_items(milvus: Milvus, monkey
 
     monkeypatch.setattr(Collection, "insert", slow)
     monkeypatch.setattr(connection, "request", impatient)
-    with pytest.raises(
-        ConnectionError, match=r"the Milvus server at .* did not respond within 0.5 s; increase"
-    ):
+    with pytest.raises(ConnectionError, match=r"the Milvus server at .* did not respond within 0.5 s; increase"):
         memory.add(NAMES[5:])
     monkeypatch.undo()
     connection.timeout = 60.0
