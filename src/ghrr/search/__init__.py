@@ -1,13 +1,14 @@
 """Search: find, match and de-duplicate nested records by example.
 
-From documents to hits, file by file: ``paths`` (documents to columns) → ``fields`` (kinds) → ``bags`` and
-``kernel_fields`` (encoders by kind) → ``encoder`` (one hypervector per record, exact scores of fields) → ``index``
-(:class:`RecordIndex`). ``state`` holds what a search reads, and ``store`` makes a new one for each change.
+From documents to hits, file by file: ``index`` (:class:`RecordIndex`) → ``records`` (changes, one at a time) →
+``paths`` (documents to values by path, and columns) → ``fields`` (kinds) → ``bags`` and ``kernel_fields`` (encoders by
+kind) → ``encoder`` (one hypervector per record, exact scores of fields) → ``state`` (what a search reads) → ``query``
+(a search, from its arguments to its hits) → ``candidates`` (the nearest records) → ``match`` (the result).
 ``filters`` and ``conditions`` test what hits must have, ``engine_columns`` has what engines filter by, ``engines`` and
 ``lance_backend`` store and search vectors, and ``folder``, ``database``, ``documents`` and ``saving`` write files.
-``weights``, ``aliases`` and ``calibration`` learn from examples, ``pairs``, ``evidence`` and ``duplicates`` find and
-group records of the same thing, and ``match`` is the result of a search. ``tables`` reads files, ``arrow`` encodes
-tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and dask.
+``learning``, ``weights``, ``aliases`` and ``calibration`` learn from examples, ``explanation`` compares one record with
+an example, and ``pairs``, ``evidence`` and ``duplicates`` find and group records of the same thing. ``tables`` reads
+files, ``arrow`` encodes tables of pyarrow, pandas and polars, and ``distributed`` does so on Ray and dask.
 """
 
 from ghrr.search.arrow import encode_table, write_table

@@ -112,26 +112,24 @@ class LanceBackend:
         return dict(zip(found["label"].to_pylist(), found["id"].to_pylist(), strict=True))
 
     def add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns | None = None) -> None:
+        columns = columns or {}
         with self._named_errors():
             self._check_exists()
-            self._add(ids, labels, stored, columns or {})
+            pa = self._pa
+            new = [name for name in columns if name not in self._table.schema.names]
+            if new:
+                self._table.add_columns(dict.fromkeys(new, "CAST(NULL AS DOUBLE)"))
+            numbers = pa.array(stored.numbers.float().cpu().numpy().ravel())
+            arrays = {
+                "id": pa.array(ids.numpy()),
+                "label": pa.array(labels, pa.string()),
+                "vector": pa.FixedSizeListArray.from_arrays(numbers, self.width),
+                **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in columns.items()},
+            }
+            empty = pa.nulls(len(ids), pa.float64())
+            schema = self._table.schema
+            self._table.add(pa.table([arrays.get(name, empty) for name in schema.names], schema=schema))
         self._is_indexed = False
-
-    def _add(self, ids: Tensor, labels: Sequence[str], stored: Stored, columns: Columns) -> None:
-        pa = self._pa
-        new = [name for name in columns if name not in self._table.schema.names]
-        if new:
-            self._table.add_columns(dict.fromkeys(new, "CAST(NULL AS DOUBLE)"))
-        numbers = pa.array(stored.numbers.float().cpu().numpy().ravel())
-        arrays = {
-            "id": pa.array(ids.numpy()),
-            "label": pa.array(labels, pa.string()),
-            "vector": pa.FixedSizeListArray.from_arrays(numbers, self.width),
-            **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in columns.items()},
-        }
-        empty = pa.nulls(len(ids), pa.float64())
-        schema = self._table.schema
-        self._table.add(pa.table([arrays.get(name, empty) for name in schema.names], schema=schema))
 
     def _check_exists(self) -> None:
         """Raise FileNotFoundError if the table was moved away; LanceDB would write the new rows in its place."""
