@@ -30,7 +30,7 @@ def _compiled(function):
 
 
 @intrinsic
-def _multiply(context, loop, out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917
+def multiply(context, loop, out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917
     """Call an inner loop by its address."""
 
     def build(context, builder, signature, args):
@@ -77,14 +77,14 @@ def bind(start, stop, product, slot, table, out, a, b):  # noqa: PLR0917 # pragm
     while position < stop:
         count = _run_length(position, stop, table, stop)
         at_a, at_b = a + _offset(position, table, 1), b + _offset(position, table, 2)
-        _multiply(product, out + position * slot, at_a, at_b, count, slot, table[1, -1], table[2, -1])
+        multiply(product, out + position * slot, at_a, at_b, count, slot, table[1, -1], table[2, -1])
         position += count
 
 
 @_compiled
 def bind_flat(product, out, a, b, count, slot):  # noqa: PLR0917 # pragma: no cover
     """Compute A B for ``count`` contiguous slots."""
-    _multiply(product, out, a, b, count, slot, slot, slot)
+    multiply(product, out, a, b, count, slot, slot, slot)
 
 
 @_compiled
@@ -102,7 +102,7 @@ def bind_bundle(start, stop, product, slot, table, out, items, a, a_item, b, b_i
             part[:] = 0
             for n in range(group, min(items, group + _GROUP)):
                 to, from_a, from_b = part.ctypes.data, at_a + n * a_item, at_b + n * b_item
-                _multiply(product, to, from_a, from_b, count, slot, table[1, -1], table[2, -1])
+                multiply(product, to, from_a, from_b, count, slot, table[1, -1], table[2, -1])
             for i in range(count * reals):
                 total[i] += part[i]
         position += count
@@ -124,7 +124,7 @@ def bind_bags(start, stop, product, out, dim, slot, a, a_row, a_slot, b, b_row, 
                 part[:] = 0
                 for n in range(group, min(bags[row + 1], group + _GROUP)):
                     at_a, at_b = from_a + a_at[n] * a_row, from_b + b_at[n] * b_row
-                    _multiply(product, part.ctypes.data, at_a, at_b, count, slot, a_slot, b_slot)
+                    multiply(product, part.ctypes.data, at_a, at_b, count, slot, a_slot, b_slot)
                 for i in range(count * reals):
                     total[i] += part[i]
 
@@ -136,10 +136,10 @@ def multibind(start, stop, product, slot, table, out, items, a, a_item):  # noqa
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
         to, item = out + position * slot, a + _offset(position, table, 1) + (items - 2) * a_item
-        _multiply(product, to, item, item + a_item, count, slot, step, step)
+        multiply(product, to, item, item + a_item, count, slot, step, step)
         for _ in range(items - 2):
             item -= a_item
-            _multiply(product, to, item, to, count, slot, step, slot)
+            multiply(product, to, item, to, count, slot, step, slot)
         position += count
 
 
@@ -155,11 +155,11 @@ def whole_power(start, stop, product, slot, table, out, exponent, a):  # noqa: P
         to, base = out + position * slot, a + _offset(position, table, 1)
         for digit in range(digits - 1, -1, -1):
             if digit == digits - 1:
-                _multiply(product, to, base, base, count, slot, step, step)
+                multiply(product, to, base, base, count, slot, step, step)
             else:
-                _multiply(product, to, to, to, count, slot, slot, slot)
+                multiply(product, to, to, to, count, slot, slot, slot)
             if (exponent >> digit) & 1:
-                _multiply(product, to, base, to, count, slot, step, slot)
+                multiply(product, to, base, to, count, slot, step, slot)
         position += count
 
 
@@ -176,7 +176,7 @@ def bind_similarity(start, stop, product, slot, table, dim, sums, kind, a, b, c)
             b + _offset(position, table, 2),
             c + _offset(position, table, 3),
         )
-        _multiply(product, part.ctypes.data, at_a, at_b, count, slot, table[1, -1], table[2, -1])
+        multiply(product, part.ctypes.data, at_a, at_b, count, slot, table[1, -1], table[2, -1])
         if step == slot:
             sums[position // dim] += _dot(part, at_c, count * reals)
         else:
