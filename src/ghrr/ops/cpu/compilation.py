@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -21,9 +22,27 @@ def compiled(function: Function, fastmath: AbstractSet[str] = frozenset({"contra
 
     ``"contract"`` allows fused multiply-add, which is more exact.
     """
-    result: Function = numba.njit(function, nogil=True, fastmath=set(fastmath), error_model="numpy")
+    result: Function = numba.njit(
+        function, nogil=True, fastmath=set(fastmath), error_model="numpy", no_cfunc_wrapper=True
+    )
     result._cache = _Cache(function)
+    result._compile_for_args = _without_garbage_collection(result._compile_for_args)
     return result
+
+
+def _without_garbage_collection(compile_for_args: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without looking for garbage: with all objects of PyTorch in memory, that takes a fifth of the time."""
+
+    def compile_only(*arguments: Any, **named: Any) -> Any:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_for_args(*arguments, **named)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return compile_only
 
 
 def compiled_callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
