@@ -12,18 +12,59 @@ from typing import Any, TypeVar
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager
 from numba.core.sigutils import normalize_signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Function, fastmath: AbstractSet[str] = frozenset({"contract"})) -> Function:
+class Compiler(CompilerBase):
+    """numba's compiler with fewer passes of LLVM: those over single functions, which the ones over the module repeat."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile a function."""
+        codegen = self.state.targetctx.codegen()
+        library = codegen.create_library(func.__qualname__)
+        library.enable_object_caching()
+        library._optimize_functions = lambda module: setattr(module, "data_layout", codegen._data_layout)
+        self.adjust(library, codegen)
+        self.state.library = library
+        return super().compile_extra(func)
+
+    def adjust(self, library: Any, codegen: Any) -> None:
+        """Change how the module of a function is optimized."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Return numba's own passes."""
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+
+class _VectorCompiler(Compiler):
+    """Optimizes a module once, and looks for no loops to vectorize."""
+
+    def adjust(self, library: Any, codegen: Any) -> None:
+        def optimize() -> None:
+            manager, builder = codegen._module_pass_manager(opt=2, loop_vectorize=False, slp_vectorize=False)
+            manager.run(library._final_module, builder)
+
+        library._optimize_final_module = optimize
+
+
+def compiled(
+    function: Function, fastmath: AbstractSet[str] = frozenset({"contract"}), pipeline: type[CompilerBase] = Compiler
+) -> Function:
     """Compile a loop that releases the interpreter's lock, and store it on disk.
 
     ``"contract"`` allows fused multiply-add, which is more exact.
     """
     result: Function = numba.njit(
-        function, nogil=True, fastmath=set(fastmath), error_model="numpy", no_cfunc_wrapper=True
+        function,
+        nogil=True,
+        fastmath=set(fastmath),
+        error_model="numpy",
+        no_cfunc_wrapper=True,
+        pipeline_class=pipeline,
     )
     result._cache = _Cache(function)
     result._compile_for_args = _without_garbage_collection(result._compile_for_args)
@@ -45,6 +86,11 @@ def _without_garbage_collection(compile_for_args: Callable[..., Any]) -> Callabl
     return compile_only
 
 
+def compiled_vectors(function: Function) -> Function:
+    """Compile a loop over :func:`ghrr.ops.cpu.lanes.procedure`, whose vector instructions LLVM need not find itself."""
+    return compiled(function, pipeline=_VectorCompiler)
+
+
 def compiled_callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function for one signature, and store it on disk; ``result.address`` is where its code is."""
 
@@ -55,18 +101,6 @@ def compiled_callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
         return result
 
     return decorate
-
-
-def inlined(function: Function) -> Function:
-    """Copy a function into the loop that calls it, for functions with few callers: numba processes every copy."""
-    result: Function = numba.njit(function, inline="always")
-    return result
-
-
-def linked(function: Function) -> Function:
-    """Compile a function of numbers once, for loops that call it several times; LLVM copies it into each call."""
-    result: Function = numba.njit(function, forceinline=True)
-    return result
 
 
 class VariantFiles(IndexDataCacheFile):

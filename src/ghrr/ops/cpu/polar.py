@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ghrr.ops.cpu.compilation import compiled
+from ghrr.ops.cpu.compilation import compiled_vectors
 from ghrr.ops.cpu.lanes import SLOTS, Complex, Lanes, absolute, gram, load, polish, sqrt, step, store, where
 
 Matrix = list[list[Complex]]
@@ -180,7 +180,7 @@ def polar_kernel(m: int) -> Callable[..., int]:
     """Return the loop for one m."""
     numbers = 2 * m * m
 
-    @compiled
+    @compiled_vectors
     def polar(bits, start, stop, source, out, left):  # noqa: PLR0917 # pragma: no cover
         """Fill the slots from start to stop. Mark those that are ``left``, and return their number.
 

@@ -23,7 +23,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.compilation import compiled
+from ghrr.ops.cpu.compilation import compiled_vectors
 from ghrr.ops.cpu.lanes import (
     SLOTS,
     absolute,
@@ -260,7 +260,7 @@ def _combine(code, m, row, exponent, turns, v, w, x, phase):  # noqa: PLR0917
             sum_of_conjugate_products(code, to, v + m * k * entry, entry, w + m * j * entry, entry, m)
 
 
-@compiled
+@compiled_vectors
 def power(  # noqa: PLR0917
     bits: int,
     m: int,

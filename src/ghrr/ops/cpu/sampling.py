@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.ops.cpu import philox
-from ghrr.ops.cpu.compilation import compiled
+from ghrr.ops.cpu.compilation import compiled_vectors
 from ghrr.ops.cpu.lanes import SLOTS, cos_sin, procedure, sqrt, step, where
 from ghrr.ops.cpu.philox import Words
 
@@ -110,7 +110,7 @@ def _extend(code, m, last, u, r, phases, total, x):  # noqa: PLR0917
         _last_row.emit(code, (r + j * _ROW, phases + j * _ENTRY, x + (last * m + j) * _ENTRY))
 
 
-@compiled
+@compiled_vectors
 def base_slots(  # noqa: PLR0917
     m: int, start: int, stop: int, slots: int, rotation_keys: Words, phase_keys: Words, roots: int, out: NDArray[Any]
 ) -> None:  # pragma: no cover
