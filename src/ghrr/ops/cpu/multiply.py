@@ -77,7 +77,9 @@ def _build(context, builder, signature, args):
         out, a, b = args[:3]
         vectors = [(out, 0, _multiply_whole(code, (a, b), m, many, adjoint))]
     else:
-        out, a, b = ([code.advance(x, step, s) for s in range(many)] for x, step in zip(args[:3], args[3:6], strict=True))
+        out, a, b = (
+            [code.advance(x, step, s) for s in range(many)] for x, step in zip(args[:3], args[3:6], strict=True)
+        )
         vectors = list(_multiply_rows(code, (out, a, b), m, adjoint))
     if add:
         vectors = [(to, at, code.plus(vector, code.load(to, at, vector.type.count))) for to, at, vector in vectors]

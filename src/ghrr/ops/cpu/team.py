@@ -12,6 +12,7 @@ reference.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def threads_for(numbers: int) -> int:
 
 def bind_flat(threads: int, *arguments: Any) -> None:
     """Compute A B for contiguous slots: :func:`ghrr.ops.cpu.loops.bind_flat` in several threads."""
-    _bind_flat(_start, _part.address, threads, *arguments)
+    _bind_flat(_start, _part().address, threads, *arguments)
 
 
 @intrinsic
@@ -102,20 +103,28 @@ def _claim(context, address):
     return types.int64(types.int64), build
 
 
-@compiled_callback(types.void(types.int64))
-def _part(shared):  # pragma: no cover
-    """Multiply parts of the slots until none is left; a system may grant fewer threads than there are parts."""
-    parts, product, out, a = _read(shared, 1), _read(shared, 2), _read(shared, 3), _read(shared, 4)
-    b, count, slot = _read(shared, 5), _read(shared, 6), _read(shared, 7)
-    n = _claim(shared)
-    while n < parts:
-        first, last = count * n // parts, count * (n + 1) // parts
-        at = first * slot
-        multiply(product, out + at, a + at, b + at, last - first, slot, slot, slot)
+@functools.cache
+def _part() -> Any:
+    """Compile the work of a thread."""
+
+    @compiled_callback(types.void(types.int64))
+    def part(shared):  # pragma: no cover
+        """Multiply parts of the slots until none is left; a system may grant fewer threads than there are parts."""
+        parts, product, out, a = _read(shared, 1), _read(shared, 2), _read(shared, 3), _read(shared, 4)
+        b, count, slot = _read(shared, 5), _read(shared, 6), _read(shared, 7)
         n = _claim(shared)
+        while n < parts:
+            first, last = count * n // parts, count * (n + 1) // parts
+            at = first * slot
+            multiply(product, out + at, a + at, b + at, last - first, slot, slot, slot)
+            n = _claim(shared)
+
+    return part
 
 
 @compiled
 def _bind_flat(start, part, threads, product, out, a, b, count, slot):  # noqa: PLR0917 # pragma: no cover
-    shared = np.array([0, threads, product, out, a, b, count, slot])
+    shared = np.empty(8, np.int64)
+    shared[0], shared[1], shared[2], shared[3] = 0, threads, product, out
+    shared[4], shared[5], shared[6], shared[7] = a, b, count, slot
     _run(start, part, shared.ctypes.data, threads)
