@@ -10,7 +10,7 @@ from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR
 from ghrr.models.hlb import HLB
 from ghrr.models.hrr import HRR
-from ghrr.models.laws import LAWS, BindingLaw
+from ghrr.models.laws import LAWS, Law
 from ghrr.models.map import MAP
 from ghrr.models.mbat import MBAT
 from ghrr.models.protocol import Architecture, Facts, Scores
@@ -36,8 +36,8 @@ __all__ = [
     "TPR",
     "VTB",
     "Architecture",
-    "BindingLaw",
     "Facts",
+    "Law",
     "Scores",
     "bundling_accuracy",
     "dimension_for",

@@ -130,6 +130,10 @@ class GHRR(Architecture):
         """Return the similarity of every query with every item."""
         return algebra.pairwise_similarity(*self._check_pairwise(queries, items))
 
+    def shift(self, x: Tensor, steps: int = 1) -> Tensor:
+        """Shift the slots cyclically."""
+        return algebra.shift(*self._check("shift", x=x), steps)
+
     @property
     def noise_std(self) -> float:
         """Standard deviation of the similarity of two independent random vectors, ``Space.noise_std``."""

@@ -64,6 +64,7 @@ class HRR(Architecture):
             keeps_similarity=self.unitary,
             bind_cost="O(d log d)",
             paper="Plate 1995",
+            slotwise=False,
         )
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:

@@ -52,6 +52,7 @@ class MBAT(Architecture):
             matrix_keys=True,
             bind_cost="O(d^2)",
             paper="Gallant and Okaywe 2013",
+            slotwise=False,
         )
 
     @property

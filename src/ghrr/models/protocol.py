@@ -52,6 +52,9 @@ class Facts:
         Whether a product has the size of its factors.
     matrix_keys
         Whether keys are matrices that act on vectors, so that ``random_keys`` is not ``random``.
+    slotwise
+        Whether a component of a product depends only on the components, or slots, at the same position of the factors,
+        so that shifting respects binding.
     differentiable
         Whether gradients flow through ``bind`` and ``bundle``.
     bind_cost
@@ -80,6 +83,7 @@ class Facts:
     sides: tuple[str, ...] = SIDES
     closed: bool = True
     matrix_keys: bool = False
+    slotwise: bool = True
     differentiable: bool = True
 
 

@@ -48,6 +48,7 @@ class SMR(SquareMatrices):
             keeps_similarity=True,
             bind_cost="O(d^1.5)",
             paper="Kelly, Blostein and Mewhort 2013",
+            slotwise=False,
         )
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:

@@ -61,6 +61,7 @@ class TPR(Architecture):
             closed=False,
             bind_cost="O(d^2)",
             paper="Smolensky 1990",
+            slotwise=False,
         )
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:

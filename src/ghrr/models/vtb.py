@@ -54,6 +54,7 @@ class VTB(SquareMatrices):
             identity="right",
             bind_cost="O(d^1.5)",
             paper="Gosmann and Eliasmith 2019",
+            slotwise=False,
         )
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
