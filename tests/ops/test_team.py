@@ -1,4 +1,4 @@
-"""Products divided between PyTorch's own threads: every slot is computed, also in a forked process and without OpenMP."""
+"""Products divided between PyTorch's own threads: complete, also in a forked process and without OpenMP."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.models.counting import count_different_bits, pack_bits
-from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
+from ghrr.models.facts import Facts, Scores
+from ghrr.models.protocol import Architecture, Device, draw_on
 
 
 @dataclass(frozen=True, repr=False)

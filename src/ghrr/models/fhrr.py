@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra.number_range import within_range
-from ghrr.models.protocol import Architecture, Device, Facts
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device
 
 
 @dataclass(frozen=True, repr=False)

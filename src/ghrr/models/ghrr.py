@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr.checks import check_integer
-from ghrr.models.protocol import Architecture, Device, Facts
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device
 from ghrr.space import Space
 
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.models.protocol import Architecture, Device, Facts, signs
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, signs
 
 
 @dataclass(frozen=True, repr=False)

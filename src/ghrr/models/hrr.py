@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra.number_range import scale_to_one
-from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, unit_gaussian
 from ghrr.ops.fourier import irfft, rfft
 
 

@@ -1,7 +1,7 @@
 """Laws of binding and similarity as data: which laws a model obeys follows from its facts.
 
-Tests measure that a model obeys these laws and breaks the others. :func:`ghrr.testing.check_laws` checks the laws of GHRR
-for given hypervectors.
+Tests measure that a model obeys these laws and breaks the others. :func:`ghrr.testing.check_laws` checks the laws of
+GHRR for given hypervectors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.models.protocol import Architecture, Facts
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture
 
 Sides = tuple[Tensor, Tensor]
 

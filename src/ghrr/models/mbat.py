@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import check_broadcast
-from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, random_orthogonal, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)

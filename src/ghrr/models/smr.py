@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.models.protocol import Device, Facts, random_orthogonal
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Device, random_orthogonal
 from ghrr.models.square import SquareMatrices
 
 

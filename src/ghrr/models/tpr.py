@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import check_broadcast, describe
-from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, unit_gaussian
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ghrr.models.protocol import Device, Facts, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Device, unit_gaussian
 from ghrr.models.square import SquareMatrices
 
 

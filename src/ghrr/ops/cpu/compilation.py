@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -20,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Compiler(CompilerBase):
-    """numba's compiler with fewer passes of LLVM: those over single functions, which the ones over the module repeat."""
+    """numba's compiler without LLVM's passes over single functions, which those over the module repeat."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         """Compile a function."""
@@ -87,7 +89,7 @@ def _without_garbage_collection(compile_for_args: Callable[..., Any]) -> Callabl
 
 
 def compiled_vectors(function: Function) -> Function:
-    """Compile a loop over :func:`ghrr.ops.cpu.lanes.procedure`, whose vector instructions LLVM need not find itself."""
+    """Compile a loop over :func:`ghrr.ops.cpu.steps.procedure`: LLVM need not find vector instructions."""
     return compiled(function, pipeline=_VectorCompiler)
 
 
@@ -129,8 +131,14 @@ class VariantFiles(IndexDataCacheFile):
         return name
 
 
+@functools.cache
+def _sources() -> tuple[object, ...]:
+    """Return times and sizes of the files here: code of several of them is part of a loop."""
+    return tuple((x.name, x.stat().st_mtime, x.stat().st_size) for x in sorted(Path(__file__).parent.glob("*.py")))
+
+
 class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
+        stamp = self._impl.locator.get_source_stamp(), _sources()
         self._cache_file = VariantFiles(self.cache_path, self._impl.filename_base, stamp)

@@ -4,9 +4,6 @@ The numbers equal ``numpy.random.Philox``. A block of four words depends only on
 several blocks are computed at once, one per lane of a vector; NumPy computes them one by one. Vector instructions
 have no 64-bit product that keeps the upper half, so it is composed of 32-bit halves.
 
-numba's cache on disk checks the file of the calling loop only: after a change here or in :mod:`ghrr.ops.cpu.lanes`,
-change :mod:`ghrr.ops.cpu.sampling` too, or empty the cache.
-
 Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests/ops`` compares with NumPy's numbers.
 """
 
@@ -77,7 +74,7 @@ def _splat(builder: Any, number: Any) -> Any:
 
 
 @intrinsic
-def fill(context, key_0, key_1, first, numbers, out):
+def fill(context, key_0, key_1, first, numbers, out):  # noqa: PLR0917
     """Write the uniform numbers of the slots from ``first`` on to the address of doubles ``(numbers, SLOTS)``.
 
     They equal the result of :func:`ghrr.seeding.slot_uniform`. Slot ``first + i`` is in column

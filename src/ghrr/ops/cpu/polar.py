@@ -26,7 +26,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ghrr.ops.cpu.compilation import compiled_vectors
-from ghrr.ops.cpu.lanes import SLOTS, Complex, Lanes, absolute, gram, load, polish, sqrt, step, store, where
+from ghrr.ops.cpu.lanes import SLOTS, Complex, Lanes, absolute, sqrt, where
+from ghrr.ops.cpu.steps import gram, load, polish, step, store
 
 Matrix = list[list[Complex]]
 

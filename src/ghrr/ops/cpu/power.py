@@ -24,21 +24,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from ghrr.ops.cpu.compilation import compiled_vectors
-from ghrr.ops.cpu.lanes import (
-    SLOTS,
-    absolute,
-    cos_sin,
-    gram,
-    load,
-    polish,
-    procedure,
-    series,
-    sqrt,
-    step,
-    store,
-    sum_of_conjugate_products,
-    where,
-)
+from ghrr.ops.cpu.lanes import SLOTS, absolute, cos_sin, series, sqrt, where
+from ghrr.ops.cpu.steps import gram, load, polish, procedure, step, store, sum_of_conjugate_products
 
 Indices = NDArray[np.int64]
 

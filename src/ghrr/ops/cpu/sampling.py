@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from ghrr.ops.cpu import philox
 from ghrr.ops.cpu.compilation import compiled_vectors
-from ghrr.ops.cpu.lanes import SLOTS, cos_sin, procedure, sqrt, step, where
+from ghrr.ops.cpu.lanes import SLOTS, cos_sin, sqrt, where
 from ghrr.ops.cpu.philox import Words
+from ghrr.ops.cpu.steps import procedure, step
 
 _ROW = 8 * SLOTS
 _ENTRY = 2 * _ROW
