@@ -118,14 +118,14 @@ def test_public_names_are_frozen() -> None:
         "TPR",
         "VTB",
         "Architecture",
-        "BindingLaw",
         "Facts",
+        "Law",
         "Scores",
         "bundling_accuracy",
         "dimension_for",
         "make",
     ]
-    assert testing.__all__ == ["LAWS", "Law", "check_encoder", "check_laws", "check_quasi_orthogonal"]
+    assert testing.__all__ == ["check_encoder", "check_laws", "check_quasi_orthogonal"]
     assert checks.__all__ == [
         "add_place",
         "check_choice",

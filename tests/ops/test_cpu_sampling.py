@@ -25,6 +25,11 @@ def compute_phases(turns: Any, out: Any) -> None:
         phase(64, (turns[row].ctypes.data, out[row].ctypes.data), ())
 
 
+@numba.njit
+def fill_uniform(key: Any, first: int, out: Any) -> None:
+    philox.fill(key[0], key[1], first, len(out), out.ctypes.data)
+
+
 def test_cos_sin_is_exact_to_rounding_for_angles_up_to_two_turns() -> None:
     eighths = torch.arange(17, dtype=torch.float64) / 8
     uniform = 2 * torch.rand(1 << 18, dtype=torch.float64, generator=generator())
@@ -53,7 +58,7 @@ def test_only_chunks_from_start_to_stop_are_filled(m: int, slots: int) -> None:
 def test_philox_equals_numpy(numbers: int) -> None:
     keys, first = labelled_keys(["a"], 3, "x"), 128
     out = np.empty((numbers, SLOTS))
-    philox.fill(keys[0], first, out)
+    fill_uniform(keys[0], first, out)
     got = out.reshape(numbers, 8, SLOTS // 8).swapaxes(1, 2).reshape(numbers, SLOTS).T
     stream = slot_uniform(keys, first + SLOTS, numbers)[0].numpy()
     np.testing.assert_array_equal(got, stream[first:])

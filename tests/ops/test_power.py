@@ -15,7 +15,7 @@ import ghrr
 from ghrr import ops
 from ghrr.ops import reference
 from ghrr.ops.cpu import lanes
-from ghrr.ops.cpu.power import power_kernel
+from ghrr.ops.cpu.power import power
 from tests.helpers import gaussian, rounding, unitary
 
 DTYPES = [torch.complex64, torch.complex128]
@@ -101,7 +101,21 @@ def test_single_precision_leaves_eigenvalues_near_minus_one_to_double_precision(
     for bits, expected in ((32, [True, False, False]), (64, [True, True, True])):
         done, out = np.zeros(3, dtype=np.bool_), np.zeros_like(source)
         one = np.arange(1), np.arange(2)
-        power_kernel(bits)(3, 0, 3, np.arange(3), len(a), source, 1e-5, np.array([0.5]), *one, out, done)
+        power(
+            bits,
+            3,
+            0,
+            3,
+            np.arange(3),
+            len(a),
+            source.ctypes.data,
+            1e-5,
+            np.array([0.5]),
+            *one,
+            out.ctypes.data,
+            32,
+            done,
+        )
         assert done.tolist() == expected
 
 

@@ -6,14 +6,15 @@ properties as data, ``facts``. ``MODELS`` lists all models by name.
 """
 
 from ghrr.models.bsc import BSC
+from ghrr.models.facts import Facts, Scores
 from ghrr.models.fhrr import FHRR
 from ghrr.models.ghrr import GHRR
 from ghrr.models.hlb import HLB
 from ghrr.models.hrr import HRR
-from ghrr.models.laws import LAWS, BindingLaw
+from ghrr.models.laws import LAWS, Law
 from ghrr.models.map import MAP
 from ghrr.models.mbat import MBAT
-from ghrr.models.protocol import Architecture, Facts, Scores
+from ghrr.models.protocol import Architecture
 from ghrr.models.registry import MODELS, make
 from ghrr.models.sbc import SBC
 from ghrr.models.smr import SMR
@@ -36,8 +37,8 @@ __all__ = [
     "TPR",
     "VTB",
     "Architecture",
-    "BindingLaw",
     "Facts",
+    "Law",
     "Scores",
     "bundling_accuracy",
     "dimension_for",

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ghrr.checks import names_errors
 from ghrr.models.counting import count_different_bits, pack_bits
-from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
+from ghrr.models.facts import Facts, Scores
+from ghrr.models.protocol import Architecture, Device, draw_on
 
 
 @names_errors

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ghrr.algebra.number_range import within_range
 from ghrr.checks import names_errors
-from ghrr.models.protocol import Architecture, Device, Facts
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device
 
 
 @names_errors

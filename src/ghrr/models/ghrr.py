@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ghrr import algebra
 from ghrr.checks import check_integer, names_errors
-from ghrr.models.protocol import Architecture, Device, Facts
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device
 from ghrr.space import Space
 
 
@@ -130,6 +131,10 @@ class GHRR(Architecture):
     def pairwise_similarity(self, queries: Tensor, items: Tensor) -> Tensor:
         """Return the similarity of every query with every item."""
         return algebra.pairwise_similarity(*self._check_pairwise(queries, items))
+
+    def shift(self, x: Tensor, steps: int = 1) -> Tensor:
+        """Shift the slots cyclically."""
+        return algebra.shift(*self._check("shift", x=x), steps)
 
     @property
     def noise_std(self) -> float:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import names_errors
-from ghrr.models.protocol import Architecture, Device, Facts, signs
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, signs
 
 
 @names_errors

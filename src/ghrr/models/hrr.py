@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ghrr.algebra.number_range import scale_to_one
 from ghrr.checks import names_errors
-from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, unit_gaussian
 from ghrr.ops.fourier import irfft, rfft
 
 
@@ -66,6 +67,7 @@ class HRR(Architecture):
             keeps_similarity=self.unitary,
             bind_cost="O(d log d)",
             paper="Plate 1995",
+            slotwise=False,
         )
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:

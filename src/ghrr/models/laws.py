@@ -1,4 +1,8 @@
-"""Laws of binding as data: which laws a model obeys follows from its facts, and the tests measure both cases."""
+"""Laws of binding and similarity as data: which laws a model obeys follows from its facts.
+
+Tests measure that a model obeys these laws and breaks the others. :func:`ghrr.testing.check_laws` checks the laws of
+GHRR for given hypervectors.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +13,28 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import names_errors
-from ghrr.models.protocol import Architecture, Facts
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture
 
 Sides = tuple[Tensor, Tensor]
 
 
 @names_errors
 @dataclass(frozen=True)
-class BindingLaw:
-    """Equation between products of random vectors.
+class Law:
+    """Equation between products or similarities of vectors.
 
     Attributes
     ----------
     statement
         The equation as text; k and l are keys, v and w values.
     holds
-        Whether a model with these facts obeys it; None if the model cannot form the products.
+        Whether a model with these facts obeys it; None if the facts do not decide it, or if the model cannot form the
+        products.
     sides
         Function of a model, two keys and two values that returns both sides of the equation.
+    needs_unitary
+        Whether GHRR obeys it only for unitary hypervectors, not for bundles.
 
     Examples
     --------
@@ -42,6 +50,7 @@ class BindingLaw:
     statement: str
     holds: Callable[[Facts], bool | None]
     sides: Callable[[Architecture, Tensor, Tensor, Tensor, Tensor], Sides]
+    needs_unitary: bool = False
 
     def deviation(self, model: Architecture, generator: torch.Generator) -> float:
         """Return the difference of both sides for random vectors, relative to their size.
@@ -60,74 +69,111 @@ def _both(facts: Facts) -> bool:
 
 
 #: The laws by name.
-LAWS: dict[str, BindingLaw] = {
-    "commutative": BindingLaw(
+LAWS: dict[str, Law] = {
+    "commutative": Law(
         "k ∘ l = l ∘ k",
         lambda facts: facts.commutative,
         lambda model, k, l, v, w: (model.bind_keys(k, l), model.bind_keys(l, k)),
     ),
-    "associative": BindingLaw(
+    "associative": Law(
         "(k ∘ l) ∘ v = k ∘ (l ∘ v)",
         lambda facts: facts.associative,
         lambda model, k, l, v, w: (model.bind(model.bind_keys(k, l), v), model.bind(k, model.bind(l, v))),
     ),
-    "left inverse": BindingLaw(
+    "left inverse": Law(
         "unbind k on the left of k ∘ v = v",
         lambda facts: facts.inverse == "exact",
         lambda model, k, l, v, w: (model.unbind(model.bind(k, v), k, side="left"), v),
+        needs_unitary=True,
     ),
-    "right inverse": BindingLaw(
+    "right inverse": Law(
         "unbind k on the right of v ∘ k = v",
         lambda facts: facts.inverse == "exact" if _both(facts) else None,
         lambda model, k, l, v, w: (model.unbind(model.bind(v, k), k, side="right"), v),
+        needs_unitary=True,
     ),
-    "unbinding on the other side": BindingLaw(
+    "unbinding on the other side": Law(
         "unbind k on the right of k ∘ v = v",
         lambda facts: facts.commutative and facts.inverse == "exact" if _both(facts) else None,
         lambda model, k, l, v, w: (model.unbind(model.bind(k, v), k, side="right"), v),
+        needs_unitary=True,
     ),
-    "self-inverse": BindingLaw(
+    "self-inverse": Law(
         "k ∘ (k ∘ v) = v",
         lambda facts: facts.self_inverse if facts.closed else None,
         lambda model, k, l, v, w: (model.bind(k, model.bind(k, v)), v),
+        needs_unitary=True,
     ),
-    "left identity": BindingLaw(
+    "left identity": Law(
         "1 ∘ v = v",
         lambda facts: None if facts.identity == "none" else facts.identity in ("both", "left"),
         lambda model, k, l, v, w: (model.bind(model.identity(), v), v),
     ),
-    "right identity": BindingLaw(
+    "right identity": Law(
         "k ∘ 1 = k",
         lambda facts: None if facts.identity == "none" or facts.matrix_keys else facts.identity in ("both", "right"),
         lambda model, k, l, v, w: (model.bind(k, model.identity()), k),
     ),
-    "keeps similarity": BindingLaw(
-        "δ(k ∘ v, k ∘ (v + w)) = δ(v, v + w)",
+    "keeps similarity": Law(
+        "δ(k ∘ v, k ∘ (v + w + v)) = δ(v, v + w + v)",
         lambda facts: facts.keeps_similarity,
         lambda model, k, l, v, w: (
             model.similarity(model.bind(k, v), model.bind(k, _sum(model, v, w))),
             model.similarity(v, _sum(model, v, w)),
         ),
+        needs_unitary=True,
     ),
-    "distributive": BindingLaw(
+    "distributive": Law(
         "k ∘ (v + w + v) = k ∘ v + k ∘ w + k ∘ v",
         lambda facts: True,
         lambda model, k, l, v, w: (
             model.bind(k, _sum(model, v, w)),
-            model.bundle(torch.stack([model.bind(k, v), model.bind(k, w), model.bind(k, v)])),
+            _sum(model, model.bind(k, v), model.bind(k, w)),
         ),
     ),
-    "right distributive": BindingLaw(
+    "right distributive": Law(
         "(v + w + v) ∘ k = v ∘ k + w ∘ k + v ∘ k",
         lambda facts: None if facts.matrix_keys else True,
         lambda model, k, l, v, w: (
             model.bind(_sum(model, v, w), k),
-            model.bundle(torch.stack([model.bind(v, k), model.bind(w, k), model.bind(v, k)])),
+            _sum(model, model.bind(v, k), model.bind(w, k)),
         ),
+    ),
+    "inverse of a product": Law(
+        "(k ∘ l)⁻¹ = l⁻¹ ∘ k⁻¹",
+        lambda facts: True if facts.associative and facts.closed and facts.inverse == "exact" else None,
+        lambda model, k, l, v, w: (
+            model.inverse(model.bind_keys(k, l)),
+            model.bind_keys(model.inverse(l), model.inverse(k)),
+        ),
+    ),
+    "shift respects binding": Law(
+        "ρ(k ∘ v) = ρ(k) ∘ ρ(v)",
+        lambda facts: None if facts.matrix_keys else facts.slotwise,
+        lambda model, k, l, v, w: (model.shift(model.bind(k, v)), model.bind(model.shift(k), model.shift(v))),
+    ),
+    "similarity is symmetric": Law(
+        "δ(v, w) = δ(w, v)",
+        lambda facts: True,
+        lambda model, k, l, v, w: (model.similarity(v, w), model.similarity(w, v)),
+    ),
+    "similarity is linear": Law(
+        "δ(v + w + v, w) = 2 δ(v, w) + δ(w, w)",
+        lambda facts: facts.differentiable,  # where gradients do not flow, bundles are not sums
+        lambda model, k, l, v, w: (
+            model.similarity(_sum(model, v, w), w),
+            2 * model.similarity(v, w) + model.similarity(w, w),
+        ),
+    ),
+    "similar to itself": Law(
+        "δ(v, v) = 1",
+        lambda facts: True if facts.keeps_similarity else None,
+        lambda model, k, l, v, w: (model.similarity(v, v), torch.ones_like(model.similarity(v, v))),
+        needs_unitary=True,
     ),
 }
 
 
 def _sum(model: Architecture, v: Tensor, w: Tensor) -> Tensor:
     """Bundle v, w and v: an odd number, so that no model has ties."""
-    return model.bundle(torch.stack([v, w, v]))
+    return model.bundle(torch.stack([v, w, v], dim=-len(model.shape) - 1))

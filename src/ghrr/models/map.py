@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import check_choice, names_errors
-from ghrr.models.protocol import Architecture, Device, Facts, draw_on, signs
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, draw_on, signs
 
 _VALUES = ("bipolar", "continuous")
 

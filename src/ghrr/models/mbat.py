@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import check_broadcast, names_errors
-from ghrr.models.protocol import Architecture, Device, Facts, random_orthogonal, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, random_orthogonal, unit_gaussian
 
 
 @names_errors
@@ -53,6 +54,7 @@ class MBAT(Architecture):
             matrix_keys=True,
             bind_cost="O(d^2)",
             paper="Gallant and Okaywe 2013",
+            slotwise=False,
         )
 
     @property

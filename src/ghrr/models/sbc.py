@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ghrr.checks import check_integer, names_errors, value_error
 from ghrr.models.counting import count_equal_bytes
-from ghrr.models.protocol import Architecture, Device, Facts, Scores, draw_on
+from ghrr.models.facts import Facts, Scores
+from ghrr.models.protocol import Architecture, Device, draw_on
 
 _CHUNK = 1 << 22  # entries of a table of counts
 

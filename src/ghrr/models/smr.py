@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import names_errors
-from ghrr.models.protocol import Device, Facts, random_orthogonal
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Device, random_orthogonal
 from ghrr.models.square import SquareMatrices
 
 
@@ -50,6 +51,7 @@ class SMR(SquareMatrices):
             keeps_similarity=True,
             bind_cost="O(d^1.5)",
             paper="Kelly, Blostein and Mewhort 2013",
+            slotwise=False,
         )
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ghrr.capacity import first_true
 from ghrr.checks import check_integer, check_real, names_errors
-from ghrr.models.protocol import Architecture, Scores
+from ghrr.models.facts import Scores
+from ghrr.models.protocol import Architecture
 
 _STEPS = 8  # values of the random number that breaks ties
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import check_broadcast, describe, names_errors, value_error
-from ghrr.models.protocol import Architecture, Device, Facts, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Architecture, Device, unit_gaussian
 
 
 @names_errors
@@ -62,6 +63,7 @@ class TPR(Architecture):
             closed=False,
             bind_cost="O(d^2)",
             paper="Smolensky 1990",
+            slotwise=False,
         )
 
     def _sample(self, batch: tuple[int, ...], generator: torch.Generator | None, device: Device) -> Tensor:

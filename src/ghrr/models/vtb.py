@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ghrr.checks import names_errors
-from ghrr.models.protocol import Device, Facts, unit_gaussian
+from ghrr.models.facts import Facts
+from ghrr.models.protocol import Device, unit_gaussian
 from ghrr.models.square import SquareMatrices
 
 
@@ -56,6 +57,7 @@ class VTB(SquareMatrices):
             identity="right",
             bind_cost="O(d^1.5)",
             paper="Gosmann and Eliasmith 2019",
+            slotwise=False,
         )
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:

@@ -22,11 +22,10 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from ghrr.checks import names_errors
 from ghrr.ops import backends
-from ghrr.ops.tensor_state import allows_operators, is_plain
+from ghrr.ops.tensor_state import allows_operators, are_flat, is_plain
 
 OPERATIONS: dict[str, Operation[Any]] = {}
 Result = TypeVar("Result")
@@ -123,6 +122,7 @@ class Operation(Generic[Result]):
         self.kernels, self.flat_kernels = tuple(kernels), tuple(flat_kernels)
         parameters = inspect.signature(torch).parameters.values()
         self._defaults = {x.name: x.default for x in parameters if x.kind is x.POSITIONAL_OR_KEYWORD}
+        self._default_values = tuple(self._defaults.values())
         self._check = check
         self._has_vmap = vmap is not None
         self.operator = None if schema is None else self._register(schema, fake, gradient, vmap)
@@ -131,25 +131,18 @@ class Operation(Generic[Result]):
     @names_errors("{self.name}")
     def __call__(self, *arguments: Any, **named: Any) -> Result:
         """Compute the operation with the fastest implementation for these arguments."""
-        if len(arguments) < len(self._defaults):
+        if named:
             arguments += tuple((self._defaults | named).values())[len(arguments) :]
-        if self.flat_kernels and not is_compiling():
-            a, b = arguments[:2]
-            if (
-                type(a) is type(b) is Tensor
-                and a.shape == b.shape
-                and a.is_contiguous()
-                and b.is_contiguous()
-                and not (a.is_conj() or b.is_conj() or a.is_neg() or b.is_neg())
-                and is_plain(a, b)
-            ):
-                for kernel in self.flat_kernels:
-                    if kernel.applies(arguments):
-                        try:
-                            result: Result = (kernel.function or kernel.load())(*arguments)
-                            return result
-                        except Exception as error:  # a compiler can raise anything
-                            return self._replace(kernel, arguments, error)
+        else:
+            arguments += self._default_values[len(arguments) :]
+        if self.flat_kernels and are_flat(arguments[0], arguments[1]):
+            for kernel in self.flat_kernels:
+                if kernel.applies(arguments):
+                    try:
+                        result: Result = (kernel.function or kernel.load())(*arguments)
+                        return result
+                    except Exception as error:  # a compiler can raise anything
+                        return self._replace(kernel, arguments, error)
         chosen = self.choose_kernel(*arguments)
         if chosen is None:
             return self._run_without_kernel(arguments)

@@ -29,6 +29,32 @@ def is_plain(*tensors: Tensor) -> bool:
     return True
 
 
+def are_flat(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors of one shape are plain, in this order in memory, and neither conjugated nor negated.
+
+    It calls no other function of ours, because it runs before every product.
+    """
+    return not (
+        _is_compiling()
+        or type(a) is not Tensor
+        or type(b) is not Tensor
+        or a.shape != b.shape
+        or not a.is_contiguous()
+        or not b.is_contiguous()
+        or a.is_conj()
+        or b.is_conj()
+        or a.is_neg()
+        or b.is_neg()
+        or ((a.requires_grad or b.requires_grad) and _is_grad_enabled())
+        or forward_ad._current_level >= 0
+        or _has_functorch_transforms()
+        or _count_dispatch_modes()
+        or _tracing_state() is not None
+        or _is_legacy_batched(a)
+        or _is_legacy_batched(b)
+    )
+
+
 def needs_no_derivative(*tensors: Tensor) -> bool:
     """Return whether no derivative of these tensors is needed, and no function transform or compiler is active."""
     if _is_compiling() or _has_functorch_transforms() or has_tangent(*tensors):

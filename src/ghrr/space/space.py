@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,11 +28,10 @@ from ghrr.checks import (
 )
 from ghrr.hypervector import Hypervector
 from ghrr.seeding import labelled_generator
-from ghrr.space import noise, sampling
+from ghrr.space import identity, noise, sampling
 from ghrr.unitary.diagonal import check_diagonality
 from ghrr.unitary.projection import check_unitary
 
-_ATOM_VERSIONS = (1, 2)
 _ROTATIONS = ("varying", "fixed", "shared")
 Device = torch.device | str | None
 
@@ -99,7 +97,7 @@ class Space:
         set_field(self, "seed", check_integer("seed", self.seed, least=0))
         check_complex_dtype(self.dtype)
         set_field(self, "atom_version", check_integer("atom_version", self.atom_version))
-        if self.atom_version not in _ATOM_VERSIONS:
+        if self.atom_version not in identity.ATOM_VERSIONS:
             raise value_error(
                 f"atom_version must be 1 or 2, got {self.atom_version}; for later versions install a later ghrr"
             )
@@ -387,29 +385,11 @@ class Space:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        parts = [f"dim={self.dim}", f"m={self.m}"]
-        if isinstance(self.rotation, Tensor):
-            parts.append(f"rotation=<{describe(self.rotation)}>")
-        elif self.rotation != "varying":
-            parts.append(f"rotation={self.rotation!r}")
-        if self.diagonality is not None:
-            parts.append(f"diagonality={self.diagonality}")
-        if self.phases != "uniform":
-            parts.append(f"phases={self.phases}")
-        parts.append(f"seed={self.seed}")
-        if self.dtype != torch.complex64:
-            parts.append(f"dtype={self.dtype}")
-        if self.atom_version != _ATOM_VERSIONS[-1]:
-            parts.append(f"atom_version={self.atom_version}")
-        return f"Space({', '.join(parts)})" + (f" ({self.rounding})" if self.rounding else "")
+        return identity.show(self)
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        rotation = self.rotation
-        if isinstance(rotation, Tensor):
-            content = torch.view_as_real(rotation).numpy().tobytes()
-            rotation = f"{tuple(rotation.shape)} {hashlib.sha256(content).hexdigest()}"
-        return (self.dim, self.m, rotation, self.diagonality, self.phases, self.seed, self.dtype, self.atom_version)
+        return identity.key(self)
 
 
 def check_space(space: Any) -> Space:

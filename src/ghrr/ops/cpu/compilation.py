@@ -3,27 +3,94 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import hashlib
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager
 from numba.core.sigutils import normalize_signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Function, fastmath: AbstractSet[str] = frozenset({"contract"})) -> Function:
+class Compiler(CompilerBase):
+    """numba's compiler without LLVM's passes over single functions, which those over the module repeat."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile a function."""
+        codegen = self.state.targetctx.codegen()
+        library = codegen.create_library(func.__qualname__)
+        library.enable_object_caching()
+        library._optimize_functions = lambda module: setattr(module, "data_layout", codegen._data_layout)
+        self.adjust(library, codegen)
+        self.state.library = library
+        return super().compile_extra(func)
+
+    def adjust(self, library: Any, codegen: Any) -> None:
+        """Change how the module of a function is optimized."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Return numba's own passes."""
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+
+class _VectorCompiler(Compiler):
+    """Optimizes a module once, and looks for no loops to vectorize."""
+
+    def adjust(self, library: Any, codegen: Any) -> None:
+        def optimize() -> None:
+            manager, builder = codegen._module_pass_manager(opt=2, loop_vectorize=False, slp_vectorize=False)
+            manager.run(library._final_module, builder)
+
+        library._optimize_final_module = optimize
+
+
+def compiled(
+    function: Function, fastmath: AbstractSet[str] = frozenset({"contract"}), pipeline: type[CompilerBase] = Compiler
+) -> Function:
     """Compile a loop that releases the interpreter's lock, and store it on disk.
 
     ``"contract"`` allows fused multiply-add, which is more exact.
     """
-    result: Function = numba.njit(function, nogil=True, fastmath=set(fastmath), error_model="numpy")
+    result: Function = numba.njit(
+        function,
+        nogil=True,
+        fastmath=set(fastmath),
+        error_model="numpy",
+        no_cfunc_wrapper=True,
+        pipeline_class=pipeline,
+    )
     result._cache = _Cache(function)
+    result._compile_for_args = _without_garbage_collection(result._compile_for_args)
     return result
+
+
+def _without_garbage_collection(compile_for_args: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without looking for garbage: with all objects of PyTorch in memory, that takes a fifth of the time."""
+
+    def compile_only(*arguments: Any, **named: Any) -> Any:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_for_args(*arguments, **named)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return compile_only
+
+
+def compiled_vectors(function: Function) -> Function:
+    """Compile a loop over :func:`ghrr.ops.cpu.steps.procedure`: LLVM need not find vector instructions."""
+    return compiled(function, pipeline=_VectorCompiler)
 
 
 def compiled_callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -36,18 +103,6 @@ def compiled_callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
         return result
 
     return decorate
-
-
-def inlined(function: Function) -> Function:
-    """Copy a function into the loop that calls it, for functions with few callers: numba processes every copy."""
-    result: Function = numba.njit(function, inline="always")
-    return result
-
-
-def linked(function: Function) -> Function:
-    """Compile a function of numbers once, for loops that call it several times; LLVM copies it into each call."""
-    result: Function = numba.njit(function, forceinline=True)
-    return result
 
 
 class VariantFiles(IndexDataCacheFile):
@@ -76,8 +131,14 @@ class VariantFiles(IndexDataCacheFile):
         return name
 
 
+@functools.cache
+def _sources() -> tuple[object, ...]:
+    """Return times and sizes of the files here: code of several of them is part of a loop."""
+    return tuple((x.name, x.stat().st_mtime, x.stat().st_size) for x in sorted(Path(__file__).parent.glob("*.py")))
+
+
 class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
+        stamp = self._impl.locator.get_source_stamp(), _sources()
         self._cache_file = VariantFiles(self.cache_path, self._impl.filename_base, stamp)

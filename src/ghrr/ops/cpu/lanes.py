@@ -1,10 +1,8 @@
 """Arithmetic on one entry of several matrices at a time, for the loops over unitary slots.
 
 A *row* holds the same number of ``SLOTS`` slots, for example the real part of an entry; a complex entry has two rows
-in succession. The steps of an algorithm are Python functions of rows, written like scalar code and decorated with
-:func:`step`. A compiled loop calls them with the addresses of rows, and decides which rows are next, so that one loop
-serves matrices of every size. A step becomes vector instructions directly. Ordinary compiled loops over slots take
-several seconds to compile, most of them to find out that rows do not overlap and that m is small.
+in succession. The steps of an algorithm are Python functions of rows, written like scalar code:
+:mod:`ghrr.ops.cpu.steps` compiles them to vector instructions, and calls them in loops.
 
 Coverage tools cannot trace compiled code, hence the ``no cover`` marks.
 """
@@ -15,18 +13,14 @@ Coverage tools cannot trace compiled code, hence the ``no cover`` marks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
-
-from ghrr.ops.cpu.compilation import inlined
 
 SLOTS = 64
-_VECTOR_BYTES = 64
+VECTOR_BYTES = 64
 _INDEX = ir.IntType(64)
 _FUSED = ("contract",)  # allows fused multiply-add, which is more exact
 
@@ -192,8 +186,7 @@ class Rows:
     def __init__(self, builder: Any, address: Any, real: Any) -> None:
         self.builder, self.address = builder, address
         self.single = isinstance(real, ir.FloatType)
-        self._bytes = 4 if self.single else 8
-        self._vector = ir.VectorType(real, _VECTOR_BYTES // self._bytes)
+        self._bytes, self._vector = bytes_of(real), vector_of(real)
 
     def _pointer(self, k: int) -> Any:
         at = self.builder.add(self.address, ir.Constant(_INDEX, k * SLOTS * self._bytes))
@@ -217,141 +210,11 @@ class Rows:
             self[2 * n], self[2 * n + 1] = x.real, x.imag
 
 
-def step(function: Callable[..., Lanes | None]) -> Any:
-    """Compile a function of rows and numbers: ``function(rows, ..., number, ...)``.
-
-    In a compiled loop it is called as ``function(bits, (address, ...), (number, ...))``, processes all slots, and
-    returns whether the condition that the function returns is true for any slot.
-    """
-
-    @intrinsic(prefer_literal=True)
-    def call(context, bits, addresses, numbers):
-        def build(context, builder, signature, args):
-            real = ir.FloatType() if signature.args[0].literal_value == 32 else ir.DoubleType()
-            vector = ir.VectorType(real, _VECTOR_BYTES * 8 // signature.args[0].literal_value)
-            scalars = [_broadcast(builder, x, vector) for x in cgutils.unpack_tuple(builder, args[2])]
-            given = cgutils.unpack_tuple(builder, args[1])
-            any_slot = cgutils.alloca_once_value(builder, ir.Constant(ir.IntType(1), 0))
-            with cgutils.for_range(builder, _blocks(builder, vector)) as loop:
-                offset = builder.mul(loop.index, ir.Constant(_INDEX, _VECTOR_BYTES))
-                result = function(*[Rows(builder, builder.add(x, offset), real) for x in given], *scalars)
-                if result is not None:
-                    bits_of_slots = builder.bitcast(result.value, ir.IntType(vector.count))
-                    found = builder.icmp_unsigned("!=", bits_of_slots, ir.Constant(bits_of_slots.type, 0))
-                    builder.store(builder.or_(builder.load(any_slot), found), any_slot)
-            return builder.load(any_slot)
-
-        return types.boolean(bits, addresses, numbers), build
-
-    return call
+def bytes_of(real: Any) -> int:
+    """Return the bytes of a type of reals."""
+    return 4 if isinstance(real, ir.FloatType) else 8
 
 
-def _blocks(builder: Any, vector: Any) -> Any:
-    """Return the number of vectors in a row. The compiler does not see that it is constant, and unrolls no loop."""
-    number = ir.Constant(_INDEX, SLOTS // vector.count)
-    return builder.asm(ir.FunctionType(_INDEX, [_INDEX]), "", "=r,0", [number], side_effect=False)
-
-
-def _broadcast(builder: Any, number: Any, vector: Any) -> Lanes:
-    number = builder.fptrunc(number, vector.element) if number.type != vector.element else number
-    single = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
-    return Lanes(builder, builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), zeros))
-
-
-def _sum_of_products(conjugate: bool) -> Any:
-    @intrinsic(prefer_literal=True)
-    def call(context, bits, out, a, step_a, b, step_b, count):  # noqa: PLR0917
-        def build(context, builder, signature, args):
-            real = ir.FloatType() if signature.args[0].literal_value == 32 else ir.DoubleType()
-            out, a, step_a, b, step_b, count = args[1:]
-            vector = ir.VectorType(real, _VECTOR_BYTES * 8 // signature.args[0].literal_value)
-            zero = ir.Constant(vector, [0.0] * vector.count)
-            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(2)]
-            with cgutils.for_range(builder, _blocks(builder, vector)) as block:
-                offset = builder.mul(block.index, ir.Constant(_INDEX, _VECTOR_BYTES))
-                for part in sums:
-                    builder.store(zero, part)
-                with cgutils.for_range(builder, count) as item:
-                    first, second = (
-                        Rows(builder, builder.add(builder.add(x, offset), builder.mul(item.index, step)), real)
-                        for x, step in ((a, step_a), (b, step_b))
-                    )
-                    re, im = (Lanes(builder, builder.load(part)) for part in sums)
-                    imag = -first[1] if conjugate else first[1]
-                    re, im = re + first[0] * second[0] - imag * second[1], im + first[0] * second[1] + imag * second[0]
-                    builder.store(re.value, sums[0])
-                    builder.store(im.value, sums[1])
-                target = Rows(builder, builder.add(out, offset), real)
-                for n, part in enumerate(sums):
-                    target[n] = Lanes(builder, builder.load(part))
-            return context.get_dummy_value()
-
-        return types.void(bits, out, a, step_a, b, step_b, count), build
-
-    return call
-
-
-# out = Σ_n a_n b_n, and the same with the conjugates of a_n: the addresses of entries, and the bytes to the next one.
-sum_of_products, sum_of_conjugate_products = _sum_of_products(False), _sum_of_products(True)
-
-
-@inlined
-def load(m, first, count, source, rows):  # pragma: no cover
-    """Fill rows with slots, each 2 m m successive reals; the last slot fills the rest."""
-    size = 2 * m * m
-    for n in range(size):
-        for i in range(count):
-            rows[n, i] = source[(first + i) * size + n]
-    for n in range(size):
-        for i in range(count, SLOTS):
-            rows[n, i] = rows[n, count - 1]
-
-
-@inlined
-def store(m, first, count, rows, target):  # pragma: no cover
-    """Write the first slots of rows to successive reals."""
-    size = 2 * m * m
-    for n in range(size):
-        for i in range(count):
-            target[(first + i) * size + n] = rows[n, i]
-
-
-@inlined
-def gram(bits, m, entry, x, g):  # pragma: no cover
-    """Compute G = X^H X; ``entry`` is the number of bytes from one entry to the next."""
-    for j in range(m):
-        for k in range(m):
-            to, row = g + (j * m + k) * entry, m * entry
-            sum_of_conjugate_products(bits, to, x + j * entry, row, x + k * entry, row, m)
-
-
-@inlined
-def multiply(bits, m, entry, x, y, out):  # noqa: PLR0917 # pragma: no cover
-    """Write the product X Y to another matrix."""
-    for j in range(m):
-        for k in range(m):
-            sum_of_products(bits, out + (j * m + k) * entry, x + j * m * entry, entry, y + k * entry, m * entry, m)
-
-
-@step
-def _three_minus(g, one):
-    """Compute an entry of (3 - G) / 2."""
-    g[0], g[1] = 1.5 * one - 0.5 * g[0], -0.5 * g[1]
-
-
-@step
-def copy(x, out):
-    """Copy an entry."""
-    out[0], out[1] = x[0], x[1]
-
-
-@inlined
-def polish(bits, m, entry, x, g, y):  # noqa: PLR0917 # pragma: no cover
-    """Do one Newton-Schulz step, X (3 - G) / 2 with G = X^H X, to the nearest unitary matrix; overwrites g and y."""
-    for j in range(m):
-        for k in range(m):
-            _three_minus(bits, (g + (j * m + k) * entry,), (1.0 if j == k else 0.0,))
-    multiply(bits, m, entry, x, g, y)
-    for n in range(m * m):
-        copy(bits, (y + n * entry, x + n * entry), ())
+def vector_of(real: Any) -> Any:
+    """Return the type of a vector of reals."""
+    return ir.VectorType(real, VECTOR_BYTES // bytes_of(real))

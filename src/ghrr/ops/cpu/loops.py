@@ -30,7 +30,7 @@ def _compiled(function):
 
 
 @intrinsic
-def _multiply(context, loop, out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917
+def multiply(context, loop, out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917
     """Call an inner loop by its address."""
 
     def build(context, builder, signature, args):
@@ -53,12 +53,12 @@ def _pointer(context, address, like):
 
 
 @_compiled
-def _offset(position, table, operand):  # pragma: no cover
+def _offset(position, sizes, strides):  # pragma: no cover
     """Compute the bytes from the start of an operand to a slot."""
     offset = 0
-    for axis in range(table.shape[1] - 1, -1, -1):
-        outer = position // table[0, axis]
-        offset += (position - outer * table[0, axis]) * table[operand, axis]
+    for axis in range(len(sizes) - 1, -1, -1):
+        outer = position // sizes[axis]
+        offset += (position - outer * sizes[axis]) * strides[axis]
         position = outer
     return offset
 
@@ -66,8 +66,9 @@ def _offset(position, table, operand):  # pragma: no cover
 @_compiled
 def _run_length(position, stop, table, largest):  # pragma: no cover
     """Compute the number of slots from here on with equal strides."""
-    last = table[0, -1]
-    return min(last - position % last, stop - position, max(1, largest))
+    count, rest = table[0, -1] - position % table[0, -1], stop - position
+    count = count if count < rest else rest  # several times as fast to compile as min
+    return count if count < largest else largest if largest > 1 else 1
 
 
 @_compiled
@@ -76,15 +77,15 @@ def bind(start, stop, product, slot, table, out, a, b):  # noqa: PLR0917 # pragm
     position = start
     while position < stop:
         count = _run_length(position, stop, table, stop)
-        at_a, at_b = a + _offset(position, table, 1), b + _offset(position, table, 2)
-        _multiply(product, out + position * slot, at_a, at_b, count, slot, table[1, -1], table[2, -1])
+        at_a, at_b = a + _offset(position, table[0], table[1]), b + _offset(position, table[0], table[2])
+        multiply(product, out + position * slot, at_a, at_b, count, slot, table[1, -1], table[2, -1])
         position += count
 
 
 @_compiled
 def bind_flat(product, out, a, b, count, slot):  # noqa: PLR0917 # pragma: no cover
     """Compute A B for ``count`` contiguous slots."""
-    _multiply(product, out, a, b, count, slot, slot, slot)
+    multiply(product, out, a, b, count, slot, slot, slot)
 
 
 @_compiled
@@ -95,14 +96,14 @@ def bind_bundle(start, stop, product, slot, table, out, items, a, a_item, b, b_i
     position = start
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
-        at_a, at_b = a + _offset(position, table, 1), b + _offset(position, table, 2)
+        at_a, at_b = a + _offset(position, table[0], table[1]), b + _offset(position, table[0], table[2])
         total = out[position * reals : (position + count) * reals]
         total[:] = 0
         for group in range(0, items, _GROUP):
             part[:] = 0
             for n in range(group, min(items, group + _GROUP)):
                 to, from_a, from_b = part.ctypes.data, at_a + n * a_item, at_b + n * b_item
-                _multiply(product, to, from_a, from_b, count, slot, table[1, -1], table[2, -1])
+                multiply(product, to, from_a, from_b, count, slot, table[1, -1], table[2, -1])
             for i in range(count * reals):
                 total[i] += part[i]
         position += count
@@ -124,7 +125,7 @@ def bind_bags(start, stop, product, out, dim, slot, a, a_row, a_slot, b, b_row, 
                 part[:] = 0
                 for n in range(group, min(bags[row + 1], group + _GROUP)):
                     at_a, at_b = from_a + a_at[n] * a_row, from_b + b_at[n] * b_row
-                    _multiply(product, part.ctypes.data, at_a, at_b, count, slot, a_slot, b_slot)
+                    multiply(product, part.ctypes.data, at_a, at_b, count, slot, a_slot, b_slot)
                 for i in range(count * reals):
                     total[i] += part[i]
 
@@ -135,11 +136,11 @@ def multibind(start, stop, product, slot, table, out, items, a, a_item):  # noqa
     position, step = start, table[1, -1]
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
-        to, item = out + position * slot, a + _offset(position, table, 1) + (items - 2) * a_item
-        _multiply(product, to, item, item + a_item, count, slot, step, step)
+        to, item = out + position * slot, a + _offset(position, table[0], table[1]) + (items - 2) * a_item
+        multiply(product, to, item, item + a_item, count, slot, step, step)
         for _ in range(items - 2):
             item -= a_item
-            _multiply(product, to, item, to, count, slot, step, slot)
+            multiply(product, to, item, to, count, slot, step, slot)
         position += count
 
 
@@ -152,14 +153,14 @@ def whole_power(start, stop, product, slot, table, out, exponent, a):  # noqa: P
         digits += 1
     while position < stop:
         count = _run_length(position, stop, table, _BLOCK // slot)
-        to, base = out + position * slot, a + _offset(position, table, 1)
+        to, base = out + position * slot, a + _offset(position, table[0], table[1])
         for digit in range(digits - 1, -1, -1):
             if digit == digits - 1:
-                _multiply(product, to, base, base, count, slot, step, step)
+                multiply(product, to, base, base, count, slot, step, step)
             else:
-                _multiply(product, to, to, to, count, slot, slot, slot)
+                multiply(product, to, to, to, count, slot, slot, slot)
             if (exponent >> digit) & 1:
-                _multiply(product, to, base, to, count, slot, step, slot)
+                multiply(product, to, base, to, count, slot, step, slot)
         position += count
 
 
@@ -172,11 +173,11 @@ def bind_similarity(start, stop, product, slot, table, dim, sums, kind, a, b, c)
     while position < stop:
         count = min(_run_length(position, stop, table, _BLOCK // slot), dim - position % dim)
         at_a, at_b, at_c = (
-            a + _offset(position, table, 1),
-            b + _offset(position, table, 2),
-            c + _offset(position, table, 3),
+            a + _offset(position, table[0], table[1]),
+            b + _offset(position, table[0], table[2]),
+            c + _offset(position, table[0], table[3]),
         )
-        _multiply(product, part.ctypes.data, at_a, at_b, count, slot, table[1, -1], table[2, -1])
+        multiply(product, part.ctypes.data, at_a, at_b, count, slot, table[1, -1], table[2, -1])
         if step == slot:
             sums[position // dim] += _dot(part, at_c, count * reals)
         else:

@@ -7,8 +7,9 @@ processes numbers one by one. With :math:`B_n` the rows of B as stored, pairs of
 .. math:: C_k = \sum_n \mathrm{Re}(A_{kn}) B_n + \mathrm{Im}(A_{kn}) (\tilde B_n \circ (-1, 1, -1, 1, \dots)),
 
 so a slot takes 2m² products of a row and a number. Signs are applied once, after summing; an adjoint factor changes the
-signs and the addresses that are read, but not the arithmetic. Slots with m = 1 or 2 are narrower than a vector: there
-several whole slots are multiplied at a time, and A is arranged by shuffling.
+signs and the addresses that are read, but not the arithmetic. Rows that are narrower than a vector share it. For m = 1
+or 2 a vector holds several whole slots; for larger m it holds the same row of several slots, with lanes left over if
+2m is no power of two.
 
 Coverage tools cannot trace compiled code, hence the ``no cover`` mark; ``tests/ops`` compares the results with the
 reference.
@@ -38,64 +39,94 @@ def multiply_loop(bits: int, m: int, adjoint_a: bool, adjoint_b: bool, add: bool
     valid while the loop exists; the cache keeps it.
     """
     slot = 2 * m * m * bits // 8
-    many = max(1, _VECTOR_BITS // 8 // slot) if m <= 2 else 0  # slots per vector; 0: a vector is one row of a slot
-    single = min(1, many)
+    whole = m <= 2  # of whole slots, only contiguous ones can share a vector
+    many = max(1, _VECTOR_BITS // bits // (2 * m * m if whole else _lanes(m, bits)))
 
     @compiled_callback(types.void(*[types.int64] * 7))
     def loop(out, a, b, count, step_out, step_a, step_b):  # noqa: PLR0917 # pragma: no cover
         j = 0
-        if many > 1 and step_out == slot and step_a == slot and step_b == slot:
+        if many > 1 and (not whole or (step_out == slot and step_a == slot and step_b == slot)):
             while j + many <= count:
-                at = j * slot
-                multiply_slots(out + at, a + at, b + at, bits, m, many, adjoint_a, adjoint_b, add)
+                to, at_a, at_b = out + j * step_out, a + j * step_a, b + j * step_b
+                multiply_slots(to, at_a, at_b, step_out, step_a, step_b, bits, m, many, adjoint_a, adjoint_b, add)
                 j += many
         while j < count:
-            multiply_slots(
-                out + j * step_out, a + j * step_a, b + j * step_b, bits, m, single, adjoint_a, adjoint_b, add
-            )
+            to, at_a, at_b = out + j * step_out, a + j * step_a, b + j * step_b
+            multiply_slots(to, at_a, at_b, step_out, step_a, step_b, bits, m, 1, adjoint_a, adjoint_b, add)
             j += 1
 
     return loop
 
 
+def _lanes(m, bits):
+    """Return the lanes of a row: more than its 2m reals if a vector of that many lanes exists and 2m is less."""
+    rounded = 1 << (2 * m - 1).bit_length()
+    return rounded if rounded * bits <= _VECTOR_BITS else 2 * m
+
+
 @intrinsic(prefer_literal=True)
-def multiply_slots(context, out, a, b, bits, m, many, adjoint_a, adjoint_b, add):  # noqa: PLR0917
-    """Multiply slots at three addresses. All other arguments are compile-time constants."""
-    return types.void(out, a, b, bits, m, many, adjoint_a, adjoint_b, add), _build
+def multiply_slots(context, out, a, b, step_out, step_a, step_b, bits, m, many, adjoint_a, adjoint_b, add):  # noqa: PLR0917
+    """Multiply ``many`` slots, the first of them at three addresses. From ``bits`` on, arguments are constants."""
+    return types.void(out, a, b, step_out, step_a, step_b, bits, m, many, adjoint_a, adjoint_b, add), _build
 
 
 def _build(context, builder, signature, args):
-    bits, m, many, adjoint_a, adjoint_b, add = (constant.literal_value for constant in signature.args[3:])
-    out, a, b = args[:3]
-    code = _Code(builder, bits)
-    if many:
-        width = 2 * m * m * many
-        vectors = [(0, _multiply_whole(code, (a, b), m, many, (adjoint_a, adjoint_b)))]
+    bits, m, many, adjoint_a, adjoint_b, add = (constant.literal_value for constant in signature.args[6:])
+    code, adjoint = _Code(builder, bits), (adjoint_a, adjoint_b)
+    if m <= 2:
+        out, a, b = args[:3]
+        vectors = [(out, 0, _multiply_whole(code, (a, b), m, many, adjoint))]
     else:
-        width = 2 * m
-        vectors = [(width * k, c) for k, c in enumerate(_multiply_rows(code, (a, b), m, (adjoint_a, adjoint_b)))]
-    for at, vector in vectors:  # after all of A and B are loaded
-        code.store(code.plus(vector, code.load(out, at, width)) if add else vector, out, at)
+        out, a, b = (
+            [code.advance(x, step, s) for s in range(many)] for x, step in zip(args[:3], args[3:6], strict=True)
+        )
+        vectors = list(_multiply_rows(code, (out, a, b), m, adjoint))
+    if add:
+        vectors = [(to, at, code.plus(vector, code.load(to, at, vector.type.count))) for to, at, vector in vectors]
+    # After everything is loaded, and in the order of rows: the lanes after a row are overwritten by the next row.
+    for to, at, vector in vectors:
+        code.store(vector, to, at)
     return context.get_dummy_value()
 
 
-def _multiply_rows(code, factors, m, adjoint):
-    """Compute the rows of one slot as numbers of A times rows of B."""
-    (a, b), (adjoint_a, adjoint_b) = factors, adjoint
-    rows = []
-    for n in range(m):
-        if adjoint_b:  # row n of the adjoint is column n
-            rows.append(code.join([code.load(b, 2 * (l * m + n), 2) for l in range(m)]))
-        else:
-            rows.append(code.load(b, 2 * m * n, 2 * m))
-    swapped = [code.pick(row, [lane ^ 1 for lane in range(2 * m)]) for row in rows]
+def _multiply_rows(code, addresses, m, adjoint):
+    """Compute the rows of slots as numbers of A times rows of B; return the slot, index and lanes of each row."""
+    (out, a, b), (adjoint_a, adjoint_b) = addresses, adjoint
+    lanes = _lanes(m, code.bits)
+    fits = lanes * code.bits <= _VECTOR_BITS
+
+    def row(x, n):
+        """Load row n of each slot; of the last row, the lanes before it too, since those after it may not exist."""
+        last = n == m - 1
+        loaded = [code.load(slot, 2 * m * m - lanes if last else 2 * m * n, lanes) for slot in x]
+        if last and lanes > 2 * m:
+            loaded = [code.pick(y, [(lane + lanes - 2 * m) % lanes for lane in range(lanes)]) for y in loaded]
+        return code.join(loaded)
+
+    def column(x, n):
+        parts = [code.join([code.load(slot, 2 * (l * m + n), 2) for l in range(m)]) for slot in x]
+        return code.join([code.pick(y, [min(lane, 2 * m - 1) for lane in range(lanes)]) for y in parts])
+
+    def number(k, n, part):
+        """Return a number of A in all lanes of its slot. For one slot, loads and shuffles share the work."""
+        at = 2 * n + part
+        if len(a) == 1 and (part or not fits):
+            return code.broadcast(code.load(a[0], 2 * m * k + at, 1), lanes)
+        return code.pick(rows_a[k], [s * lanes + at for s in range(len(a)) for _ in range(lanes)])
+
+    rows = [column(b, n) if adjoint_b else row(b, n) for n in range(m)]  # row n of the adjoint is column n
+    rows_a = [row(a, k) for k in range(m)] if fits else []
+    swapped = [code.pick(x, [lane ^ 1 for lane in range(x.type.count)]) for x in rows]
     for k in range(m):
         straight = crossed = None
         for n in range(m):
-            at = 2 * (n * m + k if adjoint_a else k * m + n)
-            straight = code.plus(straight, code.times(code.broadcast(code.load(a, at, 1), 2 * m), rows[n]))
-            crossed = code.plus(crossed, code.times(code.broadcast(code.load(a, at + 1, 1), 2 * m), swapped[n]))
-        yield code.with_signs(straight, crossed, adjoint)
+            re, im = (number(*((n, k) if adjoint_a else (k, n)), part) for part in (0, 1))
+            straight = code.plus(straight, code.times(re, rows[n]))
+            crossed = code.plus(crossed, code.times(im, swapped[n]))
+        total = code.with_signs(straight, crossed, adjoint)
+        width = 2 * m if k == m - 1 else lanes
+        for s, to in enumerate(out):
+            yield to, 2 * m * k, code.pick(total, [s * lanes + lane for lane in range(width)])
 
 
 def _multiply_whole(code, factors, m, many, adjoint):
@@ -122,9 +153,13 @@ class _Code:
     """Emits instructions on vectors of reals at addresses."""
 
     def __init__(self, builder, bits):
-        self.builder = builder
+        self.builder, self.bits = builder, bits
         self.real = ir.FloatType() if bits == 32 else ir.DoubleType()
         self.bytes = bits // 8
+
+    def advance(self, address, step, count):
+        """Return the address of a later slot."""
+        return self.builder.add(address, self.builder.mul(step, ir.Constant(step.type, count)))
 
     def _pointer(self, address, index, kind):
         at = self.builder.add(address, ir.Constant(address.type, index * self.bytes))

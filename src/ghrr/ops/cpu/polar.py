@@ -25,8 +25,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ghrr.ops.cpu.compilation import compiled
-from ghrr.ops.cpu.lanes import SLOTS, Complex, Lanes, absolute, gram, load, polish, sqrt, step, store, where
+from ghrr.ops.cpu.compilation import compiled_vectors
+from ghrr.ops.cpu.lanes import SLOTS, Complex, Lanes, absolute, sqrt, where
+from ghrr.ops.cpu.steps import gram, load, polish, step, store
 
 Matrix = list[list[Complex]]
 
@@ -180,20 +181,24 @@ def polar_kernel(m: int) -> Callable[..., int]:
     """Return the loop for one m."""
     numbers = 2 * m * m
 
-    @compiled
-    def polar(start, stop, source, out, left):  # pragma: no cover
-        """Fill the slots from start to stop. Mark those that are ``left``, and return their number."""
+    @compiled_vectors
+    def polar(bits, start, stop, source, out, left):  # noqa: PLR0917 # pragma: no cover
+        """Fill the slots from start to stop. Mark those that are ``left``, and return their number.
+
+        ``source`` and ``out`` are addresses of slots, whose reals have ``bits``.
+        """
+        slot = numbers * bits // 8
         work = np.empty((3 * numbers + 2, SLOTS))
         x = work.ctypes.data
         size, lost = x + 3 * numbers * _ROW, x + (3 * numbers + 1) * _ROW
-        most, unknown = _MOST_LOST_SINGLE if out.itemsize == 4 else _MOST_LOST_DOUBLE, 0
+        most, unknown = _MOST_LOST_SINGLE if bits == 32 else _MOST_LOST_DOUBLE, 0
         for first in range(start, stop, SLOTS):
             count = min(SLOTS, stop - first)
-            load(m, first, count, source, work)
+            load(64, bits, x, source + first * slot, numbers, count)
             _clear(64, (size,), ())
             for n in range(m * m):
                 _add_size(64, (x + 2 * n * _ROW, size), ())
-            if source.itemsize == 8:  # the powers of numbers in single precision are in the range of double precision
+            if bits == 64:  # the powers of numbers in single precision are in the range of double precision
                 for n in range(m * m):
                     _divide(64, (x + 2 * n * _ROW, size), ())
             if m == 1:
@@ -202,9 +207,9 @@ def polar_kernel(m: int) -> Callable[..., int]:
                 _polar_2(64, (x, lost), ())
             elif m == 3:
                 _polar_3(64, (x, lost), ())
-                if out.itemsize == 8:
-                    gram(64, m, 2 * _ROW, x, x + numbers * _ROW)
-                    polish(64, m, 2 * _ROW, x, x + numbers * _ROW, x + 2 * numbers * _ROW)
+                if bits == 64:
+                    gram(64, (m, 2 * _ROW, x, x + numbers * _ROW))
+                    polish(64, (m, 2 * _ROW, x, x + numbers * _ROW, x + 2 * numbers * _ROW))
             else:
                 _polar_4(64, (x, lost), ())
             for i in range(count):
@@ -212,7 +217,7 @@ def polar_kernel(m: int) -> Callable[..., int]:
                 known = total > _SMALLEST and total < _LARGEST and error < most
                 left[first + i] = not known
                 unknown += not known
-            store(m, first, count, work, out)
+            store(64, bits, x, out + first * slot, numbers, count)
         return unknown
 
     return polar

@@ -4,7 +4,7 @@ Each slot is diagonalised by Jacobi rotations, which need no gap between eigenva
 block of its plane as diagonal as possible, and the off-diagonal entries shrink quadratically. The powers are
 :math:`V \mathrm{diag}(e^{ix\theta_k}) V^\dagger`. Angles are in turns (360°), so whole turns can be subtracted exactly.
 
-The same loop exists in single and in double precision. An error e of the slot changes the power by up to |x| e, and by
+The same loop computes in single or in double precision. An error e of the slot changes the power by up to |x| e, and by
 more near the branch cut at -1, where two eigenvalues may be close and their powers are not. Single precision is
 therefore for small exponents, and leaves slots with eigenvalues near the branch cut to double precision.
 
@@ -17,29 +17,15 @@ reference.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from ghrr.ops.cpu.compilation import compiled, inlined
-from ghrr.ops.cpu.lanes import (
-    SLOTS,
-    absolute,
-    cos_sin,
-    gram,
-    load,
-    polish,
-    series,
-    sqrt,
-    step,
-    store,
-    sum_of_conjugate_products,
-    where,
-)
+from ghrr.ops.cpu.compilation import compiled_vectors
+from ghrr.ops.cpu.lanes import SLOTS, absolute, cos_sin, series, sqrt, where
+from ghrr.ops.cpu.steps import gram, load, polish, procedure, step, store, sum_of_conjugate_products
 
 Indices = NDArray[np.int64]
 
@@ -136,8 +122,8 @@ def _set(x, number):
 
 
 @step
-def _add_square(total, x):
-    total[0] = total[0] + x[0] * x[0] + x[1] * x[1]
+def _add_square(total, x, weight):
+    total[0] = total[0] + weight * (x[0] * x[0] + x[1] * x[1])
 
 
 @step
@@ -182,134 +168,158 @@ def _times_phase(x, phase, out):
     out[1] = x[0] * phase[1] + x[1] * phase[0]
 
 
-@inlined
-def _diagonalize(bits, m, entry, x, v, rotation, zero_square):  # noqa: PLR0917 # pragma: no cover
-    """Rotate X to the diagonal V^H X V; return whether that succeeded."""
-    for n in range(m * m):
-        _set(bits, (v + n * entry,), (1.0 if n % (m + 1) == 0 else 0.0,))
-    for sweeps in range(_SWEEPS + 1):
-        # Pairs of entries that count as zero in their planes add up to at most the limit.
-        _set(bits, (rotation,), (0.0,))
-        for n in range(m * m):
-            if n % (m + 1):
-                _add_square(bits, (rotation, x + n * entry), ())
-        unfinished = _exceeds(bits, (rotation,), (0.25 * m * m * zero_square,))
-        if not unfinished or sweeps == _SWEEPS:
-            break
-        for p in range(m - 1):
-            for q in range(p + 1, m):
-                pp, pq = x + (m * p + p) * entry, x + (m * p + q) * entry
-                qp, qq = x + (m * q + p) * entry, x + (m * q + q) * entry
-                _find_rotation(bits, (pp, pq, qp, qq, rotation), (zero_square,))
-                for n in range(m):
-                    at_p, at_q = (m * n + p) * entry, (m * n + q) * entry
-                    _rotate(bits, (x + at_p, x + at_q, rotation), ())
-                    _rotate(bits, (v + at_p, v + at_q, rotation), ())
-                for n in range(m):
-                    at_p, at_q = (m * p + n) * entry, (m * q + n) * entry
-                    _rotate_conjugate(bits, (x + at_p, x + at_q, rotation), ())
-    return not unfinished
+@procedure(types.boolean)
+def _differs_from_identity(code, m, entry, g, limit):
+    """Return whether an entry of G - 1 exceeds the square root of the limit."""
+    found = code.any()
+    for j in code.range(m):
+        for k in code.range(m):
+            one = j.equals(k).where(1.0, 0.0)
+            code.note(found, _differs.emit(code, (g + (j * m + k) * entry,), (one, limit)))
+    return found
 
 
-@inlined
-def _has_eigenvalues_near_cut(bits, m, row, turns, bounds):  # pragma: no cover
-    _start_range(bits, (turns, bounds), ())
-    for k in range(1, m):
-        _extend_range(bits, (turns + k * row, bounds), ())
-    return _is_near_cut(bits, (bounds,), (1.0 * m,))
+@procedure()
+def _set_identity(code, m, entry, v):
+    for j in code.range(m):
+        for k in code.range(m):
+            _set.emit(code, (v + (j * m + k) * entry,), (j.equals(k).where(1.0, 0.0),))
 
 
-@inlined
-def _combine(bits, m, row, exponent, turns, v, w, x, phase):  # noqa: PLR0917 # pragma: no cover
+@procedure(types.boolean)
+def _is_not_diagonal(code, m, entry, x, total, limit):  # noqa: PLR0917
+    """Return whether the squares of the entries outside of the diagonal add up to more than the limit."""
+    exceeds = code.any()
+    _set.emit(code, (total,), (0.0,))
+    for j in code.range(m):
+        for k in code.range(m):
+            _add_square.emit(code, (total, x + (j * m + k) * entry), (j.equals(k).where(0.0, 1.0),))
+    code.note(exceeds, _exceeds.emit(code, (total,), (limit,)))
+    return exceeds
+
+
+@procedure()
+def _sweep(code, m, entry, x, v, rotation, zero_square):  # noqa: PLR0917
+    """Rotate all planes of X, and collect the rotations in V."""
+    for p in code.range(m - 1):
+        for q in code.range(p + 1, m):
+            block = [x + (m * j + k) * entry for j in (p, q) for k in (p, q)]
+            _find_rotation.emit(code, (*block, rotation), (zero_square,))
+            for n in code.range(m):
+                at_p, at_q = (m * n + p) * entry, (m * n + q) * entry
+                _rotate.emit(code, (x + at_p, x + at_q, rotation))
+                _rotate.emit(code, (v + at_p, v + at_q, rotation))
+            for n in code.range(m):
+                at_p, at_q = (m * p + n) * entry, (m * q + n) * entry
+                _rotate_conjugate.emit(code, (x + at_p, x + at_q, rotation))
+
+
+@procedure(types.boolean)
+def _has_eigenvalues_near_cut(code, m, size, row, turns, bounds):  # noqa: PLR0917
+    """Apply ``_is_near_cut`` to m angles; ``size`` is m as a real number."""
+    near = code.any()
+    _start_range.emit(code, (turns, bounds))
+    for k in code.range(1, m):
+        _extend_range.emit(code, (turns + k * row, bounds))
+    code.note(near, _is_near_cut.emit(code, (bounds,), (size,)))
+    return near
+
+
+@procedure()
+def _angles(code, m, row, x, turns):
+    """Compute the angles of the diagonal of X."""
+    for k in code.range(m):
+        _angle_in_turns.emit(code, (x + 2 * k * (m + 1) * row, turns + k * row))
+
+
+@procedure()
+def _combine(code, m, row, exponent, turns, v, w, x, phase):  # noqa: PLR0917
     """Replace X by V diag(e^{2πi · exponent · turns}) V^H; W is overwritten."""
     entry = 2 * row
-    for k in range(m):
-        _phase(bits, (turns + k * row, phase), (exponent,))
-        for j in range(m):
+    for k in code.range(m):
+        _phase.emit(code, (turns + k * row, phase), (exponent,))
+        for j in code.range(m):
             at = (m * j + k) * entry
-            _times_phase(bits, (v + at, phase, w + at), ())
-    for j in range(m):
-        for k in range(m):
+            _times_phase.emit(code, (v + at, phase, w + at))
+    for j in code.range(m):
+        for k in code.range(m):
             to = x + (m * j + k) * entry
-            sum_of_conjugate_products(bits, to, v + m * k * entry, entry, w + m * j * entry, entry, m)
+            sum_of_conjugate_products(code, to, v + m * k * entry, entry, w + m * j * entry, entry, m)
 
 
-@functools.cache
-def power_kernel(bits: int) -> Callable[..., None]:
-    """Return the loop for 32 or 64 bits of precision."""
-    single = bits == 32
-    precision = np.float32 if single else np.float64
-    row = SLOTS * bits // 8
+@compiled_vectors
+def power(  # noqa: PLR0917
+    bits: int,
+    m: int,
+    start: int,
+    stop: int,
+    chunks: Indices,
+    dim: int,
+    source: int,
+    tolerance: float,
+    exponents: NDArray[np.float64],
+    targets: Indices,
+    offsets: Indices,
+    out: int,
+    bits_of_slots: int,
+    done: NDArray[np.bool_],
+) -> None:  # pragma: no cover
+    """Raise the ``chunks`` from start to stop, each of ``SLOTS`` slots, counted through all of ``source``.
+
+    ``bits`` is the precision of the arithmetic. ``source`` and ``out`` are addresses of slots, 2 m m reals each of
+    ``bits_of_slots``. Hypervector r of ``source``, ``dim`` slots, is raised to ``exponents[n]``, which fills
+    hypervector ``targets[n]`` of ``out``, for each n from ``offsets[r]`` to ``offsets[r + 1]``. A chunk is not ``done``
+    if one of its slots is not unitary within the tolerance, cannot be diagonalised, or needs a higher precision.
+    """
+    single, size = bits == 32, 2 * m * m
+    row, slot = SLOTS * bits // 8, size * bits_of_slots // 8
     entry = 2 * row
-
-    @compiled
-    def power(  # noqa: PLR0917
-        m: int,
-        start: int,
-        stop: int,
-        chunks: Indices,
-        dim: int,
-        source: NDArray[Any],
-        tolerance: float,
-        exponents: NDArray[np.float64],
-        targets: Indices,
-        offsets: Indices,
-        out: NDArray[Any],
-        done: NDArray[np.bool_],
-    ) -> None:  # pragma: no cover
-        """Raise the ``chunks`` from start to stop, each of ``SLOTS`` slots, counted through all of ``source``.
-
-        Hypervector r of ``source``, ``dim`` slots of reals ``(slots, 2 m m)``, is raised to ``exponents[n]``, which
-        fills hypervector ``targets[n]`` of ``out``, for each n from ``offsets[r]`` to ``offsets[r + 1]``. A chunk is
-        not ``done`` if one of its slots is not unitary within the tolerance, cannot be diagonalised, or needs a higher
-        precision.
-        """
-        size = 2 * m * m
-        work = np.empty((3 * size + m + 3, SLOTS), precision)
-        x = work.ctypes.data
-        v, g = x + size * row, x + 2 * size * row
-        turns = x + 3 * size * row
-        rotation = turns + m * row
-        per_row = (dim + SLOTS - 1) // SLOTS
-        for index in range(start, stop):
-            base, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
-            count = min(SLOTS, dim - first)
-            if single:
-                zero_square = _ZERO_SQUARE_SINGLE
-                least_steps, clean, largest_error = 0, _CLEAN, 0.5 * tolerance  # the sums are not exact
-            else:
-                largest = 1.0
-                for n in range(offsets[base], offsets[base + 1]):
-                    largest = max(largest, abs(exponents[n]))
-                rounded = _ZERO_SQUARE_ROUNDED / (largest * largest) if out.itemsize == 4 else 0.0
-                zero_square = max(rounded, 4 * m * m * _ZERO_SQUARE_DOUBLE)
-                # Each step of polishing squares the error.
-                least_steps, clean, largest_error = 1, math.sqrt(math.sqrt(zero_square) / m), tolerance
-            load(m, base * dim + first, count, source, work)
-
-            # Replace X by the nearest unitary matrix.
-            gram(bits, m, entry, x, g)
-            not_clean = not_unitary = False
-            for n in range(m * m):
-                one = 1.0 if n % (m + 1) == 0 else 0.0
-                not_clean |= _differs(bits, (g + n * entry,), (one, clean * clean))
-                not_unitary |= _differs(bits, (g + n * entry,), (one, largest_error * largest_error))
-            if not_unitary:
-                continue
-            for steps in range(least_steps + (1 if not_clean else 0)):
-                if steps:
-                    gram(bits, m, entry, x, g)
-                polish(bits, m, entry, x, g, v)
-
-            if not _diagonalize(bits, m, entry, x, v, rotation, zero_square):
-                continue
-            for k in range(m):
-                _angle_in_turns(bits, (x + k * (m + 1) * entry, turns + k * row), ())
-            if single and m > 1 and _has_eigenvalues_near_cut(bits, m, row, turns, rotation):
-                continue
+    work = np.empty((3 * size + m + 3) * row, np.uint8)
+    x = work.ctypes.data
+    v, g = x + size * row, x + 2 * size * row
+    turns = x + 3 * size * row
+    rotation = turns + m * row
+    per_row = (dim + SLOTS - 1) // SLOTS
+    for index in range(start, stop):
+        base, first = chunks[index] // per_row, chunks[index] % per_row * SLOTS
+        count = min(SLOTS, dim - first)
+        if single:
+            zero_square = _ZERO_SQUARE_SINGLE
+            least_steps, clean, largest_error = 0, _CLEAN, 0.5 * tolerance  # the sums are not exact
+        else:
+            largest = 1.0
             for n in range(offsets[base], offsets[base + 1]):
-                _combine(bits, m, row, exponents[n], turns, v, g, x, rotation)
-                store(m, targets[n] * dim + first, count, work, out)
-            done[index] = True
+                largest = max(largest, abs(exponents[n]))
+            rounded = _ZERO_SQUARE_ROUNDED / (largest * largest) if bits_of_slots == 32 else 0.0
+            zero_square = max(rounded, 4 * m * m * _ZERO_SQUARE_DOUBLE)
+            # Each step of polishing squares the error.
+            least_steps, clean, largest_error = 1, math.sqrt(math.sqrt(zero_square) / m), tolerance
+        load(bits, bits_of_slots, x, source + (base * dim + first) * slot, size, count)
 
-    return power
+        # Replace X by the nearest unitary matrix.
+        gram(bits, (m, entry, x, g))
+        if _differs_from_identity(bits, (m, entry, g, largest_error * largest_error)):
+            continue
+        not_clean = _differs_from_identity(bits, (m, entry, g, clean * clean))
+        for steps in range(least_steps + (1 if not_clean else 0)):
+            if steps:
+                gram(bits, (m, entry, x, g))
+            polish(bits, (m, entry, x, g, v))
+
+        # Rotate X to the diagonal V^H X V. Pairs of entries that count as zero in their planes add up to the limit.
+        _set_identity(bits, (m, entry, v))
+        sweeps, limit = 0, 0.25 * m * m * zero_square
+        unfinished = _is_not_diagonal(bits, (m, entry, x, rotation, limit))
+        while unfinished and sweeps < _SWEEPS:
+            _sweep(bits, (m, entry, x, v, rotation, zero_square))
+            unfinished = _is_not_diagonal(bits, (m, entry, x, rotation, limit))
+            sweeps += 1
+        if unfinished:
+            continue
+        _angles(bits, (m, row, x, turns))
+        if single and m > 1 and _has_eigenvalues_near_cut(bits, (m, 1.0 * m, row, turns, rotation)):
+            continue
+        for n in range(offsets[base], offsets[base + 1]):
+            _combine(bits, (m, row, exponents[n], turns, v, g, x, rotation))
+            store(bits, bits_of_slots, x, out + (targets[n] * dim + first) * slot, size, count)
+        done[index] = True

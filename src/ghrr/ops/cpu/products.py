@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ghrr.ops import torch_implementation
-from ghrr.ops.cpu import loops
+from ghrr.ops.cpu import loops, team
 from ghrr.ops.cpu.multiply import multiply_loop
 from ghrr.ops.strides import broadcast_strides, slots_in_rows
 from ghrr.ops.threads import run_in_threads
@@ -48,16 +48,20 @@ def bind_flat(a: Tensor, b: Tensor, adjoint_a: bool, adjoint_b: bool) -> Tensor:
     size = a.numel()
     if size >= MIN_THREADED:
         return bind(a, b, adjoint_a, adjoint_b)
-    m = a.shape[-1]
     out = torch.empty_like(a)
-    loop, multiply = _flat_loop(a.dtype, m, adjoint_a, adjoint_b)
-    loop(multiply, out.data_ptr(), a.data_ptr(), b.data_ptr(), size // (m * m), m * m * a.itemsize)
+    multiply, numbers, slot = _flat_loop(a.dtype, a.shape[-1], adjoint_a, adjoint_b)
+    arguments = multiply, out.data_ptr(), a.data_ptr(), b.data_ptr(), size // numbers, slot
+    if size < team.MIN_NUMBERS or (threads := team.threads_for(size)) == 1:
+        loops.bind_flat(*arguments)
+    else:
+        team.bind_flat(threads, *arguments)
     return out
 
 
 @functools.cache
-def _flat_loop(dtype: torch.dtype, m: int, adjoint_a: bool, adjoint_b: bool) -> tuple[Any, int]:
-    return loops.bind_flat, multiply_loop(_BITS[dtype], m, adjoint_a, adjoint_b, False).address
+def _flat_loop(dtype: torch.dtype, m: int, adjoint_a: bool, adjoint_b: bool) -> tuple[int, int, int]:
+    """Return the address of an inner loop, and the numbers and the bytes of a slot."""
+    return multiply_loop(_BITS[dtype], m, adjoint_a, adjoint_b, False).address, m * m, m * m * dtype.itemsize
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.ops.cpu import philox
-from ghrr.ops.cpu.compilation import compiled, inlined
-from ghrr.ops.cpu.lanes import SLOTS, cos_sin, sqrt, step, where
+from ghrr.ops.cpu.compilation import compiled_vectors
+from ghrr.ops.cpu.lanes import SLOTS, cos_sin, sqrt, where
 from ghrr.ops.cpu.philox import Words
+from ghrr.ops.cpu.steps import procedure, step
 
 _ROW = 8 * SLOTS
 _ENTRY = 2 * _ROW
@@ -79,38 +80,38 @@ def _last_row(r, phase, out):
     out[0], out[1] = r[0] * phase[0], r[0] * phase[1]
 
 
-@inlined
-def _extend(m, k, u, r, phases, total, x):  # noqa: PLR0917 # pragma: no cover
-    """Extend the unitary matrices in the first k - 1 rows and columns of x by a row and a column.
+@procedure()
+def _extend(code, m, last, u, r, phases, total, x):  # noqa: PLR0917
+    """Extend the unitary matrices in the first ``last`` rows and columns of x by a row and a column.
 
-    ``u`` has the 2k - 1 uniform numbers of this step. All other rows are overwritten.
+    ``u`` has the uniform numbers of this step, two for each row and one more. All other rows are overwritten.
     """
-    last = k - 1
-    # The square roots of the gaps between 0, the first k - 1 rows of u in order, and 1.
-    for n in range(1, last):
-        for j in range(n, 0, -1):
-            _sort(64, (u + (j - 1) * _ROW, u + j * _ROW), ())
-    _set(64, (total,), (0.0,))
-    for j in range(last):
-        low = total if j == 0 else u + (j - 1) * _ROW
-        _root_of_gap(64, (low, u + j * _ROW, r + j * _ROW), ())
-    _root_to_one(64, (total if k == 1 else u + (last - 1) * _ROW, r + last * _ROW), ())
-    for j in range(k):
-        _phase(64, (u + (last + j) * _ROW, phases + j * _ENTRY), ())
-    for row in range(last):
-        _set(64, (total,), (0.0,))
-        _set(64, (total + _ROW,), (0.0,))
-        for j in range(last):
-            _add(64, (x + (row * m + j) * _ENTRY, r + j * _ROW, total), ())
+    # The square roots of the gaps between 0, the first rows of u in order, and 1.
+    for n in code.range(1, last):
+        for i in code.range(n):
+            j = n - i
+            _sort.emit(code, (u + (j - 1) * _ROW, u + j * _ROW))
+    _set.emit(code, (total,), (0.0,))
+    for j in code.range(last):
+        low = j.equals(0).where(total, u + (j - 1) * _ROW)
+        _root_of_gap.emit(code, (low, u + j * _ROW, r + j * _ROW))
+    _root_to_one.emit(code, (last.equals(0).where(total, u + (last - 1) * _ROW), r + last * _ROW))
+    for j in code.range(last + 1):
+        _phase.emit(code, (u + (last + j) * _ROW, phases + j * _ENTRY))
+    for row in code.range(last):
+        _set.emit(code, (total,), (0.0,))
+        _set.emit(code, (total + _ROW,), (0.0,))
+        for j in code.range(last):
+            _add.emit(code, (x + (row * m + j) * _ENTRY, r + j * _ROW, total))
         to = x + (row * m + last) * _ENTRY
-        _append(64, (total, r + last * _ROW, phases + last * _ENTRY, to), ())
-        for j in range(last):
-            _reflect(64, (x + (row * m + j) * _ENTRY, total, r + j * _ROW, phases + j * _ENTRY), ())
-    for j in range(k):
-        _last_row(64, (r + j * _ROW, phases + j * _ENTRY, x + (last * m + j) * _ENTRY), ())
+        _append.emit(code, (total, r + last * _ROW, phases + last * _ENTRY, to))
+        for j in code.range(last):
+            _reflect.emit(code, (x + (row * m + j) * _ENTRY, total, r + j * _ROW, phases + j * _ENTRY))
+    for j in code.range(last + 1):
+        _last_row.emit(code, (r + j * _ROW, phases + j * _ENTRY, x + (last * m + j) * _ENTRY))
 
 
-@compiled
+@compiled_vectors
 def base_slots(  # noqa: PLR0917
     m: int, start: int, stop: int, slots: int, rotation_keys: Words, phase_keys: Words, roots: int, out: NDArray[Any]
 ) -> None:  # pragma: no cover
@@ -122,7 +123,7 @@ def base_slots(  # noqa: PLR0917
     # Uniform numbers of the rotation and of the phases, square roots of gaps, phases, a total, and the matrices.
     numbers = m * m
     uniform, turns, work = np.empty((numbers, SLOTS)), np.empty((m, SLOTS)), np.empty((2 * numbers + 3 * m + 2, SLOTS))
-    u, x = uniform.ctypes.data, work.ctypes.data
+    u, t, x = uniform.ctypes.data, turns.ctypes.data, work.ctypes.data
     r = x + 2 * numbers * _ROW
     phases = r + m * _ROW
     total = phases + m * _ENTRY
@@ -130,17 +131,17 @@ def base_slots(  # noqa: PLR0917
     for chunk in range(start, stop):
         row, first = chunk // chunks, chunk % chunks * SLOTS
         if len(rotation_keys):
-            philox.fill(rotation_keys[row], first, uniform)
+            philox.fill(rotation_keys[row, 0], rotation_keys[row, 1], first, numbers, u)
         else:
             uniform[:] = 0.0
         if len(phase_keys):
-            philox.fill(phase_keys[row], first, turns)
+            philox.fill(phase_keys[row, 0], phase_keys[row, 1], first, m, t)
             for n in range(m):
                 for i in range(SLOTS):
                     turn = math.floor(turns[n, i] * roots) / roots if roots else turns[n, i]
                     uniform[numbers - m + n, i] += turn
         for k in range(1, m + 1):
-            _extend(m, k, u + (k - 1) ** 2 * _ROW, r, phases, total, x)
+            _extend(64, (m, k - 1, u + (k - 1) ** 2 * _ROW, r, phases, total, x))
         for n in range(numbers):
             for i in range(min(SLOTS, slots - first)):
                 column = i % 8 * (SLOTS // 8) + i // 8  # see philox.fill

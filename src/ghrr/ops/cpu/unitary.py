@@ -27,12 +27,11 @@ def polar(x: Tensor) -> Tensor:
     x = x.resolve_conj().contiguous()
     out = empty(x.shape, x)
     is_skipped = np.zeros(x.shape[:-2].numel(), dtype=np.bool_)
-    loop = polar_kernel(m)
-    source, target = _as_rows(x), _as_rows(out)
+    loop, bits = polar_kernel(m), 32 if x.dtype == torch.complex64 else 64
     skipped: list[int] = []
 
-    def work(rows: slice) -> None:
-        skipped.append(loop(rows.start, rows.stop, source, target, is_skipped))
+    def work(rows: slice, keep: object = (x, out)) -> None:
+        skipped.append(loop(bits, rows.start, rows.stop, x.data_ptr(), out.data_ptr(), is_skipped))
 
     _run(work, out.shape[:-2].numel(), out.numel())
     if any(skipped):
@@ -58,14 +57,19 @@ def unitary_power(a: Tensor, exponents: Tensor) -> Tensor | None:
         numbers = np.broadcast_to(exponents.to(torch.float64).numpy(), batch).ravel()[targets]
     out = empty((*batch, dim, m, m), a)
     tolerance = torch_polar.unitarity_tolerance(m, a.dtype)
-    source, target = _as_rows(a.resolve_conj().contiguous()), _as_rows(out)
+    source = a.detach().resolve_conj().contiguous()
 
     def remaining(chunks: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
         """Raise chunks of slots; return those for which that was not possible."""
-        loop, done = power.power_kernel(bits), np.zeros(len(chunks), dtype=np.bool_)
-        arguments = (dim, source, tolerance, numbers, targets, offsets, target, done)
-        size = m * max(a.numel(), out.numel())
-        _run(lambda part: loop(m, part.start, part.stop, chunks, *arguments), len(chunks), size)
+        done = np.zeros(len(chunks), dtype=np.bool_)
+        addresses = source.data_ptr(), out.data_ptr()
+        bits_of_slots = 32 if a.dtype == torch.complex64 else 64
+        arguments = (dim, addresses[0], tolerance, numbers, targets, offsets, addresses[1], bits_of_slots, done)
+
+        def work(part: slice, keep: object = (source, out)) -> None:
+            power.power(bits, m, part.start, part.stop, chunks, *arguments)
+
+        _run(work, len(chunks), m * max(a.numel(), out.numel()))
         return chunks[~done]
 
     chunks = np.arange(bases * -(-dim // lanes.SLOTS))
@@ -96,12 +100,6 @@ def base_slots(
     else:
         run_in_threads(work, chunks)
     return torch.from_numpy(out.reshape(rows, slots, m, m))
-
-
-def _as_rows(x: Tensor) -> NDArray[Any]:
-    """View contiguous slots as reals."""
-    rows: NDArray[Any] = torch.view_as_real(x.detach()).flatten().numpy()
-    return rows
 
 
 def _run(work: Callable[[slice], Any], rows: int, numbers: int) -> None:
