@@ -134,7 +134,7 @@ class GHRR(Architecture):
 
     def shift(self, x: Tensor, steps: int = 1) -> Tensor:
         """Shift the slots cyclically."""
-        return algebra.shift(*self._check("shift", x=x), steps)
+        return algebra.shift(*self._check(x=x), steps)
 
     @property
     def noise_std(self) -> float:
