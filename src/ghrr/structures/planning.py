@@ -96,7 +96,7 @@ def suggest_space(rate: Callable[[Space], float], *, m: int, error: float, setti
     --------
     >>> from ghrr.structures.planning import answer_rate, suggest_space
     >>> rate = lambda space: answer_rate(space, items=20, candidates=100)
-    >>> suggest_space("example", rate, m=3, error=0.01, settings={"seed": 1})
+    >>> suggest_space(rate, m=3, error=0.01, settings={"seed": 1})
     Space(dim=66, m=3, seed=1)
     """
     m = check_integer("m", m, least=1)
