@@ -133,7 +133,8 @@ class GHRR(Architecture):
 
     def shift(self, x: Tensor, steps: int = 1) -> Tensor:
         """Shift the slots cyclically."""
-        return algebra.shift(*self._check("shift", x=x), steps)
+        (x,) = self._check("shift", x=x)
+        return algebra.shift(x, steps)
 
     @property
     def noise_std(self) -> float:
