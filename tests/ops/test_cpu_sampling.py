@@ -27,7 +27,7 @@ def compute_phases(turns: Any, out: Any) -> None:
 
 @numba.njit
 def fill_uniform(key: Any, first: int, out: Any) -> None:
-    philox.fill(key[0], key[1], first, len(out), out.ctypes.data)
+    philox.fill(key[0], key[1], first, len(out), out.ctypes.data)  # type: ignore[call-arg]
 
 
 def test_cos_sin_is_exact_to_rounding_for_angles_up_to_two_turns() -> None:

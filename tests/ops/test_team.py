@@ -76,7 +76,7 @@ def test_missing_library_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **named: object) -> None:
         raise OSError("not loaded")
 
-    monkeypatch.setattr(team.ctypes, "CDLL", refuse)
+    monkeypatch.setattr("ctypes.CDLL", refuse)
     assert team._find() == 0
 
 

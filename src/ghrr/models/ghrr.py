@@ -134,7 +134,8 @@ class GHRR(Architecture):
 
     def shift(self, x: Tensor, steps: int = 1) -> Tensor:
         """Shift the slots cyclically."""
-        return algebra.shift(*self._check(x=x), steps)
+        (x,) = self._check(x=x)
+        return algebra.shift(x, steps)
 
     @property
     def noise_std(self) -> float:

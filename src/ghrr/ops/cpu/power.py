@@ -274,8 +274,8 @@ def power(  # noqa: PLR0917
     single, size = bits == 32, 2 * m * m
     row, slot = SLOTS * bits // 8, size * bits_of_slots // 8
     entry = 2 * row
-    work = np.empty((3 * size + m + 3) * row, np.uint8)
-    x = work.ctypes.data
+    work = np.empty((3 * size + m + 3) * row + 63, np.uint8)
+    x = (work.ctypes.data + 63) & -64  # so that no vector lies in two cache lines
     v, g = x + size * row, x + 2 * size * row
     turns = x + 3 * size * row
     rotation = turns + m * row

@@ -9,6 +9,9 @@ Coverage tools cannot trace compiled code, hence the ``no cover`` marks; ``tests
 reference.
 """
 
+# Types of compiled code are known when it is compiled.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import ctypes
