@@ -87,7 +87,8 @@ def infer_kind(name: str, values: Sequence[Any]) -> Guess:
     values = values[::step]
     lists = [value for value in values if isinstance(value, list | tuple | set | frozenset)]
     if lists:
-        return Guess(_kind_of_lists(name, lists) if 2 * len(lists) > len(values) else "set")
+        is_mixed = 2 * len(lists) <= len(values)
+        return Guess("set", doubt="lists among other values") if is_mixed else Guess(_kind_of_lists(name, lists))
     if not values:
         return Guess("text", doubt="no values")
     texts = [as_text(value) for value in values]

@@ -12,7 +12,8 @@ does not count.
 
 **Related pairs** are of two things of one group, such as people of one household, or countries of one region: they
 agree in many fields at once, with the frequencies :math:`r_f`, and are a share ρ of all pairs. Without them, groups are
-the best explanation of the agreement, and every group would be one thing.
+the best explanation of the agreement, and every group would be one thing. They count only as long as they have another
+value in some field that pairs of the same thing share.
 
 **Weights** :math:`w_f = 1 / \sum_g \max(0, \kappa_{fg})` count fields that repeat each other once, such as a name
 in fifty languages, where κ is the correlation of the evidence of two fields over pairs of different things.
@@ -45,6 +46,7 @@ _LEAST_MATCHES = 0.001, 0.05
 _FIRST_RELATED = 0.05  # share of the near pairs
 _LEAST_RELATED = 0.01  # pairs
 _RELATED_COUNT = 10.0  # pairs that agree by chance, by which the frequencies of related pairs are smoothed
+_AGREES, _RARELY_EQUAL = 0.5, 0.1  # share of equal values in a field that identifies a thing, and between things
 _ITERATIONS = 10
 _INDEPENDENT = 0.2  # correlation of ordinary fields, such as a city and its zip code
 _RANDOM_ROWS, _RANDOM_PAIRS, _CORRELATED_PAIRS = 2_000, 200_000, 20_000
@@ -107,12 +109,13 @@ def match_log_odds(found: Agreement, chance: Agreement, values: Sequence[FieldVa
             break
         is_match = logistic(log_odds)
         of_chance, _ = _log_odds(chance, classes, weights, by_chance, own)
-        classes = _Classes(
-            m=_normalised(_frequencies(found, is_match) + _FIRST_COUNT * _FIRST_M),
-            related=_normalised(_frequencies(found, is_related) + _RELATED_COUNT * u.frequencies),
-            share=min(0.5, max(float(is_match.sum()) / every, least)),
-            related_share=min(0.49, max(float(is_related.sum()), _LEAST_RELATED) / every),
-        )
+        m = _normalised(_frequencies(found, is_match) + _FIRST_COUNT * _FIRST_M)
+        related = _normalised(_frequencies(found, is_related) + _RELATED_COUNT * u.frequencies)
+        pairs_related = float(is_related.sum())
+        if not _are_different(related, m, u.frequencies):
+            related, pairs_related = u.frequencies, 0.0
+        share = min(0.5, max(float(is_match.sum()) / every, least))
+        classes = _Classes(m, related, share, min(0.49, max(pairs_related, _LEAST_RELATED) / every))
         is_different = 1 - logistic(of_chance)
     return log_odds
 
@@ -122,6 +125,15 @@ def _first_classes(found: Agreement, u: _Chance, share: float, related_share: fl
     frequencies = _frequencies(found, np.ones(len(found.levels)))
     m = np.tile(_FIRST_M, (len(frequencies), 1))
     return _Classes(m, _normalised(frequencies + _RELATED_COUNT * u.frequencies), share, min(0.49, related_share))
+
+
+def _are_different(related: Floats, m: Floats, u: Floats) -> bool:
+    """Whether related pairs are of different things: a field in which the same thing agrees tells them apart.
+
+    Otherwise they are of the same thing with more errors: all fields agree in part.
+    """
+    tells = (m[:, 0] > _AGREES) & (u[:, 0] < _RARELY_EQUAL)
+    return bool((related[tells, 0] < _RARELY_EQUAL).any())
 
 
 class _Chance:

@@ -149,6 +149,9 @@ class PathTree:
         for key in path:
             if isinstance(key, str) and _atom_name(key) not in self.keys:
                 known = (name.removeprefix(_KEY) for name in self.keys.names if name.startswith(_KEY))
+                parts = key.split(".")  # of a path that was written with dots
+                if _atom_name(parts[0]) in self.keys:
+                    key = next((part for part in parts if _atom_name(part) not in self.keys), key)
                 return f"unknown name {key!r}{did_you_mean(key, known)}"
         return ""
 
