@@ -49,6 +49,7 @@ _RELATED_COUNT = 10.0  # pairs that agree by chance, by which the frequencies of
 _AGREES, _RARELY_EQUAL = 0.5, 0.1  # share of equal values in a field that identifies a thing, and between things
 _ITERATIONS = 10
 _INDEPENDENT = 0.2  # correlation of ordinary fields, such as a city and its zip code
+_STANDARD_ERRORS = 2.0  # of a correlation, by which it has to be larger
 _RANDOM_ROWS, _RANDOM_PAIRS, _CORRELATED_PAIRS = 2_000, 200_000, 20_000
 
 
@@ -216,11 +217,12 @@ def _field_weights(chance: Agreement, m: Floats, chances: Floats, own: Floats, i
         zip(_log_frequencies(some, m), _log_chances(some, chances[part], own), strict=True)
     ):
         evidence[:, number] = same - by_chance
-    shares = is_different[part] / max(float(is_different[part].sum()), 1e-12)
+    count = max(float(is_different[part].sum()), 1e-12)
+    shares = is_different[part] / count
     evidence = (evidence - shares @ evidence) * np.sqrt(shares)[:, None]
     lengths = np.maximum(np.sqrt((evidence**2).sum(axis=0)), 1e-12)
     correlations = (evidence / lengths).T @ (evidence / lengths)
-    correlations[correlations < _INDEPENDENT] = 0
+    correlations[correlations < _INDEPENDENT + _STANDARD_ERRORS / np.sqrt(count)] = 0
     np.fill_diagonal(correlations, 1)
     return np.asarray(1 / correlations.sum(axis=1))
 
