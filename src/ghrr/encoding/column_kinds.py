@@ -87,8 +87,7 @@ def infer_kind(name: str, values: Sequence[Any]) -> Guess:
     values = values[::step]
     lists = [value for value in values if isinstance(value, list | tuple | set | frozenset)]
     if lists:
-        is_mixed = 2 * len(lists) <= len(values)
-        return Guess("set", doubt="lists among other values") if is_mixed else Guess(_kind_of_lists(name, lists))
+        return Guess(_kind_of_lists(name, lists) if 2 * len(lists) > len(values) else "set")
     if not values:
         return Guess("text", doubt="no values")
     texts = [as_text(value) for value in values]
@@ -191,7 +190,7 @@ def _without_extremes(ascending: NDArray[np.float64]) -> NDArray[np.float64]:
     few = int((1 - _MOST) / 2 * len(ascending))
     inner = ascending[few : len(ascending) - few]
     far = np.ptp(inner) * few / max(1, len(inner)) * _FAR
-    return ascending[(ascending >= inner[0] - far) & (ascending <= inner[-1] + far)]
+    return np.asarray(ascending[(ascending >= inner[0] - far) & (ascending <= inner[-1] + far)])
 
 
 def _is_even(texts: Sequence[str]) -> bool:

@@ -150,7 +150,7 @@ class _Chance:
     @property
     def frequencies(self) -> Floats:
         """Frequency of each level, ``(fields, levels)``."""
-        return self._counts / self._totals
+        return np.asarray(self._counts / self._totals)
 
     def without(self, weights: Floats, pairs: Agreement) -> Floats:
         """Return the frequency of the levels of pairs among all others, ``(pairs, fields)``."""

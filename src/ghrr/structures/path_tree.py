@@ -151,8 +151,10 @@ class PathTree:
                 known = (name.removeprefix(_KEY) for name in self.keys.names if name.startswith(_KEY))
                 parts = key.split(".")  # of a path that was written with dots
                 if _atom_name(parts[0]) in self.keys:
-                    key = next((part for part in parts if _atom_name(part) not in self.keys), key)
-                return f"unknown name {key!r}{did_you_mean(key, known)}"
+                    unknown = next((part for part in parts if _atom_name(part) not in self.keys), key)
+                else:
+                    unknown = key
+                return f"unknown name {unknown!r}{did_you_mean(unknown, known)}"
         return ""
 
     def mark_leaf(self, node: int) -> None:

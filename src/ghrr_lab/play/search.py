@@ -89,10 +89,13 @@ def draw(values: Values, _: Any = None) -> View:
     picture = draw_figure(figure, height=2.6, description=description)
     if reasons[0].weights and hits[0].score == 0:
         likely = json.dumps(hits[0].document, ensure_ascii=False)
-        picture = message(
-            "No record has anything in common with the example, so all scores are 0; expected values that are similar "
-            f"to those of a record, such as {short_repr(likely)}"
-        ) + picture
+        picture = (
+            message(
+                "No record has anything in common with the example, so all scores are 0; expected values that are "
+                f"similar to those of a record, such as {short_repr(likely)}"
+            )
+            + picture
+        )
     return View(picture + paragraph(summary, f'<ol class="ghrr-hits">{listed}</ol>', _fields(index)), code, updates)
 
 
