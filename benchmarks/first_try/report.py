@@ -172,16 +172,30 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
+def merged(stored: Entry, found: Entry) -> Entry:
+    """Return a new summary of one half, with the stored values of the measures that are not in the journals."""
+    if not found["measured"]:
+        return stored
+    kept = {name for name in stored.get("measured", {}) if name not in found["measured"]}
+    values = {name: stored[name] for name in kept if name in stored}
+    measured = {name: (stored if name in kept else found)["measured"][name] for name in {*kept, *found["measured"]}}
+    errors = [one for one in stored.get("errors", []) if one["measure"] in kept] + found["errors"]
+    tables = max(found["tables"], stored.get("tables", 0))
+    return found | values | {"tables": tables, "measured": dict(sorted(measured.items())), "errors": errors}
+
+
 def collect(folder: Path, out: Path) -> int:
-    """Write the summary of the journals of a folder, by half."""
+    """Write the summary of the journals of a folder, by half; what was measured before and not again is kept."""
     from benchmarks.common.measuring import facts, store  # noqa: PLC0415 (needs torch; peers have environments without it)
 
     entries = read_journals(folder)
     halves = {half: [entry for entry in entries if entry["half"] == half] for half in ("tuning", "reported")}
+    path = out / "summary.json"
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     summary = {
         **facts(),
         "command": "python -m benchmarks first_try run --data FOLDER --out FOLDER",
-        **{half: summarize(own) for half, own in halves.items()},
+        **{half: merged(stored.get(half, {}), summarize(own)) for half, own in halves.items()},
     }
     store(summary, out, "summary")
     print(f"wrote {out / 'summary.json'}: {len(entries)} measurements")

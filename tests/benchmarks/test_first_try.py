@@ -265,3 +265,18 @@ def test_collect_stores_both_halves(tmp_path: Path) -> None:
     for half in ("tuning", "reported"):
         assert summary[half]["tables"] == 1
         assert 0 < summary[half]["kinds"]["search"]["right"] <= summary[half]["kinds"]["search"]["columns"]
+
+
+def test_collect_keeps_what_was_not_measured_again(tmp_path: Path, report: ModuleType) -> None:
+    main = importlib.import_module("benchmarks.first_try.__main__").main
+    first, second = tmp_path / "first", tmp_path / "second"
+    main(["run", "--out", str(first), "--measures", "kinds", "filters", "--rows", "30", "--seeds", "0", "1"])
+    main(["collect", str(first), "--out", str(tmp_path)])
+    stored = json.loads((tmp_path / "summary.json").read_text())
+    main(["run", "--out", str(second), "--measures", "kinds", "--rows", "30", "--seeds", "1", "3"])
+    main(["collect", str(second), "--out", str(tmp_path)])
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["tuning"] == stored["tuning"]
+    assert summary["reported"]["filters"] == stored["reported"]["filters"]
+    assert summary["reported"]["measured"]["filters"] == stored["reported"]["measured"]["filters"]
+    assert summary["reported"]["measured"]["kinds"]["tables"] == 2

@@ -27,6 +27,12 @@ COLUMNS: dict[str, tuple[str, list[Any], str]] = {
     "compact dates": ("x", ["19830227", "20010101", "19991231"], "date"),
     "random identifiers": ("x", [RNG.randrange(10**6, 10**7) for _ in range(300)], "text"),
     "identifiers in order": ("x", [870_000 + 2 * n for n in range(100)], "text"),
+    "identifiers with copies and errors": (
+        "x",
+        [*(870_000 + 2 * n for n in range(200)), 870_006, 8_700_014, 8701],
+        "text",
+    ),
+    "random identifiers with errors": ("x", [*random.Random(1).sample(range(10**6, 10**7), 300), 12, 10**9], "text"),
     "row numbers": ("x", list(range(1, 101)), "text"),
     "rounded numbers": ("x", RNG.sample(range(10_000, 100_000, 10), 300), "number"),
     "points in time": ("Month", list(range(1, 101)), "number"),

@@ -68,6 +68,63 @@ def test_same_thing_is_found_among_four_records() -> None:
     assert pairs([{"name": name, "city": "London"} for name in names[:2] + names[3:]]) == set()
 
 
+def households(count: int) -> list[dict[str, Any]]:
+    """Return three people of each household, who share all but their own name, date of birth and member id."""
+    rng = random.Random(1)
+    homes = [
+        {
+            "family": f"{rng.choice(LAST)}{rng.randrange(99)}",
+            "street": f"{rng.randrange(200)} {rng.choice(LAST)} Road",
+            "zip": f"{rng.randrange(10**4, 10**5)}-{rng.choice(LAST)}",
+            "doctor": f"Dr {rng.choice(FIRST)} {rng.choice(LAST)}{rng.randrange(99)}",
+        }
+        for _ in range(count)
+    ]
+    born = [
+        f"{rng.randrange(1940, 2005)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}" for _ in range(3 * count)
+    ]
+    members = [{"name": name, **home} for home in homes for name in rng.sample(FIRST, 3)]
+    return [
+        {**one, "born": date, "member id": rng.randrange(10**6, 10**7)} for one, date in zip(members, born, strict=True)
+    ]
+
+
+def test_people_of_one_household_are_different_and_their_copies_are_found() -> None:
+    documents = households(40)
+    assert pairs(documents) == set()
+    copies = [{**one, "name": one["name"] + "a", "street": one["street"].lower()[1:]} for one in documents[::30]]
+    assert pairs(documents + copies) == {(str(30 * n), str(120 + n)) for n in range(4)}
+
+
+def test_countries_of_a_region_with_names_in_many_languages_are_different() -> None:
+    rng = random.Random(2)
+    parts = ["ba", "ke", "li", "mo", "nu", "ra", "so", "ti", "da", "ge", "xu", "vin"]
+    regions = [{"region": one, "currency": one[:3], "language": one + "ish"} for one in LAST]
+    endings = ["".join(rng.choices(parts, k=2)) for _ in range(30)]
+    documents = []
+    for _ in range(120):
+        name, region = "".join(rng.choices(parts, k=3)).title(), rng.choice(regions)
+        translations = {f"name {n}": f"{name}{ending}" for n, ending in enumerate(endings)}
+        documents.append({"name": name, "capital": "".join(rng.choices(parts, k=3)), **region, **translations})
+    assert pairs(documents) == set()
+    copies = [{**documents[n], "name": documents[n]["name"][1:], "name 7": "?"} for n in (3, 50)]
+    assert pairs(documents + copies) == {("3", "120"), ("50", "121")}
+
+
+def test_many_copies_with_many_errors_are_one_thing() -> None:
+    rng = random.Random(3)
+    documents = people(60)
+    groups = [[n] for n in range(60)]
+    for n in range(60):
+        for _ in range(6):
+            changed = {**documents[n], "salary": rng.randrange(20_000, 120_000), "name": documents[n]["name"][:-2]}
+            gone = rng.choice(["phone", "city", "name"])
+            groups[n].append(len(documents))
+            documents.append({key: value for key, value in changed.items() if key != gone})
+    right = {tuple(map(str, own)) for own in groups}
+    assert len(pairs(documents) & right) >= 57
+
+
 def test_fields_that_repeat_each_other_count_less() -> None:
     rng = random.Random(0)
     names = ["".join(rng.choices(["ba", "ke", "li", "mo", "nu", "ra", "so", "ti"], k=4)) for _ in range(120)]

@@ -169,6 +169,14 @@ def test_wrong_arguments_are_named_and_change_nothing(call: Any, error: type[Exc
     assert [field.name for field in records.fields] == ["name"]
 
 
+def test_hits_without_anything_in_common_say_so() -> None:
+    index = RecordIndex()
+    index.add([{"name": "lamp", "price": 20.0}, {"name": "desk", "price": 90.0}])
+    best, other = index.search({"name": "lmp"})
+    assert (best.note, other.note) == ("", "nothing in common with the example")
+    assert "nothing in common" in repr(index.search({"price": "cheap"})[0])
+
+
 def test_numbers_of_any_size_are_accepted() -> None:
     index = RecordIndex(kinds={"x": "number"})
     index.add([{"x": value} for value in (1.0, 2.0, 3.0, 10**400)])  # the last one is too large for a number

@@ -185,6 +185,7 @@ def test_unknown_names_are_reported_with_similar_ones() -> None:
         (chain.next(chain.encode(["alpha", "beta"]), ["alhpa"]), "did you mean 'alpha'?"),
         (members.contains(members.encode(["apple"]), "aple"), "did you mean 'apple'?"),
         (record.query(record.encode({"name": "Ada", "city": "London"}), "nmae"), "did you mean 'name'?"),
+        (record.query(record.encode({"born": {"city": "Rome"}}), "born.citty"), "'citty'; did you mean 'city'?"),
     ]
     for answer, note in answers:
         assert note in answer.note

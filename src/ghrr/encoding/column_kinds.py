@@ -27,6 +27,7 @@ _MOST_OF_CATEGORIES = 0.9  # share of the values, since others may have typing e
 _MOST_ROUNDED = 0.9  # share of large whole numbers that end in 0; identifiers rarely have this many
 _SHORT = 24  # mean letters of a category
 _FEWEST_CODES = 20  # values that show that a column is written in one pattern
+_FAR = 3.0  # times as far as the lowest or highest few numbers are expected to reach
 _FEWEST_IN_ORDER = 20  # whole numbers that show that they number the rows
 _POINTS = frozenset({"latlng", "latlon", "lonlat", "coordinates", "location", "geo", "position", "point"})
 _CODE_NAME = re.compile(
@@ -176,20 +177,28 @@ def _numbers_or_codes(name: str, values: Sequence[Any], texts: Sequence[str], no
 
 
 def _number_the_rows(texts: Sequence[str], step: int) -> bool:
-    """Whether whole numbers are given out in order: all different, with few or even gaps."""
-    numbers = np.sort([float(text) for text in texts])
-    gaps = np.ptp(numbers) / (len(numbers) * step)
-    if len(numbers) < _FEWEST_IN_ORDER or (np.diff(numbers) == 0).any():
+    """Whether whole numbers are given out in order: with few or even gaps, except for a few copies and errors."""
+    numbers = _without_extremes(np.unique([float(text) for text in texts]))
+    if len(numbers) < _FEWEST_IN_ORDER:
         return False
+    gaps = np.ptp(numbers) / (len(numbers) * step)
     return bool(gaps < 1.5 or (gaps < 100 and numbers[0] >= 10_000 and _distance_from_even(numbers) < 0.2))
 
 
+def _without_extremes(ascending: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers without the lowest and the highest few, if these are far from the others, as errors are."""
+    few = int((1 - _MOST) / 2 * len(ascending))
+    inner = ascending[few : len(ascending) - few]
+    far = np.ptp(inner) * few / max(1, len(inner)) * _FAR
+    return np.asarray(ascending[(ascending >= inner[0] - far) & (ascending <= inner[-1] + far)])
+
+
 def _is_even(texts: Sequence[str]) -> bool:
-    """Whether whole numbers have the same number of digits, five or more, and are spread evenly over all of those."""
-    digits = len(texts[0])
-    if digits < 5 or any(len(text) != digits for text in texts):
+    """Whether most whole numbers have the same number of digits, five or more, and are spread evenly over all those."""
+    digits, count = Counter(map(len, texts)).most_common(1)[0]
+    if digits < 5 or count < _MOST * len(texts):
         return False
-    numbers = np.sort([float(text) for text in texts])
+    numbers = np.sort([float(text) for text in texts if len(text) == digits])
     ends = np.array([10.0 ** (digits - 1), 10.0**digits])
     return len(texts) < 20 or _distance_from_even(numbers, *ends) < 0.1 + 1 / np.sqrt(len(texts))
 

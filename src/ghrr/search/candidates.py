@@ -23,6 +23,7 @@ CANDIDATES = 50  # records whose documents are compared exactly
 _EXAMPLES = 256  # examples whose candidates are compared at a time
 _ROUNDING = 1e-5  # scores of equal vectors differ by less
 _WIDEST = 4096  # records that are looked at to find the first of many equal ones
+_NOTHING = "nothing in common with the example"
 _DIGITS = 12  # of scores, beyond which they depend on what is computed at the same time
 
 
@@ -171,6 +172,7 @@ def as_matches(state: State, found: Found, k: int, threshold: float, confidence:
                 required_confidence=confidence,
                 document=found.documents[rank],
                 fields={name: float(x) for name, x in zip(names, found.fields[rank], strict=True) if np.isfinite(x)},
+                note="" if score > 0 else _NOTHING,
             )
         )
     return hits

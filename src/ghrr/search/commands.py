@@ -230,14 +230,15 @@ def _print_hits(hits: list[Any], *, as_json: bool) -> None:
     if as_json:
         for hit in hits:
             shown = {"id": hit.guess, "score": round(hit.score, 6), "probability": round(hit.probability, 6)}
-            print(json.dumps({**shown, "fields": hit.fields, "document": hit.document}))
+            note = {"note": hit.note} if hit.note else {}
+            print(json.dumps({**shown, **note, "fields": hit.fields, "document": hit.document}))
         return
     if not hits:
         say("Nothing found.")
         return
     table = Table("id", "score", "probability", "fields", "document", box=box.SIMPLE_HEAD)
     for hit in hits:
-        fields = ", ".join(f"{name} {score:.2f}" for name, score in hit.fields.items())
+        fields = ", ".join([*(f"{name} {score:.2f}" for name, score in hit.fields.items()), *filter(None, [hit.note])])
         text = json.dumps(hit.document, ensure_ascii=False)
         cut = text if len(text) <= 200 else text[:199] + "…"
         table.add_row(escaped(hit.guess), f"{hit.score:.3f}", f"{hit.probability:.3f}", escaped(fields), escaped(cut))

@@ -1,26 +1,15 @@
-r"""Evidence that two records describe the same thing: from the agreement of their fields to a probability.
+r"""Agreement of the fields of two records, and how often different records agree like this.
 
-This is the model of Fellegi and Sunter (1969). The agreement of two values has one of five levels, from equal to
-different. For a pair of records with the levels :math:`l_f`,
-
-.. math:: \ln \frac{p}{1 - p} = \ln \frac{\lambda}{1 - \lambda} + \sum_f \ln \frac{m_f(l_f)}{u_f(l_f)} ,
-
-where :math:`m_f` is how often two records of the same thing have that level, :math:`u_f` how often records of two
-different things have it, and λ the share of all pairs that are of the same thing. A field that one of the two lacks
-does not count.
-
-:math:`u_f` is counted on random pairs. For equal values it is the frequency of that value, and for near numbers the
-share of records that are at least as near: the same city counts less than the same telephone number, and a common name
-less than a rare one. A value that only the two records have may be common, seen twice by chance, or belong to one
-thing, such as a telephone number. The share of such values in the field that two different records have tells which.
-Dates of the same day of another year are similar.
-:math:`m_f`, λ and this share are found by expectation maximisation, without labels. The sum assumes that fields are
-independent; where they clearly repeat each other, it is scaled down.
+The agreement of two values has one of five levels, from equal to different. For equal values, the frequency among
+different records is that of the value, and for near numbers the share of records that are at least as near: the same
+city counts less than the same telephone number, and a common name less than a rare one. A value that only the two
+records have may be common, seen twice by chance, or belong to one thing, such as a telephone number. Dates of the same
+day of another year are similar. ``match_model`` makes a probability of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,20 +25,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _SIMILARITIES = (0.75, 0.5, 0.25)  # least similarity of the levels close, similar and weak
 _SHARES = (0.01, 0.05, 0.2)  # the same for numbers: the largest share of records that are at least as near
-_LEVELS = 5
+LEVELS = 5
 _SAME_DAY = 2  # level of dates that have it in different years
-_MISSING = -1
-_FIRST_M = np.array([0.75, 0.12, 0.04, 0.03, 0.06])  # of records with a few typing errors
-_FIRST_U = np.array([0.005, 0.002, 0.005, 0.02, 0.968])  # of text
-_FIRST_U_NUMBERS = np.array([0.01, 0.01, 0.04, 0.15, 0.79])
-_FIRST_COUNT = 10.0  # pairs of the same thing that the first guess counts for
-_FIRST_CHANCE = 10.0, 250.0, 0.1  # the same for different records: at least, at most, and share of all pairs
-_OWN_COUNT = 0.5  # chance agreements that are assumed before any is seen
-_FIRST_MATCHES = 0.01, 0.5  # pairs of the same thing: per record, and in small tables
-_LEAST_MATCHES = 0.001, 0.05
-_ITERATIONS = 10
-_REPEATED = 1.0  # in addition to 1: ordinary fields, such as a city and its zip code, repeat each other a little
-_RANDOM_ROWS, _RANDOM_PAIRS = 2_000, 200_000
+MISSING = -1
 
 
 @dataclass(frozen=True)
@@ -95,7 +73,7 @@ def field_values(encoder: RecordEncoder, batches: Iterable[Prepared]) -> list[Fi
     for batch in batches:
         for number, place in enumerate(places):
             rows, values = batch.rows[place], batch.values[place]
-            codes[number].append(_spread(_codes(values), rows, _MISSING))
+            codes[number].append(_spread(_codes(values), rows, MISSING))
             if encoder.active[place].kind in ("number", "date"):
                 numbers[number].append(_spread(values.low[:, 0], rows, np.nan))
     found = []
@@ -113,15 +91,15 @@ def field_values(encoder: RecordEncoder, batches: Iterable[Prepared]) -> list[Fi
 
 
 def _field_values(place: int, codes: Integers, counts: Integers) -> FieldValues:
-    is_pair = (codes != _MISSING) & (counts[codes] == 2)
+    is_pair = (codes != MISSING) & (counts[codes] == 2)
     pairs = float((counts == 2).sum()), float(counts[counts <= 2].sum()) * max(1, counts.sum() - 1) / 2
     return FieldValues(place, codes, _shares(codes, counts), is_pair, pairs)
 
 
 def _counted(values: Integers) -> tuple[Integers, Integers]:
     """Return codes from 0 on for values, -1 where one is missing, and how often each code occurs."""
-    present = values != _MISSING
-    codes = np.full(len(values), _MISSING, dtype=np.int64)
+    present = values != MISSING
+    codes = np.full(len(values), MISSING, dtype=np.int64)
     _, codes[present], counts = np.unique(values[present], return_inverse=True, return_counts=True)
     return codes, np.append(counts, 0)  # of missing values, which have the last place
 
@@ -137,7 +115,7 @@ def _days_of_years(days: Floats) -> Integers:
     dates = np.floor(np.where(is_date, days, 0)).astype("datetime64[D]")
     months = dates.astype("datetime64[M]")
     of_month = (dates - months).astype(np.int64)
-    return np.where(is_date, months.astype(np.int64) % 12 * 31 + of_month, _MISSING)
+    return np.where(is_date, months.astype(np.int64) % 12 * 31 + of_month, MISSING)
 
 
 def _codes(values: Bags | Coordinates) -> Integers:
@@ -208,13 +186,13 @@ def agreement(values: Sequence[FieldValues], pairs: Integers, scores: Floats) ->
     ------
     pairs: ``(pairs, 2)``; scores: ``(pairs, active fields)``, NaN where a field is missing
     """
-    levels = np.full((len(pairs), len(values)), _MISSING, dtype=np.int8)
+    levels = np.full((len(pairs), len(values)), MISSING, dtype=np.int8)
     shares = np.full((len(pairs), len(values)), np.nan)
     is_own = np.zeros((len(pairs), len(values)), dtype=bool)
     left, right = pairs.T
     for number, one in enumerate(values):
         score = scores[:, one.place]
-        present = np.isfinite(score) & (one.codes[left] != _MISSING) & (one.codes[right] != _MISSING)
+        present = np.isfinite(score) & (one.codes[left] != MISSING) & (one.codes[right] != MISSING)
         is_equal = one.codes[left] == one.codes[right]
         level = 1 + sum((score < least).astype(np.int8) for least in _SIMILARITIES)
         if one.numbers is not None and one.ascending is not None:
@@ -224,10 +202,10 @@ def agreement(values: Sequence[FieldValues], pairs: Integers, scores: Floats) ->
             shares[:, number] = np.where(is_number & (level == 1), nearer, np.nan)
         if one.days is not None:
             days, day_shares = one.days
-            is_day = (days[left] == days[right]) & (days[left] != _MISSING) & (level > _SAME_DAY)
+            is_day = (days[left] == days[right]) & (days[left] != MISSING) & (level > _SAME_DAY)
             level = np.where(is_day, _SAME_DAY, level)
             shares[:, number] = np.where(is_day, day_shares[left], shares[:, number])
-        levels[:, number] = np.where(present, np.where(is_equal, 0, level), _MISSING)
+        levels[:, number] = np.where(present, np.where(is_equal, 0, level), MISSING)
         shares[is_equal, number] = one.shares[left[is_equal]]
         is_own[:, number] = present & is_equal & one.is_pair[left]
     return Agreement(levels, shares, is_own)
@@ -244,128 +222,6 @@ def _share_nearer(ascending: Floats, left: Floats, right: Floats) -> Floats:
         for one in (left, right)
     ]
     return np.where(np.isfinite(gap), np.maximum(*counts) / max(1, len(ascending) - 1), np.nan)
-
-
-# ---------------------------------------------------------------------------------------------------------- probability
-
-
-def random_pairs(count: int) -> Integers:
-    """Return pairs of different rows for the statistics of chance: all pairs of a sample, or some of them.
-
-    Shapes
-    ------
-    output: ``(pairs, 2)``
-    """
-    rng = np.random.default_rng(0)
-    rows = np.sort(rng.permutation(count)[:_RANDOM_ROWS])
-    first, second = np.triu_indices(len(rows), k=1)
-    chosen = rng.permutation(len(first))[:_RANDOM_PAIRS]
-    pairs: Integers = np.stack([rows[first[chosen]], rows[second[chosen]]], axis=1)
-    return pairs
-
-
-def match_log_odds(found: Agreement, chance: Agreement, values: Sequence[FieldValues], count: int) -> Floats:
-    """Return ln(p / (1 - p)) of each pair, where p is the probability that both records are of the same thing.
-
-    Parameters
-    ----------
-    found
-        Agreement of the pairs, which should include all pairs of the same thing.
-    chance
-        Agreement of random pairs.
-    values
-        Values of each field.
-    count
-        Number of records.
-    """
-    m = np.tile(_FIRST_M, (len(values), 1))
-    every = count * (count - 1) / 2
-    prior = min(0.5, max(_FIRST_MATCHES[0] * count, _FIRST_MATCHES[1]) / every)
-    least = min(0.5, max(_LEAST_MATCHES[0] * count, _LEAST_MATCHES[1]) / every)
-    is_in_chance = float(len(chance.levels) == every)
-    is_different, is_match = np.ones(len(chance.levels)), np.zeros(len(found.levels))
-    for last in (False,) * (_ITERATIONS - 1) + (True,):
-        u = _Chance(chance, is_different, values)
-        own = _own_by_chance(found, values, is_match)
-        by_chance = u.without(is_different, chance)
-        independence = _independence(chance, m, by_chance, own)
-        log_odds = _log_odds(
-            found, m, u.without((1 - is_match) * is_in_chance, found), own, prior, independence=independence
-        )
-        if last:
-            break
-        is_match = logistic(log_odds)
-        m = _frequencies(found, is_match) + _FIRST_COUNT * _FIRST_M
-        m /= m.sum(axis=1, keepdims=True)
-        prior = min(0.5, max(float(is_match.sum()) / every, least))
-        is_different = 1 - logistic(_log_odds(chance, m, by_chance, own, prior, independence=independence))
-    return log_odds
-
-
-class _Chance:
-    """How often two different records have each level of agreement."""
-
-    def __init__(self, pairs: Agreement, is_different: Floats, values: Sequence[FieldValues]) -> None:
-        first = [_FIRST_U if one.numbers is None else _FIRST_U_NUMBERS for one in values]
-        least, most, share = _FIRST_CHANCE
-        known = np.clip(share * len(pairs.levels), least, most)
-        self._counts = _frequencies(pairs, is_different) + known * np.array(first).reshape(-1, _LEVELS)
-        self._totals = _present(pairs, is_different) + known
-
-    def without(self, weights: Floats, pairs: Agreement) -> Floats:
-        """Return the frequency of the levels of pairs among all others, ``(pairs, fields)``."""
-        fields = np.arange(len(self._counts))
-        counts, totals = self._counts[fields, pairs.levels], self._totals[fields, 0]
-        rest = np.maximum(counts - weights[:, None], 0.01)
-        return np.asarray(rest / (totals - weights[:, None]))
-
-
-def _own_by_chance(found: Agreement, values: Sequence[FieldValues], is_match: Floats) -> Floats:
-    """Return how often a different record has the value of a record, and no third one, in each field: ``(fields,)``."""
-    seen, trials = np.array([one.pair_rate for one in values]).reshape(-1, 2).T
-    of_matches = found.is_own.T @ is_match
-    return np.asarray((np.maximum(seen - of_matches, 0) + _OWN_COUNT) / (trials + 2 * _OWN_COUNT))
-
-
-def _log_odds(
-    pairs: Agreement, m: Floats, chances: Floats, own: Floats, prior: float, *, independence: float
-) -> Floats:
-    total = np.full(len(pairs.levels), np.log(prior / (1 - prior)))
-    for evidence in _evidence(pairs, m, chances, own):
-        total += independence * evidence
-    return total
-
-
-def _evidence(pairs: Agreement, m: Floats, chances: Floats, own: Floats) -> Iterator[Floats]:
-    """Yield ln(m / u) of each pair, field by field; 0 where the field is missing."""
-    for number in range(pairs.levels.shape[1]):
-        level, share = pairs.levels[:, number], pairs.shares[:, number]
-        chance = np.where(np.isnan(share), chances[:, number], np.maximum(share, 1e-9))
-        chance = np.where(pairs.is_own[:, number], np.minimum(chance, own[number]), chance)
-        yield np.where(level == _MISSING, 0, np.log(m[number][level] / chance))
-
-
-def _independence(chance: Agreement, m: Floats, chances: Floats, own: Floats) -> float:
-    """Return the factor of the evidence for fields that repeat each other, such as a name in fifty languages.
-
-    Over random pairs, the variance of the sum of independent evidence is the sum of the variances. If it is clearly
-    larger, the evidence counts that much less.
-    """
-    total, apart = np.zeros(len(chance.levels)), 0.0
-    for evidence in _evidence(chance, m, chances, own):
-        total += evidence
-        apart += float(evidence.var())
-    return 1 / max(1.0, float(total.var()) / apart - _REPEATED) if apart else 1.0
-
-
-def _frequencies(pairs: Agreement, weights: Floats) -> Floats:
-    """Return how often each field has each level, ``(fields, levels)``."""
-    counts = [np.bincount(level + 1, weights, minlength=_LEVELS + 1)[1:] for level in pairs.levels.T]
-    return np.array(counts, dtype=np.float64).reshape(-1, _LEVELS)
-
-
-def _present(pairs: Agreement, weights: Floats) -> Floats:
-    return np.asarray((pairs.levels != _MISSING).T @ weights)[:, None]
 
 
 def logistic(log_odds: Floats) -> Floats:

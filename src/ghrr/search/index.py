@@ -305,7 +305,7 @@ class RecordIndex:
         """Group records that describe the same thing.
 
         Each record is compared with its nearest ``neighbours``. The agreement of their fields gives the probability
-        that both are of the same thing, without labels (``ghrr.search.evidence``): rare values that agree count more
+        that both are of the same thing, without labels (``ghrr.search.match_model``): rare values that agree count more
         than common ones, and values that differ count against it. Pairs of at least ``threshold`` are connected. Fields
         with weight 0 and the text of all fields do not count.
 

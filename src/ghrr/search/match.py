@@ -12,6 +12,9 @@ from ghrr.memory import Answer
 class RecordMatch(Answer):
     """Record that is similar to an example. ``guess`` is its id, and the score is between 0 and 1.
 
+    A record with score 0 has nothing in common with the example; it is a hit only where fewer than ``k`` records have,
+    and its ``note`` says so.
+
     Parameters
     ----------
     guess, score, runner_up, margin, candidates, probability, required_confidence, note

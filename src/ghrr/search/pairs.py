@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ghrr.search.encoder import Prepared
-from ghrr.search.evidence import Agreement, FieldValues, agreement, field_values, match_log_odds, random_pairs
+from ghrr.search.evidence import Agreement, FieldValues, agreement, field_values
+from ghrr.search.match_model import match_log_odds, random_pairs
 from ghrr.search.state import State
 
 Floats = NDArray[np.float64]

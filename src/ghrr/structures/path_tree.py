@@ -150,7 +150,12 @@ class PathTree:
         for key in path:
             if isinstance(key, str) and _atom_name(key) not in self.keys:
                 known = (name.removeprefix(_KEY) for name in self.keys.names if name.startswith(_KEY))
-                return f"unknown name {key!r}{did_you_mean(key, known)}"
+                parts = key.split(".")  # of a path that was written with dots
+                if _atom_name(parts[0]) in self.keys:
+                    unknown = next((part for part in parts if _atom_name(part) not in self.keys), key)
+                else:
+                    unknown = key
+                return f"unknown name {unknown!r}{did_you_mean(unknown, known)}"
         return ""
 
     def mark_leaf(self, node: int) -> None:

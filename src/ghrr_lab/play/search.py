@@ -15,12 +15,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 import ghrr
+from ghrr.checks import short_repr
 from ghrr.search import Explanation, RecordIndex, RecordMatch
 from ghrr_lab.paper.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from ghrr_lab.play.json_text import read_object
 from ghrr_lab.play.messy_records import COUNT, SETS, records
 from ghrr_lab.play.own_files import documents_of, file_name
-from ghrr_lab.play.pictures import draw_figure, mark, paragraph, short_label
+from ghrr_lab.play.pictures import draw_figure, mark, message, paragraph, short_label
 from ghrr_lab.play.tab import Choice, Failure, File, Slider, Tab, Text, Values, View
 
 HITS = 5
@@ -86,6 +87,15 @@ def draw(values: Values, _: Any = None) -> View:
     scores = ", ".join(f"record {hit.guess} {hit.score:.2f}" for hit in hits)
     description = f"Scores of the best {len(hits)} of {count} records for dim {space.dim}, m {space.m}: {scores}."
     picture = draw_figure(figure, height=2.6, description=description)
+    if reasons[0].weights and hits[0].score == 0:
+        likely = json.dumps(hits[0].document, ensure_ascii=False)
+        picture = (
+            message(
+                "No record has anything in common with the example, so all scores are 0; expected values that are "
+                f"similar to those of a record, such as {short_repr(likely)}"
+            )
+            + picture
+        )
     return View(picture + paragraph(summary, f'<ol class="ghrr-hits">{listed}</ol>', _fields(index)), code, updates)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ghrr_lab.play.app import make_tabs
+from ghrr_lab.play.limits import MAX_BYTES
 from ghrr_lab.play.tab import Choice, Drawing, File, Slider, Steps, Text
 
 pytestmark = pytest.mark.slow
@@ -75,6 +76,8 @@ NOT_EXAMPLES: list[Any] = [
     *NOT_DOCUMENTS,
     '{"price": null}',
     '{"name": ""}',
+    '{"price": "cheap"}',
+    json.dumps({"price": 10**400}),
 ]
 NOT_WEIGHTS: list[Any] = ['{"price": -1}', '{"price": "x"}', '{"price": null}', '{"prize": 1}', '{"price": 1e999}', "3"]
 NOT_SENTENCES: list[Any] = ["", " \n\t ", "the " * 15, "the " * 6000, None, 3, ["the"], {"a": "b"}]
@@ -124,7 +127,9 @@ NOT_FILES: list[Any] = [
     'a.jsonl\n{"a": 1}\n{"a":',
     "a.csv\na,b\n1,2,3",
     "a.csv\na,b\n" + "1,2\n" * 3000,
-    "a.csv\n" + "x" * 1_020_000,
+    "a.csv\n" + "x" * 1_000_000,
+    "a.jsonl\n" + '"' * 1_000_001,
+    "a.csv\n" + "x" * 2_500_000,
     f"{MARKUP}.csv\n",
     None,
     17,
@@ -271,6 +276,19 @@ def test_malformed_requests_are_refused_and_the_server_stays_up(address: str) ->
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(address + path)
     assert 'role="img"' in draw(address, "order")
+
+
+def test_file_of_the_largest_size_is_read_however_long_it_is_as_json(address: str) -> None:
+    row = json.dumps({"name": "lamp", "note": '"' * 460}) + "\n"
+    file = "a.jsonl\n" + row * (1_000_000 // len(row) - 1)
+    assert 900_000 < len(file) < 1_000_000
+    assert 1_500_000 < len(json.dumps(file)) < MAX_BYTES
+    example = '{"name": "lamp"}'
+    assert 'role="img"' in draw(address, "search", documents=file, example=example)
+
+
+def test_request_over_the_limit_is_refused_with_the_limit(address: str) -> None:
+    assert f"at most {MAX_BYTES:,} bytes" in draw(address, "search", documents="a.csv\n" + "x" * MAX_BYTES)
 
 
 def test_each_kind_of_control_is_covered() -> None:
