@@ -60,7 +60,7 @@ def compiled(
 
     ``"contract"`` allows fused multiply-add, which is more exact.
     """
-    result: Function = numba.njit(
+    result: Function = numba.njit(  # type: ignore[call-overload]  # numba's types lack no_cfunc_wrapper
         function,
         nogil=True,
         fastmath=set(fastmath),
