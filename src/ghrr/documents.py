@@ -207,7 +207,7 @@ def check_path(path: Any) -> Path:
     Examples
     --------
     >>> from ghrr.documents import check_path
-    >>> check_path("query", "name"), check_path("query", ["tags", 0])
+    >>> check_path("name"), check_path(["tags", 0])
     (('name',), ('tags', 0))
     """
     keys = (path,) if isinstance(path, str | int) else path

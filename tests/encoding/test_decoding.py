@@ -197,7 +197,7 @@ def test_invalid_bounds_raise(low: Any, high: Any) -> None:
 
 def test_invalid_hypervectors_raise() -> None:
     encoder = FractionalPower(Space(20, 2), 1)
-    with pytest.raises(TypeError, match=re.escape("decode(h, low, high): needs numbers, got str 'a'")):
+    with pytest.raises(TypeError, match=re.escape("FractionalPower.decode: needs numbers, got str 'a'")):
         encoder.decode(encoder.space.zeros(), low=wrong("a"), high=1)
     with pytest.raises(ValueError, match="does not fit Space"):
         encoder.decode(Space(20, 3).zeros(), low=0, high=1)

@@ -469,9 +469,9 @@ def test_kernel_broadcasts() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([[1.0, 2.0], [3.0, math.nan]], ValueError, "FractionalPower: feature 1 of input (1,) is not finite: nan"),
-        ([math.inf, 0.0], ValueError, "FractionalPower: feature 0 is not finite: inf"),
-        (np.full((2, 3, 2), -np.inf), ValueError, "FractionalPower: feature 0 of input (0, 0) is not finite: -inf"),
+        ([[1.0, 2.0], [3.0, math.nan]], ValueError, "feature 1 of input (1,) is not finite: nan"),
+        ([math.inf, 0.0], ValueError, "feature 0 is not finite: inf"),
+        (np.full((2, 3, 2), -np.inf), ValueError, "feature 0 of input (0, 0) is not finite: -inf"),
         (
             torch.zeros(4, 3),
             ValueError,
@@ -479,18 +479,23 @@ def test_kernel_broadcasts() -> None:
         ),
         (3.0, ValueError, "needs 2 features on the last axis, (*batch, 2); got float 3.0"),
         ([], ValueError, "needs 2 features"),
-        ("ab", TypeError, "FractionalPower: needs numbers, got str 'ab'"),
-        (None, TypeError, "FractionalPower: needs numbers, got NoneType None"),
-        ([[1.0, 2.0], [3.0]], TypeError, "FractionalPower: needs numbers, got list"),
-        ([torch.tensor(1.0, requires_grad=True), 2.0], TypeError, "FractionalPower: needs numbers, got list"),
-        (torch.zeros(2, dtype=torch.complex64), TypeError, "FractionalPower: needs real numbers, got a complex64"),
-        (np.zeros(2) * 1j, TypeError, "FractionalPower: needs real numbers"),
+        ("ab", TypeError, "needs numbers, got str 'ab'"),
+        (None, TypeError, "needs numbers, got NoneType None"),
+        ([[1.0, 2.0], [3.0]], TypeError, "needs numbers, got list"),
+        ([torch.tensor(1.0, requires_grad=True), 2.0], TypeError, "needs numbers, got list"),
+        (torch.zeros(2, dtype=torch.complex64), TypeError, "needs real numbers, got a complex64"),
+        (np.zeros(2) * 1j, TypeError, "needs real numbers"),
     ],
 )
 def test_invalid_inputs_raise_and_are_named(x: Any, error: type[Exception], message: str) -> None:
     encoder = FractionalPower(Space(10, 3), 2)
-    for run in (encoder, encoder.phases, encoder.compose, encoder.factors):
-        with pytest.raises(error, match=re.escape(message)):
+    for run, name in (
+        (encoder, "FractionalPower: "),
+        (encoder.phases, "FractionalPower.phases: "),
+        (encoder.compose, "FractionalPower.compose: "),
+        (encoder.factors, "FractionalPower.factors: "),
+    ):
+        with pytest.raises(error, match=f"^{name}{re.escape(message)}"):
             run(x)
     with pytest.raises(error, match=re.escape("kernel(x, y)")):
         encoder.kernel([0.0, 0.0], x)

@@ -136,7 +136,7 @@ def test_check_of_causality_finds_a_layer_that_ignores_the_past() -> None:
 
 
 def test_causal_dense_mode_raises() -> None:
-    with pytest.raises(ValueError, match=r"^AttentionConfig: mode 'dense' cannot be causal, since each row"):
+    with pytest.raises(ValueError, match=r"^Attention: mode 'dense' cannot be causal, since each row"):
         make({"mode": "dense"}, is_causal=True)
     attention, x = make({"mode": "dense"}), tokens()
     for call in (lambda: attention(x, is_causal=True), lambda: attention(x, x, x, is_causal=True)):

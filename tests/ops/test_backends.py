@@ -141,7 +141,7 @@ def test_unknown_name_in_the_environment_is_an_error_at_first_use() -> None:
     printed = run(code, GHRR_BACKEND="fast")
     assert printed.startswith("imported\n")
     assert printed.endswith(
-        f"ValueError: the environment variable GHRR_BACKEND: its value must be one of {ALL}; got 'fast'"
+        f"ValueError: bind(a, b): the environment variable GHRR_BACKEND: its value must be one of {ALL}; got 'fast'"
     )
 
 

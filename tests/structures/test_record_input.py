@@ -45,16 +45,16 @@ class Colour(str, enum.Enum):  # noqa: UP042 (formatted, it shows its name)
 )
 def test_unsupported_types_are_named_with_their_path(value: Any, shown: str) -> None:
     codec = Record(SPACE)
-    message = f"Record: people[1].age: cannot encode {shown}, expected dicts"
+    message = f"Record.encode: people[1].age: cannot encode {shown}, expected dicts"
     with pytest.raises(TypeError, match=re.escape(message)):
         codec.encode({"people": [{"age": 3}, {"age": value}]})
-    with pytest.raises(TypeError, match=re.escape("Record: $: ")):
+    with pytest.raises(TypeError, match=re.escape("Record.encode: $: ")):
         codec.encode(value)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
 def test_nan_and_infinity_are_refused(value: float) -> None:
-    with pytest.raises(ValueError, match=re.escape("Record: a.b[1]: ")):
+    with pytest.raises(ValueError, match=re.escape("Record.encode: a.b[1]: ")):
         Record(SPACE).encode({"a": {"b": [1, value]}})
 
 
@@ -67,7 +67,8 @@ def test_numbers_that_are_too_large_are_refused() -> None:
 @pytest.mark.parametrize("key", [1, None, 2.5, True, ("a", "b")])
 def test_keys_must_be_strings(key: Any) -> None:
     with pytest.raises(
-        TypeError, match=re.escape(f"Record: a: a key must be a string as in JSON, got {type(key).__name__} {key!r}")
+        TypeError,
+        match=re.escape(f"Record.encode: a: a key must be a string as in JSON, got {type(key).__name__} {key!r}"),
     ):
         Record(SPACE).encode({"a": {"fine": 1, key: 2}})
 
@@ -75,11 +76,15 @@ def test_keys_must_be_strings(key: Any) -> None:
 def test_cyclic_data_is_refused() -> None:
     loop: dict[str, Any] = {"a": [1, 2]}
     loop["a"].append(loop)
-    with pytest.raises(ValueError, match=re.escape("Record: a[2]: the data is cyclic, this object is also at $")):
+    with pytest.raises(
+        ValueError, match=re.escape("Record.encode: a[2]: the data is cyclic, this object is also at $")
+    ):
         Record(SPACE).encode(loop)
     inner: list[Any] = []
     inner.append(inner)
-    with pytest.raises(ValueError, match=re.escape("Record: x[0]: the data is cyclic, this object is also at x")):
+    with pytest.raises(
+        ValueError, match=re.escape("Record.encode_many: x[0]: the data is cyclic, this object is also at x")
+    ):
         Record(SPACE).encode_many([GOOD, {"x": inner}])
 
 
@@ -145,7 +150,7 @@ def test_bad_settings_are_refused() -> None:
         ):
             Scale(low, high, bandwidth)
     with pytest.raises(
-        ValueError, match=re.escape("Record: a[1]: 101 is outside of Scale(low=0, high=100, bandwidth=1)")
+        ValueError, match=re.escape("Record.encode: a[1]: 101 is outside of Scale(low=0, high=100, bandwidth=1)")
     ):
         Record(SPACE, numbers=Scale(0, 100, bandwidth=1)).encode({"a": [5, 101]})
 

@@ -111,7 +111,7 @@ def test_each_path_has_its_scale() -> None:
 def test_scales_of_different_paths_have_different_ranges() -> None:
     codec = Record(SPACE, numbers={"age": Scale(0, 120, 5), "year": Scale(1000, 2000, 5)})
     codec.encode({"age": 36, "year": 1815})
-    with pytest.raises(ValueError, match=r"Record: age: 1815 is outside of Scale\(low=0"):
+    with pytest.raises(ValueError, match=r"Record\.encode: age: 1815 is outside of Scale\(low=0"):
         codec.encode({"age": 1815})
 
 
@@ -187,7 +187,9 @@ def test_numbers_on_a_scale_in_a_set() -> None:
 
 def test_elements_of_sets_are_single_values() -> None:
     codec = Record(SPACE, lists="set")
-    with pytest.raises(ValueError, match=r"Record: tags: an element of a list that is encoded as a set .* lists="):
+    with pytest.raises(
+        ValueError, match=r"Record\.encode: tags: an element of a list that is encoded as a set .* lists="
+    ):
         codec.encode({"tags": ["x", {"a": 1}]})
     with pytest.raises(ValueError, match="lists"):
         Record(SPACE, lists=wrong("bags"))
@@ -217,7 +219,7 @@ def test_hypervectors_that_do_not_fit_are_refused_with_their_path() -> None:
     codec = Record(SPACE)
     before = codec.state()
     for bad in (torch.zeros(2), Space(10, 2).identity(), SPACE.identity() * 2):
-        with pytest.raises((TypeError, ValueError), match=r"Record: a\[1\]: "):
+        with pytest.raises((TypeError, ValueError), match=r"Record\.encode: a\[1\]: "):
             codec.encode({"a": ["x", bad]})
     assert codec.state() == before
 

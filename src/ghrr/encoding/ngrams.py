@@ -80,6 +80,7 @@ class NGramEncoder(Encoder):
             raise type_error(f"permute must be True, False or None, got {describe(permute)}")
         self.permute = permute
 
+    @names_errors("{cls}(items)")
     def forward(self, items: Tensor | Hypervector) -> Tensor:
         """Encode sequences along the item axis."""
         (items,) = check_hypervectors(items=items)

@@ -52,6 +52,7 @@ class SequenceEncoder(Encoder):
         self.powers = Powers()
         self._move(device)
 
+    @names_errors("{cls}(items)")
     def forward(self, items: Tensor | Hypervector) -> Tensor:
         """Encode sequences along the item axis."""
         check_hypervectors(items=items)
