@@ -47,7 +47,8 @@ def test_cos_sin_is_exact_to_rounding_for_angles_up_to_two_turns() -> None:
 def test_only_chunks_from_start_to_stop_are_filled(m: int, slots: int) -> None:
     keys, chunks = labelled_keys(["a", "b", "c"], 3, "x"), -(-slots // SLOTS)
     out = np.full((3, slots, m * m), np.nan, dtype=np.complex128)
-    sampling_loops.base_slots(m, chunks, 2 * chunks, slots, keys, keys[:0], 0, out)
+    single = np.empty((0, slots, m * m), dtype=np.complex64)
+    sampling_loops.base_slots(m, chunks, 2 * chunks, slots, keys, keys[:0], 0, single, out)
     want = haar_product(slot_uniform(keys, slots, m * m)).numpy().reshape(out.shape)
     np.testing.assert_allclose(out[1], want[1], rtol=0, atol=4 * m * EPS)
     assert np.isnan(out[[0, 2]]).all()

@@ -14,7 +14,6 @@ the ``no cover`` marks; ``tests/unitary`` compares the results with that functio
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +112,21 @@ def _extend(code, m, last, u, r, phases, total, x):  # noqa: PLR0917
 
 @compiled_vectors
 def base_slots(  # noqa: PLR0917
-    m: int, start: int, stop: int, slots: int, rotation_keys: Words, phase_keys: Words, roots: int, out: NDArray[Any]
+    m: int,
+    start: int,
+    stop: int,
+    slots: int,
+    rotation_keys: Words,
+    phase_keys: Words,
+    roots: int,
+    single: NDArray[np.complex64],
+    double: NDArray[np.complex128],
 ) -> None:  # pragma: no cover
-    """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of ``out``.
+    """Fill chunks of ``SLOTS`` slots from start to stop, counted through the rows of the result.
 
-    Keys are ``(rows, 2)`` and ``out`` is ``(rows, slots, m * m)``, complex. Without rotation keys, for m = 1, the
-    rotation is 1. Without phase keys there are no phases; with ``roots`` phases are roots of unity.
+    Keys are ``(rows, 2)``. The result is written to ``single`` or ``double``, ``(rows, slots, m * m)``; the other one
+    is empty. So one compiled loop serves both precisions. Without rotation keys, for m = 1, the rotation is 1. Without
+    phase keys there are no phases; with ``roots`` phases are roots of unity.
     """
     # Uniform numbers of the rotation and of the phases, square roots of gaps, phases, a total, and the matrices.
     numbers = m * m
@@ -145,4 +153,8 @@ def base_slots(  # noqa: PLR0917
         for n in range(numbers):
             for i in range(min(SLOTS, slots - first)):
                 column = i % 8 * (SLOTS // 8) + i // 8  # see philox.fill
-                out[row, first + i, n] = complex(work[2 * n, column], work[2 * n + 1, column])
+                number = complex(work[2 * n, column], work[2 * n + 1, column])
+                if len(single):
+                    single[row, first + i, n] = number
+                else:
+                    double[row, first + i, n] = number

@@ -89,10 +89,13 @@ def base_slots(
 ) -> Tensor:
     """Make slots of base hypervectors from random keys."""
     rows, slots, m = shape
-    out = np.empty((rows, slots, m * m), dtype=np.complex64 if dtype == torch.complex64 else np.complex128)
+    is_single = dtype == torch.complex64
+    single = np.empty((rows if is_single else 0, slots, m * m), dtype=np.complex64)
+    double = np.empty((0 if is_single else rows, slots, m * m), dtype=np.complex128)
+    out: NDArray[Any] = single if is_single else double
 
     def work(chunks: slice) -> None:
-        sampling.base_slots(m, chunks.start, chunks.stop, slots, rotation_keys, phase_keys, roots, out)
+        sampling.base_slots(m, chunks.start, chunks.stop, slots, rotation_keys, phase_keys, roots, single, double)
 
     chunks = rows * -(-slots // lanes.SLOTS)
     if out.size < _MIN_THREADED_SAMPLES:
