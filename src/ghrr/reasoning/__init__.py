@@ -1,0 +1,2 @@
+"""Abstract reasoning."""
+from ghrr.reasoning.rules import Rule

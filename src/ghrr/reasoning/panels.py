@@ -1,0 +1,236 @@
+r"""Matrices of panels as hypervectors: one hypervector per panel and channel.
+
+===============  =====================================================================================
+attribute        channels
+===============  =====================================================================================
+number           ``value``: the weighted bundle :math:`\sum_v p_v B^v`
+entities         ``value``: the bundle of the values that all entities share; ``collection``: the bundle
+                 of all values; ``slots``: the bundle of :math:`S^k * B^v` for value v in slot k
+slots            ``count``: :math:`\prod_k ((1 - q_k) + q_k B)`; ``set``: :math:`\sum_k q_k S^k`
+===============  =====================================================================================
+
+Weights are the probabilities of the input, so uncertainty is carried along. The last panel of the last row is missing:
+the panels of a matrix are the others row by row, then the answers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from ghrr.algebra import bind
+from ghrr.reasoning.codes import PowerCode, number_code, place_codes
+from ghrr.reasoning.rules import STEPS
+
+__all__ = ["Attribute", "Channel", "Entities", "Matrices", "Numbers", "Slots"]
+
+LEAST = 1e-9  # smallest probability in a logarithm
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A whole number per panel, or a distribution of some values.
+
+    Parameters
+    ----------
+    values
+        Numbers from 0 to size − 1, ``(batch, panels, alternatives)``, int64.
+    weights
+        Their probabilities, of the same shape.
+    size
+        Size of the range.
+    """
+
+    values: Tensor
+    weights: Tensor
+    size: int
+
+
+@dataclass(frozen=True)
+class Entities:
+    """A value for each entity of a panel.
+
+    Parameters
+    ----------
+    presence
+        Probability that a slot holds an entity, ``(batch, panels, slots)``.
+    values
+        Probabilities of the values of the entity in each slot, ``(batch, panels, slots, size)``.
+    """
+
+    presence: Tensor
+    values: Tensor
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return self.values.shape[-1]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which slots of a panel hold an entity: ``presence``, probabilities ``(batch, panels, slots)``."""
+
+    presence: Tensor
+
+
+Attribute = Numbers | Entities | Slots
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A batch of matrices of panels with one missing panel, and answers to choose from.
+
+    Parameters
+    ----------
+    attributes
+        Attributes by name, such as ``"left/size"``. The part behind the last slash is the kind of the attribute.
+    columns, rows
+        Size of each matrix. Panels are the ``rows * columns - 1`` known ones, then the answers.
+    """
+
+    attributes: dict[str, Attribute]
+    columns: int = 3
+    rows: int = 3
+
+    def __len__(self) -> int:
+        return _panels_of(next(iter(self.attributes.values()))).shape[0] if self.attributes else 0
+
+    @property
+    def answers(self) -> int:
+        """Number of answers to choose from."""
+        first = _panels_of(next(iter(self.attributes.values())))
+        return first.shape[1] - self.columns * self.rows + 1
+
+    def __getitem__(self, indices: Tensor | list[int] | slice) -> Matrices:
+        """Return some of the matrices."""
+        return Matrices({name: _select(a, indices) for name, a in self.attributes.items()}, self.columns, self.rows)
+
+
+def _panels_of(attribute: Attribute) -> Tensor:
+    return attribute.values if isinstance(attribute, Numbers) else attribute.presence
+
+
+def _select(attribute: Attribute, indices: Tensor | list[int] | slice) -> Attribute:
+    if isinstance(attribute, Numbers):
+        return Numbers(attribute.values[indices], attribute.weights[indices], attribute.size)
+    if isinstance(attribute, Entities):
+        return Entities(attribute.presence[indices], attribute.values[indices])
+    return Slots(attribute.presence[indices])
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Hypervectors of the panels in one channel of an attribute.
+
+    Attributes
+    ----------
+    name
+        Channel of :class:`ghrr.reasoning.Rule`.
+    vectors
+        ``(batch, panels, dim, m, m)``.
+    steps
+        Hypervectors of the steps −2 … 2, ``(5, dim, m, m)``.
+    free, rest
+        Log-probabilities of a panel ``(batch, panels)``: if the channel does not predict it, and of what remains if it
+        does.
+    slots
+        Hypervectors of the slots, ``(slots, dim, m, m)``, for channels that need them.
+    noise
+        Standard deviation of the similarity of unrelated panels.
+    """
+
+    name: str
+    vectors: Tensor
+    steps: Tensor
+    free: Tensor
+    rest: Tensor
+    noise: float = 0.0
+    slots: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether the similarity of two panels is the probability that they agree."""
+        return self.name in ("value", "count")
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Settings with which panels are encoded: see :class:`ghrr.reasoning.Reasoner`."""
+
+    m: int = 1
+    max_dim: int = 512
+    seed: int = 0
+
+    def channels(self, attribute: Attribute, columns: int) -> tuple[Tensor, list[Channel]]:
+        """Return the log-probability of each panel without any rule, ``(batch, panels)``, and the channels."""
+        if isinstance(attribute, Numbers):
+            return self._numbers(attribute, columns)
+        return self._entities(attribute, columns) if isinstance(attribute, Entities) else self._slots(attribute, columns)
+
+    def number_code(self, size: int, columns: int) -> PowerCode:
+        """Return the base of numbers 0 … size − 1."""
+        return number_code(size, columns=columns, m=self.m, max_dim=self.max_dim, seed=self.seed)
+
+    def _place_codes(self, slots: int, size: int) -> tuple[PowerCode, PowerCode]:
+        return place_codes(slots, size, m=self.m, max_dim=self.max_dim, seed=self.seed)
+
+    def _numbers(self, given: Numbers, columns: int) -> tuple[Tensor, list[Channel]]:
+        code = self.number_code(given.size, columns)
+        table = code.powers(range(given.size))
+        vectors = (given.weights[..., None, None, None] * table[given.values]).sum(dim=2)
+        outlier = torch.full(given.values.shape[:2], -math.log(given.size))
+        free = outlier + given.weights.sum(-1).clamp_min(LEAST).log()
+        return outlier, [Channel("value", vectors, _steps(code), free, torch.zeros_like(free), code.noise)]
+
+    def _entities(self, given: Entities, columns: int) -> tuple[Tensor, list[Channel]]:
+        q, p, size, slots = given.presence, given.values, given.size, given.presence.shape[-1]
+        outlier = -math.log(size) * q.sum(-1)
+        zeros = torch.zeros_like(outlier)
+        code = self.number_code(size, columns)
+        shared = (1 - q[..., None] + q[..., None] * p).prod(dim=2)  # a value fits if it fits in every occupied slot
+        free = shared.sum(-1).clamp(LEAST, 1).log() - math.log(size)
+        found = [Channel("value", mix(shared, code, range(size)), _steps(code), free, zeros, code.noise)]
+        if slots > 1:
+            places, kinds = self._place_codes(slots, size)
+            weights = q[..., None] * p
+            counts = weights.sum(dim=2)
+            collection = mix(counts, kinds, range(size))
+            pairs = bind(places.powers(range(slots))[:, None], kinds.powers(range(size)))
+            by_slot = torch.einsum("bpkv,kvdij->bpdij", weights.to(pairs.dtype), pairs)
+            still = kinds.powers([0] * len(STEPS))
+            orders = torch.lgamma(counts + 1).sum(-1) - torch.lgamma(q.sum(-1) + 1)
+            found.append(Channel("collection", collection, still, outlier, orders))
+            found.append(Channel("slots", by_slot, _steps(places), outlier, zeros))
+        return outlier, found
+
+    def _slots(self, given: Slots, columns: int) -> tuple[Tensor, list[Channel]]:
+        q = given.presence
+        slots = q.shape[-1]
+        code = self.number_code(slots + 1, columns)
+        none, one = code.powers([0, 1])
+        weights = q[..., None, None, None]
+        count = reduce(bind, ((1 - w) * none + w * one for w in weights.unbind(2)))
+        ways = torch.tensor([math.log(math.comb(slots, k)) for k in range(slots + 1)])
+        rest = -ways[q.sum(-1).round().long().clamp(0, slots)]  # the slots, if only their number is known
+        free = rest - math.log(slots)
+        places, _ = self._place_codes(slots, 1)
+        table = places.powers(range(slots))
+        return free, [
+            Channel("count", count, _steps(code), free, rest, code.noise),
+            Channel("set", mix(q, places, range(slots)), _steps(places), free, torch.zeros_like(rest), slots=table),
+        ]
+
+
+def _steps(code: PowerCode) -> Tensor:
+    return code.powers(list(STEPS))
+
+
+def mix(weights: Tensor, code: PowerCode, numbers: range) -> Tensor:
+    """Return the weighted bundles of powers of a base, ``(*batch, dim, m, m)``, for weights ``(*batch, numbers)``."""
+    table = code.powers(numbers)
+    return torch.einsum("...v,vdij->...dij", weights.to(table.dtype), table)
