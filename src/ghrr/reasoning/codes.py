@@ -24,7 +24,7 @@ from ghrr.space import Space
 __all__ = ["PowerCode", "number_code", "place_codes"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PowerCode:
     """Base of numbers that are encoded as powers.
 
@@ -55,6 +55,11 @@ class PowerCode:
     def dim(self) -> int:
         """Number of slots."""
         return self.phases.shape[0]
+
+    @lru_cache(maxsize=32)  # noqa: B019 (codes are kept by their own caches)
+    def table(self, size: int) -> Tensor:
+        """Return the powers 0 … size − 1, ``(size, dim, m, m)``."""
+        return self.powers(range(size))
 
     def powers(self, exponents: Tensor | list[int] | list[float] | range) -> Tensor:
         """Return the powers of the base, ``(len(exponents), dim, m, m)``; exponents may be real."""

@@ -77,6 +77,11 @@ class Slots:
 
     presence: Tensor
 
+    @property
+    def size(self) -> int:
+        """Number of slots."""
+        return self.presence.shape[-1]
+
 
 Attribute = Numbers | Entities | Slots
 
@@ -181,7 +186,7 @@ class Encoder:
 
     def _numbers(self, given: Numbers, columns: int) -> tuple[Tensor, list[Channel]]:
         code = self.number_code(given.size, columns)
-        table = code.powers(range(given.size))
+        table = code.table(given.size)
         vectors = (given.weights[..., None, None, None] * table[given.values]).sum(dim=2)
         outlier = torch.full(given.values.shape[:2], -math.log(given.size))
         free = outlier + given.weights.sum(-1).clamp_min(LEAST).log()
@@ -194,13 +199,13 @@ class Encoder:
         code = self.number_code(size, columns)
         shared = (1 - q[..., None] + q[..., None] * p).prod(dim=2)  # a value fits if it fits in every occupied slot
         free = shared.sum(-1).clamp(LEAST, 1).log() - math.log(size)
-        found = [Channel("value", mix(shared, code, range(size)), _steps(code), free, zeros, code.noise)]
+        found = [Channel("value", mix(shared, code, size), _steps(code), free, zeros, code.noise)]
         if slots > 1:
             places, kinds = self._place_codes(slots, size)
             weights = q[..., None] * p
             counts = weights.sum(dim=2)
-            collection = mix(counts, kinds, range(size))
-            pairs = bind(places.powers(range(slots))[:, None], kinds.powers(range(size)))
+            collection = mix(counts, kinds, size)
+            pairs = bind(places.table(slots)[:, None], kinds.table(size))
             by_slot = torch.einsum("bpkv,kvdij->bpdij", weights.to(pairs.dtype), pairs)
             still = kinds.powers([0] * len(STEPS))
             orders = torch.lgamma(counts + 1).sum(-1) - torch.lgamma(q.sum(-1) + 1)
@@ -219,10 +224,10 @@ class Encoder:
         rest = -ways[q.sum(-1).round().long().clamp(0, slots)]  # the slots, if only their number is known
         free = rest - math.log(slots)
         places, _ = self._place_codes(slots, 1)
-        table = places.powers(range(slots))
+        table = places.table(slots)
         return free, [
             Channel("count", count, _steps(code), free, rest, code.noise),
-            Channel("set", mix(q, places, range(slots)), _steps(places), free, torch.zeros_like(rest), slots=table),
+            Channel("set", mix(q, places, slots), _steps(places), free, torch.zeros_like(rest), slots=table),
         ]
 
 
@@ -230,7 +235,7 @@ def _steps(code: PowerCode) -> Tensor:
     return code.powers(list(STEPS))
 
 
-def mix(weights: Tensor, code: PowerCode, numbers: range) -> Tensor:
-    """Return the weighted bundles of powers of a base, ``(*batch, dim, m, m)``, for weights ``(*batch, numbers)``."""
-    table = code.powers(numbers)
+def mix(weights: Tensor, code: PowerCode, size: int) -> Tensor:
+    """Return the weighted bundles of powers of a base, ``(*batch, dim, m, m)``, for weights ``(*batch, size)``."""
+    table = code.table(size)
     return torch.einsum("...v,vdij->...dij", weights.to(table.dtype), table)

@@ -54,6 +54,16 @@ class Prior:
         """Return probabilities of all rules of each channel that fall with their length."""
         return cls({name: _by_length(name) for name in channels})
 
+    def pruned(self, least: float = 1e-3) -> Prior:
+        """Return the prior without rules whose probability within their channel is below ``least``."""
+        rules = {name: torch.where(table.exp() < least, -math.inf, table) for name, table in self.rules.items()}
+        return Prior({name: table - table.flatten().logsumexp(dim=0) for name, table in rules.items()}, self.shares)
+
+    def used(self, channel: str) -> tuple[Tensor, Tensor, Tensor]:
+        """Return which expressions of each place have rules with a probability."""
+        some = self.rules[channel].isfinite()
+        return some.any(2).any(1), some.any(2).any(0), some.any(1).any(0)
+
     def shares_of(self, channels: tuple[str, ...]) -> Sequence[float]:
         """Return the probabilities of no rule and of each channel."""
         return self.shares.get(channels, (NO_RULE, *[(1 - NO_RULE) / len(channels)] * len(channels)))
@@ -152,10 +162,13 @@ class Posterior:
             found = found + (likely @ probability.sum(dim=(1, 2))[..., None])[..., 0]
         return found
 
-    def best_answer(self) -> Tensor:
-        """Return the probability of an answer that every rule with a prediction fits, ``(batch,)``."""
-        free = self.probabilities[0].flatten() + sum(p[..., 0].sum(dim=(1, 2)) for p in self.probabilities[1:])
-        return 1 - free * (1 - self.evidence.chance)
+    def right_answer(self) -> Tensor:
+        """Return the expected probability of an answer that fits what the rules predict, ``(batch,)``."""
+        no_rule, *channels = self.probabilities
+        found = no_rule.flatten() * self.evidence.chance
+        for probability, score in zip(channels, self.evidence.scores, strict=True):
+            found = found + (self.evidence._likely(score.expected) * probability.sum(dim=(1, 2))).sum(dim=1)
+        return found
 
 
 def learn_prior(evidence: Sequence[Evidence], rounds: int) -> Prior:

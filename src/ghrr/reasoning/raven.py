@@ -15,9 +15,18 @@ from torch import Tensor
 
 from ghrr.reasoning.panels import Attribute, Entities, Matrices, Numbers, Slots
 
-__all__ = ["LEVELS", "from_components", "read_raven", "read_raven_x"]
+__all__ = ["CONFIGURATIONS", "LEVELS", "from_components", "read_raven", "read_raven_x"]
 
 LEVELS = {"type": 6, "size": 6, "color": 10}  # numbers of levels; type 0 never occurs
+CONFIGURATIONS = {
+    "center_single": ("Center_Single",),
+    "distribute_four": ("Distribute_Four",),
+    "distribute_nine": ("Distribute_Nine",),
+    "left_center_single_right_center_single": ("Left_Center_Single", "Right_Center_Single"),
+    "up_center_single_down_center_single": ("Up_Center_Single", "Down_Center_Single"),
+    "in_center_single_out_center_single": ("Out_Center_Single", "In_Center_Single"),
+    "in_distribute_four_out_center_single": ("Out_Center_Single", "In_Distribute_Four"),
+}
 SLOTS = {"Distribute_Four": 4, "In_Distribute_Four": 4, "Distribute_Nine": 9}
 
 

@@ -19,15 +19,15 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ghrr.reasoning.panels import Attribute, Encoder, Matrices, Slots
-from ghrr.reasoning.posterior import Evidence, Prior, learn_prior
+from ghrr.reasoning.panels import Attribute, Channel, Encoder, Matrices, Numbers
+from ghrr.reasoning.posterior import Evidence, Posterior, Prior, learn_prior
 from ghrr.reasoning.rules import GIVEN, given_rules
 from ghrr.reasoning.scoring import score_channel
 
 __all__ = ["Reasoner", "Solutions"]
 
 NONE = 1e-3  # weight κ
-BATCH = 100  # matrices at a time
+CACHED = 200_000  # complex numbers of one attribute that are computed with at a time
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,23 @@ class Reasoner:
         Seed of the hypervectors.
     """
 
-    def __init__(self, *, m: int = 1, max_dim: int = 512, seed: int = 0) -> None:
+    def __init__(self, *, m: int = 1, max_dim: int = 256, seed: int = 0) -> None:
         self.encoder = Encoder(m, max_dim, seed)
         self.prior: Prior | None = None
 
     def solve(self, matrices: Matrices) -> Solutions:
         """Return the probabilities of the answers."""
-        parts = [self._solve(matrices[start : start + BATCH]) for start in range(0, len(matrices), BATCH)]
+        batch = self._batch(matrices)
+        parts = [self._solve(matrices[start : start + batch]) for start in range(0, len(matrices), batch)]
         return Solutions(torch.cat([p for p, _ in parts]), torch.cat([none for _, none in parts]))
 
     def _solve(self, matrices: Matrices) -> tuple[Tensor, Tensor]:
         total = torch.zeros(len(matrices), matrices.answers)
         best = torch.zeros(len(matrices))
         for name, attribute in matrices.attributes.items():
-            evidence = self._evidence(attribute, matrices)
-            posterior = evidence.posterior(self._prior(name, evidence.names))
+            posterior = self._posterior(name, attribute, matrices)
             total += posterior.answers().log()
-            best += posterior.best_answer().log()
+            best += posterior.right_answer().log()
         none = (best + math.log(NONE))[:, None]
         probabilities = torch.softmax(torch.cat([total, none], dim=1), dim=1)
         return probabilities[:, :-1], probabilities[:, -1]
@@ -94,23 +94,39 @@ class Reasoner:
     def fit(self, matrices: Sequence[Matrices], targets: Sequence[Tensor], *, rounds: int = 30) -> Reasoner:
         """Learn the prior of all rules from right answers, by expectation maximisation. No rule is labelled."""
         evidence = [
-            self._evidence(attribute, batch, answer)
+            self._evidence(*self.encoder.channels(attribute, batch.columns), attribute, batch).answered(answer)
             for batch, answer in zip(matrices, targets, strict=True)
             for attribute in batch.attributes.values()
         ]
         self.prior = learn_prior(evidence, rounds)
         return self
 
-    def _evidence(self, attribute: Attribute, matrices: Matrices, targets: Tensor | None = None) -> Evidence:
-        rows, columns = matrices.rows, matrices.columns
-        outlier, channels = self.encoder.channels(attribute, columns)
-        scores = [score_channel(channel, outlier, rows, columns) for channel in channels]
-        size = attribute.presence.shape[-1] if isinstance(attribute, Slots) else attribute.size
-        found = Evidence(scores, outlier[:, : rows * columns - 1].sum(dim=1), 1 / size)
-        return found if targets is None else found.answered(targets)
+    def _batch(self, matrices: Matrices) -> int:
+        """Return how many matrices to solve at a time."""
+        size = max(attribute.size for attribute in matrices.attributes.values())
+        dim = self.encoder.number_code(size, matrices.columns).dim * self.encoder.m**2
+        return max(8, CACHED // (dim * (matrices.rows * matrices.columns + matrices.answers)))
 
-    def _prior(self, name: str, channels: tuple[str, ...]) -> Prior:
-        return self.prior or _given_prior(name.rpartition("/")[2], channels)
+    def _posterior(self, name: str, attribute: Attribute, matrices: Matrices) -> Posterior:
+        outlier, channels = self.encoder.channels(attribute, matrices.columns)
+        prior = self.prior
+        if prior is None:
+            kind = "" if isinstance(attribute, Numbers) else name.rpartition("/")[2]
+            prior = _given_prior(kind, tuple(channel.name for channel in channels))
+        return self._evidence(outlier, channels, attribute, matrices, prior).posterior(prior)
+
+    def _evidence(
+        self,
+        outlier: Tensor,
+        channels: Sequence[Channel],
+        attribute: Attribute,
+        matrices: Matrices,
+        prior: Prior | None = None,
+    ) -> Evidence:
+        rows, columns = matrices.rows, matrices.columns
+        prior = prior or Prior.short()
+        scores = [score_channel(channel, outlier, rows, columns, prior.used(channel.name)) for channel in channels]
+        return Evidence(scores, outlier[:, : rows * columns - 1].sum(dim=1), 1 / attribute.size)
 
 
 @lru_cache(maxsize=64)

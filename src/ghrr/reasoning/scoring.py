@@ -24,6 +24,7 @@ __all__ = ["Grid", "Scores", "score_channel"]
 EXCEPTION = 1e-3  # probability ε that a panel does not follow a rule that holds
 SHARPNESS = 6.0  # of differences of sets
 NOISE_LEVELS = 4.0  # similarities below so many standard deviations of their noise count as 0
+Used = tuple[Tensor, Tensor, Tensor]  # which expressions of each place any rule uses
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,9 @@ class Scores:
     """Scores of the expressions of a channel, in the order of :func:`ghrr.reasoning.rules.expressions`.
 
     ``first``, ``middle``, ``last``: log-probabilities of the known panels, ``(batch, expressions)``; ``answers``:
-    agreement of the answers with the expressions of the last column, ``(batch, answers, expressions)``.
+    agreement of the answers with the expressions of the last column, ``(batch, answers, expressions)``; ``expected``:
+    that of a right answer, ``(batch, expressions)``, which is below 1 if panels are uncertain. Expressions that are not
+    used have a score of 0.
     """
 
     channel: str
@@ -59,17 +62,18 @@ class Scores:
     middle: Tensor
     last: Tensor
     answers: Tensor
+    expected: Tensor
 
 
-def score_channel(channel: Channel, outlier: Tensor, rows: int, columns: int) -> Scores:
-    """Score all expressions of a channel on all panels; ``outlier`` is the log-probability of panels without a rule."""
+def score_channel(channel: Channel, outlier: Tensor, rows: int, columns: int, used: Used) -> Scores:
+    """Score the expressions that are used; ``outlier`` is the log-probability of panels without a rule."""
     panels, free, rest, other = (
         Grid.of(x, rows, columns) for x in (channel.vectors, channel.free, channel.rest, outlier)
     )
     places = (slice(0, 1), slice(1, columns - 1), slice(columns - 1, columns))
     scores = []
-    for kinds, place in zip(expressions(channel.name), places, strict=True):
-        s = _agreements(channel, kinds, panels.cells, panels.cells[:, :, place], place)
+    for kinds, place, uses in zip(expressions(channel.name), places, used, strict=True):
+        s, _ = _agreements(channel, kinds, uses, panels.cells, panels.cells[:, :, place], place)
         likely = (1 - EXCEPTION) * s * rest.cells[:, :, place, None].exp()
         likely = likely + EXCEPTION * other.cells[:, :, place, None].exp()
         first_row = torch.arange(rows)[:, None, None] == 0
@@ -78,59 +82,95 @@ def score_channel(channel: Channel, outlier: Tensor, rows: int, columns: int) ->
         if place.stop == columns:
             cells = cells[:, :-1]  # the missing panel
         scores.append(cells.sum(dim=(1, 2)))
-    last = slice(columns - 1, columns)
-    answers = _agreements(channel, expressions(channel.name)[2], panels.cells, panels.answers[:, None], last, rows - 1)
-    return Scores(channel.name, *scores, answers[:, 0])
+    kinds, last, uses = expressions(channel.name)[2], places[2], used[2]
+    answers, energy = _agreements(channel, kinds, uses, panels.cells, panels.answers[:, None], last, last_row=True)
+    if not channel.is_distribution:
+        energy = torch.ones_like(energy)
+    return Scores(channel.name, *scores, answers[:, 0], energy.mean(dim=2)[:, 0].sqrt().clamp(0, 1))
 
 
 def _agreements(
-    channel: Channel, kinds: Sequence[Expression], cells: Tensor, actual: Tensor, place: slice, row: int | None = None
-) -> Tensor:
-    """Return how well expressions predict panels, ``(batch, rows, columns, expressions)``; 0 for free ones."""
+    channel: Channel,
+    kinds: Sequence[Expression],
+    used: Tensor,
+    cells: Tensor,
+    actual: Tensor,
+    place: slice,
+    *,
+    last_row: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return how well expressions predict panels, and the product of the energies of both.
+
+    Both are ``(batch, rows, columns, expressions)``, and 0 for expressions that are free or not used.
+    """
     shape = actual.shape[:3]
-    found: dict[Expression, Tensor] = {Expression("free"): torch.zeros(shape)}
+    nothing = torch.zeros(shape)
+    found = {kind: (nothing, nothing) for kind, use in zip(kinds, used.tolist(), strict=True) if not use}
+    found[Expression("free")] = nothing, nothing
+    energy = _energy(actual)
     for kind in kinds:
         if kind in found:
             continue
         prediction = _predict(channel, kind, cells, place)
-        if row is not None:
-            prediction = prediction[:, row : row + 1]
+        if last_row:
+            prediction = prediction[:, -1:]
+        panels, panel_energy = actual, energy
+        if not last_row and kind.relates:
+            panels, panel_energy = actual[:, 1:], energy[:, 1:]
+        both = _energy(prediction), panel_energy
         if kind.has_step:
             *numbers, _ = kind.numbers
-            change = bind(adjoint(prediction), actual)
-            close = _agreement(channel, prediction, actual, pairwise_similarity(change, channel.steps))
-            found |= {Expression(kind.kind, (*numbers, c)): close[..., i] for i, c in enumerate(STEPS)}
+            change = bind(adjoint(prediction), panels)
+            close = _agreement(channel, pairwise_similarity(change, channel.steps), *both)
+            steps = {Expression(kind.kind, (*numbers, c)): close[..., i] for i, c in enumerate(STEPS)}
         else:
-            close = similarity(*torch.broadcast_tensors(prediction, actual))[..., None]
-            found[kind] = _agreement(channel, prediction, actual, close)[..., 0]
-    return torch.stack([found[kind].expand(shape) for kind in kinds], dim=-1)
+            close = similarity(*torch.broadcast_tensors(prediction, panels))[..., None]
+            steps = {kind: _agreement(channel, close, *both)[..., 0]}
+        missing = shape[1] - panels.shape[1]  # the first row, if the expression needs a row before
+        for name, agreement in steps.items():
+            if name not in found:
+                pair = (agreement, (both[0] * both[1]).expand(agreement.shape))
+                found[name] = tuple(torch.nn.functional.pad(x, (0, 0, missing, 0)) for x in pair)  # type: ignore
+    agreements, energies = zip(*(found[kind] for kind in kinds), strict=True)
+    return tuple(torch.stack([x.expand(shape) for x in each], dim=-1) for each in (agreements, energies))  # type: ignore
 
 
-def _agreement(channel: Channel, prediction: Tensor, actual: Tensor, close: Tensor) -> Tensor:
-    """Turn similarities into probabilities of agreement."""
+def _energy(x: Tensor) -> Tensor:
+    """Return the similarity of hypervectors with themselves, in one pass."""
+    return torch.linalg.vector_norm(x, dim=(-3, -2, -1)).square() / (x.shape[-3] * x.shape[-1])
+
+
+def _agreement(channel: Channel, close: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+    """Turn similarities into probabilities of agreement, given the energies of both."""
     if channel.is_distribution:
-        return torch.where(close > NOISE_LEVELS * channel.noise, close, 0.0).clamp(0, 1)
-    energy = similarity(prediction, prediction) + similarity(actual, actual)
-    return torch.exp(-SHARPNESS * (energy[..., None] - 2 * close).clamp_min(0))
+        noise = NOISE_LEVELS * channel.noise * (predicted * actual).sqrt()[..., None]
+        return torch.where(close > noise, close, 0.0).clamp(0, 1)
+    return torch.exp(-SHARPNESS * ((predicted + actual)[..., None] - 2 * close).clamp_min(0))
 
 
 def _predict(channel: Channel, expression: Expression, x: Tensor, place: slice) -> Tensor:
-    """Return what an expression predicts, before its step: ``(batch, rows, columns of the place, dim, m, m)``."""
-    p, n = x.roll(1, dims=1), x.shape[2]
-    j = torch.arange(n)[place]
+    """Return what an expression predicts, before its step: ``(batch, rows, columns of the place, dim, m, m)``.
+
+    Expressions that relate rows have no first row.
+    """
+    p, own, n = x[:, :-1], x[:, 1:], x.shape[2]
+    first, stop = place.start, place.stop
     match expression.kind:
         case "copy":
-            return p[:, :, (j + expression.numbers[0]) % n]
+            start = (first + expression.numbers[0]) % n  # a place of several columns never wraps around
+            return p[:, :, start : start + stop - first]
         case "step":
-            return x[:, :, j - 1]
+            return x[:, :, first - 1 : stop - 1]
         case "first":
             return x[:, :, :1]
         case "parallel":
-            return bind(x[:, :, j - 1], bind(adjoint(p[:, :, j - 1]), p[:, :, j]))
+            change = bind(adjoint(p[:, :, first - 1 : stop - 1]), p[:, :, first:stop])
+            return bind(own[:, :, first - 1 : stop - 1], change)
         case "repeat":
-            return bind(x[:, :, j - 1], bind(adjoint(x[:, :, j - 2]), x[:, :, j - 1]))
+            before, start = x[:, :, -2:-1], x[:, :, -3:-2] if n > 2 else x[:, :, -2:-1]
+            return bind(before, bind(adjoint(start), before))
         case "rest":
-            return bind(multibind(p.unbind(2)), adjoint(multibind(x[:, :, :-1].unbind(2))))[:, :, None]
+            return bind(multibind(p.unbind(2)), adjoint(multibind(own[:, :, :-1].unbind(2))))[:, :, None]
         case "total":
             a, b, _ = expression.numbers
             middle = multibind(x[:, :, 1:-1].unbind(2)) if n > 2 else None
