@@ -22,7 +22,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from ghrr.algebra import bind
+from ghrr.algebra import bind, pairwise_similarity
 from ghrr.reasoning.codes import PowerCode, number_code, place_codes
 from ghrr.reasoning.rules import STEPS
 
@@ -183,6 +183,25 @@ class Encoder:
 
     def _place_codes(self, slots: int, size: int) -> tuple[PowerCode, PowerCode]:
         return place_codes(slots, size, m=self.m, max_dim=self.max_dim, seed=self.seed)
+
+    def decode(
+        self, attribute: Attribute, channel: str, vector: Tensor, columns: int
+    ) -> int | list[int] | dict[int, int]:
+        """Return what a hypervector of a channel ``(dim, m, m)`` says: the most similar number, or what is in it."""
+        size = attribute.size
+        if channel in ("value", "count"):
+            size += channel == "count"
+            return int(pairwise_similarity(vector, self.number_code(size, columns).table(size)).argmax())
+        if channel == "set":
+            held = pairwise_similarity(vector, self._place_codes(size, 1)[0].table(size))
+            return held.gt(0.5).nonzero()[:, 0].tolist()
+        slots = attribute.presence.shape[-1] if isinstance(attribute, Entities) else 1
+        places, kinds = self._place_codes(slots, size)
+        if channel == "collection":
+            counts = pairwise_similarity(vector, kinds.table(size)).round().int().clamp_min(0)
+            return torch.arange(size).repeat_interleave(counts).tolist()
+        pairs = pairwise_similarity(vector, bind(places.table(slots)[:, None], kinds.table(size)).flatten(0, 1))
+        return {int(i) // size: int(i) % size for i in pairs.gt(0.5).nonzero()[:, 0]}
 
     def _numbers(self, given: Numbers, columns: int) -> tuple[Tensor, list[Channel]]:
         code = self.number_code(given.size, columns)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ghrr.reasoning.panels import LEAST
-from ghrr.reasoning.rules import CHANNELS, Rule, expressions
+from ghrr.reasoning.rules import CHANNELS, NOISE, Rule, expressions
 from ghrr.reasoning.scoring import EXCEPTION, Scores
 
 __all__ = ["Evidence", "Posterior", "Prior", "learn_prior"]
@@ -161,6 +161,13 @@ class Posterior:
             likely = self.evidence._likely(score.answers)
             found = found + (likely @ probability.sum(dim=(1, 2))[..., None])[..., 0]
         return found
+
+    def rules(self, index: int, k: int = 20) -> list[tuple[Rule, float]]:
+        """Return the k most probable rules of one matrix with their probabilities, highest first."""
+        flat = torch.cat([part[index].flatten() for part in self.probabilities])
+        best = flat.topk(min(k, len(flat)))
+        every = [NOISE, *(Rule(n, *places) for n in self.evidence.names for places in product(*expressions(n)))]
+        return [(every[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
 
     def right_answer(self) -> Tensor:
         """Return the expected probability of an answer that fits what the rules predict, ``(batch,)``."""

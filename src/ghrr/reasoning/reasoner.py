@@ -21,10 +21,10 @@ from torch import Tensor
 
 from ghrr.reasoning.panels import Attribute, Channel, Encoder, Matrices, Numbers
 from ghrr.reasoning.posterior import Evidence, Posterior, Prior, learn_prior
-from ghrr.reasoning.rules import GIVEN, given_rules
-from ghrr.reasoning.scoring import score_channel
+from ghrr.reasoning.rules import GIVEN, Rule, given_rules
+from ghrr.reasoning.scoring import predict_missing, score_channel
 
-__all__ = ["Reasoner", "Solutions"]
+__all__ = ["Explanation", "Reasoner", "Solutions"]
 
 NONE = 1e-3  # weight κ
 CACHED = 200_000  # complex numbers of one attribute that are computed with at a time
@@ -53,6 +53,33 @@ class Solutions:
     def confident(self, confidence: float = 0.99) -> Tensor:
         """Return which guesses have at least this probability, ``(batch,)``."""
         return self.probabilities.amax(dim=1) >= confidence
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """Most probable rule of one attribute.
+
+    Attributes
+    ----------
+    attribute
+        Name of the attribute.
+    rule
+        The rule; :data:`ghrr.reasoning.rules.NOISE` if no rule fits.
+    probability
+        Its probability.
+    predicted
+        Value in the missing panel: a number; the occupied slots; the values of the entities, sorted or, if the rule
+        says in which slot, by slot. None if the rule predicts nothing.
+    """
+
+    attribute: str
+    rule: Rule
+    probability: float
+    predicted: int | list[int] | dict[int, int] | None
+
+    def __repr__(self) -> str:
+        numbers = f"probability={self.probability:.3f}, predicted={self.predicted}"
+        return f"Explanation({self.attribute!r}, {self.rule}, {numbers})"
 
 
 class Reasoner:
@@ -84,7 +111,8 @@ class Reasoner:
         total = torch.zeros(len(matrices), matrices.answers)
         best = torch.zeros(len(matrices))
         for name, attribute in matrices.attributes.items():
-            posterior = self._posterior(name, attribute, matrices)
+            encoded = self.encoder.channels(attribute, matrices.columns)
+            posterior = self._posterior(name, attribute, matrices, *encoded)
             total += posterior.answers().log()
             best += posterior.right_answer().log()
         none = (best + math.log(NONE))[:, None]
@@ -101,14 +129,42 @@ class Reasoner:
         self.prior = learn_prior(evidence, rounds)
         return self
 
+    def explain(self, matrices: Matrices) -> list[list[Explanation]]:
+        """Name the most probable rule of each attribute, and what it predicts; one list per matrix.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from ghrr.reasoning import Matrices, Numbers, Reasoner
+        >>> rows = torch.tensor([[[1, 2, 3], [4, 5, 6], [2, 3, 9]]])  # 9 is one answer, 4 is the other
+        >>> values = torch.cat([rows.flatten(1), torch.tensor([[4]])], dim=1)[..., None]
+        >>> matrices = Matrices({"size": Numbers(values, torch.ones(values.shape), 10)})
+        >>> Reasoner().explain(matrices)[0][0]
+        Explanation('size', progression +1, probability=1.000, predicted=4)
+        """
+        found: list[list[Explanation]] = [[] for _ in range(len(matrices))]
+        for name, attribute in matrices.attributes.items():
+            outlier, channels = self.encoder.channels(attribute, matrices.columns)
+            posterior = self._posterior(name, attribute, matrices, outlier, channels)
+            for i, explanations in enumerate(found):
+                ((rule, probability),) = posterior.rules(i, 1)
+                channel = next((channel for channel in channels if channel.name == rule.channel), None)
+                predicted = None
+                if channel is not None and rule.last.kind != "free":
+                    vector = predict_missing(channel, rule.last, matrices.rows, matrices.columns)[i]
+                    predicted = self.encoder.decode(attribute, rule.channel, vector, matrices.columns)
+                explanations.append(Explanation(name, rule, probability, predicted))
+        return found
+
     def _batch(self, matrices: Matrices) -> int:
         """Return how many matrices to solve at a time."""
         size = max(attribute.size for attribute in matrices.attributes.values())
         dim = self.encoder.number_code(size, matrices.columns).dim * self.encoder.m**2
         return max(8, CACHED // (dim * (matrices.rows * matrices.columns + matrices.answers)))
 
-    def _posterior(self, name: str, attribute: Attribute, matrices: Matrices) -> Posterior:
-        outlier, channels = self.encoder.channels(attribute, matrices.columns)
+    def _posterior(
+        self, name: str, attribute: Attribute, matrices: Matrices, outlier: Tensor, channels: Sequence[Channel]
+    ) -> Posterior:
         prior = self.prior
         if prior is None:
             kind = "" if isinstance(attribute, Numbers) else name.rpartition("/")[2]

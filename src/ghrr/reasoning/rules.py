@@ -142,6 +142,10 @@ _NAMES: dict[tuple[Expression, Expression, Expression], str] = {
         for sign, c in product((1, -1), STEPS)
     },
     **{(_copy(s),) * 3: f"distribute three, {'left' if s > 0 else 'right'}" for s in (1, -1)},
+    (_copy(0),) * 3: "as in the row before",
+    (FREE, Expression("parallel"), Expression("parallel")): "changes as in the row before",
+    (FREE, FREE, Expression("repeat")): "equal changes in a row",
+    (FREE, FREE, Expression("rest")): "the values of the row before",
     (FREE, FREE, Expression("table", (UNION,))): "union of x1 and x2",
     (FREE, FREE, Expression("table", (DIFFERENCE,))): "x1 without x2",
 }

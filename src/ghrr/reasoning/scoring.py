@@ -186,3 +186,10 @@ def _predict(channel: Channel, expression: Expression, x: Tensor, place: slice) 
         if expression.numbers[0] >> i & 1:
             wanted = wanted + share
     return torch.einsum("...k,kdij->...dij", wanted.to(x.dtype), channel.slots)
+
+
+def predict_missing(channel: Channel, expression: Expression, rows: int, columns: int) -> Tensor:
+    """Return what an expression predicts for the missing panel, ``(batch, dim, m, m)``."""
+    cells = Grid.of(channel.vectors, rows, columns).cells
+    prediction = _predict(channel, expression, cells, slice(columns - 1, columns))[:, -1, 0]
+    return bind(prediction, channel.steps[STEPS.index(expression.numbers[-1])]) if expression.has_step else prediction
