@@ -8,6 +8,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from ghrr.reasoning import Matrices, Numbers
+
 Problem = dict[str, Any]
 CHANCE = 1 / 8
 
@@ -87,3 +92,24 @@ def _generate_rows(columns: int, size: int, rng: random.Random) -> list[list[int
         if all(0 <= v < size for v in row):
             rows.append(row)
     return rows
+
+
+def read_raven_x(problems: list[Problem]) -> tuple[Matrices, Tensor]:
+    """Return problems of I-RAVEN-X as matrices, and the indices of the right answers.
+
+    A value is a number or, with uncertainty, ``[value, left, centre, right]`` with three weights in hundredths. All
+    attributes are treated alike, including confounders and angles.
+    """
+    size = problems[0]["range"] + 1
+    values = torch.tensor([[*problem["context"], *problem["answers"]] for problem in problems])
+    if values.ndim == 3:
+        weights = torch.ones(*values.shape, 1)
+        values = values[..., None]
+    else:
+        weights = values[..., 1:] / 100
+        values = (values[..., :1] + torch.tensor([-1, 0, 1])) % (size - 1)
+    names = problems[0]["attributes"]
+    attributes = {name.lower(): Numbers(values[:, :, i], weights[:, :, i], size) for i, name in enumerate(names)}
+    columns = problems[0]["n"]
+    matrices = Matrices(dict(attributes), columns, (len(problems[0]["context"]) + 1) // columns)
+    return matrices, torch.tensor([problem["target"] for problem in problems])

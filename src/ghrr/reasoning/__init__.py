@@ -4,35 +4,17 @@ A rule is an expression of bindings over the panels of a row; a distribution ove
 given or learnt from right answers alone, and every answer has a probability.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from ghrr.reasoning.completion import Completion, complete
-    from ghrr.reasoning.panels import Entities, Matrices, Numbers, Slots
-    from ghrr.reasoning.perception import Perception, train_perception
-    from ghrr.reasoning.posterior import Prior
-    from ghrr.reasoning.raven import read_raven, read_raven_x
-    from ghrr.reasoning.reasoner import Explanation, Reasoner, Solutions
-    from ghrr.reasoning.rules import Rule
+from ghrr.reasoning.completion import Completion, complete
+from ghrr.reasoning.panels import Entities, Matrices, Numbers, Slots
+from ghrr.reasoning.posterior import Prior
+from ghrr.reasoning.raven import read_raven
+from ghrr.reasoning.reasoner import Explanation, Reasoner, Solutions
+from ghrr.reasoning.rules import Rule
 
-_MODULES = {
-    "Completion": "completion",
-    "Entities": "panels",
-    "Explanation": "reasoner",
-    "Matrices": "panels",
-    "Numbers": "panels",
-    "Perception": "perception",
-    "Prior": "posterior",
-    "Reasoner": "reasoner",
-    "Rule": "rules",
-    "Slots": "panels",
-    "Solutions": "reasoner",
-    "complete": "completion",
-    "read_raven": "raven",
-    "read_raven_x": "raven",
-    "train_perception": "perception",
-}
+if TYPE_CHECKING:
+    from ghrr.reasoning.perception import Perception, train_perception
 
 __all__ = [
     "Completion",
@@ -48,16 +30,13 @@ __all__ = [
     "Solutions",
     "complete",
     "read_raven",
-    "read_raven_x",
     "train_perception",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'ghrr.reasoning' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"ghrr.reasoning.{_MODULES[name]}"), name)
+    if name in ("Perception", "train_perception"):  # need Pillow
+        from ghrr.reasoning import perception  # noqa: PLC0415
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+        return getattr(perception, name)
+    raise AttributeError(f"module 'ghrr.reasoning' has no attribute {name!r}")

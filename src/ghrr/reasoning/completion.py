@@ -102,6 +102,8 @@ def complete(rows: Sequence[Sequence[Any]]) -> Any:
 
 def _check(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Mapping[str, Any]]], list[str]]:
     """Return the known panels as dicts, by row, and their keys."""
+    if isinstance(rows, str | Mapping) or not isinstance(rows, Sequence):
+        raise TypeError(f"complete: rows must be a list of rows, got {describe(rows)}")
     table = [list(row) if isinstance(row, Sequence) and not isinstance(row, str) else _refuse(row) for row in rows]
     if len(table) < 2 or len(table[0]) < 2:
         raise ValueError(f"complete: rows must be at least two rows of at least two panels, got {describe(rows)}")

@@ -23,12 +23,14 @@ import torch
 from torch import Tensor
 
 from ghrr.algebra import bind, pairwise_similarity
+from ghrr.checks import check_integer
 from ghrr.reasoning.codes import PowerCode, number_code, place_codes
 from ghrr.reasoning.rules import STEPS
 
 __all__ = ["Attribute", "Channel", "Entities", "Matrices", "Numbers", "Slots"]
 
 LEAST = 1e-9  # smallest probability in a logarithm
+TOLERANCE = 1e-4  # by which a probability may exceed 1
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,24 @@ class Matrices:
     columns: int = 3
     rows: int = 3
 
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            raise ValueError("Matrices: attributes must not be empty; give at least one")
+        least = check_integer("Matrices", "columns", self.columns, least=2)
+        least *= check_integer("Matrices", "rows", self.rows, least=2)
+        shapes = {name: tuple(_panels_of(attribute).shape[:2]) for name, attribute in self.attributes.items()}
+        if len(set(shapes.values())) > 1:
+            raise ValueError(f"Matrices: attributes must have the same batch and panels, got {shapes}")
+        if next(iter(shapes.values()))[1] < least:
+            raise ValueError(
+                f"Matrices: {self.rows} rows of {self.columns} panels need {least - 1} panels and at least one answer, "
+                f"got {next(iter(shapes.values()))[1]} panels"
+            )
+        for name, attribute in self.attributes.items():
+            _check_attribute(name, attribute)
+
     def __len__(self) -> int:
-        return _panels_of(next(iter(self.attributes.values()))).shape[0] if self.attributes else 0
+        return _panels_of(next(iter(self.attributes.values()))).shape[0]
 
     @property
     def answers(self) -> int:
@@ -118,6 +136,27 @@ class Matrices:
 
 def _panels_of(attribute: Attribute) -> Tensor:
     return attribute.values if isinstance(attribute, Numbers) else attribute.presence
+
+
+def _check_attribute(name: str, attribute: Attribute) -> None:
+    if isinstance(attribute, Numbers):
+        probabilities = [attribute.weights]
+        low, high = (int(x) for x in attribute.values.aminmax()) if attribute.values.numel() else (0, 0)
+        if low < 0 or high >= attribute.size:
+            raise ValueError(
+                f"Matrices: the values of {name!r} must be from 0 to {attribute.size - 1}, got {low} to {high}; check "
+                f"the values or give a larger size"
+            )
+        if attribute.values.shape != attribute.weights.shape:
+            shapes = f"{tuple(attribute.values.shape)} and {tuple(attribute.weights.shape)}"
+            raise ValueError(f"Matrices: values and weights of {name!r} must have the same shape, got {shapes}")
+    else:
+        probabilities = [attribute.presence, *([attribute.values] if isinstance(attribute, Entities) else [])]
+    for given in probabilities:
+        if not bool(((given >= 0) & (given <= 1 + TOLERANCE)).all()):
+            raise ValueError(
+                f"Matrices: the probabilities of {name!r} must be from 0 to 1, got {given.min():g} to {given.max():g}"
+            )
 
 
 def _select(attribute: Attribute, indices: Tensor | list[int] | slice) -> Attribute:
@@ -168,7 +207,7 @@ class Encoder:
     """Settings with which panels are encoded: see :class:`ghrr.reasoning.Reasoner`."""
 
     m: int = 1
-    max_dim: int = 512
+    max_dim: int = 128
     seed: int = 0
 
     def channels(self, attribute: Attribute, columns: int) -> tuple[Tensor, list[Channel]]:

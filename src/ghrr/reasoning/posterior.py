@@ -88,6 +88,16 @@ def _by_length(channel: str) -> Tensor:
     return table - table.flatten().logsumexp(dim=0)
 
 
+def _transferred(rules: Mapping[str, Tensor], channel: str) -> Tensor:
+    """Return a prior for a channel that no attribute has: half by length, half the same expressions of values."""
+    known = [list(kinds) for kinds in expressions("value")]
+    chosen = [torch.tensor([kinds.index(e) if e in kinds else -1 for e in own]) for kinds, own in zip(known, expressions(channel), strict=True)]
+    table = rules["value"].exp()
+    for axis, places in enumerate(chosen):
+        table = torch.where((places >= 0).view([-1 if i == axis else 1 for i in range(3)]), table.index_select(axis, places.clamp_min(0)), 0.0)
+    return (0.5 * table / table.sum().clamp_min(LEAST) + 0.5 * _by_length(channel).exp()).log()
+
+
 def _position(rule: Rule) -> tuple[int, ...]:
     places = zip(expressions(rule.channel), (rule.first, rule.middle, rule.last), strict=True)
     return tuple(kinds.index(expression) for kinds, expression in places)
@@ -198,6 +208,8 @@ def learn_prior(evidence: Sequence[Evidence], rounds: int) -> Prior:
         for name, count in counts.items():
             learnt = count / count.sum().clamp_min(LEAST)
             rules[name] = ((1 - LEFT_TO_ALL) * learnt + LEFT_TO_ALL * _by_length(name).exp()).log()
+        for name in set(prior.rules) - set(counts):
+            rules[name] = _transferred(rules, name)
         floor = {names: share + 1 for names, share in shares.items()}
         prior = Prior(rules, {names: (share / share.sum()).tolist() for names, share in floor.items()})
     return prior

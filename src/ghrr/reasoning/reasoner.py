@@ -97,7 +97,7 @@ class Reasoner:
         Seed of the hypervectors.
     """
 
-    def __init__(self, *, m: int = 1, max_dim: int = 256, seed: int = 0) -> None:
+    def __init__(self, *, m: int = 1, max_dim: int = 128, seed: int = 0) -> None:
         self.encoder = Encoder(m, max_dim, seed)
         self.prior: Prior | None = None
 

@@ -137,7 +137,7 @@ def _agreements(
 
 def _energy(x: Tensor) -> Tensor:
     """Return the similarity of hypervectors with themselves, in one pass."""
-    return torch.linalg.vector_norm(x, dim=(-3, -2, -1)).square() / (x.shape[-3] * x.shape[-1])
+    return torch.view_as_real(x).square().flatten(-4).sum(-1) / (x.shape[-3] * x.shape[-1])
 
 
 def _agreement(channel: Channel, close: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
