@@ -14,9 +14,9 @@ from ghrr.reasoning.panels import Slots
 
 KINDS = ("answers alone", "MLP", "transformer")
 RATES = (5e-4, 2e-3)
-EPOCHS = {"answers alone": 30, "MLP": 40, "transformer": 25}
-WIDTH = {"answers alone": 128, "MLP": 256, "transformer": 64}
-BATCH = 32
+EPOCHS = {"answers alone": 15, "MLP": 20, "transformer": 8}
+WIDTH = {"answers alone": 128, "MLP": 256, "transformer": 32}
+BATCH = 64
 
 
 def features(matrices: Matrices) -> Tensor:

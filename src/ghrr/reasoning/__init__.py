@@ -4,6 +4,7 @@ A rule is an expression of bindings over the panels of a row; a distribution ove
 given or learnt from right answers alone, and every answer has a probability.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ghrr.reasoning.completion import Completion, complete
@@ -14,6 +15,7 @@ from ghrr.reasoning.reasoner import Explanation, Reasoner, Solutions
 from ghrr.reasoning.rules import Rule
 
 if TYPE_CHECKING:
+    from ghrr.reasoning.drawing import draw_panel
     from ghrr.reasoning.perception import Perception, train_perception
 
 __all__ = [
@@ -29,14 +31,18 @@ __all__ = [
     "Slots",
     "Solutions",
     "complete",
+    "draw_panel",
     "read_raven",
     "train_perception",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Perception", "train_perception"):  # need Pillow
-        from ghrr.reasoning import perception  # noqa: PLC0415
+    modules = {"Perception": "perception", "draw_panel": "drawing", "train_perception": "perception"}  # need Pillow
+    if name not in modules:
+        raise AttributeError(f"module 'ghrr.reasoning' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"ghrr.reasoning.{modules[name]}"), name)
 
-        return getattr(perception, name)
-    raise AttributeError(f"module 'ghrr.reasoning' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -173,11 +173,12 @@ class Posterior:
         return found
 
     def rules(self, index: int, k: int = 20) -> list[tuple[Rule, float]]:
-        """Return the k most probable rules of one matrix with their probabilities, highest first."""
+        """Return the k most probable rules of one matrix with their probabilities, highest first, of equal ones the shortest."""
         flat = torch.cat([part[index].flatten() for part in self.probabilities])
-        best = flat.topk(min(k, len(flat)))
+        best = flat.topk(min(max(k, 10), len(flat)))
         every = [NOISE, *(Rule(n, *places) for n in self.evidence.names for places in product(*expressions(n)))]
-        return [(every[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        found = [(every[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        return sorted(found, key=lambda pair: (-round(pair[1], 4), pair[0].length))[:k]
 
     def right_answer(self) -> Tensor:
         """Return the expected probability of an answer that fits what the rules predict, ``(batch,)``."""

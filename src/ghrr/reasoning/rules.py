@@ -79,6 +79,11 @@ class Rule:
     middle: Expression
     last: Expression
 
+    @property
+    def length(self) -> int:
+        """Sum of the lengths of the expressions."""
+        return self.first.length + self.middle.length + self.last.length
+
     def __str__(self) -> str:
         name = _NAMES.get((self.first, self.middle, self.last))
         if self == NOISE:
