@@ -24,6 +24,7 @@ from ghrr import (
     models,
     nn,
     ops,
+    reasoning,
     relations,
     search,
     seeding,
@@ -158,7 +159,22 @@ def test_public_names_are_frozen() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-PACKAGES = (ghrr, encoding, lm, memory, models, nn, ops, paper, relations, search, structures, testing, unitary)
+PACKAGES = (
+    ghrr,
+    encoding,
+    lm,
+    memory,
+    models,
+    nn,
+    ops,
+    paper,
+    reasoning,
+    relations,
+    search,
+    structures,
+    testing,
+    unitary,
+)
 
 
 def public_names() -> Iterator[tuple[ModuleType, str, Any]]:
@@ -207,7 +223,7 @@ def test_no_public_name_shadows_a_module() -> None:
 def test_large_packages_are_attributes_that_import_on_first_use() -> None:
     code = """
 import sys, ghrr
-for name in ("models", "testing", "nn", "learn", "search", "relations"):
+for name in ("models", "testing", "nn", "learn", "search", "reasoning", "relations"):
     assert f"ghrr.{name}" not in sys.modules, name
     assert name in dir(ghrr)
     assert getattr(ghrr, name) is sys.modules[f"ghrr.{name}"]

@@ -56,7 +56,9 @@ def generate(count: int, columns: int, size: int, confounders: int, seed: int) -
 def _generate(columns: int, size: int, confounders: int, rng: random.Random) -> Problem:
     ruled = [_generate_rows(columns, size, rng) for _ in range(3)]
     noise = [[[rng.randrange(size) for _ in range(columns)] for _ in range(3)] for _ in range(confounders)]
-    matrix = [list(panel) for panel in zip(*([v for row in rows for v in row] for rows in (*ruled, *noise)), strict=True)]
+    matrix = [
+        list(panel) for panel in zip(*([v for row in rows for v in row] for rows in (*ruled, *noise)), strict=True)
+    ]
     right = matrix[-1]
     wrong = [rng.choice([v for panel in matrix for v in panel[:3] if v != right[i]]) for i in range(3)]
     answers = []
@@ -81,7 +83,7 @@ def _generate_rows(columns: int, size: int, rng: random.Random) -> list[list[int
         return [[row[(j - turn * i) % columns] for j in range(columns)] for i in range(3)]
     step = 0 if kind == "constant" else rng.choice([-2, -1, 1, 2])
     sign = rng.choice([1, -1])
-    rows = []
+    rows: list[list[int]] = []
     while len(rows) < 3:
         if kind == "arithmetic":
             parts = [rng.randrange(size // columns + 1) for _ in range(columns - 1)]
@@ -111,5 +113,5 @@ def read_raven_x(problems: list[Problem]) -> tuple[Matrices, Tensor]:
     names = problems[0]["attributes"]
     attributes = {name.lower(): Numbers(values[:, :, i], weights[:, :, i], size) for i, name in enumerate(names)}
     columns = problems[0]["n"]
-    matrices = Matrices(dict(attributes), columns, (len(problems[0]["context"]) + 1) // columns)
+    matrices = Matrices(attributes, columns, (len(problems[0]["context"]) + 1) // columns)
     return matrices, torch.tensor([problem["target"] for problem in problems])

@@ -1,7 +1,8 @@
 """Upper references without hypervectors: exact Bayesian inference over the given rules, and the consistent program.
 
 Exact inference sums over the true values of uncertain panels; the reasoner treats the panels of a row as independent
-predictions. The program admits every rule that holds in the first two rows, and guesses among the answers that are left.
+predictions. The program admits every rule that holds in the first two rows, and guesses among
+the answers that are left.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ def _shifted(given: Weights, step: int) -> Weights:
 
 
 def _sum(a: Weights, b: Weights, sign: int) -> Weights:
-    found: Counter[int] = Counter()
+    found: dict[int, float] = {}
     for v, p in a.items():
         for w, q in b.items():
-            found[v + sign * w] += p * q
-    return dict(found)
+            found[v + sign * w] = found.get(v + sign * w, 0.0) + p * q
+    return found
 
 
 def _total(given: Weights) -> float:
@@ -57,9 +58,10 @@ def _total(given: Weights) -> float:
 def _predict_number(rows: list[list[Weights]], size: int) -> tuple[list[float], list[Weights]]:
     """Return the log-likelihood of each rule and its distribution of the missing value, with no rule last."""
     n = len(rows[0])
-    likelihoods, predictions = [], []
+    likelihoods: list[float] = []
+    predictions: list[Weights] = []
 
-    def add(parts: list[float], prediction: Weights) -> None:
+    def add(parts: list[tuple[float, int]], prediction: Weights) -> None:
         likelihoods.append(sum(math.log((1 - EXCEPTION) * p + EXCEPTION * size ** -float(k)) for p, k in parts))
         total = _total(prediction)
         predictions.append({v: p / total for v, p in prediction.items()} if total > 0 else {})
@@ -80,7 +82,8 @@ def _predict_number(rows: list[list[Weights]], size: int) -> tuple[list[float], 
             parts.append((agree * float(size) ** -(n - 1), len(row)))
         add(parts, total)
     for turn in (1, -1):
-        parts, prediction = [], {}
+        parts = []
+        prediction: Weights = {}
         for j in range(n):
             held = [rows[i][(j - turn * (len(rows) - 1 - i)) % n] for i in range(len(rows) - 1)]
             if j < n - 1:
@@ -217,7 +220,10 @@ def exact_answers(problem: Problem, slots_of: dict[str, int]) -> tuple[Array, fl
             size = slots if attribute == 0 else SIZES[attribute]
             counts = [len(panel[component]["entities"]) for panel in problem["panels"][:8]]
             ways = [math.log(math.comb(slots, k)) for k in counts]
-            noise = [-w - math.log(slots) if attribute == 0 else -k * math.log(size) for k, w in zip(counts, ways, strict=True)]
+            noise = [
+                -w - math.log(slots) if attribute == 0 else -k * math.log(size)
+                for k, w in zip(counts, ways, strict=True)
+            ]
             likelihoods, likely, fits = [], [], []
             for channel, states in channels.items():
                 move = partial(_moved, channel=channel, slots=slots)
@@ -273,7 +279,7 @@ def consistent_answers(problem: Problem, slots_of: dict[str, int]) -> list[int]:
 
 
 def consistent_numbers(problem: Problem, size: int) -> list[int]:
-    """Return the answers of a problem of I-RAVEN-X that fit every attribute; of uncertain values the heaviest counts."""
+    """Return the answers of a problem of I-RAVEN-X that fit every attribute, with the heaviest of uncertain values."""
     n, left = problem["n"], set(range(8))
     for index in range(len(problem["attributes"])):
         context = [_heaviest(panel[index], size) for panel in problem["context"]]

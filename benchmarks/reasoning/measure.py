@@ -29,7 +29,6 @@ from benchmarks.reasoning import moves, networks
 from benchmarks.reasoning.data import Problem, generate, load, read_raven_x, smoothed
 from benchmarks.reasoning.exact import consistent_answers, consistent_numbers, exact_answers, exact_numbers
 from ghrr.reasoning import Matrices, Prior, Reasoner, Solutions, read_raven
-
 from ghrr.reasoning.raven import CONFIGURATIONS, SLOTS
 
 NAME = "reasoning"
@@ -127,7 +126,8 @@ def undecidable(folder: Path) -> Iterator[Row]:
     every = load(folder, name)
     problems = [problem for problem in every if problem["id"] in UNDECIDABLE]
     matrices, targets = read_raven(problems)
-    learnt = Reasoner().fit(*([x] for x in read_raven([p for p in every if p["split"] == "train"])))
+    known, answers = read_raven([p for p in every if p["split"] == "train"])
+    learnt = Reasoner().fit([known], [answers])
     for method, reasoner in (("given", Reasoner()), ("learnt", learnt)):
         found = reasoner.solve(matrices)
         for i, problem in enumerate(problems):
@@ -169,13 +169,13 @@ def raven_x(folder: Path) -> Iterator[Row]:
 def sizes(_: Path) -> Iterator[Row]:
     """Choose the size of the space on generated problems of range 1,000 with ten confounders, smoothed."""
     plain = generate(200, 10, 1000, 10, seed=1)
-    wrapped = [
-        p | {key: [[[v] for v in panel] for panel in p[key]] for key in ("context", "answers")} for p in plain
-    ]
+    wrapped = [p | {key: [[[v] for v in panel] for panel in p[key]] for key in ("context", "answers")} for p in plain]
     matrices, targets = read_raven_x(smoothed(wrapped, 0.51, seed=2))
     for max_dim in (32, 64, 128, 256, 512):
         solutions, milliseconds = timed(Reasoner(max_dim=max_dim), matrices)
-        yield {"problem": "generated", "method": "size", "max_dim": max_dim, "ms": milliseconds} | judged(solutions, targets)
+        yield {"problem": "generated", "method": "size", "max_dim": max_dim, "ms": milliseconds} | judged(
+            solutions, targets
+        )
 
 
 def baselines(folder: Path) -> Iterator[Row]:
@@ -198,7 +198,14 @@ def composed(_: Path) -> Iterator[Row]:
     yield from moves.measure(SEEDS)
 
 
-PARTS = {"raven": raven, "undecidable": undecidable, "x": raven_x, "sizes": sizes, "networks": baselines, "moves": composed}
+PARTS = {
+    "raven": raven,
+    "undecidable": undecidable,
+    "x": raven_x,
+    "sizes": sizes,
+    "networks": baselines,
+    "moves": composed,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -42,7 +42,7 @@ def codes(m: int, seed: int) -> Tensor:
 
 
 def measure(seeds: Sequence[int] | range) -> Iterator[dict[str, Any]]:
-    """Choose the rule that holds in two rows among x3 = x1 * x2 and x3 = x2 * x1, then the answer that fits the third."""
+    """Choose among x3 = x1 * x2 and x3 = x2 * x1 by two rows, then the answer that fits the third."""
     for m in (1, 6):
         for seed in seeds:
             yield {"problem": "moves", "m": m, "seed": seed, "right": solve(codes(m, seed), seed), "total": PROBLEMS}
@@ -54,7 +54,7 @@ def solve(table: Tensor, seed: int) -> float:
     right = 0.0
     for _ in range(PROBLEMS):
         forward = rng.random() < 0.5
-        rows = []
+        rows: list[tuple[tuple[int, ...], ...]] = []
         while len(rows) < 3:
             a, b = rng.sample(MOVES, 2)
             if after(a, b) != after(b, a):

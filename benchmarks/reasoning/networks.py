@@ -1,7 +1,7 @@
 """Baselines that learn from the same attributes: an answer-only classifier, an MLP and a small transformer.
 
-All give each answer a score and are trained with the cross-entropy of the eight scores. The learning rate and the number
-of epochs are chosen on the second half of the training part for one seed, then kept.
+All give each answer a score and are trained with the cross-entropy of the eight scores. The learning rate and the
+number of epochs are chosen on the second half of the training part for one seed, then kept.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Scorer(nn.Module):
             self.places = nn.Parameter(0.02 * torch.randn(9, width))
             layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.1, batch_first=True, norm_first=True)
             self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-            self.score = nn.Linear(width, 1)
+            self.score: nn.Module = nn.Linear(width, 1)
         else:
             panels = 2 if kind == "answers alone" else 9
             layers = [nn.Linear(panels * inputs, width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, width), nn.ReLU()]
@@ -61,7 +61,16 @@ class Scorer(nn.Module):
         return torch.as_tensor(self.score(tokens.mean(dim=1)).view(len(x), 8))
 
 
-def fit(kind: str, x: Tensor, targets: Tensor, *, rate: float, epochs: int, seed: int, held: tuple[Tensor, Tensor] | None = None) -> tuple[Scorer, list[float]]:
+def fit(
+    kind: str,
+    x: Tensor,
+    targets: Tensor,
+    *,
+    rate: float,
+    epochs: int,
+    seed: int,
+    held: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Scorer, list[float]]:
     """Train a network; also return its accuracy on held-out problems after every epoch."""
     accuracies = []
     with torch.random.fork_rng():

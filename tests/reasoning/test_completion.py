@@ -23,12 +23,17 @@ def test_complete_finds_the_missing_panel(rows: Any, expected: Any) -> None:
 
 
 def test_complete_solves_dicts_key_by_key() -> None:
-    rows = [[{"price": 10, "shape": "round"}, {"price": 12, "shape": "square"}], [{"price": 30, "shape": "round"}, None]]
+    rows = [
+        [{"price": 10, "shape": "round"}, {"price": 12, "shape": "square"}],
+        [{"price": 30, "shape": "round"}, None],
+    ]
     found = complete(rows)
     assert {key: answer.guess for key, answer in found.items()} == {"price": 32, "shape": "square"}
 
 
-@pytest.mark.parametrize("rows", [[[3, 1, 4], [1, 5, 9], [2, 6, None]], [["x", "y"], ["z", None]], [[2, 4, 8], [3, 6, 12], [5, 10, None]]])
+@pytest.mark.parametrize(
+    "rows", [[[3, 1, 4], [1, 5, 9], [2, 6, None]], [["x", "y"], ["z", None]], [[2, 4, 8], [3, 6, 12], [5, 10, None]]]
+)
 def test_complete_is_unsure_if_no_rule_fits(rows: Any) -> None:
     found = complete(rows)
     assert isinstance(found, Completion)

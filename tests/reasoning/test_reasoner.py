@@ -1,8 +1,8 @@
 import pytest
 import torch
-
 from benchmarks.reasoning.data import generate, read_raven_x
 from benchmarks.reasoning.exact import exact_answers, exact_numbers
+
 from ghrr.reasoning import Prior, Reasoner, Rule, read_raven
 from ghrr.reasoning.raven import SLOTS
 from ghrr.reasoning.rules import expressions

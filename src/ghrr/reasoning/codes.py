@@ -1,7 +1,7 @@
 r"""Hypervectors of whole numbers: powers of one base, with as many slots as the range of the numbers needs.
 
-The base is :math:`B = Q\,\mathrm{diag}(e^{i\theta})\,Q^\dagger` per slot, so :math:`B^x * B^y = B^{x+y}`. With the phases
-:math:`\theta_f = \pi (f + \tfrac12) / G` for f = 0 … G − 1, the similarity of two powers is exact:
+The base is :math:`B = Q\,\mathrm{diag}(e^{i\theta})\,Q^\dagger` per slot, so :math:`B^x * B^y = B^{x+y}`. With the
+phases :math:`\theta_f = \pi (f + \tfrac12) / G` for f = 0 … G − 1, the similarity of two powers is exact:
 
 .. math:: \delta(B^x, B^y) = [x = y] \quad \text{for } |x - y| < 2G .
 
@@ -76,7 +76,7 @@ def from_phases(phases: Tensor, rotation: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def number_code(size: int, *, columns: int, m: int = 1, max_dim: int = 512, seed: int = 0) -> PowerCode:
+def number_code(size: int, *, columns: int, m: int = 1, max_dim: int = 128, seed: int = 0) -> PowerCode:
     r"""Return the base of the numbers 0 … size − 1 in rows of some columns.
 
     The grid has :math:`G = \lceil(\text{columns} + 1)\,\text{size} / 2\rceil` phases, so that sums and differences of
@@ -87,7 +87,9 @@ def number_code(size: int, *, columns: int, m: int = 1, max_dim: int = 512, seed
 
 
 @lru_cache(maxsize=64)
-def place_codes(period: int, size: int, *, m: int = 1, max_dim: int = 512, seed: int = 0) -> tuple[PowerCode, PowerCode]:
+def place_codes(
+    period: int, size: int, *, m: int = 1, max_dim: int = 128, seed: int = 0
+) -> tuple[PowerCode, PowerCode]:
     """Return the bases S of places on a circle and B of values: products S^k * B^v of all k and v are orthogonal."""
     circle = 2 * math.pi * torch.arange(period, dtype=torch.float64) / period
     values = _grid(math.ceil(size / 2))

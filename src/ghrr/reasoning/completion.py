@@ -32,6 +32,12 @@ class Completion(Answer):
     """Predicted value of one key, its probability, and the most probable rule.
 
     ``rule_probability`` is the probability of that rule alone: several rules may predict the same value.
+
+    Examples
+    --------
+    >>> from ghrr.reasoning import complete
+    >>> complete([[1, 2, 3], [5, 6, 7], [2, 3, None]])
+    Completion(4, probability=1.000, progression +1)
     """
 
     rule: Rule
@@ -63,7 +69,7 @@ _NUMBER_RULES = (
 )
 
 
-def complete(rows: Sequence[Sequence[Any]]) -> Any:
+def complete(rows: Sequence[Any]) -> Any:
     """Predict the missing last panel of the last row, from rules that hold in the rows.
 
     A panel is a number, a symbol (a string) or a dict of them. Rows have the same length; the last panel is None.
@@ -100,7 +106,7 @@ def complete(rows: Sequence[Sequence[Any]]) -> Any:
     return found[""] if keys == [""] and not isinstance(rows[0][0], Mapping) else found
 
 
-def _check(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Mapping[str, Any]]], list[str]]:
+def _check(rows: Sequence[Any]) -> tuple[list[list[Mapping[str, Any]]], list[str]]:
     """Return the known panels as dicts, by row, and their keys."""
     if isinstance(rows, str | Mapping) or not isinstance(rows, Sequence):
         raise TypeError(f"complete: rows must be a list of rows, got {describe(rows)}")
@@ -136,7 +142,8 @@ def _complete_key(key: str, rows: list[list[Any]]) -> Completion:
         names = sorted(set(flat))
         table = Space(dim=DIM, m=1, seed=0).vectors(names)
         noise = math.sqrt(1 / (2 * DIM))
-        return _answer(rows, names, table, table[[names.index(x) for x in flat]], _SYMBOL_RULES, noise)
+        known = table[[names.index(x) for x in flat]]
+        return _answer(rows, values=names, table=table, known=known, rules=_SYMBOL_RULES, noise=noise)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in flat):
         wrong = next(v for v in flat if isinstance(v, (bool, str)) or not isinstance(v, (int, float)))
         raise TypeError(
@@ -154,8 +161,9 @@ def _complete_key(key: str, rows: list[list[Any]]) -> Completion:
         )
     code = number_code(largest, columns=3, max_dim=DIM)
     values = [int(k * unit) if (k * unit).denominator == 1 else float(k * unit) for k in range(-largest, largest + 1)]
+    table = code.powers(range(-largest, largest + 1))
     known = code.powers(steps)
-    return _answer(rows, values, code.powers(range(-largest, largest + 1)), known, _NUMBER_RULES, code.noise, code)
+    return _answer(rows, values=values, table=table, known=known, rules=_NUMBER_RULES, noise=code.noise, code=code)
 
 
 def _fraction(value: float) -> Fraction:
@@ -173,6 +181,7 @@ def _unit(values: Sequence[float]) -> Fraction:
 
 def _answer(
     rows: list[list[Any]],
+    *,
     values: list[Any],
     table: Tensor,
     known: Tensor,
@@ -182,7 +191,8 @@ def _answer(
 ) -> Completion:
     """Weight the predictions of all rules with their probabilities, and read the result."""
     count, columns = len(rows), len(rows[0])
-    steps = table[:1].new_zeros(len(STEPS), *table.shape[1:]) + torch.eye(table.shape[-1]) if code is None else code.powers(list(STEPS))
+    still = torch.eye(table.shape[-1], dtype=table.dtype).expand(len(STEPS), *table.shape[1:])
+    steps = still if code is None else code.powers(list(STEPS))
     chance = math.log(len(set(map(str, (v for row in rows for v in row)))) + 1)
     free = torch.full((1, count * columns), -chance)
     vectors = torch.cat([known, torch.zeros_like(known[:1])])[None]

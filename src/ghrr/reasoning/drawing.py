@@ -56,7 +56,7 @@ def draw_panel(panel: Sequence[Mapping[str, Any]], *, line_width: int = WIDTH) -
 
     Examples
     --------
-    >>> from ghrr.reasoning.drawing import draw_panel
+    >>> from ghrr.reasoning import draw_panel
     >>> draw_panel([{"layout": "Center_Single", "entities": [[0, 2, 5, 9, 3]]}]).shape
     (80, 80)
     """
@@ -65,16 +65,17 @@ def draw_panel(panel: Sequence[Mapping[str, Any]], *, line_width: int = WIDTH) -
     for component in panel:
         if component["layout"] in _DIVIDERS:
             pen.line(_DIVIDERS[component["layout"]], fill=0, width=1)
-        for slot, kind, size, color, angle in component["entities"]:
-            _draw_entity(pen, LAYOUTS[component["layout"]][slot], kind, SIZES[size], GREYS[color], ANGLES[angle], line_width)
+        for entity in component["entities"]:
+            _draw_entity(pen, component["layout"], entity, line_width)
     fine = np.asarray(image, dtype=np.float64).reshape(PIXELS, 2, PIXELS, 2)
-    return np.rint(fine.mean(axis=(1, 3))).astype(np.uint8)
+    averaged: NDArray[np.uint8] = np.rint(fine.mean(axis=(1, 3))).astype(np.uint8)
+    return averaged
 
 
-def _draw_entity(
-    pen: ImageDraw.ImageDraw, slot: Sequence[float], kind: int, size: float, grey: int, angle: float, line_width: int
-) -> None:
-    row, column, height, width = slot
+def _draw_entity(pen: ImageDraw.ImageDraw, layout: str, entity: Sequence[int], line_width: int) -> None:
+    slot, kind, level, color, angle = entity
+    size, grey = SIZES[level], GREYS[color]
+    row, column, height, width = LAYOUTS[layout][slot]
     y, x = int(row * _FINE), int(column * _FINE)
     radius = int(min(height, width) * _FINE / 2 * size)
     if kind not in _CORNERS:
@@ -82,7 +83,7 @@ def _draw_entity(
         pen.ellipse((x - edge, y - edge, x + edge, y + edge), fill=grey, outline=0, width=line_width)
         return
     corners = _CORNERS[kind]
-    turn = -math.radians(angle) + (math.pi / 4 if corners == 4 else 0)
+    turn = -math.radians(ANGLES[angle]) + (math.pi / 4 if corners == 4 else 0)
     turns = [turn + 2 * math.pi * i / corners for i in range(corners)]
     points = [(x + int(radius * math.sin(t)), y - int(radius * math.cos(t))) for t in turns]
     pen.polygon(points, fill=grey)

@@ -16,6 +16,7 @@ the panels of a matrix are the others row by row, then the answers.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -45,6 +46,13 @@ class Numbers:
         Their probabilities, of the same shape.
     size
         Size of the range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Numbers
+    >>> Numbers(torch.tensor([[[3, 4]]]), torch.tensor([[[0.9, 0.1]]]), size=10).size  # 3, or perhaps 4
+    10
     """
 
     values: Tensor
@@ -62,6 +70,13 @@ class Entities:
         Probability that a slot holds an entity, ``(batch, panels, slots)``.
     values
         Probabilities of the values of the entity in each slot, ``(batch, panels, slots, size)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Entities
+    >>> Entities(torch.ones(1, 16, 4), torch.eye(5)[2].expand(1, 16, 4, 5)).size  # four entities of value 2
+    5
     """
 
     presence: Tensor
@@ -75,7 +90,15 @@ class Entities:
 
 @dataclass(frozen=True)
 class Slots:
-    """Which slots of a panel hold an entity: ``presence``, probabilities ``(batch, panels, slots)``."""
+    """Which slots of a panel hold an entity: ``presence``, probabilities ``(batch, panels, slots)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Slots
+    >>> Slots(torch.ones(1, 16, 4)).size
+    4
+    """
 
     presence: Tensor
 
@@ -98,9 +121,17 @@ class Matrices:
         Attributes by name, such as ``"left/size"``. The part behind the last slash is the kind of the attribute.
     columns, rows
         Size of each matrix. Panels are the ``rows * columns - 1`` known ones, then the answers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Matrices, Slots
+    >>> matrices = Matrices({"shapes": Slots(torch.ones(5, 16, 4))})
+    >>> len(matrices), matrices.answers
+    (5, 8)
     """
 
-    attributes: dict[str, Attribute]
+    attributes: Mapping[str, Attribute]
     columns: int = 3
     rows: int = 3
 
@@ -214,7 +245,9 @@ class Encoder:
         """Return the log-probability of each panel without any rule, ``(batch, panels)``, and the channels."""
         if isinstance(attribute, Numbers):
             return self._numbers(attribute, columns)
-        return self._entities(attribute, columns) if isinstance(attribute, Entities) else self._slots(attribute, columns)
+        return (
+            self._entities(attribute, columns) if isinstance(attribute, Entities) else self._slots(attribute, columns)
+        )
 
     def number_code(self, size: int, columns: int) -> PowerCode:
         """Return the base of numbers 0 … size − 1."""

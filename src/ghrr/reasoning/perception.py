@@ -29,7 +29,16 @@ _KINDS = tuple(LAYOUTS)
 
 
 class Perception(nn.Module):
-    """Convolutional network from slots to distributions; train it with :func:`train_perception`."""
+    """Convolutional network from slots to distributions; train it with :func:`train_perception`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Perception
+    >>> images = torch.full((2, 16, 80, 80), 255)
+    >>> Perception().read(images, "distribute_four").attributes["distribute_four/slots"].presence.shape
+    torch.Size([2, 16, 4])
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +111,9 @@ def draw_random_panels(configuration: str, count: int, rng: np.random.Generator)
             entities = []
             for slot in sorted(filled.tolist()):
                 color = 0 if outer else int(rng.integers(10))
-                entities.append([slot, int(rng.integers(1, 6)), int(rng.integers(least, 6)), color, int(rng.integers(8))])
+                entities.append(
+                    [slot, int(rng.integers(1, 6)), int(rng.integers(least, 6)), color, int(rng.integers(8))]
+                )
                 truth[i, slot] = torch.tensor([1, *entities[-1][1:4]])
             panel.append({"layout": layout, "entities": entities})
         images.append(draw_panel(panel, line_width=int(rng.integers(2, 5))))
@@ -125,6 +136,11 @@ def train_perception(
         Seed of the weights and the panels.
     on_step
         Called with each step and its loss.
+
+    Examples
+    --------
+    >>> from ghrr.reasoning import train_perception
+    >>> network = train_perception(2)  # a good one needs thousands of steps, which take minutes
     """
     rng = np.random.default_rng(seed)
     with torch.random.fork_rng():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ghrr.reasoning.panels import LEAST
-from ghrr.reasoning.rules import CHANNELS, NOISE, Rule, expressions
+from ghrr.reasoning.rules import CHANNELS, NOISE, Expression, Rule, expressions
 from ghrr.reasoning.scoring import EXCEPTION, Scores
 
 __all__ = ["Evidence", "Posterior", "Prior", "learn_prior"]
@@ -32,6 +32,12 @@ class Prior:
     shares
         For each set of channels that an attribute has, the probabilities that its rule is in each of them, the first
         one of no rule. For other sets they are equal, with a hundredth for no rule.
+
+    Examples
+    --------
+    >>> from ghrr.reasoning import Prior
+    >>> [str(rule) for rule in Prior.short().most_probable("collection", 0.15)]
+    ['constant (of the collection)']
     """
 
     rules: Mapping[str, Tensor]
@@ -59,10 +65,11 @@ class Prior:
         rules = {name: torch.where(table.exp() < least, -math.inf, table) for name, table in self.rules.items()}
         return Prior({name: table - table.flatten().logsumexp(dim=0) for name, table in rules.items()}, self.shares)
 
-    def used(self, channel: str) -> tuple[Tensor, Tensor, Tensor]:
-        """Return which expressions of each place have rules with a probability."""
+    def used(self, channel: str) -> list[dict[Expression, bool]]:
+        """Return the expressions of each place, and which of them have rules with a probability."""
         some = self.rules[channel].isfinite()
-        return some.any(2).any(1), some.any(2).any(0), some.any(1).any(0)
+        any_rule = some.any(2).any(1), some.any(2).any(0), some.any(1).any(0)
+        return [dict(zip(k, u.tolist(), strict=True)) for k, u in zip(expressions(channel), any_rule, strict=True)]
 
     def shares_of(self, channels: tuple[str, ...]) -> Sequence[float]:
         """Return the probabilities of no rule and of each channel."""
@@ -91,10 +98,17 @@ def _by_length(channel: str) -> Tensor:
 def _transferred(rules: Mapping[str, Tensor], channel: str) -> Tensor:
     """Return a prior for a channel that no attribute has: half by length, half the same expressions of values."""
     known = [list(kinds) for kinds in expressions("value")]
-    chosen = [torch.tensor([kinds.index(e) if e in kinds else -1 for e in own]) for kinds, own in zip(known, expressions(channel), strict=True)]
+    chosen = [
+        torch.tensor([kinds.index(e) if e in kinds else -1 for e in own])
+        for kinds, own in zip(known, expressions(channel), strict=True)
+    ]
     table = rules["value"].exp()
     for axis, places in enumerate(chosen):
-        table = torch.where((places >= 0).view([-1 if i == axis else 1 for i in range(3)]), table.index_select(axis, places.clamp_min(0)), 0.0)
+        table = torch.where(
+            (places >= 0).view([-1 if i == axis else 1 for i in range(3)]),
+            table.index_select(axis, places.clamp_min(0)),
+            0.0,
+        )
     return (0.5 * table / table.sum().clamp_min(LEAST) + 0.5 * _by_length(channel).exp()).log()
 
 
@@ -173,7 +187,7 @@ class Posterior:
         return found
 
     def rules(self, index: int, k: int = 20) -> list[tuple[Rule, float]]:
-        """Return the k most probable rules of one matrix with their probabilities, highest first, of equal ones the shortest."""
+        """Return the k most probable rules of one matrix and their probabilities, of equal ones the shortest first."""
         flat = torch.cat([part[index].flatten() for part in self.probabilities])
         best = flat.topk(min(max(k, 10), len(flat)))
         every = [NOISE, *(Rule(n, *places) for n in self.evidence.names for places in product(*expressions(n)))]

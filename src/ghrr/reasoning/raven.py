@@ -40,6 +40,14 @@ def read_raven(problems: Sequence[Mapping[str, Any]]) -> tuple[Matrices, Tensor]
     ------
     ValueError
         If a problem has not sixteen panels, another configuration than the first, or an entity that does not exist.
+
+    Examples
+    --------
+    >>> from ghrr.reasoning import read_raven
+    >>> panels = [[{"layout": "Center_Single", "entities": [[0, 2, 5, 9, 3]]}]] * 16
+    >>> matrices, targets = read_raven([{"panels": panels, "target": 3}])
+    >>> list(matrices.attributes), targets
+    (['center_single/type', 'center_single/size', 'center_single/color'], tensor([3]))
     """
     if not problems:
         raise ValueError("read_raven: problems must not be empty")
@@ -74,7 +82,7 @@ def read_raven(problems: Sequence[Mapping[str, Any]]) -> tuple[Matrices, Tensor]
                             f"slot, type, size and color below {list(limits)}"
                         )
                     presence[layout][b, p, slot] = 1
-                    for (kind, given), value in zip(levels[layout].items(), values, strict=True):
+                    for given, value in zip(levels[layout].values(), values, strict=True):
                         given[b, p, slot, value] = 1
     attributes: dict[str, Attribute] = {}
     for layout in layouts:

@@ -40,6 +40,14 @@ class Solutions:
         Of each answer, ``(batch, answers)``.
     none
         That none of them is right, ``(batch,)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Solutions
+    >>> solutions = Solutions(torch.tensor([[0.995, 0.004]]), torch.tensor([0.001]))
+    >>> solutions.guesses, solutions.confident()
+    (tensor([0]), tensor([True]))
     """
 
     probabilities: Tensor
@@ -70,6 +78,12 @@ class Explanation:
     predicted
         Value in the missing panel: a number; the occupied slots; the values of the entities, sorted or, if the rule
         says in which slot, by slot. None if the rule predicts nothing.
+
+    Examples
+    --------
+    >>> from ghrr.reasoning import Explanation, complete
+    >>> Explanation("size", complete([[1, 2, 3], [5, 6, 7], [2, 3, None]]).rule, 0.98, 4)
+    Explanation('size', progression +1, probability=0.980, predicted=4)
     """
 
     attribute: str
@@ -95,6 +109,14 @@ class Reasoner:
         Largest number of complex numbers per hypervector. Smaller ranges use fewer.
     seed
         Seed of the hypervectors.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ghrr.reasoning import Matrices, Numbers, Reasoner
+    >>> values = torch.tensor([[1, 2, 3, 4, 5, 6, 2, 3, 9, 4]])[..., None]  # three rows; then the answers 9 and 4
+    >>> Reasoner().solve(Matrices({"size": Numbers(values, torch.ones(values.shape), 10)})).guesses
+    tensor([1])
     """
 
     def __init__(self, *, m: int = 1, max_dim: int = 128, seed: int = 0) -> None:
@@ -136,8 +158,7 @@ class Reasoner:
         --------
         >>> import torch
         >>> from ghrr.reasoning import Matrices, Numbers, Reasoner
-        >>> rows = torch.tensor([[[1, 2, 3], [4, 5, 6], [2, 3, 9]]])  # 9 is one answer, 4 is the other
-        >>> values = torch.cat([rows.flatten(1), torch.tensor([[4]])], dim=1)[..., None]
+        >>> values = torch.tensor([[1, 2, 3, 4, 5, 6, 2, 3, 9, 4]])[..., None]  # three rows; then the answers 9 and 4
         >>> matrices = Matrices({"size": Numbers(values, torch.ones(values.shape), 10)})
         >>> Reasoner().explain(matrices)[0][0]
         Explanation('size', progression +1, probability=1.000, predicted=4)

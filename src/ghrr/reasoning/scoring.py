@@ -17,14 +17,14 @@ from torch import Tensor
 
 from ghrr.algebra import adjoint, bind, multibind, pairwise_similarity, similarity
 from ghrr.reasoning.panels import LEAST, Channel
-from ghrr.reasoning.rules import STEPS, Expression, expressions
+from ghrr.reasoning.rules import STEPS, Expression
 
 __all__ = ["Grid", "Scores", "score_channel"]
 
 EXCEPTION = 1e-3  # probability ε that a panel does not follow a rule that holds
 SHARPNESS = 6.0  # of differences of sets
 NOISE_LEVELS = 4.0  # similarities below so many standard deviations of their noise count as 0
-Used = tuple[Tensor, Tensor, Tensor]  # which expressions of each place any rule uses
+Used = dict[Expression, bool]  # the expressions of a place, and which of them any rule uses
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Grid:
         known = rows * columns - 1
         missing = torch.zeros_like(panels[:, :1])
         cells = torch.cat([panels[:, :known], missing], dim=1)
-        return cls(cells.unflatten(1, (rows, columns)), panels[:, known:])
+        return cls(cells.view(len(cells), rows, columns, *cells.shape[2:]), panels[:, known:])
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Scores:
     expected: Tensor
 
 
-def score_channel(channel: Channel, outlier: Tensor, rows: int, columns: int, used: Used) -> Scores:
+def score_channel(channel: Channel, outlier: Tensor, rows: int, columns: int, used: Sequence[Used]) -> Scores:
     """Score the expressions that are used; ``outlier`` is the log-probability of panels without a rule."""
     panels, free, rest, other = (
         Grid.of(x, rows, columns) for x in (channel.vectors, channel.free, channel.rest, outlier)
     )
     places = (slice(0, 1), slice(1, columns - 1), slice(columns - 1, columns))
     scores = []
-    for kinds, place, uses in zip(expressions(channel.name), places, used, strict=True):
-        s, _ = _agreements(channel, kinds, uses, panels.cells, panels.cells[:, :, place], place)
+    for kinds, place in zip(used, places, strict=True):
+        s, _ = _agreements(channel, kinds, panels.cells, panels.cells[:, :, place], place)
         likely = (1 - EXCEPTION) * s * rest.cells[:, :, place, None].exp()
         likely = likely + EXCEPTION * other.cells[:, :, place, None].exp()
         first_row = torch.arange(rows)[:, None, None] == 0
@@ -82,22 +82,15 @@ def score_channel(channel: Channel, outlier: Tensor, rows: int, columns: int, us
         if place.stop == columns:
             cells = cells[:, :-1]  # the missing panel
         scores.append(cells.sum(dim=(1, 2)))
-    kinds, last, uses = expressions(channel.name)[2], places[2], used[2]
-    answers, energy = _agreements(channel, kinds, uses, panels.cells, panels.answers[:, None], last, last_row=True)
+    answers, energy = _agreements(channel, used[2], panels.cells, panels.answers[:, None], places[2], last_row=True)
     if not channel.is_distribution:
         energy = torch.ones_like(energy)
-    return Scores(channel.name, *scores, answers[:, 0], energy.mean(dim=2)[:, 0].sqrt().clamp(0, 1))
+    first, middle, last = scores
+    return Scores(channel.name, first, middle, last, answers[:, 0], energy.mean(dim=2)[:, 0].sqrt().clamp(0, 1))
 
 
 def _agreements(
-    channel: Channel,
-    kinds: Sequence[Expression],
-    used: Tensor,
-    cells: Tensor,
-    actual: Tensor,
-    place: slice,
-    *,
-    last_row: bool = False,
+    channel: Channel, kinds: Used, cells: Tensor, actual: Tensor, place: slice, *, last_row: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return how well expressions predict panels, and the product of the energies of both.
 
@@ -105,7 +98,7 @@ def _agreements(
     """
     shape = actual.shape[:3]
     nothing = torch.zeros(shape)
-    found = {kind: (nothing, nothing) for kind, use in zip(kinds, used.tolist(), strict=True) if not use}
+    found = {kind: (nothing, nothing) for kind, use in kinds.items() if not use}
     found[Expression("free")] = nothing, nothing
     energy = _energy(actual)
     for kind in kinds:
@@ -124,7 +117,7 @@ def _agreements(
             close = _agreement(channel, pairwise_similarity(change, channel.steps), *both)
             steps = {Expression(kind.kind, (*numbers, c)): close[..., i] for i, c in enumerate(STEPS)}
         else:
-            close = similarity(*torch.broadcast_tensors(prediction, panels))[..., None]
+            close = similarity(prediction, panels)[..., None]
             steps = {kind: _agreement(channel, close, *both)[..., 0]}
         missing = shape[1] - panels.shape[1]  # the first row, if the expression needs a row before
         for name, agreement in steps.items():
@@ -172,11 +165,11 @@ def _predict(channel: Channel, expression: Expression, x: Tensor, place: slice) 
         case "rest":
             return bind(multibind(p.unbind(2)), adjoint(multibind(own[:, :, :-1].unbind(2))))[:, :, None]
         case "total":
-            a, b, _ = expression.numbers
+            sign, signs, _ = expression.numbers
             middle = multibind(x[:, :, 1:-1].unbind(2)) if n > 2 else None
-            start = x[:, :, 0] if a > 0 else adjoint(x[:, :, 0])
+            start = x[:, :, 0] if sign > 0 else adjoint(x[:, :, 0])
             if middle is not None:
-                start = bind(start, middle if b > 0 else adjoint(middle))
+                start = bind(start, middle if signs > 0 else adjoint(middle))
             return start[:, :, None]
     bits = pairwise_similarity(x[:, :, :2], channel.slots).clamp(0, 1)
     a, b = bits[:, :, :1], bits[:, :, 1:]

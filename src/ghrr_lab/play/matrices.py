@@ -103,7 +103,10 @@ def parse_panels(text: str) -> list[list[dict[str, Any]]]:
 
 
 def _parse(words: Sequence[str]) -> list[int]:
-    numbers = [TYPES.get(words[0], 0) if words else 0, *(int(w) if w.isascii() and w.isdigit() else -1 for w in words[1:])]
+    numbers = [
+        TYPES.get(words[0], 0) if words else 0,
+        *(int(w) if w.isascii() and w.isdigit() else -1 for w in words[1:]),
+    ]
     if len(numbers) != 3 or any(x not in levels for x, levels in zip(numbers, _LEVELS.values(), strict=True)):
         raise ValueError(
             f"play: a panel must be a shape ({', '.join(TYPES)}), a size from 0 to 5 and a grey from 0 to 9, such as "
@@ -127,7 +130,9 @@ def soften(matrices: Matrices, certainty: float) -> Matrices:
 
 def _row(explanation: Explanation) -> str:
     kind, level = explanation.attribute.rpartition("/")[2], explanation.predicted
-    predicted = "nothing" if level is None else next((n for n, k in TYPES.items() if kind == "type" and k == level), str(level))
+    predicted = (
+        "nothing" if level is None else next((n for n, k in TYPES.items() if kind == "type" and k == level), str(level))
+    )
     cells = ("grey" if kind == "color" else kind, str(explanation.rule), f"{explanation.probability:.1%}", predicted)
     return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
 
@@ -165,7 +170,7 @@ TAB = Tab(
     ),
     draw=draw,
     failure=Failure("Make it fail: a matrix without rules", {"matrix": "no rule"}),
-    terms="A level is a power of one base hypervector, a distribution over levels is a weighted bundle, and a rule is a "
-    "product of panels: adding levels is binding. The similarity of a prediction and a panel is the probability that "
+    terms="A level is a power of one base hypervector, a distribution over levels is a weighted bundle, and a rule is "
+    "a product of panels: adding levels is binding. The similarity of a prediction and a panel is the probability that "
     "they agree; Bayes' rule combines the panels, rules and attributes.",
 )
