@@ -316,6 +316,7 @@ VALUES: dict[str, Callable[[], str]] = {
     "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
     "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),
     "reasoning-given": reasoning_tables.worst_given,
+    "reasoning-picture-seeds": reasoning_tables.picture_seeds,
     "reasoning-learnt": reasoning_tables.mean_learnt,
     "reasoning-pixels": reasoning_tables.mean_pixels,
     "reasoning-ms": reasoning_tables.milliseconds,

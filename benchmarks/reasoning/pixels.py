@@ -30,7 +30,7 @@ from ghrr.reasoning.drawing import draw_panel
 from ghrr.reasoning.raven import CONFIGURATIONS
 
 NAME = "reasoning_pixels"
-STEPS = 2000
+STEPS = 4000
 FIRST = 800  # index of the first problem with pictures
 COMPARED = 20  # problems with which drawings and settings are compared
 Row = dict[str, Any]

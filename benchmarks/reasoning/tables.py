@@ -215,6 +215,11 @@ def undecidable() -> Table:
     return ["problem", "rules", "highest probability", "second"], found
 
 
+def picture_seeds() -> str:
+    """Return the number of seeds of perception."""
+    return str(len({row["seed"] for row in stored("reasoning_pixels")["rows"]}))
+
+
 def milliseconds() -> str:
     """Return the largest time per problem of I-RAVEN."""
     return f"{max(row['ms'] for row in rows('raven') if 'ms' in row and row.get('m', 1) == 1):.1f}"

@@ -11,7 +11,7 @@ from ghrr.reasoning.completion import Completion, complete
 from ghrr.reasoning.panels import Entities, Matrices, Numbers, Slots
 from ghrr.reasoning.posterior import Prior
 from ghrr.reasoning.raven import read_raven
-from ghrr.reasoning.reasoner import Explanation, Reasoner, Solutions
+from ghrr.reasoning.reasoner import RuleExplanation, Reasoner, Solutions
 from ghrr.reasoning.rules import Rule
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Completion",
     "Entities",
-    "Explanation",
+    "RuleExplanation",
     "Matrices",
     "Numbers",
     "Perception",

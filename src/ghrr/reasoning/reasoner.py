@@ -24,7 +24,7 @@ from ghrr.reasoning.posterior import Evidence, Posterior, Prior, learn_prior
 from ghrr.reasoning.rules import GIVEN, Rule, given_rules
 from ghrr.reasoning.scoring import predict_missing, score_channel
 
-__all__ = ["Explanation", "Reasoner", "Solutions"]
+__all__ = ["RuleExplanation", "Reasoner", "Solutions"]
 
 NONE = 1e-3  # weight κ
 CACHED = 200_000  # complex numbers of one attribute that are computed with at a time
@@ -64,7 +64,7 @@ class Solutions:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class RuleExplanation:
     """Most probable rule of one attribute.
 
     Attributes
@@ -81,9 +81,9 @@ class Explanation:
 
     Examples
     --------
-    >>> from ghrr.reasoning import Explanation, complete
-    >>> Explanation("size", complete([[1, 2, 3], [5, 6, 7], [2, 3, None]]).rule, 0.98, 4)
-    Explanation('size', progression +1, probability=0.980, predicted=4)
+    >>> from ghrr.reasoning import RuleExplanation, complete
+    >>> RuleExplanation("size", complete([[1, 2, 3], [5, 6, 7], [2, 3, None]]).rule, 0.98, 4)
+    RuleExplanation('size', progression +1, probability=0.980, predicted=4)
     """
 
     attribute: str
@@ -93,7 +93,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         numbers = f"probability={self.probability:.3f}, predicted={self.predicted}"
-        return f"Explanation({self.attribute!r}, {self.rule}, {numbers})"
+        return f"RuleExplanation({self.attribute!r}, {self.rule}, {numbers})"
 
 
 class Reasoner:
@@ -151,7 +151,7 @@ class Reasoner:
         self.prior = learn_prior(evidence, rounds)
         return self
 
-    def explain(self, matrices: Matrices) -> list[list[Explanation]]:
+    def explain(self, matrices: Matrices) -> list[list[RuleExplanation]]:
         """Name the most probable rule of each attribute, and what it predicts; one list per matrix.
 
         Examples
@@ -161,9 +161,9 @@ class Reasoner:
         >>> values = torch.tensor([[1, 2, 3, 4, 5, 6, 2, 3, 9, 4]])[..., None]  # three rows; then the answers 9 and 4
         >>> matrices = Matrices({"size": Numbers(values, torch.ones(values.shape), 10)})
         >>> Reasoner().explain(matrices)[0][0]
-        Explanation('size', progression +1, probability=1.000, predicted=4)
+        RuleExplanation('size', progression +1, probability=1.000, predicted=4)
         """
-        found: list[list[Explanation]] = [[] for _ in range(len(matrices))]
+        found: list[list[RuleExplanation]] = [[] for _ in range(len(matrices))]
         for name, attribute in matrices.attributes.items():
             outlier, channels = self.encoder.channels(attribute, matrices.columns)
             posterior = self._posterior(name, attribute, matrices, outlier, channels)
@@ -174,7 +174,7 @@ class Reasoner:
                 if channel is not None and rule.last.kind != "free":
                     vector = predict_missing(channel, rule.last, matrices.rows, matrices.columns)[i]
                     predicted = self.encoder.decode(attribute, rule.channel, vector, matrices.columns)
-                explanations.append(Explanation(name, rule, probability, predicted))
+                explanations.append(RuleExplanation(name, rule, probability, predicted))
         return found
 
     def _batch(self, matrices: Matrices) -> int:

@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ghrr.reasoning import Entities, Explanation, Matrices, Reasoner, draw_panel, read_raven
+from ghrr.reasoning import Entities, RuleExplanation, Matrices, Reasoner, draw_panel, read_raven
 from ghrr_lab.paper.style import BLUE, GREY
 from ghrr_lab.play.pictures import draw_figure, mark
 from ghrr_lab.play.tab import Choice, Failure, Slider, Tab, Text, Values, View
@@ -128,7 +128,7 @@ def soften(matrices: Matrices, certainty: float) -> Matrices:
     return Matrices(softened)
 
 
-def _row(explanation: Explanation) -> str:
+def _row(explanation: RuleExplanation) -> str:
     kind, level = explanation.attribute.rpartition("/")[2], explanation.predicted
     predicted = (
         "nothing" if level is None else next((n for n, k in TYPES.items() if kind == "type" and k == level), str(level))
