@@ -11,7 +11,7 @@ from ghrr.reasoning.completion import Completion, complete
 from ghrr.reasoning.panels import Entities, Matrices, Numbers, Slots
 from ghrr.reasoning.posterior import Prior
 from ghrr.reasoning.raven import read_raven
-from ghrr.reasoning.reasoner import RuleExplanation, Reasoner, Solutions
+from ghrr.reasoning.reasoner import Reasoner, RuleExplanation, Solutions
 from ghrr.reasoning.rules import Rule
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Completion",
     "Entities",
-    "RuleExplanation",
     "Matrices",
     "Numbers",
     "Perception",
     "Prior",
     "Reasoner",
     "Rule",
+    "RuleExplanation",
     "Slots",
     "Solutions",
     "complete",

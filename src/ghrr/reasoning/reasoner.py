@@ -24,7 +24,7 @@ from ghrr.reasoning.posterior import Evidence, Posterior, Prior, learn_prior
 from ghrr.reasoning.rules import GIVEN, Rule, given_rules
 from ghrr.reasoning.scoring import predict_missing, score_channel
 
-__all__ = ["RuleExplanation", "Reasoner", "Solutions"]
+__all__ = ["Reasoner", "RuleExplanation", "Solutions"]
 
 NONE = 1e-3  # weight κ
 CACHED = 200_000  # complex numbers of one attribute that are computed with at a time

@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ghrr.reasoning import Entities, RuleExplanation, Matrices, Reasoner, draw_panel, read_raven
+from ghrr.reasoning import Entities, Matrices, Reasoner, RuleExplanation, draw_panel, read_raven
 from ghrr_lab.paper.style import BLUE, GREY
 from ghrr_lab.play.pictures import draw_figure, mark
 from ghrr_lab.play.tab import Choice, Failure, Slider, Tab, Text, Values, View
