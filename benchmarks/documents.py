@@ -31,6 +31,7 @@ from benchmarks.learn import tables as learning_tables
 from benchmarks.lm import tables as lm_tables
 from benchmarks.models import tables as compare_tables
 from benchmarks.paper import tables as paper_tables
+from benchmarks.reasoning import tables as reasoning_tables
 from benchmarks.relations import chain_tables
 from benchmarks.relations import peer_tables as relations_peer_tables
 from benchmarks.relations import tables as relations_tables
@@ -229,6 +230,16 @@ TABLES: dict[str, Callable[[], str]] = {
     "lm-commands": lm_tables.commands,
     "lm-design-1": lambda: table(*lm_tables.design_effects(0)),
     "lm-design-2": lambda: table(*lm_tables.design_effects(1)),
+    "reasoning-attributes": lambda: table(*reasoning_tables.attributes()),
+    "reasoning-transferred": lambda: table(*reasoning_tables.transferred()),
+    "reasoning-x": lambda: table(*reasoning_tables.long_rows()),
+    "reasoning-exact": lambda: table(*reasoning_tables.exactness()),
+    "reasoning-moves": lambda: table(*reasoning_tables.moves()),
+    "reasoning-confidence": lambda: table(*reasoning_tables.confidence()),
+    "reasoning-calibration": lambda: table(*reasoning_tables.calibration()),
+    "reasoning-undecidable": lambda: table(*reasoning_tables.undecidable()),
+    "reasoning-images": lambda: table(*reasoning_tables.pixels()),
+    "reasoning-published": lambda: table(*reasoning_tables.published()),
     "relations-metrics": lambda: table(*relations_tables.metrics()),
     "relations-unseen": lambda: table(*relations_tables.unseen()),
     "relations-length-penalties": lambda: table(*relations_tables.length_penalties()),
@@ -305,6 +316,12 @@ VALUES: dict[str, Callable[[], str]] = {
     "speed-gpu-copy": lambda: _range(_ratios("speed_gpu", "bind", "copy")),
     "speed-gpu-matmul": lambda: _range(_ratios("speed_gpu", "bind", "matmul")),
     "speed-cpu-matmul": lambda: _range(_ratios("speed", "bind, in cache", "matmul")),
+    "reasoning-given": reasoning_tables.worst_given,
+    "reasoning-picture-seeds": reasoning_tables.picture_seeds,
+    "reasoning-learnt": reasoning_tables.mean_learnt,
+    "reasoning-pixels": reasoning_tables.mean_pixels,
+    "reasoning-ms": reasoning_tables.milliseconds,
+    "reasoning-train": reasoning_tables.train_seconds,
     "relations-epoch": relations_tables.seconds_per_epoch,
     "relations-wn18rr-mrr": lambda: relations_tables.precise_mean("WN18RR", 10, "mrr"),
     "relations-wn18rr-hits": lambda: relations_tables.precise_mean("WN18RR", 10, "hits_at_10"),

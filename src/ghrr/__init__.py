@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ghrr import learn as learn
     from ghrr import models as models
     from ghrr import nn as nn
+    from ghrr import reasoning as reasoning
     from ghrr import relations as relations
     from ghrr import search as search
     from ghrr import testing as testing
@@ -78,7 +79,7 @@ __all__ = [
 ]
 
 # Imported on first use, since they take long to import. Those that need optional packages are not in __all__.
-_LAZY = ("learn", "models", "nn", "relations", "search", "testing")
+_LAZY = ("learn", "models", "nn", "reasoning", "relations", "search", "testing")
 _MOVED = ("lm", "paper")
 
 

@@ -88,6 +88,7 @@ PRINTED = {
     "search": r"(record \d+: score [\d.]+, probability [\d.]+%)",
     "learn": r"(class \d, probability [\d.]+%)",
     "family": r"m = 8: ([\w-]+, probability [\d.]+%)",
+    "matrices": r"(none is right: [\d.]+%)",
     "attention": r"([\w ,.!?]+)\n$",
 }
 

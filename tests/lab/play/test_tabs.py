@@ -77,7 +77,7 @@ def test_invalid_value_gives_a_message_with_the_range(value: float, message: str
 
 
 def test_tabs_that_one_can_use_come_first() -> None:
-    assert list(NAMED)[:5] == ["records", "search", "learn", "family", "trees"]
+    assert list(NAMED)[:6] == ["records", "search", "learn", "family", "matrices", "trees"]
 
 
 @each_tab
@@ -262,3 +262,18 @@ def test_models_of_run_folders_are_shown_instead_of_trained_ones(tmp_path: Path)
     assert "lm.load_run('<b>run')" in view.code
     with pytest.raises(ValueError, match="at most two models"):
         load_models([tmp_path] * 3)
+
+
+def test_matrix_of_my_own_is_solved_and_a_wrong_line_is_explained() -> None:
+    tab = NAMED["matrices"]
+    own = {**tab.defaults, "matrix": "my own, written below"}
+    assert "answer A, probability 99" in show(tab, own).picture
+    view = show(tab, {**own, "panels": own["panels"].replace("square 1 3", "square 1 30", 1)})
+    assert "got &#x27;square 1 30&#x27;" in view.picture
+    assert "lines of 3, 3 and 2 panels" in show(tab, {**own, "panels": "square 1 3"}).picture
+
+
+@pytest.mark.parametrize("matrix", ["no rule", "all answers are wrong"])
+def test_matrix_without_a_right_answer_is_unsure(matrix: str) -> None:
+    tab = NAMED["matrices"]
+    assert "unsure: answer" in show(tab, {**tab.defaults, "matrix": matrix}).picture
