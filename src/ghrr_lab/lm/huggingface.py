@@ -68,7 +68,7 @@ class GHRRConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 class GHRRCache(Cache):
     """Keys and values of earlier tokens, one :class:`ghrr.nn.AttentionCache` per layer.
 
-    Rows can be selected and reordered, but tokens cannot be removed.
+    Rows can be selected and reordered. The last tokens can be removed where :meth:`ghrr.nn.AttentionCache.crop` can.
 
     Examples
     --------
@@ -90,10 +90,7 @@ class GHRRCache(Cache):
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep the given rows of the batch, in the given order."""
         for cache in self.attention:
-            if cache.keys is not None and cache.values is not None:
-                cache.keys, cache.values = cache.keys[indices], cache.values[indices]
-            if cache.recent is not None:
-                cache.recent = cache.recent.index_select(0, indices)
+            cache.select(indices)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder the rows for beam search."""
@@ -103,9 +100,10 @@ class GHRRCache(Cache):
         """Remove all tokens."""
         self.attention[:] = [AttentionCache() for _ in self.attention]
 
-    def crop(self, *_: Any) -> None:
-        """Raise: the cache cannot remove tokens, so assisted generation is not supported."""
-        raise NotImplementedError("GHRRCache.crop: the cache cannot remove tokens; generate without an assistant model")
+    def crop(self, max_length: int) -> None:
+        """Keep the first ``max_length`` tokens; a negative number is the number of tokens to remove."""
+        for cache in self.attention:
+            cache.crop(max_length if max_length >= 0 else cache.length + max_length)
 
 
 class GHRRForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
