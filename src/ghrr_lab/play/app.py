@@ -14,7 +14,19 @@ from typing import Any
 
 import gradio as gr
 
-from ghrr_lab.play import architectures, attention, capacity, family, kernels, learn, order, records, search, trees
+from ghrr_lab.play import (
+    architectures,
+    attention,
+    capacity,
+    cups,
+    family,
+    kernels,
+    learn,
+    order,
+    records,
+    search,
+    trees,
+)
 from ghrr_lab.play.file_drop import file_drop
 from ghrr_lab.play.pictures import message
 from ghrr_lab.play.sketch_pad import sketch_pad
@@ -50,7 +62,7 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
 
 def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
     """Return all tabs, what one can use them for first. The last one shows the models of ``runs`` or its own."""
-    fixed = (records, search, learn, family, trees, capacity, order, kernels, architectures)
+    fixed = (records, search, learn, family, trees, capacity, order, cups, kernels, architectures)
     return (*(module.TAB for module in fixed), attention.make_tab(runs))
 
 
