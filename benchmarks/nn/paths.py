@@ -19,6 +19,7 @@ import ghrr
 from benchmarks.common.measuring import command, facts, peak_extra_memory, quartiles, store, time_alternately
 from ghrr.nn import paths
 from ghrr.nn.forget_gate import fold
+from ghrr.nn.path_steps import PathSteps
 
 RADICES = (2, 4, 8, 16, 32)
 
@@ -44,7 +45,7 @@ def norm_drift() -> dict[str, float]:
     """Return the largest deviation of R† R from the identity after 65,536 tokens, as it is and without Newton steps."""
     config = ghrr.nn.AttentionConfig(embed_dim=16, num_heads=1, max_len=4, mode="path", reflections=2, angle_std=1.0)
     torch.manual_seed(0)
-    steps = ghrr.nn.Attention.from_config(config).form.steps
+    steps = PathSteps(config, torch.float32)
     with torch.no_grad():
         given = steps(torch.randn(1, 1 << 16, 16), None).flatten(2, 3)
 
@@ -72,14 +73,14 @@ def _gate_cost(n: int, repeats: int) -> dict[str, Any]:
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def plain() -> None:
-        attend(q, k, v, is_causal=True).sum().backward()
+        torch.autograd.backward(attend(q, k, v, is_causal=True).sum())
 
     def folded() -> None:
-        attend(*fold(q, k, v, sums), is_causal=True, scale=0.125).sum().backward()
+        torch.autograd.backward(attend(*fold(q, k, v, sums), is_causal=True, scale=0.125).sum())
 
     def biased() -> None:
         bias = (sums[..., :, None] - sums[..., None, :]).masked_fill(later, -torch.inf)
-        attend(q, k, v, attn_mask=bias).sum().backward()
+        torch.autograd.backward(attend(q, k, v, attn_mask=bias).sum())
 
     functions = {"no gate": plain, "folded": folded, "bias": biased}
     seconds = time_alternately(functions, repeats)

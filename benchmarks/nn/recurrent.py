@@ -47,8 +47,8 @@ class DeltaProduct(nn.Module):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return q ``(batch, n, heads, d)``, and k and v with an axis of factors after n, as β has, without d."""
-        k, v = self.kv(x).unflatten(-1, (2, self.factors, self.heads, -1)).unbind(2)  # type: ignore[no-untyped-call]
-        beta = 2 * torch.sigmoid(self.beta(x)).unflatten(-1, (self.factors, self.heads))
+        k, v = self.kv(x).unflatten(-1, (2, self.factors, self.heads, -1)).unbind(2)
+        beta = 2 * torch.sigmoid(self.beta(x)).unflatten(-1, (self.factors, self.heads))  # type: ignore[no-untyped-call]
         return self.q(x).unflatten(-1, (self.heads, -1)), nn.functional.normalize(k, dim=-1), v, beta
 
 

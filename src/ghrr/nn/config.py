@@ -47,9 +47,10 @@ class AttentionConfig:
         - ``"bundle"``: row r bundles the tokens up to r.
         - ``"dense"``: every row bundles all tokens. Cannot be causal.
         - ``"representation"``: no positions; each token attends over the rows of its own matrix.
-        - ``"path"``: row j is :math:`R_j^\\dagger W x_j` with the path :math:`R_j = U_j * \\dots * U_1`, the product
-          of a unitary hypervector of every token so far, as scores and values need it; see
-          :class:`ghrr.nn.forms.path.PathForm`.
+        - ``"path"``: row j is :math:`R_j^\dagger W x_j` with the path :math:`R_j = U_j * \dots * U_1`, the product
+          of a unitary hypervector of every token so far. The steps are
+          :math:`U_t = \Lambda_\omega \prod_r \bigl(I + (e^{i\theta_r} - 1)\, w_r w_r^\dagger\bigr)`, with w and
+          :math:`\theta` from the token, and the output is carried forward by :math:`R_i`.
     position_sharing
         Which position encodings are shared: one for ``"all"``; one each for query, key and value (``"qkv"``); one per
         head (``"head"``); or ``"different"`` ones for both.
@@ -84,21 +85,21 @@ class AttentionConfig:
         What the path acts on: ``"scores"``, ``"values"``, ``"both"`` (default) or, for comparison, ``"none"``. This and
         the following settings are those of mode ``"path"``.
     reflections
-        Number of factors :math:`I + (e^{i\\theta} - 1) w w^\\dagger` of the step of a token. With m of them a step can
+        Number of factors :math:`I + (e^{i\theta} - 1) w w^\dagger` of the step of a token. With m of them a step can
         be any unitary matrix.
     slots
         Number of slots of a path in each head. Default: ``embed_dim / (2 num_heads m)``.
     path_rank
-        Rank of the linear map from a token to its w and :math:`\\theta`.
+        Rank of the linear map from a token to its w and :math:`\theta`.
     angle_std
-        Initial standard deviation of :math:`\\theta` in radians, for inputs of unit variance. Small values suit
+        Initial standard deviation of :math:`\theta` in radians, for inputs of unit variance. Small values suit
         language; tasks that need large rotations are learned faster with 0.2.
     rotary_scores
         Give scores rotary positions. For ``transport`` ``"values"`` or ``"none"``, whose scores have no positions
         otherwise.
     forget_gate
-        Add :math:`\\sum_{s=j+1}^i \\log f_s` to the score of query i and key j, with a gate
-        :math:`f_s = \\sigma(u^\\top x_s + c)` for each head of keys. Causal layers only.
+        Add :math:`\sum_{s=j+1}^i \log f_s` to the score of query i and key j, with a gate
+        :math:`f_s = \sigma(u^\top x_s + c)` for each head of keys. Causal layers only.
     seed
         Seed of the frequencies and of fixed positions. Trained parameters are initialised from torch's generator.
 

@@ -65,7 +65,7 @@ def follow(moves: list[str]) -> list[int]:
     found = []
     for move in moves:
         order = tuple(order[place] for place in MOVES[move])
-        found.append(ORDERS.index(order))  # type: ignore[arg-type]  # permutations have three entries
+        found.append(ORDERS.index(order))
     return found
 
 
@@ -73,7 +73,8 @@ def follow(moves: list[str]) -> list[int]:
 def beliefs(kind: str, moves: list[str]) -> Tensor:
     """Return the probability that a model gives to each order after each move, ``(moves, 6)``."""
     tokens = torch.tensor([[START, *(ORDERS.index(MOVES[move]) for move in moves)]])
-    return trained_model(kind)(tokens)[0, 1:, :START].softmax(dim=-1)
+    logits: Tensor = trained_model(kind)(tokens)
+    return logits[0, 1:, :START].softmax(dim=-1)
 
 
 def draw(values: Values, _: Any = None) -> View:
@@ -137,7 +138,7 @@ TAB = Tab(
     ),
     draw=draw,
     failure=Failure("Make it fail: hundreds of moves", {"repeats": MAX_REPEATS}),
-    terms="Both models have one layer of attention and were trained on at most 32 moves. Rope rotates queries and keys by "
-    "angles that grow with the position. Path attention binds values to the product of unitary matrices, one for each move. "
-    "Errors of their angles add up, so a sequence that is long enough makes it fail too.",
+    terms="Both models have one layer of attention and were trained on at most 32 moves. Rope rotates queries and keys "
+    "by angles that grow with the position. Path attention binds values to the product of unitary matrices, one for "
+    "each move. Errors of their angles add up, so a sequence that is long enough makes it fail too.",
 )

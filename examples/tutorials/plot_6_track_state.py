@@ -8,7 +8,7 @@ apart two tokens are. Path attention, ``mode="path"``, tells it *what happened* 
 hypervector, and attention binds tokens to the product of all hypervectors so far.
 
 We train one layer of attention on the permutations of three cups (the group S3), with at most 32 of them, and test it
-on many more. It takes less than a minute on a CPU. `Tracking state <../../concepts/state.html>`_ explains the idea.
+on many more. It takes less than a minute on a CPU. :doc:`Tracking state </concepts/state>` explains the idea.
 """
 
 import itertools
@@ -119,12 +119,13 @@ print("length".ljust(8), *(f"{length:6d}" for length in lengths))
 for name, shares in found.items():
     print(name.ljust(8), *(f"{share:6.2f}" for share in shares))
 
-figure, axis = plt.subplots(figsize=(6, 3))
+figure, axis = plt.subplots(figsize=(6, 3.2))
 for name, shares in found.items():
     axis.plot(lengths, shares, "o-", label=name)
 axis.axhline(1 / 6, color="grey", ls=":", label="guessing")
 axis.axvspan(lengths[0], 32, color="grey", alpha=0.15, label="seen in training")
 axis.set(xscale="log", xticks=lengths, xticklabels=lengths, xlabel="moves", ylabel="right states", ylim=(0, 1.05))
+axis.set_title("Right states by the number of moves")
 axis.legend(loc="center right")
 figure.tight_layout()
 
@@ -135,4 +136,4 @@ assert max(found["rope"][2:]) < 0.5
 # More
 # ----
 # :class:`ghrr.nn.AttentionConfig` lists the settings of paths. A cache for generation needs one matrix per slot more.
-# The results on larger groups are in `Path attention <../../results/path-attention.html>`_.
+# The results on larger groups are in :doc:`Path attention </results/path-attention>`.
