@@ -317,6 +317,8 @@ VALUES: dict[str, Callable[[], str]] = {
     "search-speed-load": search_tables.speed_load,
     "chains-100": lambda: chain_tables.value("train-2-3-4", "chart", 8, "generated", [100]),
     "chains-lstm-parameters": chain_tables.lstm_parameters,
+    "path-norm-with": lambda: path_tables.norm("with"),
+    "path-norm-without": lambda: path_tables.norm("without"),
     "path-S3-settings": lambda: path_tables.settings("S3"),
     "lm-ptb-gain": lambda: _lm_gain("ptb"),
     "lm-ptb-gain-rope": lambda: _lm_gain("ptb", "rope"),

@@ -34,6 +34,12 @@ def gate() -> Rows:
     return ["tokens", "gate", "time", "extra memory", "error in bfloat16"], rows
 
 
+def norm(newton: str) -> str:
+    """Return the deviation of R† R from the identity, ``"with"`` or ``"without"`` Newton steps."""
+    mantissa, _, exponent = f"{_stored('paths')['norm'][newton]:.0e}".partition("e")
+    return f"{mantissa} · 10⁻{str(-int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
 def tracking(task: str) -> Rows:
     """Return the share of right tokens of each model: the mean over seeds, and the worst seed."""
     rows = [row for row in _stored("tracking")["rows"] if row["task"] == task]

@@ -137,8 +137,11 @@ TAB = Tab(
         Slider("repeats", "repetitions of these moves", 1, MAX_REPEATS, 3),
     ),
     draw=draw,
-    failure=Failure("Make it fail: hundreds of moves", {"repeats": MAX_REPEATS}),
+    failure=Failure(
+        "Make it fail: one move hundreds of times",
+        {"moves": " ".join(["outer-pair"] * MAX_MOVES), "repeats": MAX_REPEATS},
+    ),
     terms="Both models have one layer of attention and were trained on at most 32 moves. Rope rotates queries and keys "
     "by angles that grow with the position. Path attention binds values to the product of unitary matrices, one for "
-    "each move. Errors of their angles add up, so a sequence that is long enough makes it fail too.",
+    "each move. Small errors of their angles add up, most of all if one move is repeated, so it fails in the end too.",
 )
