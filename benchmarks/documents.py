@@ -30,6 +30,7 @@ from benchmarks.first_try import report as first_try_report
 from benchmarks.learn import tables as learning_tables
 from benchmarks.lm import tables as lm_tables
 from benchmarks.models import tables as compare_tables
+from benchmarks.nn import tables as path_tables
 from benchmarks.paper import tables as paper_tables
 from benchmarks.reasoning import tables as reasoning_tables
 from benchmarks.relations import chain_tables
@@ -260,6 +261,8 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"first-try-{name}": functools.partial(formatted, make) for name, make in first_try_report.TABLES.items()},
     **{f"compare-{name}": functools.partial(formatted, make) for name, make in compare_tables.TABLES.items()},
     "peer-models": peer_models,
+    "path-gate": lambda: table(*path_tables.gate()),
+    "path-S3": lambda: table(*path_tables.tracking("S3")),
     "faults": lambda: table(*fault_tables.campaigns()),
     "concept-capacity": lambda: table(*concept_tables.capacity()),
     "concept-rotations": lambda: table(*concept_tables.rotations()),
@@ -332,6 +335,9 @@ VALUES: dict[str, Callable[[], str]] = {
     "search-speed-load": search_tables.speed_load,
     "chains-100": lambda: chain_tables.value("train-2-3-4", "chart", 8, "generated", [100]),
     "chains-lstm-parameters": chain_tables.lstm_parameters,
+    "path-norm-with": lambda: path_tables.norm("with"),
+    "path-norm-without": lambda: path_tables.norm("without"),
+    "path-S3-settings": lambda: path_tables.settings("S3"),
     "lm-ptb-gain": lambda: _lm_gain("ptb"),
     "lm-ptb-gain-rope": lambda: _lm_gain("ptb", "rope"),
     "lm-wikitext-2-gain": lambda: _lm_gain("wikitext-2"),

@@ -34,6 +34,10 @@ MODELS: dict[str, dict[str, Any]] = {
     "ghrr-split": {**WINDOW, "window": 5, "num_kv_heads": 2, "split_inputs": True},
     "ghrr-learned": {**WINDOW, "trainable_phases": True},
     "ghrr-row": {"mode": "row"},
+    "path": {"mode": "path"},
+    "path-values": {"mode": "path", "transport": "values", "rotary_scores": True},
+    "path-gate": {"mode": "path", "forget_gate": True},
+    "rope-gate": {"mode": "path", "transport": "none", "rotary_scores": True, "forget_gate": True},
 }
 
 

@@ -39,7 +39,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "mode": (
         {"mode": "rope"},
         ValueError,
-        "mode must be one of 'feature', 'row', 'bundle', 'dense', 'representation'; got 'rope'",
+        "mode must be one of 'feature', 'row', 'bundle', 'dense', 'representation', 'path'; got 'rope'",
     ),
     "sharing": (
         {"position_sharing": "none"},
@@ -80,9 +80,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "gain of rows": (
         {"mode": "row", "qk_gain": 0.5},
         ValueError,
-        "qk_gain=0.5 needs mode 'feature' and weights='relaxed', got mode 'row' and weights 'relaxed'; leave qk_gain",
+        "qk_gain=0.5 needs mode 'feature' or 'path', and weights='relaxed', got mode 'row' and",
     ),
-    "gain of bundles": ({"mode": "bundle", "qk_gain": 2.0}, ValueError, "qk_gain=2.0 needs mode 'feature' and weights"),
+    "gain of bundles": (
+        {"mode": "bundle", "qk_gain": 2.0},
+        ValueError,
+        "qk_gain=2.0 needs mode 'feature' or 'path', and",
+    ),
     "gain of unitary weights": (
         {"weights": "unitary", "qk_gain": 0.5},
         ValueError,

@@ -17,6 +17,7 @@ from ghrr.nn.functional import softmax_of_scores
 from ghrr.nn.inputs import check_cache, check_causal, check_inputs, check_lengths, check_nested_lengths
 from ghrr.nn.masks import check_mask, check_padding, combine_masks
 from ghrr.nn.nested import pad
+from ghrr.nn.paths import carry_forward
 from ghrr.nn.phases import Phases
 
 
@@ -91,9 +92,11 @@ class Attention(nn.Module):
             dtype=dtype,
         )
         self.form = make_form(config, dtype)
-        self.log_scale = nn.Parameter(torch.full((self.num_heads, 1, 1, 1), -0.5 * math.log(2 * self.m), dtype=dtype))
+        self.log_scale = nn.Parameter(
+            torch.full((self.num_heads, 1, 1, 1), -0.5 * math.log(2 * config.row_features), dtype=dtype)
+        )
         rows = 1 if self.form.attends_across_tokens else self.m
-        self.out_proj = nn.Linear(2 * self.num_heads * self.m * rows, self.embed_dim, dtype=dtype)
+        self.out_proj = nn.Linear(2 * self.num_heads * config.row_features * rows, self.embed_dim, dtype=dtype)
 
     @classmethod
     def from_config(
@@ -208,7 +211,7 @@ class Attention(nn.Module):
                 raise value_error("mode 'representation' attends within each token; it takes no mask")
             causal = False
         paddings = [query_padding, padding, padding][-len(tokens) :]
-        q, k, v = self.form(self.phases, tokens, paddings, self.log_scale, cache)
+        q, k, v, *paths = self.form(self.phases, tokens, paddings, self.log_scale, cache)
         if cache is not None:
             k, v = cache.append(k, v, n) if self.form.attends_across_tokens else (k, v)
         mask = combine_masks(check_mask(attn_mask, q, k), padding, causal and start + n > 1, q, k)
@@ -224,6 +227,8 @@ class Attention(nn.Module):
             scale=1.0,
             enable_gqa=is_grouped,
         )
+        if paths:
+            out = carry_forward(paths[0], out)
         weights = None
         if need_weights:
             k = k.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1) if is_grouped else k

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ghrr.checks import names_errors
+from ghrr.checks import check_integer, names_errors, value_error
+
+KEPT_PATHS = 64  # of mode "path": so many tokens can be removed again
 
 
 @names_errors
@@ -25,6 +27,9 @@ class AttentionCache:
         Values of the tokens so far, in the same shape.
     recent
         Mode ``"feature"``: the rows of the last ``window - 1`` tokens. Mode ``"bundle"``: the phases of all tokens.
+    paths
+        Mode ``"path"``: the paths to the last 64 tokens, ``(batch, at most 64, num_kv_heads, slots, m, m)``. The last
+        one continues; the others are for :meth:`crop`.
 
     Examples
     --------
@@ -40,6 +45,7 @@ class AttentionCache:
     keys: Tensor | None = None
     values: Tensor | None = None
     recent: Tensor | None = None
+    paths: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Add the keys and values of ``count`` tokens, and return the keys and values of all tokens."""
@@ -48,3 +54,48 @@ class AttentionCache:
         self.keys, self.values = k, v
         self.length += count
         return k, v
+
+    def select(self, rows: Tensor) -> None:
+        """Keep the given rows of the batch, in the given order, as beam search does."""
+        for name in ("keys", "values", "recent", "paths"):
+            tensor: Tensor | None = getattr(self, name)
+            if tensor is not None:
+                setattr(self, name, tensor.index_select(0, rows.to(tensor.device)))
+
+    def crop(self, length: int) -> None:
+        """Remove all tokens after the first ``length``, such as drafts that were not accepted.
+
+        Paths are kept for the last 64 tokens, so mode ``"path"`` can remove 64 at a time at most, fewer than that. The
+        modes ``"feature"`` with a window and ``"bundle"`` cannot remove tokens.
+
+        Examples
+        --------
+        >>> import torch, ghrr
+        >>> attention = ghrr.nn.Attention(embed_dim=16, num_heads=2, max_len=8, is_causal=True, mode="path")
+        >>> cache, x = attention.new_cache(), torch.randn(1, 5, 16)
+        >>> _ = attention(x.flip(1), cache=cache), cache.crop(0)
+        >>> _ = attention(x[:, :4], cache=cache), cache.crop(2)
+        >>> torch.allclose(attention(x[:, 2:], cache=cache), attention(x)[:, 2:], atol=1e-6)
+        True
+        """
+        length = check_integer("length", length, least=0)
+        removed = self.length - length
+        if removed < 0:
+            raise value_error(f"length must not exceed {self.length}, the tokens so far, got {length}")
+        if removed and length and self.recent is not None:
+            raise value_error(
+                "rows that bundle several tokens cannot be removed; use mode 'path', or mode 'feature' with window=1"
+            )
+        if removed and length and self.paths is not None and removed >= self.paths.shape[1]:
+            raise value_error(
+                f"at most {self.paths.shape[1] - 1} tokens can be removed here, got {removed}; "
+                "crop more often, or start with a new cache"
+            )
+        if not length:
+            self.keys = self.values = self.recent = self.paths = None
+        elif removed:
+            assert self.keys is not None
+            assert self.values is not None
+            self.keys, self.values = self.keys[..., :length, :], self.values[..., :length, :]
+            self.paths = None if self.paths is None else self.paths[:, : self.paths.shape[1] - removed]
+        self.length = length

@@ -9,9 +9,11 @@ from typing import Any
 
 from ghrr.checks import check_choice, check_integer, check_real, describe, names_errors, type_error, value_error
 
-MODES = ("feature", "row", "bundle", "dense", "representation")
+MODES = ("feature", "row", "bundle", "dense", "representation", "path")
 SHARING = ("all", "qkv", "head", "different")
 WEIGHTS = ("relaxed", "unitary")
+TRANSPORT = ("scores", "values", "both", "none")
+_OF_PATHS = ("transport", "reflections", "slots", "path_rank", "angle_std", "rotary_scores", "forget_gate")
 
 
 @names_errors
@@ -32,11 +34,12 @@ class AttentionConfig:
         Longest sequence.
     num_kv_heads
         Number of heads of keys and values, a divisor of ``num_heads``; neighbouring heads of queries share one.
-        Mode ``"feature"`` only. Default: ``num_heads``.
+        Modes ``"feature"`` and ``"path"`` only. Default: ``num_heads``.
     m
         Complex features per row of Q, K and V. Default: ``embed_dim / (2 num_heads)`` in mode ``"feature"``, so that a
         head has as many real numbers as in ``torch.nn.MultiheadAttention``; ``max_len`` in the other modes, which makes
-        the slots square as in the paper.
+        the slots square as in the paper. In mode ``"path"``: size of the matrices of a path, by default 4; the
+        features of a head are ``slots`` times as many.
     mode
         What the positions :math:`P_j` are in :math:`Q = \sum_j P_j * W_q \Lambda(x_j)`:
 
@@ -45,6 +48,10 @@ class AttentionConfig:
         - ``"bundle"``: row r bundles the tokens up to r.
         - ``"dense"``: every row bundles all tokens. Cannot be causal.
         - ``"representation"``: no positions; each token attends over the rows of its own matrix.
+        - ``"path"``: row j is :math:`R_j^\dagger W x_j` with the path :math:`R_j = U_j * \dots * U_1`, the product
+          of a unitary hypervector of every token so far. The steps are
+          :math:`U_t = \Lambda_\omega \prod_r \bigl(I + (e^{i\theta_r} - 1)\, w_r w_r^\dagger\bigr)`, with w and
+          :math:`\theta` from the token, and the output is carried forward by :math:`R_i`.
     position_sharing
         Which position encodings are shared: one for ``"all"``; one each for query, key and value (``"qkv"``); one per
         head (``"head"``); or ``"different"`` ones for both.
@@ -66,7 +73,7 @@ class AttentionConfig:
     weights
         ``"relaxed"``: W is any matrix. ``"unitary"``: W stays unitary during training.
     qk_gain
-        Factor on the initial weights of queries and keys. Mode ``"feature"`` with relaxed weights only. With
+        Factor on initial weights of queries and keys. Modes ``"feature"`` and ``"path"``, relaxed weights only. With
         ``normalize_rows`` it does not change the initial scores, but smaller weights change direction faster in
         training.
     normalize_rows
@@ -75,6 +82,25 @@ class AttentionConfig:
         Let token t attend to tokens up to t only.
     dropout
         Dropout probability of attention weights during training.
+    transport
+        What the path acts on: ``"scores"``, ``"values"``, ``"both"`` (default) or, for comparison, ``"none"``. This and
+        the following settings are those of mode ``"path"``.
+    reflections
+        Number of factors :math:`I + (e^{i\theta} - 1) w w^\dagger` of the step of a token. With m of them a step can
+        be any unitary matrix.
+    slots
+        Number of slots of a path in each head. Default: ``embed_dim / (2 num_heads m)``.
+    path_rank
+        Rank of the linear map from a token to its w and :math:`\theta`.
+    angle_std
+        Initial standard deviation of :math:`\theta` in radians, for inputs of unit variance. Small values suit
+        language; tasks that need large rotations are learned faster with 0.2.
+    rotary_scores
+        Give scores rotary positions. For ``transport`` ``"values"`` or ``"none"``, whose scores have no positions
+        otherwise.
+    forget_gate
+        Add :math:`\sum_{s=j+1}^i \log f_s` to the score of query i and key j, with a gate
+        :math:`f_s = \sigma(u^\top x_s + c)` for each head of keys. Causal layers only.
     seed
         Seed of the frequencies and of fixed positions. Trained parameters are initialised from torch's generator.
 
@@ -110,6 +136,13 @@ class AttentionConfig:
     is_causal: bool = False
     dropout: float = 0.0
     seed: int = 0
+    transport: str = "both"
+    reflections: int = 1
+    slots: int | None = None
+    path_rank: int = 32
+    angle_std: float = 0.02
+    rotary_scores: bool = False
+    forget_gate: bool = False
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -117,10 +150,19 @@ class AttentionConfig:
 
     @property
     def resolved_m(self) -> int:
-        """Number of complex features per row, ``m`` or its default."""
+        """``m`` or its default."""
         if self.m is not None:
             return self.m
+        if self.mode == "path":
+            return 4
         return self.embed_dim // (2 * self.num_heads) if self.mode == "feature" else self.max_len
+
+    @property
+    def row_features(self) -> int:
+        """Number of complex features of a row of Q, K and V in each head."""
+        if self.mode != "path":
+            return self.resolved_m
+        return self.embed_dim // (2 * self.num_heads) if self.slots is None else self.slots * self.resolved_m
 
     @property
     def resolved_kv_heads(self) -> int:
@@ -130,20 +172,24 @@ class AttentionConfig:
     @property
     def num_slots(self) -> int:
         """Number of slots of the phases."""
+        if self.mode == "path":
+            return 0
         mixes = self.mode == "feature" and self.mix_slots
         return -(-self.embed_dim // self.resolved_m) if mixes else self.num_heads
 
     def _check_values(self) -> None:
         """Check each field alone; store numbers as int and float, so that they are JSON."""
-        for field in ("embed_dim", "num_heads", "max_len", "window", "num_kv_heads", "m"):
-            if getattr(self, field) is not None or field not in ("num_kv_heads", "m"):
+        optional = ("num_kv_heads", "m", "slots")
+        for field in ("embed_dim", "num_heads", "max_len", "window", "reflections", "path_rank", *optional):
+            if getattr(self, field) is not None or field not in optional:
                 self._set(field, check_integer(field, getattr(self, field), least=1))
         self._set("seed", check_integer("seed", self.seed))
         check_choice("mode", self.mode, MODES)
         check_choice("position_sharing", self.position_sharing, SHARING)
         check_choice("weights", self.weights, WEIGHTS)
         self._set("dropout", check_real("dropout", self.dropout, low=0.0, high=1.0))
-        for field in ("phase_std", "qk_gain"):
+        check_choice("transport", self.transport, TRANSPORT)
+        for field in ("phase_std", "qk_gain", "angle_std"):
             value = getattr(self, field)
             self._set(field, check_real(field, value, low=0.0, high=math.inf, open_ends=True))
         for attribute in dataclasses.fields(self):
@@ -164,10 +210,10 @@ class AttentionConfig:
             )
         if mode != "feature" and (self.window > 1 or self.position_values or not self.mix_slots):
             raise value_error(f"window, position_values and mix_slots need mode 'feature', got {mode!r}")
-        if self.qk_gain != 1 and (mode != "feature" or self.weights == "unitary"):
+        if self.qk_gain != 1 and (mode not in ("feature", "path") or self.weights == "unitary"):
             raise value_error(
-                f"qk_gain={self.qk_gain} needs mode 'feature' and weights='relaxed', got mode {mode!r} and "
-                f"weights {self.weights!r}; leave qk_gain out"
+                f"qk_gain={self.qk_gain} needs mode 'feature' or 'path', and weights='relaxed', got mode "
+                f"{mode!r} and weights {self.weights!r}; leave qk_gain out"
             )
         if mode == "representation" and (
             self.position_sharing != "all" or self.trainable_positions or self.normalize_rows
@@ -176,6 +222,7 @@ class AttentionConfig:
                 "mode 'representation' has no positions and does not scale rows; leave out position_sharing, "
                 "trainable_positions and normalize_rows"
             )
+        self._check_path()
         self._check_m()
         self._check_kv_heads()
         if self.split_inputs and self.embed_dim % self.num_slots:
@@ -184,11 +231,42 @@ class AttentionConfig:
                 f"embed_dim={self.embed_dim} and {self.num_slots} slots; change embed_dim or m"
             )
 
+    def _check_path(self) -> None:
+        """Raise for settings of paths in another mode, and for settings that paths do not have."""
+        default = type(self).__dataclass_fields__
+        if self.mode != "path":
+            given = [field for field in _OF_PATHS if getattr(self, field) != default[field].default]
+            if given:
+                raise value_error(f"{given[0]} needs mode 'path', got mode {self.mode!r}; leave {given[0]} out")
+            return
+        others = ("position_sharing", "trainable_phases", "phase_std", "split_inputs", "weights")
+        given = [field for field in others if getattr(self, field) != default[field].default]
+        if given:
+            raise value_error(f"mode 'path' has no {given[0]}, got {getattr(self, given[0])!r}; leave it out")
+        if self.rotary_scores and self.transport in ("scores", "both"):
+            raise value_error(
+                f"rotary_scores=True needs transport 'values' or 'none', got {self.transport!r}, with which "
+                "the path is the position of scores; leave rotary_scores out"
+            )
+        if self.trainable_positions and self.transport not in ("scores", "both"):
+            raise value_error(f"trainable_positions needs transport 'scores' or 'both', got {self.transport!r}")
+        if self.forget_gate and not self.is_causal:
+            raise value_error(
+                "forget_gate=True needs is_causal=True, since a gate forgets in one direction; set is_causal, "
+                "or leave forget_gate out"
+            )
+
     def _check_m(self) -> None:
-        if self.m is None and self.mode == "feature" and self.embed_dim % (2 * self.num_heads):
+        derived = self.m is None if self.mode == "feature" else self.mode == "path" and self.slots is None
+        if derived and self.embed_dim % (2 * self.num_heads):
             raise value_error(
                 f"embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads} (real and imaginary "
                 f"parts for each head), got {self.embed_dim}; change embed_dim, or set m"
+            )
+        if self.mode == "path" and self.row_features % self.resolved_m:
+            raise value_error(
+                f"m must divide the complex features of a head, embed_dim / (2 num_heads) = "
+                f"{self.row_features}, got m={self.resolved_m}; change m, or set slots"
             )
         if self.mode == "row" and self.resolved_m < self.max_len:
             raise value_error(
@@ -200,7 +278,7 @@ class AttentionConfig:
         kv_heads = self.resolved_kv_heads
         if self.num_heads % kv_heads:
             raise value_error(f"num_kv_heads must divide num_heads={self.num_heads}, got {kv_heads}")
-        if kv_heads != self.num_heads and (self.mode != "feature" or not self.mix_slots):
+        if kv_heads != self.num_heads and (self.mode not in ("feature", "path") or not self.mix_slots):
             raise value_error(
                 f"num_kv_heads={kv_heads} below num_heads={self.num_heads} needs mode 'feature' and "
                 f"mix_slots=True, got mode {self.mode!r} and mix_slots={self.mix_slots}; leave num_kv_heads out"

@@ -47,6 +47,14 @@ def multibind(items: Tensor) -> Tensor:
     return product
 
 
+def path(steps: Tensor) -> Tensor:
+    r""":math:`R_t = U_t * \dots * U_2 * U_1` for each t along the item axis: ``(*, n, dim, m, m)`` to the same."""
+    products = [identity_like(steps)]
+    for t in range(steps.shape[-4]):
+        products.append(bind(steps[..., t, :, :, :], products[-1]))
+    return torch.stack(products, dim=-4)[..., 1:, :, :, :]
+
+
 def bind_bundle(keys: Tensor, values: Tensor, adjoint_keys: bool = False, adjoint_values: bool = False) -> Tensor:
     r""":math:`\sum_n K^{(n)} * V^{(n)}` over the item axis; adjoints as in :func:`bind`."""
     items = keys.shape[-4] if values.shape[-4] == 1 else values.shape[-4]

@@ -15,7 +15,7 @@ from ghrr.nn import AttentionConfig
 
 VERSION = 2
 ATTENTION = ("vanilla", "rope", "ghrr")
-MODES = ("feature", "row", "bundle")  # the causal ones, with positions
+MODES = ("feature", "row", "bundle", "path")  # the causal ones, with positions
 
 _NAMES_OF_VERSION_1 = {
     "vocabulary": "vocab_size",
@@ -55,7 +55,7 @@ class ModelConfig(AttentionConfig):
         ``"ghrr"``; or ``"vanilla"`` (sinusoidal positions added to the input) or ``"rope"`` (rotary positions). The
         last two only have the settings ``embed_dim``, ``num_heads``, ``max_len``, ``dropout`` and ``qk_gain``.
     mode
-        ``"feature"``, ``"row"`` or ``"bundle"``; see :class:`ghrr.nn.AttentionConfig`.
+        ``"feature"``, ``"row"``, ``"bundle"`` or ``"path"``; see :class:`ghrr.nn.AttentionConfig`.
     is_causal
         Always True: a language model predicts tokens from earlier ones.
 
@@ -83,6 +83,13 @@ class ModelConfig(AttentionConfig):
         for name in ("vocab_size", "num_layers", "ffn_dim"):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), least=1))
         check_choice("attention", self.attention, ATTENTION)
+        if self.attention != "ghrr":
+            for field in dataclasses.fields(AttentionConfig):
+                if field.name not in _COMMON and getattr(self, field.name) != field.default:
+                    raise value_error(
+                        f"{field.name}={getattr(self, field.name)!r} needs attention 'ghrr', got "
+                        f"{self.attention!r}; leave {field.name} out"
+                    )
         super().__post_init__()
         check_choice("mode", self.mode, MODES)
         if not self.is_causal:
@@ -91,13 +98,6 @@ class ModelConfig(AttentionConfig):
             raise value_error(
                 f"embed_dim must be a multiple of 2 x num_heads = {2 * self.num_heads}, got {self.embed_dim}"
             )
-        if self.attention != "ghrr":
-            for field in dataclasses.fields(AttentionConfig):
-                if field.name not in _COMMON and getattr(self, field.name) != field.default:
-                    raise value_error(
-                        f"{field.name}={getattr(self, field.name)!r} needs attention 'ghrr', got "
-                        f"{self.attention!r}; leave {field.name} out"
-                    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings and the version of their names, as JSON.

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ghrr.checks import describe, install_hint, is_true, named, names_errors, type_error, value_error
+from ghrr.checks import describe, install_hint, is_true, names_errors, type_error, value_error
 from ghrr.nn import AttentionCache, PositionRotation
 from ghrr_lab.lm.config import ModelConfig, setting_names
 from ghrr_lab.lm.model import Model
@@ -70,7 +70,7 @@ class GHRRConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 class GHRRCache(Cache):
     """Keys and values of earlier tokens, one :class:`ghrr.nn.AttentionCache` per layer.
 
-    Rows can be selected and reordered, but tokens cannot be removed.
+    Rows can be selected and reordered. The last tokens can be removed where :meth:`ghrr.nn.AttentionCache.crop` can.
 
     Examples
     --------
@@ -92,10 +92,7 @@ class GHRRCache(Cache):
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep the given rows of the batch, in the given order."""
         for cache in self.attention:
-            if cache.keys is not None and cache.values is not None:
-                cache.keys, cache.values = cache.keys[indices], cache.values[indices]
-            if cache.recent is not None:
-                cache.recent = cache.recent.index_select(0, indices)
+            cache.select(indices)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder the rows for beam search."""
@@ -105,9 +102,10 @@ class GHRRCache(Cache):
         """Remove all tokens."""
         self.attention[:] = [AttentionCache() for _ in self.attention]
 
-    def crop(self, *_: Any) -> None:
-        """Raise: the cache cannot remove tokens, so assisted generation is not supported."""
-        raise NotImplementedError(named("the cache cannot remove tokens; generate without an assistant model"))
+    def crop(self, max_length: int) -> None:
+        """Keep the first ``max_length`` tokens; a negative number is the number of tokens to remove."""
+        for cache in self.attention:
+            cache.crop(max_length if max_length >= 0 else cache.length + max_length)
 
 
 @names_errors

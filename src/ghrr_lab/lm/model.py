@@ -140,7 +140,7 @@ def check_memory(config: ModelConfig) -> None:
     width = config.embed_dim
     attention = width * width
     if config.attention == "ghrr":
-        attention = 2 * config.num_heads * config.resolved_m * (config.resolved_m + width)
+        attention = 2 * config.num_heads * config.row_features * (config.resolved_m + width)
     layer = attention + 2 * width * config.ffn_dim
     needed = 4 * ((config.vocab_size + config.max_len) * width + config.num_layers * layer)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

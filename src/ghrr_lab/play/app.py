@@ -18,6 +18,7 @@ from ghrr_lab.play import (
     architectures,
     attention,
     capacity,
+    cups,
     family,
     kernels,
     learn,
@@ -62,7 +63,7 @@ def show(tab: Tab, given: Values, prepared: Any = None) -> View:
 
 def make_tabs(runs: attention.Models = ()) -> tuple[Tab, ...]:
     """Return all tabs, what one can use them for first. The last one shows the models of ``runs`` or its own."""
-    fixed = (records, search, learn, family, matrices, trees, capacity, order, kernels, architectures)
+    fixed = (records, search, learn, family, matrices, trees, capacity, order, cups, kernels, architectures)
     return (*(module.TAB for module in fixed), attention.make_tab(runs))
 
 

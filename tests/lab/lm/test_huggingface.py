@@ -46,6 +46,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "feature": {"attention": "ghrr", "window": 3, "trainable_phases": True},
     "row": {"mode": "row"},
     "bundle": {"mode": "bundle"},
+    "path": {"mode": "path", "m": 2, "angle_std": 1.0, "forget_gate": True},
 }
 SMALL: dict[str, Any] = {
     "vocab_size": 23,
@@ -79,9 +80,9 @@ def logits(model: Any, ids: Tensor) -> Tensor:
     return out
 
 
-def same(x: Tensor, y: Tensor) -> bool:
+def same(x: Tensor, y: Tensor, *, terms: int = 1) -> bool:
     """Whether two tensors are equal up to rounding."""
-    return torch.allclose(x, y, rtol=0, atol=rounding(torch.float32, scale=float(y.abs().max())))
+    return torch.allclose(x, y, rtol=0, atol=rounding(torch.float32, terms=terms, scale=float(y.abs().max())))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "unitary"])
@@ -144,7 +145,8 @@ def test_cached_chunks_equal_the_whole_sequence(kind: str) -> None:
             chunks.append(out.logits)
     assert cache is not None
     assert cache.get_seq_length() == 12
-    assert same(torch.cat(chunks, dim=1), whole)
+    terms = 12 if kind == "path" else 1  # a path is a product of as many rounded steps, grouped by chunks
+    assert same(torch.cat(chunks, dim=1), whole, terms=terms)
     assert not same(logits(model, ids[:, -2:]), whole[:, -2:])
     assert model(ids).past_key_values is None
 
@@ -335,7 +337,7 @@ def test_new_model_has_the_initial_weights_of_lm_model() -> None:
             assert torch.equal(model.model.state_dict()[name], tensor), name
 
 
-@pytest.mark.parametrize("kind", ["rope", "feature", "bundle"])
+@pytest.mark.parametrize("kind", ["rope", "feature", "bundle", "path"])
 def test_cache_rows_can_be_selected_and_reset(kind: str) -> None:
     model, ids = make(**KINDS[kind]), tokens(3, 8)
     order = torch.tensor([2, 0, 0])
@@ -348,14 +350,31 @@ def test_cache_rows_can_be_selected_and_reset(kind: str) -> None:
         return out
 
     selected = continue_with(lambda cache: cache.batch_select_indices(order), ids[order])
-    assert same(selected, logits(model, ids[order])[:, 5:])
+    assert same(selected, logits(model, ids[order])[:, 5:], terms=8 if kind == "path" else 1)
     assert not same(selected, continue_with(lambda cache: None, ids[order]))
     reset = continue_with(lambda cache: cache.reset(), ids)
     assert torch.equal(reset, logits(model, ids[:, 5:]))
-    with pytest.raises(
-        NotImplementedError, match=r"crop: the cache cannot remove tokens; generate without an assistant"
-    ):
-        continue_with(lambda cache: cache.crop(-1), ids)
+
+
+@pytest.mark.parametrize("kind", ["rope", "path"])
+def test_tokens_can_be_removed_from_a_cache(kind: str) -> None:
+    model, ids = make(**KINDS[kind]), tokens(3, 8)
+    for length in (5, -2):
+        with torch.inference_mode():
+            cache = model(ids[:, :7].flip(0), use_cache=True).past_key_values
+            cache.crop(0)
+            cache = model(
+                torch.cat((ids[:, :5], ids[:, :2]), dim=1), past_key_values=cache, use_cache=True
+            ).past_key_values
+            cache.crop(length)
+            assert same(model(ids[:, 5:], past_key_values=cache).logits, logits(model, ids)[:, 5:], terms=8)
+
+
+def test_tokens_cannot_be_removed_from_rows_that_bundle_several() -> None:
+    model, ids = make(**KINDS["feature"]), tokens(3, 8)
+    cache = model(ids, use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="rows that bundle several tokens cannot be removed"):
+        cache.crop(-1)
 
 
 def test_generation_continues_from_a_cache() -> None:

@@ -306,10 +306,20 @@ def test_every_ghrr_setting_reaches_the_layer_and_is_refused_for_rope() -> None:
         "normalize_rows": True,
         "mode": "bundle",
     }
+    of_paths: dict[str, Any] = {
+        "transport": "values",
+        "reflections": 2,
+        "slots": 3,
+        "path_rank": 8,
+        "angle_std": 0.2,
+        "rotary_scores": True,
+        "forget_gate": True,
+    }
     common = {"embed_dim", "num_heads", "max_len", "dropout", "is_causal", "qk_gain", "seed"}
-    assert other.keys() == {field.name for field in dataclasses.fields(AttentionConfig)} - common
-    for name, value in other.items():
-        layer = Layer(small_config("feature", **{name: value}), 0).attention
+    assert other.keys() | of_paths.keys() == {field.name for field in dataclasses.fields(AttentionConfig)} - common
+    for name, value in (other | of_paths).items():
+        needed = {"mode": "path", "transport": "values"} if name in of_paths else {}
+        layer = Layer(small_config("feature", **needed | {name: value}), 0).attention
         assert isinstance(layer, Attention)
         assert getattr(layer.config, name) == value != getattr(small_config("feature"), name)
         with pytest.raises(ValueError, match=f"ModelConfig: {name}={value!r} needs attention 'ghrr', got 'rope'"):

@@ -63,7 +63,11 @@ def test_command_has_all_settings(tmp_path: Path) -> None:
             "ModelConfig: num_layers must be a whole number of at least 1",
         ),
         ({"model": {"window": 2}}, ValueError, "vanilla: ModelConfig: window=2 needs attention 'ghrr', got 'vanilla'"),
-        ({"model": {"depth": 3}}, ValueError, "ModelConfig: unknown settings depth, expected only attention,"),
+        (
+            {"model": {"depth": 3}},
+            ValueError,
+            "ModelConfig: unknown settings depth, expected only angle_std, attention,",
+        ),
         ({"model": {"attention": "none"}}, ValueError, "ModelConfig: attention must be one of"),
         ({"training": {"epoch": 3}}, ValueError, "unexpected keyword argument 'epoch'"),
         ({"training": {"epochs": 0}}, ValueError, "TrainConfig: epochs must be a whole number of at least 1"),

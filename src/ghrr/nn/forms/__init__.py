@@ -15,6 +15,7 @@ from ghrr.nn.config import AttentionConfig
 from ghrr.nn.forms.base import Form
 from ghrr.nn.forms.bundle import BundleForm
 from ghrr.nn.forms.feature import FeatureForm
+from ghrr.nn.forms.path import PathForm
 from ghrr.nn.forms.representation import RepresentationForm
 from ghrr.nn.forms.row import RowForm
 
@@ -24,6 +25,7 @@ _FORMS: dict[str, Callable[[AttentionConfig, torch.dtype], Form]] = {
     "bundle": BundleForm,
     "dense": BundleForm,
     "representation": RepresentationForm,
+    "path": PathForm,
 }
 
 

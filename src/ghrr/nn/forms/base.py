@@ -33,8 +33,8 @@ class Form(Protocol):
         padding: list[Tensor | None],
         log_scale: Tensor,
         cache: AttentionCache | None,
-    ) -> QKV:
-        """Return Q, K and V, each ``(batch, heads, n, 2 m)``, real parts first.
+    ) -> tuple[Tensor, ...]:
+        """Return Q, K and V, each ``(batch, heads, n, 2 m)``, real parts first; in mode ``"path"`` paths too.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class Form(Protocol):
         log_scale
             Logarithm of the scale of the queries of each head, ``(heads, 1, 1, 1)``.
         cache
-            Earlier tokens. A form updates ``cache.recent`` only.
+            Earlier tokens. A form updates ``cache.recent`` and ``cache.paths`` only.
         """
 
     def join_heads(self, out: Tensor) -> Tensor:
