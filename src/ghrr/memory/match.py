@@ -119,6 +119,7 @@ class Answer:
         return f"{type(self).__name__}({shown}, {numbers}{f', {self.note}' if self.note else ''})"
 
 
+@names_errors
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Match(Answer):
     """Best candidate for an answer that was read from a hypervector, and the probability that it is correct.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ghrr._similar import did_you_mean
-from ghrr.checks import check_choice, check_real, describe, named, type_error, warn
+from ghrr.checks import check_choice, check_real, describe, named, names_errors, type_error, warn
 from ghrr.encoding import column_kinds
 from ghrr.encoding.column_kinds import KINDS, Guess
 from ghrr.search.bags import BAG_KINDS, BagField
@@ -19,6 +19,7 @@ _SHOWN = 10  # fields in a message
 _HEAVIEST = 1e9  # weight of a field
 
 
+@names_errors
 @dataclass
 class Field:
     """Values at one path: their kind, their weight in the similarity, and their encoder.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ghrr.checks import names_errors
 from ghrr.memory import Answer
 
 
+@names_errors
 @dataclass(frozen=True, repr=False, kw_only=True)
 class RecordMatch(Answer):
     """Record that is similar to an example. ``guess`` is its id, and the score is between 0 and 1.

@@ -9,12 +9,13 @@ from typing import Any, Protocol, Self, TypeGuard
 import torch
 from torch import Tensor
 
-from ghrr.checks import install_hint, named, value_error
+from ghrr.checks import install_hint, named, names_errors, value_error
 from ghrr.memory.backends.bounds import Bound, Columns
 from ghrr.memory.segment import Segment
 from ghrr.memory.storage import Stored
 
 
+@names_errors
 class Backend(Protocol):
     """Store of rows of real numbers by id, with exact search.
 
