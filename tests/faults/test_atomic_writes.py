@@ -167,7 +167,7 @@ def test_link_named_like_temporary_folder_is_not_followed(tmp_path: Path) -> Non
 def test_lock_excludes_others_and_names_its_owner(tmp_path: Path) -> None:
     with (
         lock_folder(tmp_path),
-        pytest.raises(BlockingIOError, match=f"train: process {os.getpid()} on .* is using"),
+        pytest.raises(BlockingIOError, match=f"process {os.getpid()} on .* is using"),
         lock_folder(tmp_path),
     ):
         pass

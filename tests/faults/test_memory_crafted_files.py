@@ -215,7 +215,7 @@ SEGMENTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "space of 4 TiB": ({"header": {"space": space_header(Space(1 << 37, 2))[0]}}, "do not fit the space"),
     "space no object": ({"header": {"space": 3}}, "space must be an object"),
-    "storage unknown": ({"header": {"storage": "pickle"}}, "storage must be one of"),
+    "storage unknown": ({"header": {"storage": "pickle"}}, "storage of the header must be one of"),
 }
 
 

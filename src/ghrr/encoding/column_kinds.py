@@ -38,7 +38,7 @@ _PLACE_NAME = re.compile(r"\b(zip|zipcode|postcode|postal|plz)\b")  # codes that
 _QUANTITY_NAME = re.compile(
     r"\b(price|cost|amount|total|sum|salary|income|revenue|sales|profit|budget|population|count|quantity|qty|size|weight|"
     r"height|width|length|area|distance|age|score|rate|temperature|pressure|votes|employees|visitors|rank|level|"
-    r"time|day|days|week|month|hour|minute|second|step|period)\b"
+    r"time|day|days|week|month|year|born|hour|minute|second|step|period)\b"
 )
 _NAMES = {"code": _CODE_NAME, "quantity": _QUANTITY_NAME}
 

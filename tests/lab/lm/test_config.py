@@ -66,12 +66,12 @@ def test_attention_of_version_0_1_is_split_into_attention_and_mode(attention: st
     [
         (
             {"vocab_size": 5, "haeds": 2, "depth": 3},
-            "ModelConfig: unknown settings depth, haeds, expected only",
+            "ModelConfig.from_dict: unknown settings depth, haeds, expected only",
         ),
-        ({"vocab_size": 5, "width": 8, "embed_dim": 8}, "ModelConfig: embed_dim is given twice"),
-        ({"vocab_size": 5, "attention": "ghrr-row", "mode": "row"}, "ModelConfig: mode is given twice"),
-        ({"vocab_size": 5, "version": 3}, "ModelConfig: the settings have version 3, expected at most 2"),
-        ({"version": 2, "vocabulary": 5}, "ModelConfig: unknown settings vocabulary"),
+        ({"vocab_size": 5, "width": 8, "embed_dim": 8}, "ModelConfig.from_dict: embed_dim is given twice"),
+        ({"vocab_size": 5, "attention": "ghrr-row", "mode": "row"}, "ModelConfig.from_dict: mode is given twice"),
+        ({"vocab_size": 5, "version": 3}, "ModelConfig.from_dict: the settings have version 3, expected at most 2"),
+        ({"version": 2, "vocabulary": 5}, "ModelConfig.from_dict: unknown settings vocabulary"),
     ],
 )
 def test_unreadable_settings_are_named(state: dict[str, Any], message: str) -> None:
