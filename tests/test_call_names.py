@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import ghrr
 from ghrr._calls import in_this_call
-from ghrr.checks import check_integer, named, names_errors, type_error, value_error, warn
+from ghrr.checks import add_place, check_integer, named, names_errors, type_error, value_error, warn, without_name
 from tests.helpers import gaussian
 
 LIBRARY = """
@@ -206,6 +206,15 @@ def test_types_of_errors_are_those_of_python() -> None:
     assert pickle.loads(pickle.dumps(value_error("text"))).args == ("text",)
 
 
+def test_names_are_removed_and_places_added() -> None:
+    assert library.apply(without_name, ValueError("apply: a: b")) == "a: b"
+    assert library.apply(without_name, ValueError("apply('x'): a")) == "'x': a"
+    assert library.apply(without_name, ValueError("applying: a")) == "applying: a"
+    assert without_name(ValueError("apply: a")) == "apply: a"
+    assert repr(library.apply(add_place, TypeError("apply: a"), "b[1]")) == "TypeError('apply: b[1]: a')"
+    assert repr(add_place(UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "b")).startswith("ValueError(\"b: 'utf-8'")
+
+
 def test_errors_of_callbacks_and_of_other_libraries_keep_their_text() -> None:
     with pytest.raises(ValueError, match=r"^invalid literal"):
         library.apply(int, "x")
@@ -278,6 +287,8 @@ def test_work_in_other_threads_belongs_to_the_call() -> None:
     with ThreadPoolExecutor(1) as pool:
         assert text_of(lambda: library.divide(pool, in_this_call)) == "divide: wrong"
         assert text_of(lambda: library.divide(pool, lambda work: work)) == "wrong"
+        with ThreadPoolExecutor(1) as outer:  # no frame of the user in any thread
+            assert text_of(outer.submit(library.divide, pool, in_this_call).result) == "divide: wrong"
 
 
 def test_warnings_have_the_name_and_the_line_of_the_user() -> None:

@@ -22,9 +22,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
-E = TypeVar("E", bound=Exception)
 F = TypeVar("F", bound=Callable[..., Any])
-
 
 # Names by file and qualified name of the function, which its compiled copies share.
 _names: dict[tuple[str, str], str] = {}
@@ -100,9 +98,10 @@ def _codes(value: Any) -> Iterator[CodeType]:
 def _find_call() -> tuple[str, int]:
     """Return the name of the public call, or an empty string, and the number of frames below the user's code."""
     frame: FrameType | None = sys._getframe(1)
+    caller: FrameType | None = getattr(_thread, "caller", None)
     name, depth = "", 0
     while frame is not None:
-        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        code, module = frame.f_code, str(frame.f_globals.get("__name__"))
         if module == _COMPILER:  # which runs the code of another function, without a frame of it
             code = getattr(frame.f_locals.get("self"), "f_code", code)
         stored = _names.get((code.co_filename, code.co_qualname))
@@ -111,7 +110,9 @@ def _find_call() -> tuple[str, int]:
         elif not _is_passed(module):
             break
         depth += 1
-        frame = frame.f_back or getattr(_thread, "caller", None)
+        frame = frame.f_back
+        if frame is None:
+            frame, caller = caller, None
     return name, depth
 
 
@@ -184,9 +185,10 @@ def without_name(error: Exception) -> str:
     return f"{path}: {rest}" if end and text.startswith(start) else text
 
 
-def add_place(error: E, place: str) -> E:
+def add_place(error: TypeError | ValueError, place: str) -> TypeError | ValueError:
     """Return an error with the place in the data in front of its text, behind the name of the public call."""
-    return type(error)(named(f"{place}: {without_name(error)}"))
+    make = type_error if isinstance(error, TypeError) else value_error
+    return make(f"{place}: {without_name(error)}")
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
