@@ -60,7 +60,7 @@ def compiled(
 
     ``"contract"`` allows fused multiply-add, which is more exact.
     """
-    result: Function = numba.njit(
+    result: Function = numba.njit(  # type: ignore[call-overload]  # one option is missing in the annotations
         function,
         nogil=True,
         fastmath=set(fastmath),
