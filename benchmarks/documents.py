@@ -31,6 +31,7 @@ from benchmarks.learn import tables as learning_tables
 from benchmarks.lm import tables as lm_tables
 from benchmarks.models import tables as compare_tables
 from benchmarks.nn import tables as path_tables
+from benchmarks.ops import first_use
 from benchmarks.paper import tables as paper_tables
 from benchmarks.reasoning import tables as reasoning_tables
 from benchmarks.relations import chain_tables
@@ -224,6 +225,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed-gpu": speed_gpu,
     "speed-cpu": speed_cpu,
     "speed-start": speed_start,
+    "first-use": lambda: table(*first_use.table()),
     "gpu-host-time": gpu_host_time,
     "lm-perplexity": lambda: table(*lm_tables.perplexity()),
     "lm-comparison": lambda: table(*lm_tables.comparison()),

@@ -246,10 +246,13 @@ def test_no_public_name_shadows_a_module() -> None:
 def test_large_packages_are_attributes_that_import_on_first_use() -> None:
     code = """
 import sys, ghrr
-for name in ("models", "testing", "nn", "learn", "search", "reasoning", "relations"):
+for name in ("encoding", "models", "testing", "nn", "structures", "learn", "search", "reasoning", "relations"):
     assert f"ghrr.{name}" not in sys.modules, name
     assert name in dir(ghrr)
     assert getattr(ghrr, name) is sys.modules[f"ghrr.{name}"]
+for name in ("ItemMemory", "Match", "Record", "resonator"):
+    assert name in dir(ghrr)
+    assert getattr(ghrr, name).__name__ == name
 """
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'missing'"):

@@ -64,7 +64,7 @@ CALLS = {
     "ItemMemory.cleanup": "items.cleanup(x)",
     "Record.encode": "ghrr.Record(space).encode(document)",
     "Record.decode": "record.decode(encoded)",
-    "HDClassifier.fit": "learn.HDClassifier(seed=0).fit(table, classes)",
+    "HDClassifier.fit": "learn.HDClassifier().fit(table, classes)",
     "nn.Attention": "attention(tokens)",
     "RecordIndex.add": "search.RecordIndex().add([document | {'name': f'name {i}'} for i in range(50)])",
 }

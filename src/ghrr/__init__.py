@@ -5,10 +5,9 @@ matrix product in every slot, so order matters; bundling is the sum; m = 1 is FH
 """
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ghrr import encoding, memory, ops, structures, unitary
+from ghrr import ops, unitary
 from ghrr.algebra import (
     adjoint,
     bind,
@@ -27,19 +26,24 @@ from ghrr.algebra import (
 )
 from ghrr.files import load, save
 from ghrr.hypervector import Hypervector
-from ghrr.memory import ItemMemory, Match, resonator
 from ghrr.ops import backend
 from ghrr.space import Space
-from ghrr.structures import Record
 
 if TYPE_CHECKING:
+    from ghrr import encoding as encoding
     from ghrr import learn as learn
+    from ghrr import memory as memory
     from ghrr import models as models
     from ghrr import nn as nn
     from ghrr import reasoning as reasoning
     from ghrr import relations as relations
     from ghrr import search as search
+    from ghrr import structures as structures
     from ghrr import testing as testing
+    from ghrr.memory import ItemMemory as ItemMemory
+    from ghrr.memory import Match as Match
+    from ghrr.memory import resonator as resonator
+    from ghrr.structures import Record as Record
 
 __version__ = "0.4.0"
 
@@ -79,15 +83,20 @@ __all__ = [
 ]
 
 # Imported on first use, since they take long to import. Those that need optional packages are not in __all__.
-_LAZY = ("learn", "models", "nn", "reasoning", "relations", "search", "testing")
+_LAZY = ("encoding", "learn", "memory", "models", "nn", "reasoning", "relations", "search", "structures", "testing")
+_LAZY_NAMES = {"ItemMemory": "memory", "Match": "memory", "Record": "structures", "resonator": "memory"}
 _MOVED = ("lm", "paper")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in (*_LAZY, *_MOVED):
         return importlib.import_module(f"ghrr.{name}")
+    if name in _LAZY_NAMES:
+        value = getattr(importlib.import_module(f"ghrr.{_LAZY_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'ghrr' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_LAZY_NAMES})

@@ -122,8 +122,8 @@ def _set(x, number):
 
 
 @step
-def _add_square(total, x, weight):
-    total[0] = total[0] + weight * (x[0] * x[0] + x[1] * x[1])
+def _add_squares(total, x, y):
+    total[0] = total[0] + x[0] * x[0] + x[1] * x[1] + y[0] * y[0] + y[1] * y[1]
 
 
 @step
@@ -191,9 +191,9 @@ def _is_not_diagonal(code, m, entry, x, total, limit):  # noqa: PLR0917
     """Return whether the squares of the entries outside of the diagonal add up to more than the limit."""
     exceeds = code.any()
     _set.emit(code, (total,), (0.0,))
-    for j in code.range(m):
-        for k in code.range(m):
-            _add_square.emit(code, (total, x + (j * m + k) * entry), (j.equals(k).where(0.0, 1.0),))
+    for j in code.range(1, m):
+        for k in code.range(j):
+            _add_squares.emit(code, (total, x + (j * m + k) * entry, x + (k * m + j) * entry))
     code.note(exceeds, _exceeds.emit(code, (total,), (limit,)))
     return exceeds
 
@@ -298,9 +298,12 @@ def power(  # noqa: PLR0917
 
         # Replace X by the nearest unitary matrix.
         gram(bits, (m, entry, x, g))
-        if _differs_from_identity(bits, (m, entry, g, largest_error * largest_error)):
-            continue
-        not_clean = _differs_from_identity(bits, (m, entry, g, clean * clean))
+        limit = min(clean, largest_error)
+        not_clean = _differs_from_identity(bits, (m, entry, g, limit * limit))
+        if not_clean:  # few slots
+            if _differs_from_identity(bits, (m, entry, g, largest_error * largest_error)):
+                continue
+            not_clean = _differs_from_identity(bits, (m, entry, g, clean * clean))
         for steps in range(least_steps + (1 if not_clean else 0)):
             if steps:
                 gram(bits, (m, entry, x, g))
