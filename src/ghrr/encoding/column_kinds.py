@@ -178,7 +178,10 @@ def _numbers_or_codes(name: str, values: Sequence[Any], texts: Sequence[str], no
 
 def _number_the_rows(texts: Sequence[str], step: int) -> bool:
     """Whether whole numbers are given out in order: with few or even gaps, except for a few copies and errors."""
-    numbers = _without_extremes(np.unique([float(text) for text in texts]))
+    different = np.unique([float(text) for text in texts])
+    if len(different) < len(texts) and np.median(different) < 10_000:  # years and counts repeat too
+        return False
+    numbers = _without_extremes(different)
     if len(numbers) < _FEWEST_IN_ORDER:
         return False
     gaps = np.ptp(numbers) / (len(numbers) * step)

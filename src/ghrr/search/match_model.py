@@ -104,7 +104,7 @@ def match_log_odds(found: Agreement, chance: Agreement, values: Sequence[FieldVa
         chances = u.without((1 - is_match) * is_in_chance, found)
         if classes is None:
             classes = _first_classes(found, u, share, _FIRST_RELATED * len(found.levels) / every)
-        weights = _field_weights(chance, classes.m, by_chance, own, is_different)
+        weights = _field_weights(chance, by_chance, own, is_different)
         log_odds, is_related = _log_odds(found, classes, weights, chances, own)
         if last:
             break
@@ -203,7 +203,7 @@ def _log_chances(pairs: Agreement, chances: Floats, own: Floats) -> Iterator[Flo
         yield np.where(level == MISSING, 0, np.log(chance))
 
 
-def _field_weights(chance: Agreement, m: Floats, chances: Floats, own: Floats, is_different: Floats) -> Floats:
+def _field_weights(chance: Agreement, chances: Floats, own: Floats, is_different: Floats) -> Floats:
     """Return the weight of the evidence of each field: one over the number of fields that say the same.
 
     Shapes
@@ -213,6 +213,7 @@ def _field_weights(chance: Agreement, m: Floats, chances: Floats, own: Floats, i
     part = slice(None, None, -(-len(chance.levels) // _CORRELATED_PAIRS) or None)
     some = Agreement(chance.levels[part], chance.shares[part], chance.is_own[part])
     evidence = np.zeros(some.levels.shape, order="F")
+    m = np.tile(_FIRST_M, (some.levels.shape[1], 1))  # what is learned later depends on the weights
     for number, (same, by_chance) in enumerate(
         zip(_log_frequencies(some, m), _log_chances(some, chances[part], own), strict=True)
     ):
