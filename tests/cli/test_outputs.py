@@ -25,7 +25,11 @@ each_command = pytest.mark.parametrize("name", COMMANDS)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the working directory, with files that the commands read."""
     monkeypatch.chdir(tmp_path)
-    records = [{"name": f"person {number // 2}", "age": number // 2} for number in range(8)]
+    people = [
+        {"name": f"{'abcde'[n % 5] * 6} {'vwxyz'[n // 5] * 6}", "age": 20 + 7 * n % 30, "room": n % 4}
+        for n in range(20)
+    ]
+    records = [*people, *people]
     (tmp_path / "source.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     rows = "".join(f"{number},{'ab'[number % 2]},{'no' if number < 10 else 'yes'}\n" for number in range(20))
     (tmp_path / "table.csv").write_text("n,letter,y\n" + rows)
