@@ -166,7 +166,7 @@ TAB = Tab(
     controls=(
         Choice("matrix", "matrix", (*EXAMPLES, OWN), next(iter(EXAMPLES))),
         Text("panels", "panels: shape, size 0 to 5, grey 0 to 9; the last line has the answers", _START, 4),
-        Slider("certainty", "certainty of what is seen, in %", 40, 100, 95, 5),
+        Slider("certainty", "certainty of what is seen, in %", 40, 100, 99.9, 0.1),
     ),
     draw=draw,
     failure=Failure("Make it fail: a matrix without rules", {"matrix": "no rule"}),
