@@ -214,9 +214,10 @@ class Channel:
         ``(batch, panels, dim, m, m)``.
     steps
         Hypervectors of the steps −2 … 2, ``(5, dim, m, m)``.
-    free, rest
-        Log-probabilities of a panel ``(batch, panels)``: if the channel does not predict it, and of what remains if it
-        does.
+    free
+        Log-probability of a panel if the channel does not predict it, ``(batch, panels)``.
+    rest
+        Log-probability of what remains if it does, ``(batch, panels)``.
     slots
         Hypervectors of the slots, ``(slots, dim, m, m)``, for channels that need them.
     noise

@@ -75,7 +75,7 @@ class RuleExplanation:
     attribute
         Name of the attribute.
     rule
-        The rule; :data:`ghrr.reasoning.rules.NOISE` if no rule fits.
+        The rule, or ``ghrr.reasoning.rules.NOISE`` if no rule fits.
     probability
         Its probability.
     predicted

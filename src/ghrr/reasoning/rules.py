@@ -16,7 +16,8 @@ An expression is a product of panels of the row, of the row before, and of a con
 ===================  =======================================================================================
 
 A :class:`Rule` has one expression for each of the three places. With n columns, ``middle`` holds for the columns 2 to
-n − 1: so rules learnt on three columns apply to any number. A prior over all rules is a :class:`Bank`.
+n − 1: so rules learnt on three columns apply to any number. A prior over all rules is a
+:class:`ghrr.reasoning.Prior`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Expression(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Length of the expression: shorter ones come first among those that predict the same."""
+        """Number of parts. Of expressions that predict the same, the shortest one counts."""
         return _LENGTHS[self.kind] + (self.has_step and self.numbers[-1] != 0)
 
     def __str__(self) -> str:
