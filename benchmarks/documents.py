@@ -326,7 +326,6 @@ VALUES: dict[str, Callable[[], str]] = {
     "reasoning-learnt": reasoning_tables.mean_learnt,
     "reasoning-pixels": reasoning_tables.mean_pixels,
     "reasoning-ms": reasoning_tables.milliseconds,
-    "reasoning-train": reasoning_tables.train_seconds,
     "relations-epoch": relations_tables.seconds_per_epoch,
     "relations-wn18rr-mrr": lambda: relations_tables.precise_mean("WN18RR", 10, "mrr"),
     "relations-wn18rr-hits": lambda: relations_tables.precise_mean("WN18RR", 10, "hits_at_10"),

@@ -204,11 +204,6 @@ def published() -> Table:
     ]
 
 
-def train_seconds() -> str:
-    """Return the largest processor time of training perception."""
-    return f"{max(row['train seconds'] for row in stored('reasoning_pixels')['rows']) / 60:.1f}"
-
-
 def undecidable() -> Table:
     """The two problems that cannot be decided."""
     found = [[row["problem"], row["method"], *(f"{p:.3f}" for p in row["highest"])] for row in stored()["undecidable"]]
