@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import ghrr
+from ghrr import _calls
 from ghrr._calls import in_this_call
 from ghrr.checks import add_place, check_integer, named, names_errors, type_error, value_error, warn, without_name
 from tests.helpers import gaussian
@@ -304,7 +305,9 @@ def test_warnings_have_the_name_and_the_line_of_the_user() -> None:
         warn("text")
 
 
-def test_decorated_functions_are_unchanged() -> None:
+def test_decorated_functions_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_calls, "_packages", set(_calls._packages))  # or these tests become a library
+
     def function(x: int, *, y: str = "") -> int:
         return x
 

@@ -10,6 +10,8 @@ three seeds the one is kept that is best on 256 moves.
 
 from __future__ import annotations
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -37,6 +39,7 @@ def shuffles(batch: int, length: int, generator: torch.Generator) -> tuple[Tenso
 
 def main() -> None:
     """Train, choose and write the models."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     assert len(ORDERS) == len(multiplication_table("S3"))
     for kind in KINDS:

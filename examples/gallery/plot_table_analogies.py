@@ -37,6 +37,12 @@ assert all(answer.guess == 84 for answer in answers)
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
 axis.plot(sizes, [answer.probability for answer in answers], "o-", color="#0072B2")
 axis.axhline(0.99, color="grey", linestyle="--", label="confident")
-axis.set(xlabel="rows that are known", ylabel="probability of 84", xticks=list(sizes), ylim=(0.8, 1.01))
+axis.set(
+    title="Certainty of an analogy",
+    xlabel="rows that are known",
+    ylabel="probability of 84",
+    xticks=list(sizes),
+    ylim=(0.8, 1.01),
+)
 axis.legend()
 plt.show()

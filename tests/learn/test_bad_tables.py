@@ -25,7 +25,7 @@ SAD: dict[str, pd.DataFrame] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:TableFeatures. the kinds of some columns are unsure")
+@pytest.mark.filterwarnings("ignore:HD[A-Z][a-z]+.fit. the kinds of some columns are unsure")
 @pytest.mark.parametrize("name", SAD)
 @pytest.mark.parametrize("made", [HDClassifier, HDRegressor])
 def test_table_without_much_content_is_learned(made: Any, name: str) -> None:

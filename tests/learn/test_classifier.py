@@ -108,7 +108,7 @@ def test_wrong_training_data_are_refused(X: Any, y: Any, message: str) -> None:
     ("settings", "message"),
     [
         ({"encoder": "kernel"}, "must be a str among .*'passthrough'.*, None or an object implementing 'fit'"),
-        ({"device": "abacus"}, "HDClassifier: device 'abacus' cannot be used"),
+        ({"device": "abacus"}, "HDClassifier.fit: device 'abacus' cannot be used"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str, blobs: tuple[Any, Any]) -> None:

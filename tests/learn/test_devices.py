@@ -72,5 +72,5 @@ def test_regressors_predict_as_on_the_cpu(training: str, device: str) -> None:
 
 @pytest.mark.parametrize(("encoder", "samples"), ENCODERS)
 def test_unknown_devices_are_refused(encoder: Any, samples: Any) -> None:
-    with pytest.raises(ValueError, match=f"{type(encoder).__name__}: device 'abacus' cannot be used"):
+    with pytest.raises(ValueError, match=f"{type(encoder).__name__}.fit: device 'abacus' cannot be used"):
         clone(encoder).set_params(device="abacus").fit(samples, LABELS)

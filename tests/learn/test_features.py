@@ -271,9 +271,9 @@ def test_wrong_images_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernel": "rbff"}, "KernelFeatures: unknown kernel 'rbff', expected one of rbf, .*did you mean 'rbf'"),
-        ({"kernel": "none", "bandwidth": 1.0, "sampling": "random"}, "KernelFeatures: unknown kernel 'none'"),
-        ({"device": "gpu"}, "KernelFeatures: device 'gpu' cannot be used"),
+        ({"kernel": "rbff"}, "KernelFeatures.fit: unknown kernel 'rbff', expected one of rbf, .*did you mean 'rbf'"),
+        ({"kernel": "none", "bandwidth": 1.0, "sampling": "random"}, "KernelFeatures.fit: unknown kernel 'none'"),
+        ({"device": "gpu"}, "KernelFeatures.fit: device 'gpu' cannot be used"),
     ],
 )
 def test_wrong_settings_of_kernel_features_are_named(settings: dict[str, Any], message: str) -> None:

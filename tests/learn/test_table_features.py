@@ -306,7 +306,7 @@ def test_tables_of_polars_and_pyarrow_equal_those_of_pandas(library: str) -> Non
 
 
 def test_rows_of_different_lengths_raise() -> None:
-    with pytest.raises(ValueError, match="TableFeatures: rows must have one value for each column"):
+    with pytest.raises(ValueError, match=r"TableFeatures\.fit: rows must have one value for each column"):
         TableFeatures().fit([[1, "a"], [2]])
 
 

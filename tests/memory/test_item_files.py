@@ -261,7 +261,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
         ({"space": {"dim": -1}}, {}, "dim must be a whole number of at least 1"),
         ({"space": {"surprise": 1}}, {}, "inconsistent content (TypeError("),
         ({"storage": "float32"}, {}, "the tensors do not fit"),
-        ({"storage": "pickle"}, {}, "storage must be one of 'float32'"),
+        ({"storage": "pickle"}, {}, "storage of the header must be one of 'float32'"),
         ({}, {"scales": {"dtype": "F32", "shape": [2, 2], "data_offsets": [896, 912]}}, "the tensors do not fit"),
         ({}, {"items": {"dtype": "I8", "shape": [2, 360], "data_offsets": [176, 896]}}, "the tensors do not fit"),
     ],

@@ -83,7 +83,10 @@ def test_database_with_other_tables_views_or_triggers_is_refused(commands: tuple
         ("UPDATE manifest SET body = replace(body, 'torch', 'faiss')", "'manifest' does not match its checksum"),
         ("UPDATE manifest SET body = with_checksum('manifest', '[]')", "manifest"),
         (replaced("fields-", "../fields-"), "file of fields"),
-        (replaced('"torch"', '"other"'), r"RecordIndex.open\('.*documents.sqlite'\): engine: backend must be one of"),
+        (
+            replaced('"torch"', '"other"'),
+            r"RecordIndex.open\('.*documents.sqlite'\): backend of the engine must be one of",
+        ),
         (
             replaced('"approximate"', '"other"'),
             r"RecordIndex.open\('.*documents.sqlite'\): engine: approximate is missing",

@@ -124,7 +124,8 @@ from ghrr_lab.play.cups import ORDERS, beliefs, follow
 moves = {values["moves"]!r}.split(" ") * {values["repeats"]}
 for kind in ("path", "rope"):
     believed = ORDERS[int(beliefs(kind, moves)[-1].argmax())]
-    print(kind, believed, "right:", believed == ORDERS[follow(moves)[-1]])
+    is_correct = believed == ORDERS[follow(moves)[-1]]
+    print(f"{{kind}}: {{' '.join('ABC'[cup] for cup in believed)}}, correct: {{is_correct}}")
 """
 
 

@@ -182,7 +182,9 @@ def test_compare_shows_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_bad_requests_are_explained(run: Path, tmp_path: Path) -> None:
     train = ["lm", "train", "grammar", "--out", str(tmp_path / "new")]
-    assert "--set has no setting 'depth', expected one of attention, batch" in fails(*train, "--set", "depth=3")
+    assert "--set has no setting 'depth', expected one of angle_std, attention, batch" in fails(
+        *train, "--set", "depth=3"
+    )
     assert "attention must be one of 'vanilla', 'rope'" in fails(*train, "--attention", "dense")
     assert "expected bpe or limit, got both" in fails(*train, "--bpe", "300", "--limit", "100")
     assert "match_parameters: count must be at least" in fails(*train, "--params", "10")

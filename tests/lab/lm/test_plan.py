@@ -55,23 +55,23 @@ def test_command_has_all_settings(tmp_path: Path) -> None:
         (
             {"runs": [{"label": "a", "model": {"window": 0}, "seeds": [0]}]},
             ValueError,
-            "ModelConfig: window must be",
+            "a: window must be",
         ),
         (
             {"model": {"num_layers": 0}},
             ValueError,
-            "ModelConfig: num_layers must be a whole number of at least 1",
+            "vanilla: num_layers must be a whole number of at least 1",
         ),
-        ({"model": {"window": 2}}, ValueError, "vanilla: ModelConfig: window=2 needs attention 'ghrr', got 'vanilla'"),
+        ({"model": {"window": 2}}, ValueError, "vanilla: window=2 needs attention 'ghrr', got 'vanilla'"),
         (
             {"model": {"depth": 3}},
             ValueError,
-            "ModelConfig: unknown settings depth, expected only angle_std, attention,",
+            "vanilla: unknown settings depth, expected only angle_std, attention,",
         ),
-        ({"model": {"attention": "none"}}, ValueError, "ModelConfig: attention must be one of"),
+        ({"model": {"attention": "none"}}, ValueError, "ghrr-feature: attention must be one of"),
         ({"training": {"epoch": 3}}, ValueError, "unexpected keyword argument 'epoch'"),
-        ({"training": {"epochs": 0}}, ValueError, "TrainConfig: epochs must be a whole number of at least 1"),
-        ({"runs": [{"label": "a", "seeds": [-1]}]}, ValueError, "TrainConfig: seed must be"),
+        ({"training": {"epochs": 0}}, ValueError, "vanilla: epochs must be a whole number of at least 1"),
+        ({"runs": [{"label": "a", "seeds": [-1]}]}, ValueError, "a: seed must be"),
     ],
 )
 def test_invalid_plan_fails_before_any_run(

@@ -169,7 +169,7 @@ def test_load_run_rejects_folders_without_weights(tmp_path: Path) -> None:
             lambda data: data.replace(b"w7", b"w77"),
             "vocabulary.json is not the vocabulary that the model was trained with",
         ),
-        ("vocabulary.json", lambda data: data.replace(b"words", b"birds"), "tokenizer_from_state"),
+        ("vocabulary.json", lambda data: data.replace(b"words", b"birds"), "state must come from Tokenizer.state()"),
         ("vocabulary.json", lambda data: data[:-10], "load_run: "),
         ("vocabulary.json", None, "vocabulary.json"),
     ],

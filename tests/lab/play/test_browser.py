@@ -69,7 +69,13 @@ def test_sliders_change_the_picture_and_nothing_is_wider_than_the_screen(device:
         page = visit(f"tab={name}", device, "dark" if device == "phone" else "light")
         before = description(page, name)
         expect(page.get_by_text(tab.notice)).to_be_visible()
-        setting, value = {"attention": ("layer", 2), "models": ("reals", 144)}.get(name, ("dim", 20))
+        sliders = {
+            "attention": ("layer", 2),
+            "models": ("reals", 144),
+            "cups": ("repeats", 5),
+            "matrices": ("certainty", 60),
+        }
+        setting, value = sliders.get(name, ("dim", 20))
         [label] = [control.label for control in tab.controls if control.name == setting]
         set_slider(page, label, value)
         assert wait_for_change(page, name, before)
@@ -89,6 +95,7 @@ PRINTED = {
     "learn": r"(class \d, probability [\d.]+%)",
     "family": r"m = 8: ([\w-]+, probability [\d.]+%)",
     "matrices": r"(none is right: [\d.]+%)",
+    "cups": r"rope: ([ABC] [ABC] [ABC])",
     "attention": r"([\w ,.!?]+)\n$",
 }
 
