@@ -12,6 +12,7 @@ import torch
 from hypothesis import settings
 
 import ghrr  # noqa: F401 (here, coverage traces the import)
+from ghrr import _calls
 from tests.untraced import compile_untraced, untraced
 
 torch.set_num_threads(1)  # the tests run in two processes on two cores
@@ -86,6 +87,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = list(kept.values())
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
+
+
+def pytest_collection_finish() -> None:
+    _calls._packages.discard("tests")  # tests are users of the library, although some of them name their errors
 
 
 def _tracing(node: pytest.Item | pytest.Collector) -> AbstractContextManager[None]:
